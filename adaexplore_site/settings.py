@@ -1,0 +1,176 @@
+"""Django settings. Everything that differs between installations comes from the environment through `env`."""
+
+from __future__ import annotations
+
+from csp.constants import NONCE, NONE, SELF
+
+from adaexplore_site import env
+
+BASE_DIR = env.BASE_DIR
+DATA_DIR = env.data_dir()
+DATA_DIR.mkdir(parents=True, exist_ok=True)
+
+DEBUG = env.flag("DEBUG")
+SECRET_KEY = env.secret_key()
+ALLOWED_HOSTS = env.text("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+CSRF_TRUSTED_ORIGINS = [origin for origin in env.text("CSRF_TRUSTED_ORIGINS").split(",") if origin]
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_htmx",
+    "template_partials",
+    "csp",
+    "axes",
+    "adaexplore_site",
+    "judge",
+    "memory",
+    "search",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+
+ROOT_URLCONF = "adaexplore_site.urls"
+ASGI_APPLICATION = "adaexplore_site.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "adaexplore_site.access.context",
+            ],
+        },
+    },
+]
+
+DATABASES = {"default": env.database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.redis_url()
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "adaexplore"},
+    },
+}
+
+CELERY_BROKER_URL = env.celery_url()
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_DEFAULT_QUEUE = "io"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "run-list"
+LOGOUT_REDIRECT_URL = "sign-in"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_NAME = "adaexplore_session"
+CSRF_COOKIE_NAME = "adaexplore_csrf"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+HTTPS = env.flag("HTTPS")
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+
+AXES_FAILURE_LIMIT = 8
+AXES_COOLOFF_TIME = 0.25  # hours
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_VERBOSE = False
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "worker-src": [SELF],
+        "form-action": [SELF],
+        "connect-src": [SELF, "ws:", "wss:"],
+    },
+}
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+_NODE = BASE_DIR / "static" / "node_modules"
+STATICFILES_DIRS = [
+    ("css", BASE_DIR / "static" / "css"),
+    ("js", BASE_DIR / "static" / "js"),
+    ("img", BASE_DIR / "static" / "img"),
+    *(
+        (f"vendor/{name}", _NODE / name / "dist")
+        for name in ("d3-hierarchy", "uplot")
+        if (_NODE / name / "dist").is_dir()
+    ),
+]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# Problems: UTF-8 Python of at most this many bytes.
+MAX_PROBLEM_BYTES = 1 << 20
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 << 20
+FILE_UPLOAD_MAX_MEMORY_SIZE = 2 << 20
+
+# The model endpoint of the `openai` proposer. The key never leaves this process's memory.
+LLM_BASE_URL = env.text("LLM_BASE_URL", env.text("OPENAI_BASE_URL"))
+LLM_API_KEY = env.text("LLM_API_KEY", env.text("OPENAI_API_KEY"))
+LLM_MODEL = env.text("LLM_MODEL", env.text("OPENAI_MODEL"))
+LLM_TIMEOUT_S = env.integer("LLM_TIMEOUT_S", 180, minimum=1, maximum=3600)
+
+# Judge: GPU architecture that the interpreter device compiles for and models.
+JUDGE_TARGET = env.text("JUDGE_TARGET", "sm_90")
+JUDGE_MIN_SANDBOX = env.text("JUDGE_MIN_SANDBOX", "rlimits")
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": env.text("LOG_LEVEL", "INFO")},
+    "loggers": {"axes": {"level": "WARNING"}, "django.channels.server": {"level": "WARNING"}},
+}

@@ -1,0 +1,11 @@
+"""All addresses of the site."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("adaexplore_site.signin")),
+    path("", include("judge.urls")),
+    path("", include("search.urls")),
+]

@@ -1,0 +1,1 @@
+"""Is it right, how fast, and can we believe it? Problems, devices, evaluations, measurements."""

@@ -1,0 +1,1 @@
+"""Runs in child processes: torch and triton, no Django."""

@@ -1,0 +1,69 @@
+"""The op graph of a problem, as found by tracing the reference in the sandbox. Plain values; the builtin proposer reads it.
+
+Source of the form: torch.export's ATen graph, one node per operator, in execution order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Shape (ints), dtype ("float32") and stride (elements) of one tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    stride: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class OpNode:
+    """One node.
+
+    `op` is "input", "parameter", "buffer", "constant", "output", or an ATen overload such as "aten.linear.default".
+    `target` is the qualified name of a parameter or buffer ("norm.weight"), the position of an input, else "".
+    `args`/`kwargs` hold JSON values; a reference to another node is {"node": name}; a dtype is {"dtype": "float32"};
+    other non-JSON values are {"repr": text}.
+    `out` describes the result tensor, or None (tuples, scalars). `outs` describes a tuple result.
+    """
+
+    name: str
+    op: str
+    target: str = ""
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    out: TensorInfo | None = None
+    outs: tuple[TensorInfo | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class OpGraph:
+    """Nodes in execution order; the last is "output", its args the returned node references (nested as returned)."""
+
+    nodes: tuple[OpNode, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        def info(row: dict[str, Any] | None) -> TensorInfo | None:
+            return row and TensorInfo(tuple(row["shape"]), row["dtype"], tuple(row["stride"]))
+
+        return cls(
+            tuple(
+                OpNode(
+                    name=row["name"],
+                    op=row["op"],
+                    target=row["target"],
+                    args=tuple(row["args"]),
+                    kwargs=dict(row["kwargs"]),
+                    out=info(row["out"]),
+                    outs=tuple(info(item) for item in row.get("outs", ())),
+                )
+                for row in data["nodes"]
+            )
+        )

@@ -1,0 +1,163 @@
+"""Rows of the judge: what is judged, where, what came of it, and the raw samples behind every number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from judge.values import Basis, Subject, Verdict
+
+
+class Problem(models.Model):
+    """A PyTorch module to make faster. The source never changes; a new text is a new row."""
+
+    class Origin(models.TextChoices):
+        SAMPLE = "sample"
+        UPLOAD = "upload"
+        IMPORT = "import"
+
+    class State(models.TextChoices):
+        PENDING = "pending"  # not yet admitted: nobody has run it
+        ADMITTED = "admitted"
+        DEGENERATE = "degenerate"  # admitted with a flag, left out of aggregates
+        REFUSED = "refused"
+
+    slug = models.SlugField(max_length=80, unique=True)
+    title = models.CharField(max_length=120)
+    description = models.TextField(blank=True)
+    source = models.TextField()
+    source_hash = models.CharField(max_length=64, unique=True)  # one row per text: a second upload finds the first
+    origin = models.CharField(max_length=10, choices=Origin.choices)
+    family = models.CharField(max_length=40, blank=True)
+    level = models.CharField(max_length=40, blank=True)  # KernelBench level folder, e.g. "level2"
+    state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
+    admission = models.JSONField(default=dict, blank=True)  # device name -> AdmissionReport.to_json()
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        indexes = [
+            models.Index(fields=["state", "family"], name="problem_state_family"),  # problem list filters
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+    def report_for(self, device_name: str) -> dict[str, Any] | None:
+        """The stored admission report of one device, or None when the problem has not been tried there."""
+        report = self.admission.get(device_name)
+        return report if isinstance(report, dict) else None
+
+
+class Device(models.Model):
+    """A place where candidates are judged. `external` devices only own imported numbers."""
+
+    class Kind(models.TextChoices):
+        INTERPRETER = "interpreter"
+        CUDA = "cuda"
+        EXTERNAL = "external"
+
+    class State(models.TextChoices):
+        ACTIVE = "active"
+        DRAINING = "draining"
+        QUARANTINED = "quarantined"
+
+    name = models.CharField(max_length=60, unique=True)  # "interpreter", "cuda:0", "external:NVIDIA RTX A6000"
+    kind = models.CharField(max_length=12, choices=Kind.choices)
+    title = models.CharField(max_length=120)
+    arch = models.CharField(max_length=20, blank=True)  # "sm_90": what it is, or what the interpreter models
+    facts = models.JSONField(default=dict, blank=True)  # peaks, versions, active sandbox layers
+    state = models.CharField(max_length=12, choices=State.choices, default=State.ACTIVE)
+    seen_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def queue(self) -> str:
+        """Name of the Celery queue that this device's worker serves."""
+        return f"device.{self.name.replace(':', '-')}"
+
+    @property
+    def basis(self) -> Basis:
+        """What a time from this device is: measured, MODELLED, or reported by somebody else."""
+        return {
+            self.Kind.CUDA: Basis.MEASURED,
+            self.Kind.INTERPRETER: Basis.MODELLED,
+            self.Kind.EXTERNAL: Basis.REPORTED,
+        }[self.Kind(self.kind)]
+
+
+class Evaluation(models.Model):
+    """One verdict on one candidate. Never edited; a re-measurement is another row."""
+
+    problem = models.ForeignKey(Problem, on_delete=models.PROTECT, related_name="evaluations")
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="evaluations")
+    candidate_hash = models.CharField(max_length=64)  # canonical: AST without comments and docstrings
+    source = models.TextField()
+    protocol = models.CharField(max_length=40)
+    toolchain = models.CharField(max_length=120)
+    verdict = models.CharField(max_length=20, choices=[(v.value, v.value) for v in Verdict])
+    stage = models.CharField(max_length=20)
+    reason = models.CharField(max_length=60, blank=True)
+    message = models.TextField(blank=True)
+    loads = models.BooleanField(default=False)
+    report = models.JSONField(default=dict)  # Outcome.to_json() without samples: stages, cases, environment, log
+    # The headline speedup over eager, copied out of the report so that lists need not open it.
+    speedup = models.FloatField(null=True, blank=True)
+    speedup_low = models.FloatField(null=True, blank=True)
+    speedup_high = models.FloatField(null=True, blank=True)
+    speedup_n = models.PositiveIntegerField(null=True, blank=True)
+    basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis], blank=True)
+    wall_ms = models.FloatField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(speedup__isnull=True) | Q(verdict=Verdict.PASS.value),
+                name="evaluation_speedup_only_with_pass",
+            ),
+            models.CheckConstraint(
+                condition=Q(speedup__isnull=True) | Q(speedup__gt=0), name="evaluation_speedup_positive"
+            ),
+        ]
+        indexes = [
+            models.Index(  # the cache look-up before every evaluation
+                fields=["problem", "device", "candidate_hash", "protocol", "toolchain"], name="evaluation_cache_key"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.candidate_hash[:12]} on {self.problem_id}: {self.verdict}"
+
+
+class Measurement(models.Model):
+    """Raw samples of one subject in one evaluation, with the summary that pages print."""
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="measurements")
+    subject = models.CharField(max_length=12, choices=[(s.value, s.value) for s in Subject])
+    basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis])
+    method = models.CharField(max_length=40)
+    samples_us = models.JSONField(default=list)
+    n = models.PositiveIntegerField()
+    median_us = models.FloatField()
+    low_us = models.FloatField()
+    high_us = models.FloatField()
+    detail = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["evaluation", "subject"], name="measurement_one_per_subject"),
+            models.CheckConstraint(
+                condition=Q(low_us__lte=models.F("median_us")) & Q(median_us__lte=models.F("high_us")),
+                name="measurement_interval_holds_median",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.median_us:.2f} us ({self.basis})"

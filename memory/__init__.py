@@ -1,0 +1,1 @@
+"""What have we learned? Failures as fingerprints; rules grow from them."""

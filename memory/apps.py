@@ -1,0 +1,7 @@
+"""App configuration of `memory`."""
+
+from django.apps import AppConfig
+
+
+class MemoryConfig(AppConfig):
+    name = "memory"

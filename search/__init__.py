@@ -1,0 +1,1 @@
+"""What next? Runs, nodes, proposals, events and operator actions."""

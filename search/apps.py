@@ -1,0 +1,7 @@
+"""App configuration of `search`."""
+
+from django.apps import AppConfig
+
+
+class SearchConfig(AppConfig):
+    name = "search"

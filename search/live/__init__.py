@@ -1,0 +1,1 @@
+"""The live view: a hub per run, plain ASGI sockets, frames."""
