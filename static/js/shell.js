@@ -1,0 +1,96 @@
+// Keys that work on every page, the help dialog, menus that close, and focus after errors.
+
+const KEYS_OFF = "adaexplore-keys-off";
+const CHORD_MS = 1200;
+let chordUntil = 0;
+
+function keysAreOn() {
+  try {
+    return localStorage.getItem(KEYS_OFF) !== "1";
+  } catch {
+    return true;
+  }
+}
+
+function typing(target) {
+  return target instanceof HTMLElement && target.closest("input, textarea, select, [contenteditable]") !== null;
+}
+
+function follow(key) {
+  const link = document.querySelector(`a[data-key="${key}"]`);
+  if (link) link.click();
+  return link !== null;
+}
+
+export function openHelp() {
+  const dialog = document.getElementById("help");
+  if (dialog && !dialog.open) dialog.showModal();
+}
+
+function onKey(event) {
+  if (event.key === "Escape") return closeMenus();
+  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || !keysAreOn()) return;
+  if (document.querySelector("dialog[open]")) return;
+  const now = performance.now();
+  if (now < chordUntil) {
+    chordUntil = 0;
+    if (follow(`g ${event.key}`)) event.preventDefault();
+    return;
+  }
+  if (event.key === "g") chordUntil = now + CHORD_MS;
+  else if (event.key === "?") openHelp();
+  else if (event.key === "/") focusFilter(event);
+  else if (event.key === "n" && follow("n")) event.preventDefault();
+}
+
+function focusFilter(event) {
+  const field = document.querySelector("[data-filter]");
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
+}
+
+function closeMenus(except) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (menu === except) continue;
+    const held = menu.contains(document.activeElement);
+    menu.open = false;
+    if (held) menu.querySelector("summary").focus();
+  }
+}
+
+document.addEventListener("keydown", onKey);
+document.addEventListener("click", (event) => {
+  closeMenus(event.target.closest("details.menu"));
+  if (event.target.closest("[data-open-help]")) openHelp();
+});
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("[data-keys-switch]")) return;
+  try {
+    localStorage.setItem(KEYS_OFF, event.target.checked ? "0" : "1");
+  } catch {
+    // not remembered
+  }
+});
+for (const box of document.querySelectorAll("[data-keys-switch]")) box.checked = keysAreOn();
+
+// A button says so at once when its form is on the way, and a second press sends nothing.
+document.addEventListener("submit", (event) => {
+  const button = event.submitter;
+  if (event.defaultPrevented || !(button instanceof HTMLButtonElement) || event.target.method === "dialog") return;
+  if (event.target.hasAttribute("data-sent")) {
+    event.preventDefault();
+    return;
+  }
+  if (event.target.method === "post" && !event.target.hasAttribute("hx-post")) {
+    event.target.setAttribute("data-sent", "");
+    button.setAttribute("aria-busy", "true");
+  }
+});
+// Back from the browser's page cache: forms may be sent again.
+window.addEventListener("pageshow", (event) => {
+  if (!event.persisted) return;
+  for (const form of document.querySelectorAll("form[data-sent]")) form.removeAttribute("data-sent");
+  for (const button of document.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
+});
