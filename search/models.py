@@ -80,6 +80,7 @@ class Node(models.Model):
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="children")
     kind = models.CharField(max_length=6, choices=Kind.choices)
     context = models.JSONField(default=list)  # numbers of the nodes shown to the proposer
+    why: Any = models.JSONField(default=dict, blank=True)  # Decision.why: the score parts on the way to the parent
     state = models.CharField(max_length=10, choices=State.choices, default=State.PROPOSING)
     source = models.TextField(blank=True)
     source_hash = models.CharField(max_length=64, blank=True)
