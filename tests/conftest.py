@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 # Before Django reads its settings.
-os.environ.setdefault("ADAEXPLORE_DATA", tempfile.mkdtemp(prefix="adaexplore-test-"))
+if not os.environ.get("ADAEXPLORE_DATA"):
+    os.environ["ADAEXPLORE_DATA"] = tempfile.mkdtemp(prefix="adaexplore-test-")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
