@@ -1,4 +1,4 @@
-"""The op graph of a problem, as found by tracing the reference in the sandbox. Plain values; the builtin proposer reads it.
+"""The op graph of a problem, from tracing the reference in the sandbox. Plain values; the builtin proposer reads it.
 
 Source of the form: torch.export's ATen graph, one node per operator, in execution order.
 """
@@ -25,8 +25,10 @@ class OpNode:
 
     `op` is "input", "parameter", "buffer", "constant", "output", or an ATen overload such as "aten.linear.default".
     `target` is the qualified name of a parameter or buffer ("norm.weight"), the position of an input, else "".
+    Picking from a tuple result is op "getitem" with args [{"node": name}, index].
     `args`/`kwargs` hold JSON values; a reference to another node is {"node": name}; a dtype is {"dtype": "float32"};
-    other non-JSON values are {"repr": text}.
+    a dict is {"dict": {...}}; other non-JSON values (a device, inf, nan) are {"repr": text}.
+    A scalar input and a small constant hold their value as args[0].
     `out` describes the result tensor, or None (tuples, scalars). `outs` describes a tuple result.
     """
 
@@ -41,7 +43,11 @@ class OpNode:
 
 @dataclass(frozen=True)
 class OpGraph:
-    """Nodes in execution order; the last is "output", its args the returned node references (nested as returned)."""
+    """Nodes in execution order; the last is "output" with one argument: what forward returned.
+
+    A single tensor is args[0] == {"node": name}; a tuple or list is args[0] == [{"node": a}, {"node": b}], nested as
+    returned.
+    """
 
     nodes: tuple[OpNode, ...]
 
@@ -51,7 +57,7 @@ class OpGraph:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         def info(row: dict[str, Any] | None) -> TensorInfo | None:
-            return row and TensorInfo(tuple(row["shape"]), row["dtype"], tuple(row["stride"]))
+            return None if row is None else TensorInfo(tuple(row["shape"]), row["dtype"], tuple(row["stride"]))
 
         return cls(
             tuple(

@@ -1,0 +1,205 @@
+"""Traces a reference module into an OpGraph by torch.export. Nothing is computed: shapes run on fake tensors."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from judge.graph import OpGraph, OpNode, TensorInfo
+
+# Bookkeeping that export adds; it has no effect on values.
+_CHECKS = ("aten._assert", "aten.sym_constrain", "aten._assert_tensor_metadata")
+# Identities for inference: a reference to them becomes a reference to their argument.
+_IDENTITIES = frozenset(
+    {"aten.lift_fresh_copy.default", "aten.detach.default", "aten.detach_.default", "aten.alias.default"}
+)
+SMALL_CONSTANT = 64  # constants up to this many elements carry their values
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A graph, or the sentence that says why there is none. `program` is the torch ExportedProgram behind the graph."""
+
+    graph: OpGraph | None
+    reason: str = ""
+    program: Any = None
+
+
+def trace(model: torch.nn.Module, inputs: Sequence[Any]) -> OpGraph | None:
+    """The ATen graph of `model(*inputs)`, or None when it cannot be traced (see `trace_report` for the reason).
+
+    `inputs` may be real, meta or fake tensors and plain scalars. Node names depend only on the module's code.
+    """
+    return trace_report(model, inputs).graph
+
+
+def trace_report(model: torch.nn.Module, inputs: Sequence[Any]) -> Trace:
+    """Like `trace`, with the reason when there is no graph and the exported program when there is one."""
+    try:
+        with _quiet(), torch.no_grad():
+            program = torch.export.export(model, tuple(inputs), strict=False)
+            return Trace(_Reader(program, tuple(inputs)).graph(), program=program)
+    except Exception as error:  # noqa: BLE001  the module's own code runs here and may raise anything
+        return Trace(None, reason=_sentence(error))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No warnings, log lines or printed graphs from torch while it traces: a failed trace is an answer."""
+    logger = logging.getLogger("torch")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def _sentence(error: Exception) -> str:
+    text = (str(error).strip().splitlines() or [""])[0][:300]
+    kind = type(error).__name__
+    if "DataDependent" in kind or "data-dependent" in text:
+        return f"The control flow or a shape depends on the values of a tensor, so there is no fixed op graph: {text}"
+    return f"torch.export could not trace the module ({kind}): {text}"
+
+
+class _DataDependentShape(Exception):
+    """A size is symbolic: it is known only when the module runs."""
+
+
+class _Reader:
+    """Turns one ExportedProgram into plain nodes."""
+
+    def __init__(self, program: Any, inputs: tuple[Any, ...]) -> None:
+        self.program = program
+        self.paths = [_path(keys) for keys, _ in pytree.tree_flatten_with_path(inputs)[0]]
+        self.specs = {
+            spec.arg.name: spec for spec in program.graph_signature.input_specs if getattr(spec.arg, "name", "")
+        }
+        self.same: dict[str, str] = {}  # name of a skipped identity -> the node it stands for
+        self.seen_inputs = 0
+
+    def graph(self) -> OpGraph:
+        nodes: list[OpNode] = []
+        for fx_node in self.program.graph.nodes:
+            node = self._node(fx_node)
+            if node is not None:
+                nodes.append(node)
+        return OpGraph(tuple(nodes))
+
+    def _node(self, fx_node: Any) -> OpNode | None:
+        if fx_node.op == "placeholder":
+            return self._placeholder(fx_node)
+        if fx_node.op == "output":
+            return self._output()
+        if fx_node.op == "get_attr":  # a sub-graph of torch.cond and the like
+            raise _DataDependentShape(f"{fx_node.name} is a sub-graph, which the op graph cannot hold")
+        name = _op_name(fx_node.target)
+        if name.startswith(_CHECKS):
+            return None
+        if name in _IDENTITIES:
+            self.same[fx_node.name] = self._resolve(fx_node.args[0].name)
+            return None
+        value = fx_node.meta.get("val")
+        return OpNode(
+            name=fx_node.name,
+            op=name,
+            args=tuple(self._value(item) for item in fx_node.args),
+            kwargs={key: self._value(item) for key, item in fx_node.kwargs.items()},
+            out=_info(value),
+            outs=tuple(_info(item) for item in value) if isinstance(value, tuple | list) else (),
+        )
+
+    def _placeholder(self, fx_node: Any) -> OpNode:
+        spec = self.specs[fx_node.name]
+        kind = spec.kind.name
+        value = fx_node.meta.get("val")
+        if kind == "USER_INPUT":
+            target = self.paths[self.seen_inputs]
+            self.seen_inputs += 1
+            plain = () if isinstance(value, torch.Tensor) else (self._value(value),)
+            return OpNode(fx_node.name, "input", target=target, args=plain, out=_info(value))
+        op = {"PARAMETER": "parameter", "BUFFER": "buffer"}.get(kind, "constant")
+        args = (_content(self.program.constants.get(spec.target)),) if op == "constant" else ()
+        return OpNode(fx_node.name, op, target=str(spec.target), args=args, out=_info(value))
+
+    def _output(self) -> OpNode:
+        leaves = []
+        for spec in self.program.graph_signature.output_specs:
+            if spec.kind.name != "USER_OUTPUT":
+                continue  # buffer and input mutation of a functionalised program
+            constant = hasattr(spec.arg, "value")
+            leaves.append(
+                self._value(spec.arg.value) if constant else {"node": self._resolve(spec.arg.name)},
+            )
+        nested = pytree.tree_unflatten(leaves, self.program.call_spec.out_spec)
+        return OpNode("output", "output", args=(_plain_nest(nested),))
+
+    def _resolve(self, name: str) -> str:
+        return self.same.get(name, name)
+
+    def _value(self, value: Any) -> Any:
+        """JSON form of one argument, as the docstring of `OpNode` says."""
+        if isinstance(value, torch.fx.Node):
+            return {"node": self._resolve(value.name)}
+        if isinstance(value, tuple | list):
+            return [self._value(item) for item in value]
+        if isinstance(value, dict):
+            return {"dict": {str(key): self._value(item) for key, item in value.items()}}
+        if isinstance(value, torch.dtype):
+            return {"dtype": str(value).removeprefix("torch.")}
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            raise _DataDependentShape(f"a size is known only when the module runs ({value})")
+        if isinstance(value, float) and value in (float("inf"), float("-inf")):
+            return {"repr": "inf" if value > 0 else "-inf"}  # JSON has no infinity
+        if value is None or isinstance(value, bool | int | float | str):
+            return {"repr": "nan"} if value != value else value
+        return {"repr": str(value)}
+
+
+def _path(keys: Sequence[Any]) -> str:
+    """("0",) for the first input, "1.a" for the entry "a" of a dict given second."""
+    return ".".join(str(getattr(key, "idx", getattr(key, "key", key))) for key in keys)
+
+
+def _op_name(target: Any) -> str:
+    """`aten.add.Tensor` for an overload; "getitem" for picking from a tuple; else the callable's own name."""
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    return str(getattr(target, "__name__", target))
+
+
+def _info(value: Any) -> TensorInfo | None:
+    if not isinstance(value, torch.Tensor):
+        return None
+    if any(not isinstance(size, int) for size in (*value.shape, *value.stride())):
+        raise _DataDependentShape(f"a shape is known only when the module runs {tuple(value.shape)}")
+    return TensorInfo(tuple(value.shape), str(value.dtype).removeprefix("torch."), tuple(value.stride()))
+
+
+def _content(tensor: Any) -> Any:
+    """Values of a small real constant as nested lists, else None (large, or known by shape only)."""
+    fake = isinstance(tensor, torch._subclasses.FakeTensor) or getattr(tensor, "is_meta", False)
+    if not isinstance(tensor, torch.Tensor) or fake or tensor.numel() > SMALL_CONSTANT:
+        return None
+    values = tensor.detach().cpu()
+    return (values if values.isfinite().all() else values.nan_to_num()).tolist()
+
+
+def _plain_nest(value: Any) -> Any:
+    """Tuples as lists, dicts as {"dict": {...}}; leaves are already JSON."""
+    if isinstance(value, tuple | list):
+        return [_plain_nest(item) for item in value]
+    if isinstance(value, Mapping) and not ({"node", "dtype", "repr"} & set(value)):
+        return {"dict": {str(key): _plain_nest(item) for key, item in value.items()}}
+    return value
