@@ -1,0 +1,95 @@
+"""What can be said about uploaded text without running it, and how its own errors are told. Standard library only."""
+
+from __future__ import annotations
+
+import ast
+import traceback
+from pathlib import Path
+
+MESSAGE_CHARS = 4000
+FENCE_HINT = "the text still holds Markdown fences (```); send only the Python code"
+
+
+class LoadError(Exception):
+    """The text cannot be used: `reason` is a stage reason code, `line` a 1-based line of the file or None."""
+
+    def __init__(self, reason: str, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.line = line
+
+
+def check_source(source: str, *, needs: tuple[str, ...], max_bytes: int) -> ast.Module:
+    """Parse `source` and check that it defines each of `needs` at top level. Raises LoadError("source.*")."""
+    size = len(source.encode("utf-8", "surrogatepass"))
+    if size > max_bytes:
+        raise LoadError("source.too_large", f"the text has {size:,} bytes; the limit is {max_bytes:,}")
+    if "\x00" in source or "\ufffd" in source[:4096] or any("\ud800" <= char <= "\udfff" for char in source):
+        raise LoadError("source.binary", "this is not UTF-8 text; send a Python source file")
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        raise LoadError("source.syntax", _syntax_message(source, error), error.lineno) from error
+    except (RecursionError, MemoryError, ValueError) as error:
+        raise LoadError("source.syntax", f"the text cannot be parsed: {error or 'nested too deeply'}") from error
+    defined = _top_level_names(tree)
+    for name in needs:
+        if name not in defined:
+            raise LoadError("source.no_model", f"`{name}` is not defined at the top level of the file; add it")
+    return tree
+
+
+def _syntax_message(source: str, error: SyntaxError) -> str:
+    if any(line.lstrip().startswith("```") for line in source.splitlines()):
+        return f"line {error.lineno}: {FENCE_HINT}"
+    text = (error.text or "").rstrip()
+    caret = f"\n{text}\n{' ' * max(0, (error.offset or 1) - 1)}^" if text and len(text) < 200 else ""
+    return f"line {error.lineno}: {error.msg}{caret}"
+
+
+def _top_level_names(tree: ast.Module) -> set[str]:
+    """Names bound at module level, branches of `if` and `try` included."""
+    names: set[str] = set()
+    bodies: list[ast.stmt] = list(tree.body)
+    while bodies:
+        node = bodies.pop()
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            for field in ("body", "orelse", "finalbody"):
+                bodies.extend(getattr(node, field, ()))
+            for handler in getattr(node, "handlers", ()):
+                bodies.extend(handler.body)
+    return names
+
+
+def raised(reason: str, doing: str, error: BaseException, path: Path) -> LoadError:
+    """A LoadError that tells what uploaded code raised: its own frames only, paths cut to the file name."""
+    return LoadError(reason, f"{doing} raised {describe(error, path)}", line_of(error, path))
+
+
+def describe(error: BaseException, path: Path) -> str:
+    """`Type: text` and the frames inside `path`, without the judge's own frames or private folders."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    frames = [
+        f'  File "{path.name}", line {frame.lineno}, in {frame.name}' + (f"\n    {frame.line}" if frame.line else "")
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(path)
+    ]
+    body = "\n".join([text, *frames[-8:]])
+    return body.replace(str(path.parent) + "/", "")[:MESSAGE_CHARS]
+
+
+def line_of(error: BaseException, path: Path) -> int | None:
+    """Line of the innermost frame inside `path`; for a SyntaxError raised by it, its own line."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return lines[-1] if lines else None
