@@ -1,0 +1,108 @@
+"""The parameters of a search: a frozen value stored on the run, checked once and never changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self
+
+POLICY_NAMES = ("uct", "greedy", "independent")
+
+# name -> (least, greatest) allowed value
+_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "w": (0.0, 100.0),
+        "rho": (0.0, 100.0),
+        "alpha": (0.0, 1.0),
+        "p_large": (0.0, 1.0),
+        "small_step_limit": (0, 1000),
+        "pool_size": (0, 50),
+        "window": (1, 50),
+        "pool_extra_max": (0, 50),
+        "pool_extra_t": (0.001, 1000.0),
+        "pool_extra_p": (0.0, 1.0),
+        "rule_threshold": (1, 1000),
+    }
+)
+
+
+@dataclass(frozen=True)
+class SearchParams:
+    """Defaults are those of the publication (AdaExplore, arXiv 2604.16625).
+
+    `w` weighs exploration, `rho` the expand arm against the child arms, `alpha` the best against the mean reward.
+    A step is large with probability `p_large`, always once a node has `small_step_limit` small steps below it.
+    A large step shows at most `pool_size` kernels, a small step the last `window`. Up to `pool_extra_max` kernels come
+    from elsewhere in the tree, by softmax at temperature `pool_extra_t`, their number geometric with `pool_extra_p`.
+    Raises ValueError with a sentence when a value is of the wrong type or out of range.
+    """
+
+    policy: str = "uct"
+    w: float = 0.3
+    rho: float = 1.0
+    alpha: float = 0.0
+    p_large: float = 0.2
+    small_step_limit: int = 2
+    pool_size: int = 5
+    window: int = 5
+    pool_extra_max: int = 0
+    pool_extra_t: float = 1.0
+    pool_extra_p: float = 0.6
+    rule_threshold: int = 3
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICY_NAMES:
+            raise ValueError(f"policy must be one of {', '.join(POLICY_NAMES)}, not {self.policy!r}.")
+        for name, (least, greatest) in _RANGES.items():
+            value, whole = getattr(self, name), _TYPES[name] is int
+            if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+                raise ValueError(f"{name} must be a {'whole ' if whole else ''}number, not {value!r}.")
+            if not math.isfinite(value) or not least <= value <= greatest:
+                raise ValueError(f"{name} must be from {least:g} to {greatest:g}, not {value:g}.")
+            if not whole:
+                object.__setattr__(self, name, float(value))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types; `from_json` is its inverse."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Parameters from a mapping; what is missing takes its default. Raises ValueError on unknown names."""
+        unknown = sorted(set(data) - set(_TYPES))
+        if unknown:
+            raise ValueError(f"Unknown search parameter {', '.join(unknown)}. Known: {', '.join(_TYPES)}.")
+        return cls(**data)
+
+    @classmethod
+    def from_texts(cls, pairs: Iterable[str], base: Mapping[str, Any] | None = None) -> Self:
+        """Parameters from `name=value` texts, as typed on a command line or in a form."""
+        data: dict[str, Any] = dict(base or {})
+        for pair in pairs:
+            name, equals, text = pair.partition("=")
+            kind = _TYPES.get(name)
+            if not equals or kind is None:
+                raise ValueError(f"{pair!r} is not name=value with a name out of {', '.join(_TYPES)}.")
+            try:
+                data[name] = kind(text)
+            except ValueError:
+                raise ValueError(f"{name} must be a {'whole ' if kind is int else ''}number, not {text!r}.") from None
+        return cls.from_json(data)
+
+
+_TYPES: Mapping[str, type] = MappingProxyType(
+    {field.name: type(field.default) for field in dataclasses.fields(SearchParams)}
+)
+
+# The publication's settings: KernelBench level 2 and 3, and the first release of its code.
+PRESETS: Mapping[str, SearchParams] = MappingProxyType(
+    {
+        "paper": SearchParams(),
+        "level2": SearchParams(),
+        "level3": SearchParams(rho=0.5),
+        "first-release": SearchParams(w=0.25, alpha=1.0, p_large=0.25, pool_extra_max=3, pool_extra_p=0.5),
+    }
+)

@@ -1,0 +1,99 @@
+"""Turns node rows into the facts the algorithm replays: one query per run, sources left in the database."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from judge.values import Verdict
+from search.algorithm.reward import reward
+from search.algorithm.tree import Fact, Tree
+from search.models import Node
+
+LOST_ATTEMPTS = "lost.attempts"
+
+
+class NodeRow(NamedTuple):
+    """One node with the verdict it took, as read by `node_rows`; `parent` is a row id."""
+
+    id: int
+    number: int
+    parent: int | None
+    kind: str
+    state: str
+    told_order: int | None
+    source_hash: str
+    summary: str
+    reason: str
+    reused: bool
+    created_at: datetime
+    told_at: datetime | None
+    evaluation_verdict: str | None
+    stage: str | None
+    evaluation_reason: str | None
+    loads: bool | None
+    speedup: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    basis: str | None
+
+    @property
+    def verdict(self) -> str:
+        return "" if self.told_order is None else verdict_of(self.evaluation_verdict, self.kind, self.reason)
+
+    @property
+    def reward(self) -> float:
+        """0 for a node without an evaluation; else by its verdict and speedup."""
+        passed = self.evaluation_verdict == Verdict.PASS
+        return reward(loads=bool(self.loads), correct=passed, speedup=self.speedup)
+
+
+_EVALUATION = ("verdict", "stage", "reason", "loads", "speedup", "speedup_low", "speedup_high", "speedup_n", "basis")
+_COLUMNS = (
+    "id",
+    "number",
+    "parent_id",
+    "kind",
+    "state",
+    "told_order",
+    "source_hash",
+    "summary",
+    "reason",
+    "reused",
+    "created_at",
+    "told_at",
+    *(f"evaluation__{name}" for name in _EVALUATION),
+)
+
+
+def verdict_of(evaluation_verdict: str | None, kind: str, reason: str) -> str:
+    """Verdict of a told node. Without an evaluation: lost when given up, bad_source when the reply held no new kernel."""
+    if evaluation_verdict is not None:
+        return evaluation_verdict
+    if kind == Node.Kind.ROOT:
+        return ""
+    return Verdict.LOST.value if reason == LOST_ATTEMPTS else Verdict.BAD_SOURCE.value
+
+
+def node_rows(run_id: int) -> list[NodeRow]:
+    """All nodes of a run in number order, cancelled ones included. One query."""
+    return [NodeRow(*row) for row in Node.objects.filter(run_id=run_id).order_by("number").values_list(*_COLUMNS)]
+
+
+def tree_of(rows: list[NodeRow]) -> Tree:
+    """The replayed tree. Cancelled nodes leave no trace; nodes in flight are pending."""
+    numbers = {row.id: row.number for row in rows}
+    return Tree.replay(
+        Fact(
+            number=row.number,
+            parent=None if row.parent is None else numbers[row.parent],
+            kind=row.kind,
+            told=row.told_order,
+            reward=row.reward,
+            speedup=(row.speedup or 0.0) if row.evaluation_verdict == Verdict.PASS else None,
+            written=bool(row.source_hash),
+        )
+        for row in rows
+        if row.state != Node.State.CANCELLED
+    )

@@ -1,0 +1,234 @@
+"""Reads of the search: the tree with its statistics, summaries for pages and lists, the event log."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+
+from django.db.models import Count, Max, QuerySet
+from django.utils import timezone
+
+from judge.models import Evaluation
+from judge.values import Verdict
+from search.facts import NodeRow, node_rows, tree_of, verdict_of
+from search.models import Node, Run, RunEvent
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """One node as shown: its row, its verdict, and the replayed statistics of the subtree below it.
+
+    `best_reward` and `total` are rewards over the subtree, `reward` its own. `verdict` is empty until it is told.
+    `low`, `high` and `n` are None for reported figures.
+    """
+
+    id: int
+    number: int
+    parent: int | None
+    kind: str
+    state: str
+    depth: int
+    visits: int
+    pending: int
+    total: float
+    best_reward: float
+    reward: float
+    verdict: str
+    stage: str
+    reason: str
+    speedup: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    basis: str
+    reused: bool
+    told_order: int | None
+    summary: str
+    source_hash: str
+
+
+@dataclass(frozen=True)
+class RunTree:
+    """All nodes of a run in number order; `best` is the number of the best node or None."""
+
+    run_id: int
+    nodes: tuple[TreeNode, ...]
+    best: int | None
+
+    def get(self, number: int) -> TreeNode | None:
+        """The node with this number; numbers have no gaps, so place and number agree."""
+        return self.nodes[number] if 0 <= number < len(self.nodes) else None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run at a glance. `states` and `verdicts` count nodes without the root; `spark` holds (told order, speedup)
+    at each new best. `eta_s` is None unless the run is running and has told a node."""
+
+    run: Run
+    states: dict[str, int]
+    verdicts: dict[str, int]
+    told: int
+    steps: int
+    in_flight: int
+    best: int | None
+    best_evaluation: Evaluation | None
+    spark: tuple[tuple[int, float], ...]
+    started: datetime
+    elapsed_s: float | None
+    median_step_s: float | None
+    eta_s: float | None
+    last_event_at: datetime | None
+
+
+def run_tree(run: Run) -> RunTree:
+    """The tree of a run with statistics replayed from its rows. One query, no sources."""
+    rows = node_rows(run.pk)
+    tree = tree_of(rows)
+    numbers = {row.id: row.number for row in rows}
+    nodes, depths = [], {}
+    for row in rows:
+        parent = None if row.parent is None else numbers[row.parent]
+        depths[row.number] = 0 if parent is None else depths[parent] + 1
+        branch = tree.branches.get(row.number)
+        nodes.append(
+            TreeNode(
+                id=row.id,
+                number=row.number,
+                parent=parent,
+                kind=row.kind,
+                state=row.state,
+                depth=depths[row.number],
+                visits=branch.visits if branch else 0,
+                pending=branch.pending if branch else 0,
+                total=branch.total if branch else 0.0,
+                best_reward=branch.best if branch else 0.0,
+                reward=branch.own if branch else 0.0,
+                verdict=row.verdict,
+                stage=row.stage or ("proposal" if row.reason else ""),
+                reason=row.evaluation_reason or row.reason,
+                speedup=row.speedup,
+                low=row.low,
+                high=row.high,
+                n=row.n,
+                basis=row.basis or "",
+                reused=row.reused,
+                told_order=row.told_order,
+                summary=row.summary,
+                source_hash=row.source_hash,
+            )
+        )
+    return RunTree(run.pk, tuple(nodes), best_number(rows))
+
+
+def best_number(rows: Iterable[NodeRow]) -> int | None:
+    """Number of the node with the highest speedup among those told as passed; the lowest number on a tie."""
+    passed = [row for row in rows if row.told_order is not None and row.speedup is not None]
+    return max(passed, key=lambda row: (row.speedup or 0.0, -row.number)).number if passed else None
+
+
+def best_node(run_id: int) -> Node | None:
+    """The run's best node with its evaluation, by the same rule."""
+    passed = Node.objects.filter(run_id=run_id, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value)
+    passed = passed.filter(evaluation__speedup__isnull=False).select_related("evaluation")
+    return passed.order_by("-evaluation__speedup", "number").first()
+
+
+def run_summary(run: Run) -> RunSummary:
+    """The summary of one run."""
+    return _summaries([run])[0]
+
+
+def runs_list(
+    *, states: Sequence[str] = (), problem_id: int | None = None, limit: int = 50, before: int | None = None
+) -> list[RunSummary]:
+    """Newest runs first, with their summaries, in a constant number of queries. `before` is a run id to page by."""
+    runs: QuerySet[Run] = Run.objects.select_related("problem", "device", "owner").order_by("-id")
+    if states:
+        runs = runs.filter(state__in=states)
+    if problem_id is not None:
+        runs = runs.filter(problem_id=problem_id)
+    if before is not None:
+        runs = runs.filter(pk__lt=before)
+    return _summaries(list(runs[:limit]))
+
+
+def events_since(run: Run, seq: int, limit: int = 500) -> list[RunEvent]:
+    """Events after `seq`, oldest first, at most `limit`."""
+    return list(RunEvent.objects.filter(run=run, seq__gt=seq).order_by("seq")[:limit])
+
+
+def _summaries(runs: list[Run]) -> list[RunSummary]:
+    ids = [run.pk for run in runs]
+    counts = _counts(ids)
+    sparks, evaluations = _bests(ids)
+    medians = _median_steps([run.pk for run in runs if run.state == Run.State.RUNNING])
+    last = dict(RunEvent.objects.filter(run__in=ids).values_list("run").annotate(Max("created_at")).order_by())
+    now = timezone.now()
+    found = []
+    for run in runs:
+        states, verdicts = counts[run.pk]
+        told = states[Node.State.TOLD]
+        points = sparks[run.pk]
+        median_s = medians.get(run.pk)
+        measured = run.origin != Run.Origin.IMPORT
+        found.append(
+            RunSummary(
+                run=run,
+                states=dict(states),
+                verdicts=dict(verdicts),
+                told=told,
+                steps=run.steps,
+                in_flight=sum(states[state] for state in Node.IN_FLIGHT),
+                best=points[-1][2] if points else None,
+                best_evaluation=evaluations.get(points[-1][3]) if points else None,
+                spark=tuple((order, speedup) for order, speedup, _, _ in points),
+                started=run.created_at,
+                elapsed_s=((run.ended_at or now) - run.created_at).total_seconds() if measured else None,
+                median_step_s=median_s,
+                eta_s=None if median_s is None else median_s * max(run.steps - told, 0) / run.concurrency,
+                last_event_at=last.get(run.pk),
+            )
+        )
+    return found
+
+
+def _counts(run_ids: list[int]) -> dict[int, tuple[Counter[str], Counter[str]]]:
+    """Per run the nodes by state and, of those told, by verdict."""
+    groups = (
+        Node.objects.filter(run__in=run_ids)
+        .exclude(kind=Node.Kind.ROOT)
+        .order_by()
+        .values_list("run", "state", "kind", "evaluation__verdict", "reason")
+        .annotate(Count("id"))
+    )
+    counts: dict[int, tuple[Counter[str], Counter[str]]] = defaultdict(lambda: (Counter(), Counter()))
+    for run_id, state, kind, verdict, reason, count in groups:
+        counts[run_id][0][state] += count
+        if state == Node.State.TOLD:
+            counts[run_id][1][verdict_of(verdict, kind, reason)] += count
+    return counts
+
+
+def _bests(
+    run_ids: list[int],
+) -> tuple[dict[int, list[tuple[int, float, int, int]]], dict[int, Evaluation]]:
+    """Per run each new best as (told order, speedup, number, evaluation id); and the evaluations of the last ones."""
+    points: dict[int, list[tuple[int, float, int, int]]] = defaultdict(list)
+    events = RunEvent.objects.filter(run__in=run_ids, kind="node.best").order_by("run", "seq")
+    for run_id, payload in events.values_list("run", "payload"):
+        points[run_id].append((payload["order"], payload["speedup"], payload["number"], payload["evaluation"]))
+    wanted = [of_run[-1][3] for of_run in points.values()]
+    return points, Evaluation.objects.defer("source", "report").in_bulk(wanted)
+
+
+def _median_steps(run_ids: list[int]) -> dict[int, float]:
+    """Median seconds from reservation to verdict, per run that has told a node."""
+    durations: dict[int, list[float]] = defaultdict(list)
+    told = Node.objects.filter(run__in=run_ids, state=Node.State.TOLD, told_at__isnull=False).exclude(kind="root")
+    for run_id, created, ended in told.order_by().values_list("run", "created_at", "told_at"):
+        durations[run_id].append((ended - created).total_seconds())
+    return {run_id: median(values) for run_id, values in durations.items()}
