@@ -1,0 +1,71 @@
+"""The one form in which a speedup leaves the house: value, interval, sample count and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from judge.values import Basis
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A speedup over eager with its evidence. `low`, `high` and `n` are None only for reported numbers."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int | None
+    basis: Basis
+
+    def __post_init__(self) -> None:
+        if self.basis is not Basis.REPORTED and (self.low is None or self.high is None):
+            raise ValueError("a measured or modelled speedup needs its interval")
+
+    @classmethod
+    def of(cls, row: Any) -> Self | None:
+        """From an Evaluation, a tree row or a summary (`speedup`, `speedup_low` or `low`, ...); None when it has no speedup."""
+        value = getattr(row, "speedup", None)
+        basis = getattr(row, "basis", "")
+        if isinstance(row, cls):
+            return row
+        if value is None or not basis:
+            return None
+        low, high, n = (_either(row, f"speedup_{name}", name) for name in ("low", "high", "n"))
+        return cls(value, low, high, n, Basis(basis))
+
+    @property
+    def number(self) -> str:
+        """`2.31×`."""
+        return f"{_digits(self.value, self.basis)}×"
+
+    @property
+    def interval(self) -> str:
+        """`[2.24–2.38]`, or empty for a reported number."""
+        if self.low is None or self.high is None or self.basis is Basis.REPORTED:
+            return ""
+        return f"[{_digits(self.low, self.basis)}–{_digits(self.high, self.basis)}]"
+
+    @property
+    def source(self) -> str:
+        """The words that must stand beside the number."""
+        return {
+            Basis.MEASURED: "measured",
+            Basis.MODELLED: "MODELLED",
+            Basis.REPORTED: "reported, not measured here",
+        }[self.basis]
+
+    def __str__(self) -> str:
+        count = f"n={self.n}" if self.n and self.basis is Basis.MEASURED else ""
+        return " ".join(part for part in (self.number, self.interval, count, self.source) if part)
+
+
+def _either(row: Any, *names: str) -> Any:
+    return next((value for name in names if (value := getattr(row, name, None)) is not None), None)
+
+
+def _digits(value: float, basis: Basis) -> str:
+    """Three significant digits when measured or reported, two when modelled: a model knows no more."""
+    if basis is Basis.MODELLED:
+        return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 99.95 else f"{value:.2f}"

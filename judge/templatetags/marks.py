@@ -1,0 +1,62 @@
+"""States as a shape, a word and a colour. The shapes are inline SVG, so they follow the text's size and colour."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+register = template.Library()
+
+_SOLID = {
+    "correct": "M6 1a5 5 0 1 1 0 10A5 5 0 1 1 6 1z",
+    "best": "M6 0l6 6-6 6-6-6z",
+    "compile-error": "M6 .8 11.6 11H.4z",
+    "slower": "M1.5 1.5h9v9h-9z",
+    "stopped": "M1.5 1.5h9v9h-9z",
+    "paused": "M2 1h3v10H2zM7 1h3v10H7z",
+    "pending": "M6 4.2a1.8 1.8 0 1 1 0 3.6 1.8 1.8 0 1 1 0-3.6z",
+    "waiting": "M1.6 4.6h2v2.8h-2zM5 4.6h2v2.8H5zM8.4 4.6h2v2.8h-2z",
+}
+_LINES = {
+    "running": "M6 1.2a4.8 4.8 0 1 1 0 9.6 4.8 4.8 0 1 1 0-9.6z",
+    "wrong": "M2 2l8 8M10 2l-8 8",
+    "ok": "M1.5 6.5 4.8 10 10.8 2.2",
+    "warned": "M6 1.6 11 10.6H1zM6 5v2.4",
+    "skipped": "M2 6h8",
+    "pruned": "M6 1.2a4.8 4.8 0 1 1 0 9.6 4.8 4.8 0 1 1 0-9.6zM2.4 9.6l7.2-7.2",
+    "suspect": "M3.4 3.6a2.6 2.6 0 1 1 4 2.3C6.4 6.5 6 7 6 8M6 10.8v.2",
+    "root": "M6 3.4a2.6 2.6 0 1 1 0 5.2 2.6 2.6 0 1 1 0-5.2z",
+}
+_SAME = {
+    "finished": "ok",
+    "admitted": "ok",
+    "success": "ok",
+    "failed": "wrong",
+    "refused": "wrong",
+    "degenerate": "warned",
+    "proposing": "running",
+    "judging": "running",
+    "queued": "waiting",
+    "stopping": "waiting",
+    "cancelled": "pruned",
+}
+
+
+@register.simple_tag
+def mark(name: str) -> SafeString:
+    """The shape of a state as an SVG without a label; the word must stand beside it."""
+    shape = _SAME.get(name, name)
+    if shape in _SOLID:
+        style, path = "mark", _SOLID[shape]
+    else:
+        style, path = "mark mark-line", _LINES.get(shape, _LINES["suspect"])
+    return format_html(
+        '<svg class="{}" viewBox="0 0 12 12" aria-hidden="true"><path d="{}"/></svg>', style, mark_safe(path)
+    )
+
+
+@register.simple_tag
+def state(name: str, label: str = "") -> SafeString:
+    """`{% state "running" %}`: shape, word and colour class `is-<name>`."""
+    return format_html('<span class="state is-{}">{} <span>{}</span></span>', name, mark(name), label or name)

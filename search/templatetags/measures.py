@@ -1,0 +1,39 @@
+"""The only tags that print a speedup or a state: never a bare number, never colour alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from judge.measures import Measure
+from judge.values import Basis
+
+register = template.Library()
+
+
+@register.simple_tag
+def measure(row: Any, empty: str = "—") -> SafeString:
+    """`{% measure evaluation %}` -> `2.31× [2.24–2.38] n=48 measured`. Takes anything `Measure.of` takes, or None."""
+    value = Measure.of(row)
+    if value is None:
+        return format_html('<span class="measure measure-more">{}</span>', empty)
+    count = f" n={value.n}" if value.n and value.basis is Basis.MEASURED else ""
+    return format_html(
+        '<span class="measure" data-metric="speedup"><strong>{}</strong>'
+        ' <span class="measure-more">{}{}</span> <span class="basis basis-{}">{}</span></span>',
+        value.number,
+        value.interval,
+        count,
+        value.basis.value,
+        value.source,
+    )
+
+
+@register.filter
+def measure_text(row: Any) -> str:
+    """The same as plain text, for titles and labels; empty when there is no speedup."""
+    value = Measure.of(row)
+    return "" if value is None else str(value)
