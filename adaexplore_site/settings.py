@@ -35,8 +35,8 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.gzip.GZipMiddleware",  # above WhiteNoise: static files are compressed too
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -137,6 +137,7 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
+STATIC_ROOT.mkdir(exist_ok=True)
 _NODE = BASE_DIR / "static" / "node_modules"
 STATICFILES_DIRS = [
     ("css", BASE_DIR / "static" / "css"),
@@ -161,6 +162,7 @@ LLM_BASE_URL = env.text("LLM_BASE_URL", env.text("OPENAI_BASE_URL"))
 LLM_API_KEY = env.text("LLM_API_KEY", env.text("OPENAI_API_KEY"))
 LLM_MODEL = env.text("LLM_MODEL", env.text("OPENAI_MODEL"))
 LLM_TIMEOUT_S = env.integer("LLM_TIMEOUT_S", 180, minimum=1, maximum=3600)
+LLM_STREAM = env.flag("LLM_STREAM", True)
 
 # Judge: GPU architecture that the interpreter device compiles for and models.
 JUDGE_TARGET = env.text("JUDGE_TARGET", "sm_90")

@@ -1,17 +1,11 @@
-"""Shared fixtures. Every test runs against a private data folder; nothing touches the developer's own."""
+"""Shared fixtures."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
-
-# Before Django reads its settings.
-if not os.environ.get("ADAEXPLORE_DATA"):
-    os.environ["ADAEXPLORE_DATA"] = tempfile.mkdtemp(prefix="adaexplore-test-")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")

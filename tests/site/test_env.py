@@ -1,0 +1,57 @@
+"""The environment is read loudly: a wrong value names the variable and says what to write."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from adaexplore_site import env
+
+
+def test_a_flag_that_is_not_a_flag_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEBUG", "maybe")
+    with pytest.raises(ImproperlyConfigured, match=r"DEBUG='maybe'.*write 1 or 0"):
+        env.flag("DEBUG")
+
+
+@pytest.mark.parametrize("value", ["0", "70000", "eighty"])
+def test_a_port_out_of_range_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("PORT", value)
+    with pytest.raises(ImproperlyConfigured, match=r"PORT=.*1 to 65535"):
+        env.integer("PORT", 8000, minimum=1, maximum=65535)
+
+
+def test_only_postgresql_urls_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "mysql://u@h/db")
+    with pytest.raises(ImproperlyConfigured, match="PostgreSQL"):
+        env.database()
+    monkeypatch.setenv("DATABASE_URL", "postgres://u@h:5433/db")
+    assert (env.database()["HOST"], env.database()["PORT"]) == ("h", 5433)
+
+
+def test_without_a_url_sqlite_takes_write_locks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "")
+    options = env.database()["OPTIONS"]
+    assert isinstance(options, dict)
+    assert options["transaction_mode"] == "IMMEDIATE"
+    assert "journal_mode=WAL" in options["init_command"]
+
+
+def test_the_secret_key_is_made_once_and_private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ADAEXPLORE_DATA", str(tmp_path / "deep" / "er"))
+    monkeypatch.delenv("SECRET_KEY", raising=False)
+    first = env.secret_key()
+    assert len(first) > 40
+    assert env.secret_key() == first
+    assert stat.S_IMODE((tmp_path / "deep" / "er" / "secret_key").stat().st_mode) == 0o600
+
+
+def test_a_long_data_folder_still_gets_a_short_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ADAEXPLORE_DATA", str(tmp_path / ("x" * 120)))
+    monkeypatch.setenv("REDIS_URL", "")
+    assert len(str(env.embedded_socket())) < 107
+    assert env.redis_url() == f"unix://{env.embedded_socket()}"
+    assert env.celery_url() == f"redis+socket://{env.embedded_socket()}"
