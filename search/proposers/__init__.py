@@ -2,6 +2,98 @@
 
 from __future__ import annotations
 
-from search.proposers.protocol import Reply, Task
+import random
+from dataclasses import dataclass
 
-__all__ = ["Reply", "Task"]
+from search.proposers.protocol import Call, Exhibit, Proposer, ProposerError, Reply, Task, WaitingForPerson
+
+__all__ = [
+    "NAMES",
+    "Call",
+    "Choice",
+    "Exhibit",
+    "Proposer",
+    "ProposerError",
+    "Reply",
+    "Task",
+    "UnknownProposer",
+    "WaitingForPerson",
+    "available",
+    "default_name",
+    "get",
+]
+
+NAMES = ("builtin", "openai", "manual", "recorded")
+
+
+class UnknownProposer(ValueError):
+    """No proposer has this name; the message lists those there are."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One proposer as offered to a person: `why_not` says in a sentence what to do before it can be used."""
+
+    name: str
+    title: str
+    detail: str
+    why_not: str = ""
+
+    @property
+    def ready(self) -> bool:
+        return not self.why_not
+
+
+def get(name: str) -> Proposer:
+    """The proposer of that name. Raises UnknownProposer. Run options (`model`, `replies`, ...) reach it with the task.
+
+    An endpoint without settings is an error of the first `propose`, not of `get`: see `available`.
+    """
+    if name == "builtin":
+        from search.proposers.builtin import BuiltinProposer
+
+        return BuiltinProposer()
+    if name == "openai":
+        from adaexplore_site.llm import ChatClient, endpoint_from_settings
+        from search.proposers.openai import OpenAIProposer
+
+        return OpenAIProposer(ChatClient(endpoint_from_settings(), rng=random.Random()))
+    if name == "manual":
+        from search.proposers.manual import ManualProposer
+
+        return ManualProposer()
+    if name == "recorded":
+        from search.proposers.recorded import RecordedProposer
+
+        return RecordedProposer()
+    raise UnknownProposer(f"There is no proposer {name!r}. Choose one of: {', '.join(NAMES)}.")
+
+
+def available() -> tuple[Choice, ...]:
+    """Every proposer, with the reason why it cannot be used now, if so. Asks nobody: configuration only."""
+    from adaexplore_site.llm import endpoint_from_settings
+
+    endpoint = endpoint_from_settings()
+    return (
+        Choice("builtin", "Built-in", "Writes Triton itself from the problem's traced graph. Needs no key."),
+        Choice(
+            "openai",
+            f"Model {endpoint.model}" if endpoint.model else "Language model",
+            f"Asks {endpoint.shown}." if not endpoint.missing() else "Asks any OpenAI-compatible chat endpoint.",
+            endpoint.missing(),
+        ),
+        Choice("manual", "By hand", "Shows each prompt on the page and waits for a pasted reply."),
+        Choice(
+            "recorded",
+            "Recorded",
+            "Replays the kernels of an earlier run.",
+            "Needs a recording: start it from a run that has ended.",
+        ),
+    )
+
+
+def default_name() -> str:
+    """`openai` when it is configured, else `builtin`."""
+    from adaexplore_site.llm import endpoint_from_settings
+
+    return "builtin" if endpoint_from_settings().missing() else "openai"
