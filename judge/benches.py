@@ -1,0 +1,32 @@
+"""The benches of this process: one per device, started on first use, closed when the process ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+
+from django.conf import settings
+
+from judge.models import Device
+from judge.runner import Bench
+
+_open: dict[tuple[int, str], Bench] = {}  # by process id: a forked worker must not use its parent's children
+
+
+def bench_for(device: Device) -> Bench:
+    """The bench of `device` in this process. Raises JudgeError when it cannot start, ValueError for external ones."""
+    if device.kind == Device.Kind.EXTERNAL:
+        raise ValueError(f"{device.name} only owns imported numbers; nothing can be judged on it")
+    key = (os.getpid(), device.name)
+    if key not in _open:
+        _open[key] = Bench(device.name, target=device.arch or settings.JUDGE_TARGET)
+    return _open[key]
+
+
+def close_benches() -> None:
+    """Close every bench that this process opened. Idempotent."""
+    for key in [key for key in _open if key[0] == os.getpid()]:
+        _open.pop(key).close()
+
+
+atexit.register(close_benches)

@@ -1,0 +1,109 @@
+"""Preflight of a problem on a device: run in the bench, every stage visible while it runs, the report stored."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from judge.models import Device, Problem
+from judge.runner import Bench
+from judge.services.evaluations import with_retries
+from judge.source_checks import case_for, declared_cases
+from judge.storable import storable
+from judge.values import AdmissionReport, JudgeError, Limits, ProblemSpec, StageRecord
+
+TOO_BIG = "problem.too_big_for_interpreter"
+STALLED_AFTER_S = 300  # a running preflight older than this has lost its worker
+_LIMITS = Limits(wall_s=120, stage_s=60)
+
+
+def problem_admit(
+    *,
+    problem: Problem,
+    device: Device,
+    bench: Bench,
+    on_stage: Callable[[StageRecord], None] | None = None,
+) -> AdmissionReport:
+    """Run the preflight and store it under `problem.admission[device.name]`, then settle `problem.state`.
+
+    Calls `on_stage` after each stage. Raises JudgeError when the bench failed three times; the entry then has state
+    "failed" and the problem's own state is untouched.
+    """
+    started = timezone.now()
+    stages: list[dict[str, Any]] = []
+
+    def progress(stage: StageRecord) -> None:
+        stages.append(dataclasses.asdict(stage))
+        _store(problem, device, _entry("running", started, stages))
+        if on_stage is not None:
+            on_stage(stage)
+
+    def attempt() -> AdmissionReport:
+        stages.clear()
+        _store(problem, device, _entry("running", started, stages))
+        return _admit(problem, device, bench, progress)
+
+    try:
+        report = with_retries(attempt)
+    except JudgeError as error:
+        message = f"The judge failed, not the problem: {error}"
+        _store(problem, device, {**_entry("failed", started, stages), "message": message})
+        raise
+    report = dataclasses.replace(report, environment={**report.environment, "at": started.isoformat()})
+    _store(problem, device, report.to_json())
+    return report
+
+
+def admission_queue(*, problem: Problem, device: Device) -> None:
+    """Mark the preflight as waiting for the device's worker. Call before enqueuing the task."""
+    _store(problem, device, _entry("queued", timezone.now(), []))
+
+
+def admission_stalled(entry: dict[str, Any] | None, *, now: datetime) -> bool:
+    """True when a stored entry still says running although its worker must be gone: offer to start it again."""
+    if not entry or entry.get("state") != "running":
+        return False
+    return (now - datetime.fromisoformat(entry["started"])).total_seconds() > STALLED_AFTER_S
+
+
+def _admit(problem: Problem, device: Device, bench: Bench, progress: Callable[[StageRecord], None]) -> AdmissionReport:
+    case = case_for(device.kind, declared_cases(problem.source))
+    report = bench.admit(ProblemSpec(problem.source, case), limits=_LIMITS, progress=progress)
+    better = case_for(device.kind, report.cases)
+    if case is None and better is not None:  # get_cases() computes its names: they are known only now
+        report = bench.admit(ProblemSpec(problem.source, better), limits=_LIMITS, progress=progress)
+    return report
+
+
+def _entry(state: str, started: datetime, stages: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"state": state, "stages": list(stages), "started": started.isoformat()}
+
+
+def _store(problem: Problem, device: Device, entry: dict[str, Any]) -> None:
+    """Replace one device's entry under the row lock, so that two devices never overwrite each other."""
+    with transaction.atomic():
+        row = Problem.objects.select_for_update().only("admission", "state").get(pk=problem.pk)
+        row.admission = {**row.admission, device.name: storable(entry)}
+        row.state = settled_state(row.admission, before=row.state)
+        row.save(update_fields=["admission", "state"])
+    problem.admission, problem.state = row.admission, row.state
+
+
+def settled_state(admission: dict[str, Any], *, before: str) -> str:
+    """The problem's state from the reports of all devices.
+
+    Degenerate anywhere is degenerate; admitted anywhere else is admitted; too big for the interpreter says nothing
+    about the problem itself. While a preflight runs, the other reports decide, and without any the state stays.
+    """
+    reports = [entry for entry in admission.values() if isinstance(entry, dict)]
+    states = {entry.get("state") for entry in reports if entry.get("reason") != TOO_BIG}
+    for state in (Problem.State.DEGENERATE, Problem.State.ADMITTED, Problem.State.REFUSED):
+        if state.value in states:
+            return state.value
+    only_too_big = any(entry.get("reason") == TOO_BIG for entry in reports)
+    return Problem.State.PENDING.value if only_too_big else before

@@ -1,0 +1,140 @@
+"""One verdict on one candidate: looked up by canonical hash first, judged otherwise, stored whole or not at all."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import transaction
+
+from judge.models import Device, Evaluation, Measurement, Problem
+from judge.runner import Bench
+from judge.source_checks import case_for, declared_cases
+from judge.storable import storable, storable_text
+from judge.values import (
+    PROTOCOL,
+    UNCACHED,
+    Job,
+    JudgeError,
+    Limits,
+    Outcome,
+    ProblemSpec,
+    Verdict,
+    canonical_hash,
+)
+
+Result = TypeVar("Result")
+RETRIES = 2
+_LIMITS = {
+    Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),
+    Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
+}
+
+
+def evaluation_run(*, problem: Problem, device: Device, source: str, bench: Bench) -> tuple[Evaluation, bool]:
+    """(evaluation, reused). An equal candidate on the same problem, device, protocol and toolchain is not run again.
+
+    A JudgeError is retried twice and then stored as verdict `lost`; `lost` and `cancelled` are never reused.
+    """
+    toolchain = toolchain_of(bench)
+    candidate = canonical_hash(source)
+    known = evaluation_known(problem=problem, device=device, candidate_hash=candidate, toolchain=toolchain)
+    if known is not None:
+        return known, True
+    job = Job(
+        id=uuid.uuid4().hex,
+        problem=ProblemSpec(problem.source, case_of(problem, device)),
+        candidate=source,
+        limits=_LIMITS.get(Device.Kind(device.kind), Limits()),
+    )
+    try:
+        outcome = with_retries(lambda: bench.evaluate(job))
+    except JudgeError as error:
+        outcome = Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message=str(error))
+    return _store(problem, device, source, candidate, toolchain, outcome), False
+
+
+def evaluation_known(*, problem: Problem, device: Device, candidate_hash: str, toolchain: str) -> Evaluation | None:
+    """The newest reusable verdict on an equal candidate, or None."""
+    return (
+        Evaluation.objects.filter(
+            problem=problem,
+            device=device,
+            candidate_hash=candidate_hash,
+            protocol=PROTOCOL,
+            toolchain=toolchain,
+        )
+        .exclude(verdict__in=[verdict.value for verdict in UNCACHED])
+        .order_by("-id")
+        .first()
+    )
+
+
+def with_retries(attempt: Callable[[], Result]) -> Result:
+    """Call `attempt`, again after each of the first two JudgeErrors; the third is raised."""
+    for _ in range(RETRIES):
+        try:
+            return attempt()
+        except JudgeError:
+            continue
+    return attempt()
+
+
+def case_of(problem: Problem, device: Device) -> str | None:
+    """The case that the device's preflight used; without a finished preflight, the one its kind prefers."""
+    report = problem.report_for(device.name)
+    if report and "case" in report:
+        return report["case"] if isinstance(report["case"], str) else None
+    return case_for(device.kind, declared_cases(problem.source))
+
+
+def toolchain_of(bench: Bench) -> str:
+    """Versions that decide what a verdict means, e.g. "torch 2.13.0 triton 3.7.1 sm_90"."""
+    return str(bench.facts()["toolchain"])[:120]
+
+
+def _store(
+    problem: Problem, device: Device, source: str, candidate: str, toolchain: str, outcome: Outcome
+) -> Evaluation:
+    report = outcome.to_json()
+    for timing in report["timings"]:
+        timing.pop("samples_us")  # kept once, in Measurement
+    speedup = outcome.speedup
+    with transaction.atomic():
+        evaluation = Evaluation.objects.create(
+            problem=problem,
+            device=device,
+            candidate_hash=candidate,
+            source=storable_text(source),
+            protocol=PROTOCOL,
+            toolchain=toolchain,
+            verdict=outcome.verdict.value,
+            stage=outcome.stage[:20],
+            reason=outcome.reason[:60],
+            message=storable_text(outcome.message),
+            loads=outcome.loads,
+            report=storable(report),
+            speedup=speedup.value if speedup else None,
+            speedup_low=speedup.low if speedup else None,
+            speedup_high=speedup.high if speedup else None,
+            speedup_n=speedup.n if speedup else None,
+            basis=speedup.basis.value if speedup else "",
+            wall_ms=outcome.wall_ms,
+        )
+        Measurement.objects.bulk_create(
+            Measurement(
+                evaluation=evaluation,
+                subject=timing.subject.value,
+                basis=timing.basis.value,
+                method=timing.method[:40],
+                samples_us=list(timing.samples_us),
+                n=timing.n,
+                median_us=timing.median_us,
+                low_us=timing.low_us,
+                high_us=timing.high_us,
+                detail=storable(timing.detail),
+            )
+            for timing in outcome.timings
+        )
+    return evaluation

@@ -1,0 +1,24 @@
+"""Makes values from a child fit for a JSON column: PostgreSQL takes no NUL, lone surrogate, NaN or infinity."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def storable(value: Any) -> Any:
+    """`value` with tuples as lists, NaN and infinities as None, and text that every database accepts."""
+    if isinstance(value, dict):
+        return {storable_text(str(key)): storable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str):
+        return storable_text(value)
+    return value
+
+
+def storable_text(text: str) -> str:
+    """`text` with NUL and lone surrogates replaced by U+FFFD."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

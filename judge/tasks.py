@@ -1,0 +1,33 @@
+"""Celery's doors to the judge's services: fetch the rows, call the service, nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import shared_task
+from celery.signals import worker_process_shutdown, worker_shutdown
+
+from judge.benches import bench_for, close_benches
+from judge.models import Device, Problem
+from judge.services.admissions import problem_admit
+from judge.values import JudgeError
+
+
+@shared_task(name="judge.tasks.admit_problem", acks_late=True)  # type: ignore[untyped-decorator]
+def admit_problem(problem_id: int, device_id: int) -> None:
+    """Preflight on a device; sent to `device.queue`. A row that is gone ends it quietly; a judge fault is shown."""
+    problem = Problem.objects.filter(pk=problem_id).first()
+    device = Device.objects.filter(pk=device_id).exclude(kind=Device.Kind.EXTERNAL).first()
+    if problem is None or device is None:
+        return
+    try:
+        problem_admit(problem=problem, device=device, bench=bench_for(device))
+    except JudgeError:
+        return  # stored as state "failed" with the message, for the page to show
+
+
+@worker_process_shutdown.connect  # type: ignore[untyped-decorator]
+@worker_shutdown.connect  # type: ignore[untyped-decorator]
+def close_on_shutdown(**_: Any) -> None:
+    """Pool processes leave without atexit: kill the bench children here."""
+    close_benches()
