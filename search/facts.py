@@ -68,7 +68,7 @@ _COLUMNS = (
 
 
 def verdict_of(evaluation_verdict: str | None, kind: str, reason: str) -> str:
-    """Verdict of a told node. Without an evaluation: lost when given up, bad_source when the reply held no new kernel."""
+    """Verdict of a told node. Without an evaluation: lost when given up, bad_source when no new kernel came."""
     if evaluation_verdict is not None:
         return evaluation_verdict
     if kind == Node.Kind.ROOT:

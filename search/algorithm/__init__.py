@@ -1,1 +1,1 @@
-"""The pure core of the search: params, tree, reward, policies, pool, decide. No Django, no clock, no global randomness."""
+"""The pure core: params, tree, reward, policies, pool, decide. No Django, no clock, no global randomness."""

@@ -1,0 +1,70 @@
+"""Puts together what a proposer is told about one step: problem, device, the kernels to look at."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from judge.models import Device
+from search.facts import verdict_of
+from search.models import Node, Run
+from search.proposers.protocol import Exhibit, Task
+
+
+def task_of(node: Node) -> Task:
+    """The task of a reserved node. Reads its parent and context nodes; the same node always gives the same task."""
+    run = node.run
+    report = run.problem.report_for(run.device.name) or {}
+    base = node.parent.source if node.kind == Node.Kind.SMALL and node.parent else None
+    return Task(
+        kind=node.kind,
+        problem_title=run.problem.title,
+        problem_source=run.problem.source,
+        graph=report.get("graph"),
+        device=device_facts(run.device, report),
+        exhibits=exhibits_of(run, node.context),
+        seed=node_seed(run.seed, node.number),
+        number=node.number,
+        base=base,
+        options=run.proposer_options,
+    )
+
+
+def node_seed(seed: int, number: int) -> int:
+    """63 bits that depend only on the run's seed and the node's number."""
+    digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def exhibits_of(run: Run, numbers: list[int]) -> tuple[Exhibit, ...]:
+    """The context kernels in the order of the decision, each with its verdict in words."""
+    nodes = Node.objects.filter(run=run, number__in=numbers).select_related("evaluation")
+    by_number = {node.number: node for node in nodes.defer("evaluation__source", "evaluation__report")}
+    return tuple(_exhibit(by_number[number]) for number in numbers if number in by_number)
+
+
+def _exhibit(node: Node) -> Exhibit:
+    found = node.evaluation
+    return Exhibit(
+        number=node.number,
+        source=node.source,
+        verdict=verdict_of(found and found.verdict, node.kind, node.reason),
+        message=found.message if found else node.message,
+        speedup=found.speedup if found else None,
+        basis=found.basis if found else "",
+    )
+
+
+def device_facts(device: Device, report: dict[str, Any]) -> dict[str, Any]:
+    """Plain facts for a prompt: what the device is, the toolchain the preflight met, the case that is timed."""
+    environment = report.get("environment") or {}
+    facts = {name: value for name, value in device.facts.items() if isinstance(value, str | int | float)}
+    return {
+        **facts,
+        "name": device.name,
+        "kind": device.kind,
+        "title": device.title,
+        "arch": device.arch,
+        "toolchain": environment.get("toolchain", ""),
+        "case": report.get("case"),
+    }

@@ -1,0 +1,155 @@
+"""How a node and a run end. Every function runs inside the caller's transaction with the run row locked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Max
+
+from judge.models import Evaluation
+from judge.values import Verdict
+from search.algorithm.reward import reward
+from search.events import event_write
+from search.facts import verdict_of
+from search.models import Node, Run
+from search.selectors import best_node
+from search.services.hops import Hop
+from search.services.texts import clip
+
+
+def run_locked(run_id: int) -> Run | None:
+    """The run with its row locked until commit, or None when it is gone."""
+    return Run.objects.select_for_update().filter(pk=run_id).first()
+
+
+def node_tell(
+    *,
+    run: Run,
+    node: Node,
+    owner: str,
+    now: datetime,
+    evaluation: Evaluation | None = None,
+    reused: bool = False,
+    reason: str = "",
+    message: str = "",
+) -> list[Hop] | None:
+    """End the node if `owner` still holds it in its known state; None when the race is lost.
+
+    With an evaluation its verdict counts; without, `reason` says why there is none and the reward is 0.
+    Writes node.told, node.best when it is the new best, and ends the run when its budget is told.
+    """
+    previous = best_node(run.pk)
+    order = 1 + (Node.objects.filter(run=run).aggregate(last=Max("told_order"))["last"] or 0)
+    held = Node.objects.filter(pk=node.pk, state=node.state, lease_owner=owner)
+    if not held.update(
+        state=Node.State.TOLD,
+        told_order=order,
+        told_at=now,
+        evaluation=evaluation,
+        reused=reused,
+        reason=reason,
+        message=message,
+        lease_owner="",
+        lease_until=None,
+    ):
+        return None
+    node.refresh_from_db()
+    event_write(run=run, kind="node.told", payload=told_payload(node, evaluation))
+    if evaluation is not None and is_better(node.number, evaluation, previous):
+        event_write(run=run, kind="node.best", payload=best_payload(node, evaluation))
+    return run_follow(run=run, now=now)
+
+
+def is_better(number: int, evaluation: Evaluation, previous: Node | None) -> bool:
+    """True when a passed evaluation is faster than the best so far, or equal and of an earlier node."""
+    if evaluation.verdict != Verdict.PASS or evaluation.speedup is None:
+        return False
+    if previous is None or previous.evaluation is None:
+        return True
+    return (evaluation.speedup, -number) > (previous.evaluation.speedup or 0.0, -previous.number)
+
+
+def told_payload(node: Node, evaluation: Evaluation | None) -> dict[str, Any]:
+    """What node.told says."""
+    payload: dict[str, Any] = {
+        "number": node.number,
+        "order": node.told_order,
+        "verdict": verdict_of(evaluation and evaluation.verdict, node.kind, node.reason),
+        "stage": evaluation.stage if evaluation else "proposal",
+        "reason": evaluation.reason if evaluation else node.reason,
+        "reward": reward_of(evaluation),
+        "reused": node.reused,
+        "source_hash": node.source_hash,
+    }
+    return payload | speedup_payload(evaluation)
+
+
+def reward_of(evaluation: Evaluation | None) -> float:
+    """Reward of a told node; 0 without an evaluation."""
+    if evaluation is None:
+        return 0.0
+    return reward(loads=evaluation.loads, correct=evaluation.verdict == Verdict.PASS, speedup=evaluation.speedup)
+
+
+def speedup_payload(evaluation: Evaluation | None) -> dict[str, Any]:
+    """The headline figure with its interval, sample count and basis; Nones when there is none."""
+    return {
+        "speedup": evaluation and evaluation.speedup,
+        "low": evaluation and evaluation.speedup_low,
+        "high": evaluation and evaluation.speedup_high,
+        "n": evaluation and evaluation.speedup_n,
+        "basis": evaluation.basis if evaluation else "",
+    }
+
+
+def best_payload(node: Node, evaluation: Evaluation) -> dict[str, Any]:
+    """What node.best says: enough for the chart and the run list."""
+    return {
+        "number": node.number,
+        "order": node.told_order,
+        "evaluation": evaluation.pk,
+        **speedup_payload(evaluation),
+    }
+
+
+def node_cancel(*, run: Run, node: Node, why: str) -> bool:
+    """Withdraw a node in flight: no visit, no reward, its place in the budget is free again."""
+    in_flight = Node.objects.filter(pk=node.pk, state__in=Node.IN_FLIGHT)
+    if not in_flight.update(
+        state=Node.State.CANCELLED, lease_owner="", lease_until=None, reason="cancelled", message=why
+    ):
+        return False
+    event_write(run=run, kind="node.cancelled", payload={"number": node.number, "why": clip(why, 300)})
+    return True
+
+
+def nodes_cancel(*, run: Run, why: str) -> None:
+    """Withdraw every node in flight."""
+    for node in Node.objects.filter(run=run, state__in=Node.IN_FLIGHT).order_by("number"):
+        node_cancel(run=run, node=node, why=why)
+
+
+def run_follow(*, run: Run, now: datetime) -> list[Hop]:
+    """What comes after a node has ended: the end of the run when all is told or drained, else the next step."""
+    if run.ended or Node.objects.filter(run=run, state__in=Node.IN_FLIGHT).exists():
+        return [Hop("advance", run.pk)] if run.state == Run.State.RUNNING and run.concurrency > 1 else []
+    if run.state == Run.State.STOPPING:
+        run_end(run=run, state=Run.State.STOPPED, reason=run.stop_reason, now=now)
+    elif told_count(run) >= run.steps:
+        run_end(run=run, state=Run.State.FINISHED, reason="", now=now)
+    return [Hop("advance", run.pk)] if run.state == Run.State.RUNNING else []
+
+
+def told_count(run: Run) -> int:
+    """Told nodes, the root not counted."""
+    return Node.objects.filter(run=run, state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT).count()
+
+
+def run_end(*, run: Run, state: Run.State, reason: str, now: datetime) -> None:
+    """Close the run in `state` and say so."""
+    run.state, run.stop_reason, run.ended_at = state, clip(reason, 200), now
+    run.save(update_fields=["state", "stop_reason", "ended_at"])
+    best = best_node(run.pk)
+    payload = {"state": state.value, "reason": run.stop_reason, "told": told_count(run)}
+    event_write(run=run, kind="run.ended", payload=payload | {"best": best and best.number})

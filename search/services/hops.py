@@ -1,0 +1,18 @@
+"""What a service asks its caller to enqueue next. Services never touch a queue themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+IO_QUEUE = "io"
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One task to send: `target` is a run id for advance, a node id otherwise. Sending it twice is harmless."""
+
+    task: Literal["advance", "propose", "judge_node"]
+    target: int
+    queue: str = IO_QUEUE
+    delay_s: float = 0.0

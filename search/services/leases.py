@@ -1,0 +1,68 @@
+"""Leases: who works on a node, and until when. A lost race is a False, never an error."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from django.db import connection
+from django.db.models import F, Q
+from django.utils import timezone
+
+from search.models import Node
+
+LEASE_S = 30.0  # a dead worker's node is free again after this
+RENEW_S = 8.0
+QUEUE_S = 30.0  # a node nobody has picked up by then is sent once more
+RESENT_S = 60.0
+MAX_ATTEMPTS = 5
+
+# Owners that are not a worker. The first two may be claimed at any time, the person's never expires.
+QUEUED, RETRY, PERSON = "queue", "retry", "person"
+
+
+def owner_name() -> str:
+    """A name no other claim has, so that a late worker cannot be taken for its successor."""
+    return f"{socket.gethostname()[:40]}:{os.getpid()}:{uuid4().hex[:12]}"
+
+
+def node_claim(*, node_id: int, state: Node.State, owner: str, now: datetime) -> bool:
+    """Take the lease of a node that waits in `state`. False when somebody else has it, or it has been tried enough."""
+    free = Q(lease_owner__in=(QUEUED, RETRY)) | Q(lease_until__lt=now)
+    nodes = Node.objects.filter(free, pk=node_id, state=state, attempts__lt=MAX_ATTEMPTS)
+    return bool(
+        nodes.update(lease_owner=owner, lease_until=now + timedelta(seconds=LEASE_S), attempts=F("attempts") + 1)
+    )
+
+
+def lease_renew(*, node_id: int, owner: str, now: datetime) -> bool:
+    """Push the expiry of a lease that is still held."""
+    held = Node.objects.filter(pk=node_id, lease_owner=owner, state__in=Node.IN_FLIGHT)
+    return bool(held.update(lease_until=now + timedelta(seconds=LEASE_S)))
+
+
+@contextmanager
+def lease_kept(*, node_id: int, owner: str, every_s: float = RENEW_S) -> Iterator[None]:
+    """Renew the lease from a daemon thread while the body works; a killed process stops renewing by itself."""
+    done = threading.Event()
+
+    def renew() -> None:
+        try:
+            while not done.wait(every_s):
+                if not lease_renew(node_id=node_id, owner=owner, now=timezone.now()):
+                    return
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=renew, name=f"lease-{node_id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

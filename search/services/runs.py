@@ -1,0 +1,184 @@
+"""Start, pause, resume and stop runs. Each act leaves an audit row; a key makes a repeated submit one act."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from judge.models import Device, Problem
+from search.algorithm.params import SearchParams
+from search.events import event_write
+from search.models import Node, Run
+from search.proposers import UnknownProposer, available
+from search.proposers import get as get_proposer
+from search.services.actions import ActionRefused, action_done, action_record
+from search.services.endings import node_cancel, run_end, run_locked
+from search.services.leases import PERSON, QUEUED, RETRY
+from search.services.texts import clip
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+MAX_STEPS = 10_000
+MAX_CONCURRENCY = 64
+
+
+def run_start(
+    *,
+    problem: Problem,
+    device: Device,
+    proposer: str,
+    steps: int,
+    seed: int | None = None,
+    params: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    user: AbstractBaseUser | None = None,
+    origin: str = Run.Origin.WEB,
+    key: str | None = None,
+    title: str = "",
+    concurrency: int = 1,
+) -> Run:
+    """Create a run with its root. The caller sends `advance(run.pk)`.
+
+    The same `key` gives the first run again. Raises ActionRefused with what to change when it cannot start.
+    """
+    action = action_done(key=key, verb="run.start")
+    if action is not None:
+        return Run.objects.get(pk=action.object_id)
+    checked = _checked_params(params)
+    _check(problem, device, steps, concurrency)
+    _check_proposer(proposer, options or {})
+    try:
+        with transaction.atomic():
+            run = Run.objects.create(
+                problem=problem,
+                device=device,
+                title=clip(title, 160),
+                proposer=proposer,
+                proposer_options=dict(options or {}),
+                params=checked.to_json(),
+                seed=secrets.randbelow(1 << 31) if seed is None else seed,
+                steps=steps,
+                concurrency=concurrency,
+                origin=origin,
+                owner=user,  # type: ignore[misc]
+            )
+            root_create(run=run)
+            payload = {"steps": steps, "proposer": proposer, "device": device.name, "seed": run.seed}
+            event_write(run=run, kind="run.started", payload=payload, actor=user)
+            action_record(verb="run.start", run=run, user=user, key=key, after={"steps": steps, "proposer": proposer})
+    except IntegrityError:  # two submits of one form at once: the first one won
+        action = action_done(key=key, verb="run.start")
+        if action is None:
+            raise
+        return Run.objects.get(pk=action.object_id)
+    return run
+
+
+def root_create(*, run: Run) -> Node:
+    """The empty candidate, told at birth. It counts in no budget and is never visited itself."""
+    return Node.objects.create(
+        run=run, number=0, kind=Node.Kind.ROOT, state=Node.State.TOLD, told_order=0, told_at=timezone.now()
+    )
+
+
+def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None) -> Run:
+    """Start no new steps; those in flight end. A paused run stays as it is."""
+    with transaction.atomic():
+        locked = _open_run(run)
+        if action_done(key=key, verb="run.pause") or locked.state == Run.State.PAUSED:
+            return locked
+        if locked.state != Run.State.RUNNING:
+            raise ActionRefused(f"Only a running search can be paused; this one is {locked.state}.")
+        return _set_state(locked, Run.State.PAUSED, "run.pause", "run.paused", user, key)
+
+
+def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = None) -> Run:
+    """Go on with a paused run. The caller sends `advance(run.pk)`."""
+    with transaction.atomic():
+        locked = _open_run(run)
+        if action_done(key=key, verb="run.resume") or locked.state == Run.State.RUNNING:
+            return locked
+        if locked.state != Run.State.PAUSED:
+            raise ActionRefused(f"Only a paused search can be resumed; this one is {locked.state}.")
+        locked.stop_reason = ""
+        return _set_state(locked, Run.State.RUNNING, "run.resume", "run.resumed", user, key)
+
+
+def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None) -> Run:
+    """End the run and keep its tree. Proposals are withdrawn; a kernel already on the device is judged to its end."""
+    with transaction.atomic():
+        locked = _locked(run)
+        if action_done(key=key, verb="run.stop") or locked.state in (Run.State.STOPPING, Run.State.STOPPED):
+            return locked
+        if locked.ended:
+            raise ActionRefused(f"This search has already ended ({locked.state}).")
+        locked.stop_reason = f"Stopped by {user.get_username()}." if user else "Stopped."
+        _set_state(locked, Run.State.STOPPING, "run.stop", "run.stopping", user, key)
+        for node in Node.objects.filter(run=locked, state__in=Node.IN_FLIGHT).order_by("number"):
+            if node.state == Node.State.PROPOSING or node.lease_owner in (QUEUED, RETRY, PERSON, ""):
+                node_cancel(run=locked, node=node, why="The search was stopped.")
+        if not Node.objects.filter(run=locked, state__in=Node.IN_FLIGHT).exists():
+            run_end(run=locked, state=Run.State.STOPPED, reason=locked.stop_reason, now=timezone.now())
+        return locked
+
+
+def _locked(run: Run) -> Run:
+    locked = run_locked(run.pk)
+    if locked is None:
+        raise ActionRefused("This search no longer exists.")
+    return locked
+
+
+def _open_run(run: Run) -> Run:
+    locked = _locked(run)
+    if locked.ended:
+        raise ActionRefused(f"This search has already ended ({locked.state}).")
+    return locked
+
+
+def _set_state(
+    run: Run, state: Run.State, verb: str, event: str, user: AbstractBaseUser | None, key: str | None
+) -> Run:
+    before, run.state = run.state, state
+    run.save(update_fields=["state", "stop_reason"])
+    event_write(run=run, kind=event, payload={"by": user.get_username() if user else ""}, actor=user)
+    action_record(verb=verb, run=run, user=user, key=key, before={"state": before}, after={"state": state.value})
+    return run
+
+
+def _checked_params(params: Mapping[str, Any] | None) -> SearchParams:
+    try:
+        return SearchParams.from_json(params or {})
+    except ValueError as error:
+        raise ActionRefused(str(error)) from error
+
+
+def _check(problem: Problem, device: Device, steps: int, concurrency: int) -> None:
+    """Raise ActionRefused with the first thing that stands against starting."""
+    if not 1 <= steps <= MAX_STEPS:
+        raise ActionRefused(f"The budget must be from 1 to {MAX_STEPS} steps, not {steps}.")
+    if not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise ActionRefused(f"Steps in flight must be from 1 to {MAX_CONCURRENCY}, not {concurrency}.")
+    if device.kind == Device.Kind.EXTERNAL or device.state != Device.State.ACTIVE:
+        raise ActionRefused(f"Device {device.name} takes no new searches. Choose another device.")
+    report = problem.report_for(device.name)
+    if report is None or report.get("state") not in {"admitted", "degenerate"}:
+        raise ActionRefused(
+            f"{problem.title} has not passed the preflight on {device.name} yet. Run the preflight first."
+        )
+
+
+def _check_proposer(name: str, options: Mapping[str, Any]) -> None:
+    """Raise ActionRefused when the proposer is unknown or cannot work yet, with what to do."""
+    try:
+        get_proposer(name)
+    except UnknownProposer as error:
+        raise ActionRefused(str(error)) from error
+    why_not = next((choice.why_not for choice in available() if choice.name == name), "")
+    if why_not and not (name == "recorded" and options.get("replies")):
+        raise ActionRefused(why_not)

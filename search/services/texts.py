@@ -1,0 +1,11 @@
+"""Keeps foreign text short enough for columns and events."""
+
+from __future__ import annotations
+
+from judge.storable import storable_text
+
+
+def clip(text: str, length: int) -> str:
+    """At most `length` storable characters, the cut marked."""
+    text = storable_text(text)
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,0 +1,54 @@
+"""Celery's doors to the search: call one service, send what it asks for. Any of them may be delivered twice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from celery import current_app, shared_task
+from kombu.exceptions import OperationalError
+
+from judge.benches import bench_for
+from search.services.hops import Hop
+from search.services.reaping import reap as reap_now
+from search.services.steps import step_judge, step_propose, step_reserve
+
+log = logging.getLogger(__name__)
+
+# For CELERY_BEAT_SCHEDULE. A reap that waited too long for a worker is dropped: the next is on its way.
+BEAT_SCHEDULE = {"reap": {"task": "search.tasks.reap", "schedule": 5.0, "options": {"expires": 5.0}}}
+
+
+def send(hops: Iterable[Hop]) -> None:
+    """Enqueue hops. When the broker is away they are only logged: the reaper sends them again."""
+    for hop in hops:
+        try:
+            current_app.send_task(
+                f"search.tasks.{hop.task}", args=[hop.target], queue=hop.queue, countdown=hop.delay_s or None
+            )
+        except OperationalError as error:
+            log.warning("%s(%s) waits for the reaper: the broker is away (%s)", hop.task, hop.target, error)
+
+
+@shared_task(name="search.tasks.advance")  # type: ignore[untyped-decorator]
+def advance(run_id: int) -> None:
+    """Reserve the next steps of a run."""
+    send(step_reserve(run_id=run_id))
+
+
+@shared_task(name="search.tasks.propose")  # type: ignore[untyped-decorator]
+def propose(node_id: int) -> None:
+    """Call the proposer for a node."""
+    send(step_propose(node_id=node_id))
+
+
+@shared_task(name="search.tasks.judge_node")  # type: ignore[untyped-decorator]
+def judge_node(node_id: int) -> None:
+    """Judge a node; sent to the queue of its device."""
+    send(step_judge(node_id=node_id, bench_for=bench_for))
+
+
+@shared_task(name="search.tasks.reap")  # type: ignore[untyped-decorator]
+def reap() -> None:
+    """Put back to work what lost its worker; beat calls it every five seconds."""
+    send(reap_now())
