@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import random
 import re
+import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -61,11 +63,19 @@ class Endpoint:
             return "Set LLM_API_KEY and LLM_MODEL (and LLM_BASE_URL for an endpoint other than OpenAI's), then restart."
         if not self.model:
             return "Set LLM_MODEL to the name of the model to ask, then restart."
-        if self.base_url and not re.match(r"https?://[^/\s]", self.base_url):
+        if self.base_url and not _is_url(self.base_url):
             return "LLM_BASE_URL must start with http:// or https://, for example https://api.openai.com/v1."
         if re.search(r"[^\x21-\x7e]", self.api_key):
             return "LLM_API_KEY holds a blank, a line end or a non-ASCII character: copy the key again."
         return ""
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -201,6 +211,7 @@ class ChatClient:
             follow_redirects=False,  # a redirect could carry prompt and key to another address
             event_hooks={"response": [bounds.guard]},
             headers={"Accept-Encoding": "identity"},
+            verify=_tls(),
         )
         return openai.OpenAI(
             api_key=self.endpoint.api_key or "none", base_url=self.endpoint.url, max_retries=0, http_client=http
@@ -219,6 +230,12 @@ class ChatClient:
         if answer is None and pieces:
             return LLMError(f"The answer of {self.endpoint.shown} was cut off.", False, partial="".join(pieces))
         return answer or protocol_fault(self.endpoint.shown)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Reading the certificate store costs 0.2 s of CPU: once per process."""
+    return httpx2.create_ssl_context()
 
 
 def _read_plain(answer: object) -> Completion | None:

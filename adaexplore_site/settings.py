@@ -174,5 +174,10 @@ LOGGING = {
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": env.text("LOG_LEVEL", "INFO")},
-    "loggers": {"axes": {"level": "WARNING"}, "django.channels.server": {"level": "WARNING"}},
+    "loggers": {
+        "axes": {"level": "WARNING"},
+        "django.channels.server": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},  # its INFO line prints the whole address, passwords and tokens included
+        "openai": {"level": "WARNING"},  # its DEBUG lines print whole requests
+    },
 }
