@@ -4,4 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-websocket_urlpatterns: list[Any] = []
+from channels.layers import get_channel_layer
+from django.urls import path
+
+from search.live.hub import Hubs
+from search.live.socket import RunSocket
+
+websocket_urlpatterns: list[Any] = [
+    path("ws/run/<int:run_id>", RunSocket(Hubs(layer=get_channel_layer))),  # type: ignore[arg-type]
+]

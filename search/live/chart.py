@@ -1,0 +1,83 @@
+"""The speedup chart without scripts: points of a plain SVG on a log2 axis, and a caption that says what it shows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from search.live.looks import LOOKS
+
+WIDTH, HEIGHT = 640, 200
+LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 26
+
+
+@dataclass(frozen=True)
+class Dot:
+    x: float
+    y: float
+    look: str
+    number: int
+    record: bool
+
+
+@dataclass(frozen=True)
+class Tick:
+    y: float
+    label: str
+    one: bool
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Places in a box of WIDTH x HEIGHT. `step` is the path of the best so far, empty before the first pass."""
+
+    dots: tuple[Dot, ...]
+    ticks: tuple[Tick, ...]
+    step: str
+    attempts: int
+    records: tuple[int, ...]  # numbers of the nodes that were best when told
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+def chart_of(columns: dict[str, list[Any]]) -> Chart:
+    """From node columns; attempts to the right in the order in which nodes were told."""
+    told = sorted(
+        (order, index) for index, order in enumerate(columns["o"]) if order is not None and columns["k"][index] != 0
+    )
+    speedups = [columns["x"][index] for _, index in told]
+    known = [value for value in speedups if value]
+    low = math.floor(math.log2(min([*known, 0.5])))
+    high = math.ceil(math.log2(max([*known, 2.0])))
+    span = max(1, len(told))
+
+    def at_x(place: int) -> float:
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * (place + 1) / (span + 1), 1)
+
+    def at_y(value: float) -> float:
+        share = (math.log2(value) - low) / (high - low)
+        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * share, 1)
+
+    dots: list[Dot] = []
+    records: list[int] = []
+    path: list[str] = []
+    best = 0.0
+    for place, (_, index) in enumerate(told):
+        value, number = columns["x"][index], columns["n"][index]
+        record = bool(value and value > best)
+        if record:
+            best = value
+            records.append(number)
+            path.append(f"{'H' if path else 'M'}{at_x(place)}{'V' if path else ' '}{at_y(value)}")
+        y = at_y(value) if value else HEIGHT - BOTTOM + 4
+        dots.append(Dot(at_x(place), y, LOOKS[columns["s"][index]], number, record))
+    if path:
+        path.append(f"H{WIDTH - RIGHT}")
+    step = max(1, round((high - low) / 5))
+    ticks = tuple(Tick(at_y(2.0**power), _label(power), power == 0) for power in range(low, high + 1, step))
+    return Chart(tuple(dots), ticks, "".join(path), len(told), tuple(records))
+
+
+def _label(power: int) -> str:
+    return f"{2**power}×" if power >= 0 else f"1/{2**-power}×"

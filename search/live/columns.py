@@ -1,0 +1,111 @@
+"""Nodes as columns: the compact form that the tree, the chart and the twin are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import QuerySet
+
+from search.facts import verdict_of
+from search.live.looks import LOOKS, look_of
+from search.models import Node, Run, RunEvent
+
+KINDS = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
+COLUMNS = ("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o", "b", "t", "c", "u", "d")
+_FIELDS = (
+    "number",
+    "parent__number",
+    "kind",
+    "state",
+    "context",
+    "reason",
+    "summary",
+    "reused",
+    "told_order",
+    "created_at",
+    "told_at",
+    "evaluation__verdict",
+    "evaluation__reason",
+    "evaluation__speedup",
+    "evaluation__speedup_low",
+    "evaluation__speedup_high",
+    "evaluation__speedup_n",
+    "evaluation__basis",
+)
+
+
+def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, list[Any]]:
+    """The named nodes (all when None) by number, one list per column.
+
+    n number, p parent number (-1 for the root), k kind (0 root, 1 large, 2 small), s index into LOOKS, v verdict word,
+    r reason code, x/lo/hi speedup over eager with its interval, ns samples, bs basis, o told order, b/t seconds from
+    the start of the run to birth/told, c numbers of the context nodes, u 1 when an equal candidate's verdict was reused,
+    d what the proposer says it changed. Unknown is null.
+    """
+    rows: QuerySet[Node] = run.nodes.order_by("number")
+    if numbers is not None:
+        rows = rows.filter(number__in=sorted(set(numbers)))
+    started = run.created_at.timestamp()
+    columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
+    for row in rows.values_list(*_FIELDS):
+        (number, parent, kind, state, context, reason, summary, reused, order, born, told, *judged) = row
+        given, why, speedup, low, high, samples, basis = judged
+        verdict = verdict_of(given, kind, reason) if order is not None else ""
+        look = look_of(kind=kind, state=state, verdict=verdict, speedup=speedup, by_hand=run.proposer == "manual")
+        values = (
+            number,
+            -1 if parent is None else parent,
+            KINDS[kind],
+            LOOKS.index(look),
+            verdict,
+            why or reason or "",
+            _short(speedup),
+            _short(low),
+            _short(high),
+            samples,
+            basis or "",
+            order,
+            round(born.timestamp() - started, 1),
+            round(told.timestamp() - started, 1) if told else None,
+            context,
+            int(reused),
+            summary[:80],
+        )
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+    return columns
+
+
+def replay_columns(run: Run) -> dict[str, Any]:
+    """For each node the event numbers of its birth and its end, so that any moment can be shown again.
+
+    `head` is the last moment. Runs imported without node events are replayed by completion order instead:
+    `unit` says which, "event" or "step".
+    """
+    kinds = ("node.reserved", "node.told", "node.cancelled")
+    events = RunEvent.objects.filter(run=run, kind__in=kinds).order_by("seq").values_list("seq", "kind", "payload")
+    born: dict[int, int] = {}
+    ended: dict[int, int] = {}
+    for seq, kind, payload in events:
+        (born if kind == "node.reserved" else ended)[payload["number"]] = seq
+    if ended:
+        numbers = sorted({0} | born.keys() | ended.keys())
+        first = {number: born.get(number, ended.get(number, 0)) for number in numbers}
+        return {
+            "unit": "event",
+            "head": run.event_seq,
+            "n": numbers,
+            "born": [first[number] for number in numbers],
+            "ended": [0 if number == 0 else ended.get(number) for number in numbers],
+        }
+    order = dict(run.nodes.order_by("number").values_list("number", "told_order"))
+    order = {number: place or 0 for number, place in order.items() if place is not None or number == 0}
+    numbers = sorted(order)
+    steps = [order[number] for number in numbers]
+    return {"unit": "step", "head": max(steps), "n": numbers, "born": steps, "ended": steps}
+
+
+def _short(value: float | None) -> float | None:
+    """Four significant digits: more than any interval supports, and a third of the bytes."""
+    return None if value is None else float(f"{value:.4g}")

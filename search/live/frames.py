@@ -1,0 +1,115 @@
+"""Frames: everything that changed in a run since a cursor, as one JSON text. The same text by socket and by polling."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+from django.template.loader import render_to_string
+
+from search.live.columns import node_columns
+from search.live.panels import panel_context
+from search.live.words import FeedItem, feed_item
+from search.models import Run, RunEvent
+
+MAX_GAP = 2000  # events; beyond this the browser fetches the snapshot
+MAX_BYTES = 256 * 1024  # a frame above this is also better fetched, compressed, over HTTP
+MAX_FEED = 100  # lines; the page shows no more
+PANELS = {"evidence": "search/_evidence.html", "failures": "search/_failures.html"}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What lies in (`since`, `to`]. With `resync` the text says so and holds no change."""
+
+    since: int
+    to: int
+    text: str
+    resync: bool = False
+
+
+def head_of(run_id: int) -> int | None:
+    """Number of the run's newest event; None when the run is gone."""
+    return Run.objects.filter(pk=run_id).values_list("event_seq", flat=True).first()
+
+
+def build(run_id: int, since: int) -> Frame:
+    """The frame from `since` to the newest event. Raises Run.DoesNotExist when the run is gone.
+
+    Node rows and panels are state: they may already be newer than `to`, and applying them twice is harmless. Only the
+    feed is history, and each line carries its own number.
+    """
+    run = Run.objects.select_related("problem", "device").get(pk=run_id)
+    if since > run.event_seq or run.event_seq - since > MAX_GAP:
+        return _resync(since, run.event_seq)
+    events = list(_events(run).filter(seq__gt=since, seq__lte=run.event_seq))
+    to = events[-1].seq if events else since
+    body: dict[str, Any] = {
+        "type": "frame",
+        "run": run.pk,
+        "from": since,
+        "to": to,
+        "head": run.event_seq,
+        "state": run.state,
+        "t": int(events[-1].created_at.timestamp() * 1000) if events else None,
+    }
+    if events:
+        numbers = {event.payload["number"] for event in events if "number" in event.payload}
+        body["nodes"] = node_columns(run, numbers)
+        body["feed"] = feed_html(run, [item for event in events if (item := feed_item(event))][-MAX_FEED:])
+        body["html"] = panels_html(run)
+    text = json.dumps(body, separators=(",", ":"))
+    return _resync(since, run.event_seq) if len(text) > MAX_BYTES else Frame(since, to, text)
+
+
+def snapshot(run: Run) -> dict[str, Any]:
+    """Everything the page draws, as one frame from nothing. Read the counter first: a newer row does no harm."""
+    return {
+        "type": "snapshot",
+        "run": run.pk,
+        "from": 0,
+        "to": run.event_seq,
+        "head": run.event_seq,
+        "state": run.state,
+        "nodes": node_columns(run),
+        "feed": feed_html(run, recent_feed(run)),
+        "html": panels_html(run),
+    }
+
+
+def recent_feed(run: Run, limit: int = MAX_FEED) -> list[FeedItem]:
+    """The newest lines of the feed, oldest first."""
+    lines: list[FeedItem] = []
+    newest_first = _events(run).filter(seq__lte=run.event_seq).exclude(kind__in=_UNSHOWN).order_by("-seq")
+    for event in newest_first[:limit]:
+        item = feed_item(event)
+        if item:
+            lines.append(item)
+    return lines[::-1]
+
+
+def feed_html(run: Run, items: list[FeedItem]) -> list[dict[str, Any]]:
+    """Each line with its number, so that the browser can leave out what it already shows."""
+    return [
+        {"seq": item.seq, "html": render_to_string("search/_feed_item.html", {"run": run, "item": item}).strip()}
+        for item in items
+    ]
+
+
+def panels_html(run: Run) -> dict[str, str]:
+    """The panels by the id of the element they fill. Neutral to the viewer: no form, token, role or name in them."""
+    context = panel_context(run)
+    return {name: render_to_string(template, context) for name, template in PANELS.items()}
+
+
+_UNSHOWN = ("node.reserved", "node.proposed", "node.judging")
+
+
+def _events(run: Run) -> QuerySet[RunEvent]:
+    return RunEvent.objects.filter(run=run).order_by("seq")
+
+
+def _resync(since: int, head: int) -> Frame:
+    return Frame(since, head, json.dumps({"type": "resync", "head": head}, separators=(",", ":")), resync=True)

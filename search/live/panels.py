@@ -1,0 +1,169 @@
+"""What the cockpit's panels say: evidence header and failures by cause. Facts only; words are in the templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, Max, Min, Q, Sum
+from django.utils import timezone
+
+from judge.values import Basis, Verdict
+from search.facts import verdict_of
+from search.models import Node, Proposal, Run
+from search.selectors import RunSummary, best_node, run_summary
+
+MAX_DOING = 12
+MAX_CAUSES = 8
+
+
+@dataclass(frozen=True)
+class Doing:
+    """A node in flight: what happens to it and since when."""
+
+    number: int
+    kind: str
+    state: str  # proposing, judging, waiting
+    since: datetime
+    age_s: float
+
+    @property
+    def word(self) -> str:
+        return {"proposing": "is being written for", "judging": "is judged for", "waiting": "waits for a reply for"}[
+            self.state
+        ]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Calls of the model with what is known of tokens and price. Unknown is counted, never taken as zero."""
+
+    calls: int
+    tokens: int | None  # in and out, of the calls that reported them
+    untold: int  # calls without token counts
+    price_usd: Decimal | None  # of the calls with a price
+    unpriced: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The header: how far, how good, what now, at what cost."""
+
+    summary: RunSummary
+    doing: tuple[Doing, ...]
+    best: Node | None
+    cost: Cost
+
+    @property
+    def correct(self) -> int:
+        return self.summary.verdicts.get(Verdict.PASS, 0)
+
+    @property
+    def failed(self) -> int:
+        return self.summary.told - self.correct
+
+    @property
+    def percent(self) -> int:
+        return min(100, round(100 * self.summary.told / self.summary.steps)) if self.summary.steps else 0
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Failures that share stage, verdict and reason."""
+
+    verdict: str
+    reason: str
+    count: int
+    first: int
+    last: int
+    percent: int
+
+
+def panel_context(run: Run) -> dict[str, Any]:
+    """Template context of all panels. A handful of aggregate queries, none of which grows with the page."""
+    now = timezone.now()
+    evidence = evidence_of(run, now)
+    causes = causes_of(run, evidence.failed)
+    improved_at = evidence.best.told_at if evidence.best else None
+    return {
+        "run": run,
+        "evidence": evidence,
+        "improved_age_s": (now - improved_at).total_seconds() if improved_at else None,
+        "causes": causes,
+        "causes_hidden": evidence.failed - sum(cause.count for cause in causes),
+        "modelled": run.device.basis is Basis.MODELLED,
+    }
+
+
+def evidence_of(run: Run, now: datetime) -> Evidence:
+    """The header's facts, read now."""
+    return Evidence(
+        summary=run_summary(run),
+        doing=_doing(run, now),
+        best=best_node(run.pk),
+        cost=_cost(run),
+    )
+
+
+def causes_of(run: Run, failed: int) -> list[Cause]:
+    """Failures by cause, the most frequent first, at most `MAX_CAUSES`."""
+    rows = (
+        run.nodes.filter(state=Node.State.TOLD)
+        .exclude(kind=Node.Kind.ROOT)
+        .exclude(evaluation__verdict=Verdict.PASS.value)
+        .values("evaluation__verdict", "evaluation__reason", "reason")
+        .annotate(count=Count("pk"), first=Min("number"), last=Max("number"))
+        .order_by("-count", "first")[:MAX_CAUSES]
+    )
+    return [
+        Cause(
+            verdict=verdict_of(row["evaluation__verdict"], "", row["reason"]),
+            reason=row["evaluation__reason"] or row["reason"] or "",
+            count=row["count"],
+            first=row["first"],
+            last=row["last"],
+            percent=round(100 * row["count"] / failed) if failed else 0,
+        )
+        for row in rows
+    ]
+
+
+def _doing(run: Run, now: datetime) -> tuple[Doing, ...]:
+    nodes = run.nodes.filter(state__in=Node.IN_FLIGHT).order_by("number")
+    by_hand = run.proposer == "manual"
+    return tuple(
+        Doing(
+            node.number,
+            node.kind,
+            "waiting" if by_hand and node.state == Node.State.PROPOSING else node.state,
+            node.created_at,
+            (now - node.created_at).total_seconds(),
+        )
+        for node in nodes[:MAX_DOING]
+    )
+
+
+def _cost(run: Run) -> Cost:
+    tokens_known = Q(tokens_in__isnull=False) | Q(tokens_out__isnull=False)
+    sums = (
+        Proposal.objects.filter(node__run=run)
+        .exclude(model="")
+        .aggregate(
+            calls=Count("pk"),
+            counted=Count("pk", filter=tokens_known),
+            tokens_in=Sum("tokens_in"),
+            tokens_out=Sum("tokens_out"),
+            priced=Count("pk", filter=Q(price_usd__isnull=False)),
+            price=Sum("price_usd"),
+        )
+    )
+    counted = sums["counted"]
+    return Cost(
+        calls=sums["calls"],
+        tokens=(sums["tokens_in"] or 0) + (sums["tokens_out"] or 0) if counted else None,
+        untold=sums["calls"] - counted,
+        price_usd=sums["price"],
+        unpriced=sums["calls"] - sums["priced"],
+    )

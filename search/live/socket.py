@@ -1,0 +1,232 @@
+"""The run's websocket: a plain ASGI application behind Channels' routing, origin check and auth stack.
+
+Text frames of JSON. From the server: hello, frame, beat, resync, paused. From the browser: ack {to}, pace {fps}, pause,
+resume {since}. A socket holds a cursor, never a queue: whatever it missed is read again from the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs
+
+from django.db import DatabaseError
+
+from search.live.frames import MAX_GAP
+from search.live.hub import Hubs
+from search.live.sessions import Sessions, access
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+MAX_MESSAGE_BYTES = 1024
+MAX_MESSAGES_PER_S = 10
+ENDED, INTERNAL, SLOW, POLICY = 1000, 1011, 1013, 1008
+SIGNED_OUT, NOT_ALLOWED, GONE, OLD_CLIENT = 4401, 4403, 4404, 4409
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class RunSocket:
+    """ASGI application of `/ws/run/<run_id>?since=<seq>&v=1`. One instance serves all sockets of a process."""
+
+    def __init__(self, hubs: Hubs) -> None:
+        self.hubs = hubs
+        self.sessions = Sessions(hubs.reads, every_s=hubs.pace.session_s)
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if (await receive())["type"] != "websocket.connect":
+            return
+        run_id = int(scope["url_route"]["kwargs"]["run_id"])
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        await send({"type": "websocket.accept"})  # a close code reaches the browser only after accept
+        refusal = await self._refusal(scope, run_id, query)
+        if refusal:
+            await send({"type": "websocket.close", "code": refusal})
+            return
+        line = Line(self.hubs, run_id, _number(query.get("since", ["0"])[0]), send)
+        with self.sessions.watch(scope, line.sign_out):
+            await line.serve(receive)
+
+    async def _refusal(self, scope: dict[str, Any], run_id: int, query: dict[str, list[str]]) -> int | None:
+        if query.get("v", ["1"])[0] != str(VERSION):
+            return OLD_CLIENT
+        try:
+            return await self.hubs.reads(access, scope.get("user"), run_id)
+        except DatabaseError as error:
+            log.warning("run %s: socket refused, the database is away: %s", run_id, error)
+            return INTERNAL
+
+
+class Line:
+    """One open socket: a reading task that changes its wishes, and a writing task that serves them."""
+
+    def __init__(self, hubs: Hubs, run_id: int, since: int, send: Send) -> None:
+        self.hub, self.pace, self._send = hubs.of(run_id), hubs.pace, send
+        self.cursor: int | None = since  # newest event sent; None after a resync until the browser has a snapshot
+        self.paused = False
+        self.close_code: int | None = None
+        self._announced_new = 0
+        self._frame_gap_s = 0.0
+        self._next_frame = 0.0
+        self._unacked: deque[tuple[int, float]] = deque()  # (to, when sent)
+        self._wake = asyncio.Event()
+        self._received: deque[float] = deque(maxlen=MAX_MESSAGES_PER_S * 2)
+
+    def sign_out(self, code: int) -> None:
+        self.close(code)
+
+    def close(self, code: int) -> None:
+        """Ask the writer to end the socket with this code."""
+        self.close_code = self.close_code or code
+        self._wake.set()
+
+    async def serve(self, receive: Receive) -> None:
+        """Until the browser leaves or the writer closes."""
+        writer = asyncio.create_task(self._write())
+        reader = asyncio.create_task(self._read(receive))
+        try:
+            done, _ = await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # a bug rises
+        finally:
+            self.hub.leave(self._wake)
+            for task in (writer, reader):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _read(self, receive: Receive) -> None:
+        while (message := await receive())["type"] == "websocket.receive":
+            now = time.monotonic()
+            flood = len(self._received) == self._received.maxlen and now - self._received[0] < 2.0
+            self._received.append(now)
+            text = message.get("text") or ""
+            if flood or not text or len(text) > MAX_MESSAGE_BYTES:
+                self.close(POLICY)
+                continue
+            try:
+                wish = json.loads(text)
+            except ValueError:
+                wish = None
+            if not isinstance(wish, dict) or not self._obey(wish):
+                self.close(POLICY)
+
+    def _obey(self, wish: dict[str, Any]) -> bool:
+        """Change what the writer does next. False for a message that is not of this protocol."""
+        match wish.get("type"):
+            case "ack":
+                to = _number(wish.get("to"))
+                while self._unacked and self._unacked[0][0] <= to:
+                    self._unacked.popleft()
+            case "pace":
+                fps = wish.get("fps")
+                self._frame_gap_s = 1.0 / fps if isinstance(fps, int | float) and 0.1 <= fps < 4 else 0.0
+            case "pause":
+                self.paused, self._announced_new = True, 0
+            case "resume":
+                self.paused, self.cursor = False, _number(wish.get("since"))
+                self._unacked.clear()
+            case _:
+                return False
+        self._wake.set()
+        return True
+
+    async def _write(self) -> None:
+        await self.hub.join(self._wake)
+        await self._json(type="hello", run=self.hub.run_id, head=self.hub.head, v=VERSION, time=_now_ms())
+        beat_at = time.monotonic() + self.pace.beat_s
+        while True:
+            code = self._must_close()
+            if code:
+                await self._send({"type": "websocket.close", "code": code})
+                return
+            if time.monotonic() >= beat_at:
+                await self._json(type="beat", head=self.hub.head, t=_now_ms())
+                beat_at = time.monotonic() + self.pace.beat_s
+            self._wake.clear()
+            if self.paused:
+                await self._announce()
+            elif self._may_send() and not await self._send_frame():
+                return
+            await self._sleep(beat_at)
+
+    def _must_close(self) -> int | None:
+        if self.hub.gone:
+            return GONE
+        patience = self.pace.hidden_ack_s if self._frame_gap_s >= 1 else self.pace.ack_s
+        if self._unacked and time.monotonic() - self._unacked[0][1] > patience:
+            return SLOW
+        return self.close_code
+
+    def _may_send(self) -> bool:
+        behind = self.cursor is not None and self.cursor < self.hub.head
+        return behind and len(self._unacked) < self.pace.window and time.monotonic() >= self._next_frame
+
+    async def _send_frame(self) -> bool:
+        """Send what lies between the cursor and now. False when the database failed and the socket was closed."""
+        since = self.cursor
+        assert since is not None  # _may_send
+        try:
+            frame = await self.hub.frame(since)
+        except DatabaseError as error:
+            log.warning("run %s: no frame from %s: %s", self.hub.run_id, since, error)
+            await self._send({"type": "websocket.close", "code": INTERNAL})
+            return False
+        if self.paused or self.cursor != since:  # the browser changed its mind meanwhile
+            self._wake.set()
+            return True
+        if frame.to > since or frame.resync:
+            await self._send({"type": "websocket.send", "text": frame.text})
+        if frame.resync:
+            self.cursor = None
+            return True
+        self.cursor = frame.to
+        now = time.monotonic()
+        self._unacked.append((frame.to, now))
+        self._next_frame = now + self._frame_gap_s
+        if frame.to < self.hub.head:
+            self._wake.set()
+        return True
+
+    async def _announce(self) -> None:
+        new = max(0, self.hub.head - (self.cursor or 0))
+        if new != self._announced_new:
+            self._announced_new = new
+            await self._json(type="paused", new=new)
+
+    async def _sleep(self, beat_at: float) -> None:
+        """Until woken, the next beat, or the moment a slower pace allows the next frame."""
+        until = beat_at
+        now = time.monotonic()
+        if self._next_frame > now:
+            until = min(until, self._next_frame)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, until - now)):
+                await self._wake.wait()
+
+    async def _json(self, **message: Any) -> None:
+        await self._send({"type": "websocket.send", "text": json.dumps(message, separators=(",", ":"))})
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _number(value: Any) -> int:
+    """A cursor from outside: a whole number of at least 0; anything else counts as 0."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        return 0
+    return min(max(number, 0), 1 << 62)
+
+
+__all__ = ["MAX_GAP", "RunSocket"]

@@ -1,0 +1,114 @@
+"""The cockpit page and the JSON it lives on. The page is whole without scripts; scripts only keep it fresh."""
+
+from __future__ import annotations
+
+import json
+import secrets
+
+from django.db import models
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from search.live import frames
+from search.live.chart import chart_of
+from search.live.columns import node_columns, replay_columns
+from search.live.looks import LOOKS, WORDS
+from search.live.outline import PAGE, outline
+from search.live.panels import panel_context
+from search.models import Run
+
+LEGEND = (
+    ("best", "new best"),
+    ("correct", "correct"),
+    ("slower", "correct, slower"),
+    ("wrong", "failed"),
+    ("compile-error", "does not compile"),
+    ("suspect", "not settled"),
+    ("proposing", "in flight"),
+    ("waiting", "waits for a person"),
+)
+
+
+@require_safe
+@never_cache
+def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
+    """The cockpit, everything in place: header, chart, tree as a treegrid, feed, failures."""
+    run = _run(run_id)
+    columns = node_columns(run)
+    context = panel_context(run)
+    best = context["evidence"].best
+    first = _whole(request.GET.get("from"))
+    rows, total = outline(columns, best.number if best else None, first=first)
+    context |= {
+        "rows": rows,
+        "rows_total": total,
+        "rows_before": max(0, first - PAGE) if first else None,
+        "rows_after": first + PAGE if first + PAGE < total else None,
+        "chart": chart_of(columns),
+        "feed": frames.recent_feed(run)[::-1],
+        "selected": _whole(request.GET.get("n")) if request.GET.get("n") else None,
+        "looks": {"names": LOOKS, "words": WORDS},
+        "legend": LEGEND,
+        "can_replay": total > 1,
+        "controls": _controls(run),
+    }
+    return render(request, "search/run_detail.html", context)
+
+
+@require_safe
+@never_cache
+def run_snapshot(request: HttpRequest, run_id: int) -> HttpResponseBase:
+    """Everything the page draws as columns, and the event number it stands at."""
+    return _json(request, run_id, "snapshot", lambda run: json.dumps(frames.snapshot(run), separators=(",", ":")))
+
+
+@require_safe
+@never_cache
+def run_events(request: HttpRequest, run_id: int) -> HttpResponseBase:
+    """The frame since `?since=`, as a socket would send it. For browsers whose socket does not get through."""
+    since = _whole(request.GET.get("since"))
+    return _json(request, run_id, f"events-{since}", lambda run: frames.build(run.pk, since).text)
+
+
+@require_safe
+@never_cache
+def run_replay(request: HttpRequest, run_id: int) -> HttpResponseBase:
+    """When each node was born and told, so that the page can show any earlier moment."""
+    return _json(request, run_id, "replay", lambda run: json.dumps(replay_columns(run), separators=(",", ":")))
+
+
+def _controls(run: Run) -> list[dict[str, object]]:
+    """The steering forms, each with a key of its own so that a repeated submit is one act."""
+    shown = {"pause": {Run.State.RUNNING}, "resume": {Run.State.PAUSED}, "stop": {Run.State.RUNNING, Run.State.PAUSED}}
+    return [
+        {
+            "name": name,
+            "label": name.capitalize(),
+            "url": reverse(f"run-{name}", args=[run.pk]),
+            "key": secrets.token_urlsafe(16),
+            "shown": run.state in states,
+        }
+        for name, states in shown.items()
+    ]
+
+
+def _json(request: HttpRequest, run_id: int, what: str, text) -> HttpResponseBase:  # type: ignore[no-untyped-def]
+    """A JSON answer with an ETag over the run's counter: nothing new costs 304 and no rendering."""
+    run = _run(run_id)
+    etag = f'W/"{run.pk}-{what}-{run.event_seq}"'
+    if request.headers.get("If-None-Match") == etag:
+        return HttpResponseNotModified(headers={"ETag": etag})
+    return HttpResponse(text(run), content_type="application/json", headers={"ETag": etag})
+
+
+def _run(run_id: int) -> Run:
+    runs: models.QuerySet[Run] = Run.objects.select_related("problem", "device", "owner")
+    return get_object_or_404(runs, pk=run_id)
+
+
+def _whole(text: str | None) -> int:
+    """A cursor out of the query string; anything that is not a whole number of at least 0 counts as 0."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 18 else 0

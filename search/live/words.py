@@ -1,0 +1,90 @@
+"""Events in words for the feed. Only events that mean something to a reader appear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from judge.measures import Measure
+from judge.values import Basis
+from search.live.looks import look_of
+from search.models import RunEvent
+
+_RUN = {
+    "run.started": ("running", "Search started"),
+    "run.paused": ("paused", "Paused: steps in flight end, no new ones start"),
+    "run.resumed": ("running", "Resumed"),
+    "run.stopping": ("paused", "Stopping once the steps in flight have ended"),
+}
+_HIDDEN = frozenset({"node.reserved", "node.proposed", "node.judging"})
+
+
+@dataclass(frozen=True)
+class FeedItem:
+    """One line of the feed. `look` picks the mark; `number` links to a node; `measure` is printed with its basis."""
+
+    seq: int
+    at: datetime
+    look: str
+    text: str
+    number: int | None = None
+    measure: Measure | None = None
+    detail: str = ""
+
+
+def feed_item(event: RunEvent) -> FeedItem | None:
+    """The line for an event, or None when it is not for the feed."""
+    if event.kind in _HIDDEN:
+        return None
+    payload: dict[str, Any] = event.payload
+    number = payload.get("number")
+    look, text, measure, detail = _say(event.kind, payload)
+    return FeedItem(event.seq, event.created_at, look, text, number, measure, detail)
+
+
+def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:
+    if kind in _RUN:
+        return (*_RUN[kind], None, "")
+    if kind == "run.ended":
+        state = payload.get("state", "ended")
+        return state, f"Search {state}", None, payload.get("reason") or payload.get("stop_reason") or ""
+    if kind == "node.told":
+        return _told(payload)
+    if kind == "node.best":
+        return "best", "is the new best", measure_of(payload), ""
+    if kind == "node.waiting":
+        return "waiting", "waits for a reply by hand", None, ""
+    if kind == "node.cancelled":
+        return "cancelled", "was withdrawn", None, payload.get("reason", "")
+    if kind == "proposer.retry":
+        return "waiting", "asks the proposer again", None, payload.get("message") or payload.get("error") or ""
+    if kind == "lease.expired":
+        return "waiting", "lost its worker and starts again", None, ""
+    return "proposing", kind.replace(".", " "), None, ""
+
+
+def _told(payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:
+    verdict, speedup = payload.get("verdict"), payload.get("speedup")
+    look = look_of(kind="", state="told", verdict=verdict or None, speedup=speedup)
+    reused = " (equal to an earlier candidate)" if payload.get("reused") else ""
+    if speedup is not None:
+        return look, ("is correct" if look == "correct" else "is correct but slower") + reused, measure_of(payload), ""
+    return look, _ending(verdict) + reused, None, payload.get("reason", "")
+
+
+def _ending(verdict: str | None) -> str:
+    """A verb phrase for a verdict without a speedup."""
+    if not verdict:
+        return "ended without a candidate"
+    if verdict == "pass":
+        return "is correct"
+    return f"ended: {verdict.replace('_', ' ')}"
+
+
+def measure_of(payload: dict[str, Any]) -> Measure | None:
+    """The speedup an event reports, with its evidence; None when it reports none."""
+    value, basis = payload.get("speedup"), payload.get("basis")
+    if value is None or not basis:
+        return None
+    return Measure(value, payload.get("low"), payload.get("high"), payload.get("n"), Basis(basis))
