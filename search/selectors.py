@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 from django.utils import timezone
 
 from judge.models import Evaluation
@@ -143,14 +143,24 @@ def run_summary(run: Run) -> RunSummary:
 
 
 def runs_list(
-    *, states: Sequence[str] = (), problem_id: int | None = None, limit: int = 50, before: int | None = None
+    *,
+    states: Sequence[str] = (),
+    problem_id: int | None = None,
+    q: str = "",
+    limit: int = 50,
+    before: int | None = None,
 ) -> list[RunSummary]:
-    """Newest runs first, with their summaries, in a constant number of queries. `before` is a run id to page by."""
+    """Newest runs first, with their summaries, in a constant number of queries.
+
+    `q` is looked for in the titles of run and problem and in the slug; `before` is a run id to page by.
+    """
     runs: QuerySet[Run] = Run.objects.select_related("problem", "device", "owner").order_by("-id")
     if states:
         runs = runs.filter(state__in=states)
     if problem_id is not None:
         runs = runs.filter(problem_id=problem_id)
+    if q:
+        runs = runs.filter(Q(title__icontains=q) | Q(problem__title__icontains=q) | Q(problem__slug__icontains=q))
     if before is not None:
         runs = runs.filter(pk__lt=before)
     return _summaries(list(runs[:limit]))
