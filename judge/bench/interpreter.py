@@ -1,0 +1,184 @@
+"""Runs Triton kernels on the CPU for real, in a process started with TRITON_INTERPRET=1.
+
+`install` repairs Triton's interpreter (see interpreter_builder), lets CUDA-shaped code run on CPU tensors and counts
+what every launch moves and computes. It uses private interfaces of Triton: only versions it was tested with count as
+supported.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import triton
+import triton.language as tl
+import triton.testing
+from triton.runtime import driver
+from triton.runtime import interpreter as triton_interpreter
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.errors import InterpreterError
+from triton.runtime.interpreter import GridExecutor
+
+from judge.bench import cuda_stand_in, interpreter_reductions, libdevice_shims
+from judge.bench.bounds import BoundsTable, OutOfBounds
+from judge.bench.interpreter_builder import RepairedBuilder, Unsupported
+from judge.bench.interpreter_counters import LaunchCounter
+from judge.bench.op_traffic import counting_ops
+from judge.bench.stand_in_driver import StandInDriver, equal_times
+from judge.bench.targets import Target
+from judge.bench.targets import target as target_named
+from judge.bench.traffic import Ledger, TrafficReport
+
+__all__ = ["TESTED_VERSIONS", "Adapter", "OutOfBounds", "Unsupported", "install", "supported"]
+
+TESTED_VERSIONS = ("3.6.0", "3.7.1", "3.9.0")
+
+
+def supported(version: str = triton.__version__) -> tuple[bool, str]:
+    """(True, "") for a Triton version this adapter was tested with, else (False, what to do)."""
+    plain = version.partition("+")[0]
+    if plain in TESTED_VERSIONS:
+        return True, ""
+    return False, f"Triton {version} is untested with the interpreter adapter; install {' or '.join(TESTED_VERSIONS)}"
+
+
+class Adapter:
+    """The installed interpreter. `counts` False switches traffic counting off; bounds are always checked."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.counts = True
+        self.ledger = Ledger()
+
+    def reset(self) -> None:
+        """Forget every launch counted so far."""
+        self.ledger.clear()
+
+    def report(self) -> TrafficReport:
+        """Every launch since `reset`, in order: Triton's always, torch's operators made inside `counting`."""
+        return self.ledger.report()
+
+    @contextmanager
+    def counting(self) -> Iterator[Ledger]:
+        """Within it torch operators are counted beside the kernels, so a hybrid candidate's total is honest."""
+        self.reset()
+        with counting_ops(self.ledger) as ledger:
+            yield ledger
+
+
+def install(target: str | Target) -> Adapter:
+    """Adapt this process's interpreter for `target`. Call before any candidate is imported, once a process.
+
+    Raises ValueError for an unknown target and RuntimeError when Triton is not interpreting or is untested.
+    """
+    adapter = Adapter(target_named(target) if isinstance(target, str) else target)
+    if not triton.knobs.runtime.interpret:
+        raise RuntimeError("start the process with TRITON_INTERPRET=1 before triton is imported")
+    fits, reason = supported()
+    if not fits:
+        raise RuntimeError(reason)
+    cuda_stand_in.install(adapter.target)
+    _install_builder()
+    _install_index()
+    interpreter_reductions.install()
+    libdevice_shims.install()
+    _install_launches(adapter)
+    _install_autotuning(adapter)
+    _explain_missing_block_pointers()
+    warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)  # a GPU says nothing either
+    return adapter
+
+
+def _install_builder() -> None:
+    builder = triton_interpreter.interpreter_builder
+    builder.__class__ = RepairedBuilder
+    builder.options = RepairedBuilder.repaired_options
+    original = triton_interpreter._implicit_cvt
+
+    def convert(arg: Any) -> Any:
+        """A Python bool is an int1; before 3.9 Triton made it a 32-bit number of that type and refused it."""
+        if isinstance(arg, bool):
+            return tl.tensor(triton_interpreter.TensorHandle(np.array([arg], dtype=np.bool_), tl.int1), tl.int1)
+        return original(arg)
+
+    triton_interpreter._implicit_cvt = convert
+
+
+def _install_index() -> None:
+    """Loop bounds are one-element arrays, which numpy 2.4 no longer turns into an int for Triton 3.6."""
+    original = triton_interpreter._patch_lang_tensor
+
+    def patch_lang_tensor(tensor: Any, scope: Any) -> None:
+        original(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    triton_interpreter._patch_lang_tensor = patch_lang_tensor
+
+
+def _install_launches(adapter: Adapter) -> None:
+    original = GridExecutor.__call__
+    builder = triton_interpreter.interpreter_builder
+
+    def launch(self: Any, *args: Any, **kwargs: Any) -> None:
+        name = self.fn.__name__
+        bounds = BoundsTable(_named(self.arg_names, args, kwargs))
+        bounds.kernel = name
+        counter = LaunchCounter(name, bounds, active=adapter.counts)
+        before, builder.counter = builder.counter, counter
+        try:
+            with adapter.ledger.pause(), np.errstate(all="ignore"):
+                original(self, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - translated and raised again
+            raise _cause(error, builder) from None
+        finally:
+            builder.counter = before
+        if adapter.counts:
+            adapter.ledger.add(counter.result())
+
+    GridExecutor.__call__ = launch
+
+
+def _named(names: list[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield from zip(names, args, strict=False)
+    yield from kwargs.items()
+
+
+def _cause(error: BaseException, builder: Any) -> BaseException:
+    """What really happened inside the kernel; Triton wraps it once for each function on the way."""
+    while isinstance(error, InterpreterError) and error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, AttributeError) and error.obj is builder:
+        return Unsupported(f"Triton {triton.__version__} cannot interpret {error.name.removeprefix('create_')}")
+    return error
+
+
+def _install_autotuning(adapter: Adapter) -> None:
+    """No configuration is timed: the autotuner takes the first, and the kernel runs once."""
+    driver.set_active(StandInDriver(adapter.target))
+    triton.testing.do_bench = _one_time
+    triton.testing.do_bench_cudagraph = _one_time
+
+    def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
+        del self, args, config, meta
+        return list(equal_times(lambda: None))
+
+    Autotuner._bench = bench
+
+
+def _one_time(fn: Callable[[], object], *args: Any, quantiles: Any = None, **kwargs: Any) -> Any:
+    """In place of triton.testing.do_bench: nothing runs, one millisecond."""
+    del fn, args, kwargs
+    return [1.0 for _ in quantiles] if quantiles else 1.0
+
+
+def _explain_missing_block_pointers() -> None:
+    if hasattr(tl, "make_block_ptr"):
+        return
+
+    def make_block_ptr(*args: Any, **kwargs: Any) -> Any:
+        raise Unsupported(f"Triton {triton.__version__} has no block pointers; use tl.make_tensor_descriptor")
+
+    tl.make_block_ptr = make_block_ptr
