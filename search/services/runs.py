@@ -109,8 +109,8 @@ def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = Non
         return _set_state(locked, Run.State.RUNNING, "run.resume", "run.resumed", user, key)
 
 
-def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None) -> Run:
-    """End the run and keep its tree. Proposals are withdrawn; a kernel already on the device is judged to its end."""
+def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None, drain: bool = True) -> Run:
+    """End the run, keep its tree. Proposals are withdrawn; with `drain` a kernel on the device is judged to its end."""
     with transaction.atomic():
         locked = _locked(run)
         if action_done(key=key, verb="run.stop") or locked.state in (Run.State.STOPPING, Run.State.STOPPED):
@@ -120,7 +120,8 @@ def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None)
         locked.stop_reason = f"Stopped by {user.get_username()}." if user else "Stopped."
         _set_state(locked, Run.State.STOPPING, "run.stop", "run.stopping", user, key)
         for node in Node.objects.filter(run=locked, state__in=Node.IN_FLIGHT).order_by("number"):
-            if node.state == Node.State.PROPOSING or node.lease_owner in (QUEUED, RETRY, PERSON, ""):
+            on_device = node.state == Node.State.JUDGING and node.lease_owner not in (QUEUED, RETRY, PERSON)
+            if not (drain and on_device):
                 node_cancel(run=locked, node=node, why="The search was stopped.")
         if not Node.objects.filter(run=locked, state__in=Node.IN_FLIGHT).exists():
             run_end(run=locked, state=Run.State.STOPPED, reason=locked.stop_reason, now=timezone.now())

@@ -1,0 +1,59 @@
+"""A finished search as one plain JSON document, as `run_search --json` prints it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from search.models import Node, Run
+from search.selectors import RunTree, TreeNode, run_tree
+
+
+def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> dict[str, Any]:
+    """`run`, `best` (None without a correct kernel) and `nodes`: every told node in number order, the root left out.
+
+    A speedup never comes without its basis and, unless it is a reported one, its interval.
+    """
+    tree = run_tree(run)
+    told = [node for node in tree.nodes if node.state == Node.State.TOLD and node.parent is not None]
+    return {
+        "run": {
+            "id": run.pk,
+            "problem": run.problem.slug,
+            "problem_hash": run.problem.source_hash,
+            "device": run.device.name,
+            "device_title": run.device.title,
+            "toolchain": toolchain,
+            "proposer": run.proposer,
+            "seed": run.seed,
+            "params": run.params,
+            "steps": run.steps,
+            "told": len(told),
+            "state": run.state,
+            "stop_reason": run.stop_reason,
+            "wall_s": round(wall_s, 3),
+            "command": command,
+        },
+        "best": _best(tree),
+        "nodes": [_node(node) for node in told],
+    }
+
+
+def _best(tree: RunTree) -> dict[str, Any] | None:
+    best = None if tree.best is None else tree.get(tree.best)
+    return best and {**_node(best), "n": best.n}
+
+
+def _node(node: TreeNode) -> dict[str, Any]:
+    return {
+        "number": node.number,
+        "parent": node.parent,
+        "kind": node.kind,
+        "source_hash": node.source_hash,
+        "verdict": node.verdict,
+        "reason": node.reason,
+        "speedup": node.speedup,
+        "interval": None if node.low is None else [node.low, node.high],
+        "basis": node.basis,
+        "reused": node.reused,
+        "summary": node.summary,
+    }

@@ -1,0 +1,57 @@
+"""Runs a whole search in this process, hop by hop, with the services the workers use and no queue."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from django.utils import timezone
+
+from judge.models import Device
+from judge.runner import Bench
+from search.models import Node, Run
+from search.proposers.protocol import Proposer
+from search.services.faults import lease_expired
+from search.services.hops import Hop
+from search.services.steps import step_judge, step_propose, step_reserve
+
+LOOK_AGAIN_S = 2.0
+
+
+def drive(
+    *,
+    run: Run,
+    proposer_for: Callable[[str], Proposer],
+    bench_for: Callable[[Device], Bench],
+    sleep: Callable[[float], None],
+    report: Callable[[], None],
+) -> Run:
+    """Work until the run has ended or is paused; returns it as it stands then. Calls `report` after every hop.
+
+    Hops that another process has taken are waited for, and taken back when their lease runs out.
+    """
+    hops = deque([Hop("advance", run.pk)])
+    while True:
+        while hops:
+            hop = hops.popleft()
+            if hop.delay_s:
+                report()
+                sleep(hop.delay_s)
+            hops.extend(_do(hop, proposer_for, bench_for))
+            report()
+        run.refresh_from_db()
+        if run.ended or run.state == Run.State.PAUSED:
+            return run
+        sleep(LOOK_AGAIN_S)
+        hops.append(Hop("advance", run.pk))
+        now = timezone.now()
+        for node in Node.objects.filter(run=run, state__in=Node.IN_FLIGHT, lease_until__lt=now):
+            hops.extend(lease_expired(node_id=node.pk, now=now))
+
+
+def _do(hop: Hop, proposer_for: Callable[[str], Proposer], bench_for: Callable[[Device], Bench]) -> list[Hop]:
+    if hop.task == "advance":
+        return step_reserve(run_id=hop.target)
+    if hop.task == "propose":
+        return step_propose(node_id=hop.target, proposer_for=proposer_for)
+    return step_judge(node_id=hop.target, bench_for=bench_for)

@@ -1,0 +1,198 @@
+"""Runs one search in this process, without queue, server or sign-in, and prints what came of it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+import time
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from judge.benches import bench_for
+from judge.models import Device, Problem
+from judge.runner import Bench
+from judge.services.admissions import problem_admit
+from judge.services.devices import DeviceMissing, device_get, devices_sync
+from judge.services.evaluations import toolchain_of
+from judge.values import JudgeError, StageRecord
+from search.algorithm.params import SearchParams
+from search.documents import run_document
+from search.driver import drive
+from search.models import Node, Run
+from search.proposers import NAMES
+from search.proposers import get as get_proposer
+from search.selectors import best_node, events_since
+from search.services.actions import ActionRefused
+from search.services.runs import run_start, run_stop
+
+
+class Command(BaseCommand):
+    help = "Search for a faster kernel in this process and print the result."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--problem", required=True, metavar="SLUG")
+        parser.add_argument("--steps", type=_positive, default=30)
+        parser.add_argument("--proposer", default="builtin", metavar="|".join(NAMES))
+        parser.add_argument("--device", default="interpreter", help="interpreter or cuda:N")
+        parser.add_argument("--seed", type=int, help="same seed, same tree; random when left out")
+        parser.add_argument("--params", nargs="*", default=[], metavar="NAME=VALUE")
+        parser.add_argument("--json", action="store_true", help="print one JSON document, progress goes to stderr")
+        parser.add_argument("--out", type=Path, metavar="DIR", help="write result.json and the best kernel there")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped like Ctrl-C: the run ends, nothing hangs
+        started = time.monotonic()
+        problem, device = _problem(options["problem"]), _device(options["device"])
+        out: Path | None = options["out"]
+        if out is not None:
+            _make_folder(out)
+        if options["proposer"] == "manual":
+            raise CommandError("The proposer 'manual' needs the page to answer on: start that search in the browser.")
+        interrupted = False
+        run: Run | None = None
+        try:
+            self._admit(problem, device)
+            run = self._start(problem, device, options)
+            self._drive(run)
+        except KeyboardInterrupt:
+            interrupted = True
+            if run is not None:
+                run = run_stop(run=run, user=None, drain=False) if not _fresh(run).ended else _fresh(run)
+        except JudgeError as error:
+            raise CommandError(f"The judge failed: {error}") from error
+        if run is None:
+            raise CommandError("Interrupted before the search began.", returncode=130)
+        wall_s = time.monotonic() - started
+        document = run_document(
+            _fresh(run), toolchain=_toolchain(bench_for(device)), wall_s=wall_s, command=shlex.join(sys.argv)
+        )
+        if out is not None:
+            _write(out, document, run)
+        self.stdout.write(json.dumps(document, indent=1) if options["json"] else _sentence(document))
+        if interrupted:
+            raise CommandError("Interrupted: the search was stopped, its tree is kept.", returncode=130)
+        if document["run"]["state"] != Run.State.FINISHED:
+            raise CommandError(f"The search is {document['run']['state']}: {document['run']['stop_reason']}")
+
+    def _admit(self, problem: Problem, device: Device) -> None:
+        """Preflight when this device has not seen the problem yet. Raises CommandError when it is refused."""
+        report = problem.report_for(device.name) or {}
+        if report.get("state") not in {"admitted", "degenerate"}:
+            self._say(f"preflight of {problem.slug} on {device.name}")
+            report = problem_admit(
+                problem=problem, device=device, bench=bench_for(device), on_stage=self._say_stage
+            ).to_json()
+        if report["state"] == "refused":
+            raise CommandError(f"{problem.slug} was refused on {device.name}: {report['message'] or report['reason']}")
+        if report["state"] == "degenerate":
+            self._say(f"warning: {problem.slug} is degenerate ({report['reason']}): a speedup here proves little")
+
+    def _start(self, problem: Problem, device: Device, options: dict[str, Any]) -> Run:
+        try:
+            return run_start(
+                problem=problem,
+                device=device,
+                proposer=options["proposer"],
+                steps=options["steps"],
+                seed=options["seed"],
+                params=SearchParams.from_texts(options["params"]).to_json(),
+                origin=Run.Origin.COMMAND,
+            )
+        except (ActionRefused, ValueError) as error:
+            raise CommandError(str(error)) from error
+
+    def _drive(self, run: Run) -> None:
+        seen = 0
+
+        def report() -> None:
+            nonlocal seen
+            for event in events_since(run, seen):
+                seen = event.seq
+                line = _progress(run, event.kind, event.payload)
+                if line:
+                    self._say(line)
+
+        drive(run=run, proposer_for=get_proposer, bench_for=bench_for, sleep=time.sleep, report=report)
+
+    def _say_stage(self, stage: StageRecord) -> None:
+        self._say(f"  {stage.name}: {stage.state} {stage.wall_ms:.0f} ms {stage.detail or stage.fix}".rstrip())
+
+    def _say(self, line: str) -> None:
+        self.stderr.write(line)
+        self.stderr.flush()
+
+
+def _progress(run: Run, kind: str, payload: dict[str, Any]) -> str:
+    """One line for the events a person at a terminal wants to see."""
+    if kind == "node.told":
+        result = _figure(payload) if payload["speedup"] else payload["reason"]
+        again = " (known)" if payload["reused"] else ""
+        return f"[{payload['order']}/{run.steps}] node {payload['number']}: {payload['verdict']} {result}{again}"
+    if kind == "node.best":
+        return f"    new best: node {payload['number']}, {_figure(payload)}"
+    if kind in {"proposer.retry", "lease.expired"}:
+        return f"    node {payload['number']}: {payload.get('message', 'taken up again')}"
+    return ""
+
+
+def _figure(payload: dict[str, Any]) -> str:
+    return f"{payload['speedup']:.2f}x [{payload['low']:.2f}-{payload['high']:.2f}] {payload['basis'].upper()}"
+
+
+def _sentence(document: dict[str, Any]) -> str:
+    run, best = document["run"], document["best"]
+    head = f"Run {run['id']} on {run['problem']}: {run['told']} of {run['steps']} steps in {run['wall_s']:.1f} s."
+    if best is None:
+        return f"{head} No correct kernel was found."
+    low, high = best["interval"]
+    return f"{head} Best: node {best['number']}, {_figure({**best, 'low': low, 'high': high})}."
+
+
+def _fresh(run: Run) -> Run:
+    return Run.objects.select_related("problem", "device").get(pk=run.pk)
+
+
+def _toolchain(bench: Bench) -> str:
+    return toolchain_of(bench)
+
+
+def _problem(slug: str) -> Problem:
+    found = Problem.objects.filter(slug=slug).first()
+    if found is None:
+        slugs = ", ".join(Problem.objects.order_by("slug").values_list("slug", flat=True)[:60])
+        known = f"Known: {slugs}." if slugs else "There are none yet: run `manage.py seed_samples` first."
+        raise CommandError(f"There is no problem {slug!r}. {known}")
+    return found
+
+
+def _device(name: str) -> Device:
+    devices_sync()
+    try:
+        return device_get(name=name)
+    except DeviceMissing as error:
+        raise CommandError(str(error)) from error
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"The folder {folder} cannot be made: {error.strerror}.") from error
+
+
+def _write(folder: Path, document: dict[str, Any], run: Run) -> None:
+    (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n")
+    best: Node | None = best_node(run.pk)
+    if best is not None:
+        (folder / "best.py").write_text(best.source)
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
