@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import wraps
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 
@@ -28,12 +28,13 @@ def roles_of(user: AbstractBaseUser | AnonymousUser) -> frozenset[Role]:
     """
     if not user.is_authenticated or not user.is_active:
         return frozenset()
-    known = getattr(user, "_adaexplore_roles", None)
+    known: frozenset[Role] | None = getattr(user, "_adaexplore_roles", None)
     if known is None:
-        names = set(user.groups.values_list("name", flat=True)) & set(Role)  # type: ignore[union-attr]
+        assert isinstance(user, PermissionsMixin)
+        names = set(user.groups.values_list("name", flat=True)) & set(Role)
         held = {Role(name) for name in names} | {Role.VIEWER}
-        known = frozenset(Role) if user.is_superuser or Role.ADMIN in held else frozenset(held)  # type: ignore[union-attr]
-        user._adaexplore_roles = known  # type: ignore[union-attr]
+        known = frozenset(Role) if user.is_superuser or Role.ADMIN in held else frozenset(held)
+        user._adaexplore_roles = known  # type: ignore[attr-defined]
     return known
 
 

@@ -205,7 +205,7 @@ class Outcome:
             return Timing(**{**row, "samples_us": tuple(row["samples_us"])})
 
         def speedup(row: dict[str, Any] | None) -> Speedup | None:
-            return row and Speedup(**{**row, "basis": Basis(row["basis"]), "over": Subject(row["over"])})
+            return Speedup(**{**row, "basis": Basis(row["basis"]), "over": Subject(row["over"])}) if row else None
 
         return cls(
             **{
