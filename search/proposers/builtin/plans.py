@@ -1,0 +1,257 @@
+"""The space of kernels: a plan is one point of it, structure plus sizes. Enumeration, mutation, and its line of text."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from search.proposers.builtin.ir import FLOATS, Program, span
+
+MARK = "# plan: "
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Structure: fusion, matmul, attention, reduce, layout, grid, bias, split_k, tune. Everything else is a size or a hint."""
+
+    fusion: str = "full"  # full; reduce: kernels end at reductions; node: one per operator
+    matmul: str = "torch"  # torch, or dot: a kernel with the tail in its epilogue
+    attention: str = "flash"  # flash, or parts: torch computes it
+    reduce: str = "once"  # once: a row in registers; loop: a row walked in blocks
+    layout: str = "flat"  # flat ranges, or rows: tiles of rows and columns
+    grid: str = "block"  # block: one tile per program; stride: a resident grid walks the tiles
+    bias: str = "tail"  # tail: a linear layer's bias joins the fused tail; torch: it stays in the product
+    split_k: int = 1
+    tune: str = "fixed"  # fixed, or auto: a short list timed on first use
+    block: int = 1024
+    warps: int = 4
+    rows: int = 1
+    row_warps: int = 4
+    loop_block: int = 1024
+    stages: int = 2
+    waves: int = 8
+    evict: str = ""
+    bm: int = 64
+    bn: int = 64
+    bk: int = 32
+    group: int = 8
+    dot_warps: int = 4
+    dot_stages: int = 3
+    precision: str = "ieee"
+    bq: int = 64
+    bs: int = 32
+    att_warps: int = 4
+    att_stages: int = 2
+
+    def line(self) -> str:
+        """The comment that carries the plan, so that a later step can read it back."""
+        return MARK + json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+
+# field -> values, in order of preference
+STRUCTURE: dict[str, tuple[Any, ...]] = {
+    "fusion": ("full", "reduce", "node"),
+    "matmul": ("torch", "dot"),
+    "attention": ("flash", "parts"),
+    "reduce": ("once", "loop"),
+    "layout": ("rows", "flat"),
+    "grid": ("block", "stride"),
+    "bias": ("tail", "torch"),
+    "split_k": (1, 4),
+    "tune": ("fixed", "auto"),
+}
+SIZES: dict[str, tuple[Any, ...]] = {
+    "block": (256, 512, 1024, 2048, 4096, 8192),
+    "warps": (1, 2, 4, 8, 16),
+    "rows": (1, 2, 4, 8, 16),
+    "row_warps": (1, 2, 4, 8, 16),
+    "loop_block": (256, 512, 1024, 2048, 4096, 8192),
+    "stages": (1, 2, 3, 4),
+    "waves": (2, 4, 8, 16, 32),
+    "evict": ("", "evict_first", "evict_last"),
+    "bm": (16, 32, 64, 128, 256),
+    "bn": (16, 32, 64, 128, 256),
+    "bk": (16, 32, 64, 128),
+    "group": (1, 4, 8, 16),
+    "dot_warps": (2, 4, 8),
+    "dot_stages": (1, 2, 3, 4, 5),
+    "precision": ("ieee", "tf32x3"),
+    "bq": (16, 32, 64, 128),
+    "bs": (16, 32, 64, 128),
+    "att_warps": (2, 4, 8),
+    "att_stages": (1, 2, 3),
+}
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a program contains, which decides the fields of a plan that change its text."""
+
+    point: bool
+    reduction: bool
+    several: bool  # more than one fusible operator
+    broadcast: bool
+    matmul: bool
+    bias: bool
+    attention: bool
+    fp32: bool
+    row: int  # longest traced reduction
+    rows: int
+    strided: bool
+    inner: int  # traced K of the largest matmul
+    largest: int  # elements of the largest value
+
+
+def traits(program: Program) -> Traits:
+    """Reads the traits off a program."""
+    prims = list(program.prims.values())
+    points = [p for p in prims if p.kind == "point"]
+    reductions = [p for p in prims if p.kind == "reduce"]
+    products = [p for p in prims if p.kind == "matmul"]
+    views = [v for p in reductions if (v := span(program.prims[p.refs()[0]], p.attrs["dims"])) is not None]
+    fusible = {p.attrs.get("node") for p in [*points, *reductions]}
+    return Traits(
+        point=bool(points),
+        reduction=bool(reductions),
+        several=len(fusible) > 1,
+        broadcast=any(
+            1 < program.prims[name].numel < p.numel for p in points for name in p.refs() if p.kind == "point"
+        ),
+        matmul=bool(products),
+        bias=any(p.kind == "point" and p.op == "add" and _adds_bias(program, p.refs()) for p in points),
+        attention=any(p.kind == "attention" for p in prims),
+        fp32=any(p.dtype == "float32" for p in products),
+        row=max((view.key[1] for view in views), default=0),
+        rows=max((view.key[0] * view.key[2] for view in views), default=0),
+        strided=any(not view.trailing for view in views),
+        inner=max((program.prims[p.refs()[0]].shape[-1] for p in products), default=0),
+        largest=max((p.numel for p in prims if p.dtype in FLOATS), default=0),
+    )
+
+
+def _adds_bias(program: Program, names: tuple[str, ...]) -> bool:
+    kinds = {program.prims[name].kind for name in names}
+    return kinds == {"matmul", "source"}
+
+
+def relevant(found: Traits, plan: Plan) -> dict[str, bool]:
+    """For every field, whether it changes the text of this program's candidate under this plan."""
+    kernels = found.point or found.reduction
+    flat = found.point and (not found.reduction or plan.fusion != "full" or found.several)
+    dot, flash = found.matmul and plan.matmul == "dot", found.attention and plan.attention == "flash"
+    fixed = plan.tune == "fixed"
+    return {
+        "fusion": kernels and found.several,
+        "matmul": found.matmul,
+        "attention": found.attention,
+        "reduce": found.reduction and found.row <= 16384,
+        "layout": found.broadcast and flat,
+        "grid": kernels,
+        "bias": found.bias and not dot,
+        "split_k": dot and found.inner >= 64,
+        "tune": kernels or dot,
+        "block": flat,
+        "warps": flat,
+        "rows": found.reduction,
+        "row_warps": found.reduction,
+        "loop_block": found.reduction and plan.reduce == "loop",
+        "stages": found.reduction and plan.reduce == "loop" and fixed,
+        "waves": kernels and plan.grid == "stride",
+        "evict": kernels,
+        **{key: dot for key in ("bm", "bn", "bk", "group", "dot_warps", "dot_stages")},
+        "precision": dot and found.fp32,
+        **{key: flash for key in ("bq", "bs", "att_warps", "att_stages")},
+    }
+
+
+def starting(found: Traits, **structure: Any) -> Plan:
+    """Sizes that suit the traced shapes: 4 to 8 KiB per program, whole warps of 16-byte loads."""
+    width = 1 << max(0, found.row - 1).bit_length()
+    rows = 1
+    while rows < 16 and rows * 2 * width <= 1024 and rows * 64 <= max(found.rows, 1):
+        rows *= 2
+    tile = rows * width
+    big = found.largest >= 1 << 22
+    plan = Plan(
+        block=2048 if big else 1024,
+        warps=8 if big else 4,
+        rows=rows,
+        row_warps=4 if tile <= 2048 else 8 if tile <= 8192 else 16,
+        loop_block=max(256, min(4096, width)),
+        bm=128 if found.inner >= 256 and big else 32 if found.largest < 1 << 14 else 64,
+        bn=128 if found.inner >= 256 and big else 32 if found.largest < 1 << 14 else 64,
+        dot_warps=8 if found.inner >= 256 and big else 4,
+        reduce="loop" if found.row > 16384 else "once",
+        layout="rows" if found.broadcast else "flat",
+    )
+    return dataclasses.replace(plan, **structure)
+
+
+def structures(found: Traits) -> list[Plan]:
+    """Every structure that differs in text, best guesses first (fewest departures from the preferred values)."""
+    axes = []
+    for name, values in STRUCTURE.items():
+        usable = any(relevant(found, starting(found, matmul=m))[name] for m in ("torch", "dot"))
+        axes.append([(name, value, rank) for rank, value in enumerate(values)] if usable else [])
+    chosen: dict[tuple[Any, ...], tuple[int, Plan]] = {}
+    for combination in itertools.product(*(axis for axis in axes if axis)):
+        plan = starting(found, **{name: value for name, value, _ in combination})
+        kept = relevant(found, plan)
+        default = starting(found)
+        fields = {name: value if kept[name] else getattr(default, name) for name, value, _ in combination}
+        rank = sum(rank * WEIGHT.get(name, 1) for name, _, rank in combination if kept[name])
+        key = tuple(fields.items())
+        if key not in chosen or rank < chosen[key][0]:
+            chosen[key] = (rank, dataclasses.replace(plan, **fields))
+    return [plan for _, plan in sorted(chosen.values(), key=lambda item: item[0])]
+
+
+WEIGHT = {"fusion": 3, "attention": 2, "split_k": 2}
+
+
+def neighbours(found: Traits, plan: Plan, rng: random.Random) -> list[Plan]:
+    """Plans that differ from `plan` in exactly one size or hint, nearest values first on each axis, axes shuffled."""
+    kept = relevant(found, plan)
+    near: list[Plan] = []
+    far: list[Plan] = []
+    for name, values in SIZES.items():
+        if not kept[name]:
+            continue
+        now = getattr(plan, name)
+        at = values.index(now) if now in values else 0
+        for other, value in enumerate(values):
+            if value != now:
+                (near if abs(other - at) == 1 else far).append(dataclasses.replace(plan, **{name: value}))
+    rng.shuffle(near)
+    rng.shuffle(far)
+    return [item for item in near + far if _fits(item)]
+
+
+def shaken(found: Traits, plan: Plan, rng: random.Random) -> Plan:
+    """The same structure with two or three sizes redrawn."""
+    for _ in range(rng.choice((2, 3))):
+        options = neighbours(found, plan, rng)
+        plan = options[0] if options else plan
+    return plan
+
+
+def _fits(plan: Plan) -> bool:
+    """Leaves out tiles that no GPU holds: accumulators beyond 64 fp32 registers per thread twice over."""
+    threads = plan.dot_warps * 32
+    return plan.bm * plan.bn <= 256 * threads and plan.block <= plan.warps * 32 * 64
+
+
+def read_plan(source: str) -> Plan | None:
+    """The plan a candidate carries, or None when it is foreign or its line was damaged."""
+    for line in source.splitlines():
+        if line.startswith(MARK):
+            try:
+                data = json.loads(line.removeprefix(MARK))
+                return Plan(**data)
+            except (ValueError, TypeError):
+                return None
+    return None

@@ -1,0 +1,145 @@
+"""`BuiltinProposer`: a candidate for a task, written from the traced graph. Deterministic in `task.seed`."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from judge.graph import OpGraph
+from judge.values import canonical_hash
+from search.proposers.builtin.host import write_forward
+from search.proposers.builtin.ir import Program, Unsupported
+from search.proposers.builtin.lower import lower
+from search.proposers.builtin.module import Reference
+from search.proposers.builtin.plans import (
+    STRUCTURE,
+    Plan,
+    Traits,
+    neighbours,
+    read_plan,
+    shaken,
+    structures,
+    traits,
+)
+from search.proposers.protocol import Call, Reply, Task
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A task's problem, lowered once."""
+
+    reference: Reference
+    program: Program
+    traits: Traits
+
+    def source(self, plan: Plan) -> str:
+        """The candidate under a plan. Raises Unsupported when the plan leaves nothing to write."""
+        body = write_forward(self.program, plan, as_list=self.reference.returns_list)
+        calls = ", ".join(body.torch_calls)
+        notes = (f"Left to torch: {calls}.",) if calls else ()
+        return self.reference.candidate(body, plan, notes)
+
+
+class BuiltinProposer:
+    """Large step: another structure. Small step: one size or hint of the base kernel's plan changed."""
+
+    name = "builtin"
+
+    def propose(self, task: Task) -> Reply:
+        """A candidate not shown before, or the reason why there is none."""
+        if task.graph is None:
+            return Reply(
+                reason="proposal.no_graph",
+                message="The module could not be traced, so the built-in proposer has no graph to write kernels from. "
+                "Use a language model or write kernels by hand for this problem.",
+            )
+        try:
+            reference = Reference(task.problem_source)
+            program = lower(OpGraph.from_json(task.graph), reference.arguments)
+            problem = Problem(reference, program, traits(program))
+        except Unsupported as error:
+            return Reply(reason="proposal.unsupported_graph", message=f"Not written by the built-in proposer: {error}.")
+        return _first_new(task, problem)
+
+
+def _first_new(task: Task, problem: Problem) -> Reply:
+    shown = {canonical_hash(exhibit.source) for exhibit in task.exhibits}
+    if task.base:
+        shown.add(canonical_hash(task.base))
+    rng = random.Random(task.seed)
+    why = "every plan has been shown already"
+    for plan, summary in _plans(task, problem, rng):
+        try:
+            source = problem.source(plan)
+        except Unsupported as error:
+            why = str(error)
+            continue
+        if canonical_hash(source) not in shown:
+            left = [line for line in source.splitlines()[1:3] if line.startswith("# Left to torch")]
+            told = summary + "".join(f"; {line[2:].rstrip('.').lower()}" for line in left)
+            return Reply(source=source, summary=told, calls=(Call(reply=source, model="builtin"),))
+    return Reply(reason="proposal.exhausted", message=f"The built-in proposer has nothing new to try: {why}.")
+
+
+def _plans(task: Task, problem: Problem, rng: random.Random) -> Iterator[tuple[Plan, str]]:
+    """Plans in the order to try them, each with one line on what it is."""
+    found = problem.traits
+    base = read_plan(task.base) if task.kind == "small" and task.base else None
+    if base is not None:
+        for plan in neighbours(found, base, rng):
+            yield plan, f"small step: {_difference(base, plan)}"
+    seen = [plan for exhibit in task.exhibits if (plan := read_plan(exhibit.source)) is not None]
+    ordered = _ordered(structures(found), seen, first=task.number <= 1 and not task.exhibits, rng=rng)
+    for plan in ordered:
+        yield plan, f"structure: {describe(plan, found)}"
+    for plan in ordered:
+        for _ in range(4):
+            yield (other := shaken(found, plan, rng)), f"structure with other sizes: {describe(other, found)}"
+
+
+def _ordered(plans: list[Plan], seen: list[Plan], *, first: bool, rng: random.Random) -> list[Plan]:
+    """Structures not shown before first; among them by chance, better guesses with more weight (1 / (rank + 1))."""
+    if first:
+        return plans
+    known = {_structure(plan) for plan in seen}
+    fresh = [plan for plan in plans if _structure(plan) not in known]
+    old = [plan for plan in plans if _structure(plan) in known]
+    return [*_drawn(fresh, rng), *_drawn(old, rng)]
+
+
+def _drawn(plans: list[Plan], rng: random.Random) -> list[Plan]:
+    keyed = [(rng.random() ** (rank + 1.0), plan) for rank, plan in enumerate(plans)]
+    return [plan for _, plan in sorted(keyed, key=lambda item: -item[0])]
+
+
+def _structure(plan: Plan) -> tuple[object, ...]:
+    return tuple(getattr(plan, name) for name in STRUCTURE)
+
+
+def _difference(before: Plan, after: Plan) -> str:
+    changed = [f.name for f in dataclasses.fields(Plan) if getattr(before, f.name) != getattr(after, f.name)]
+    return ", ".join(f"{name} {getattr(before, name) or 'none'} → {getattr(after, name) or 'none'}" for name in changed)
+
+
+def describe(plan: Plan, found: Traits) -> str:
+    """The structural fields that matter here, in words."""
+    words = []
+    if found.point or found.reduction:
+        words.append(
+            {"full": "one fused kernel per region", "reduce": "split at reductions"}.get(plan.fusion, "per operator")
+        )
+    if found.matmul:
+        words.append("torch matmul with a fused tail" if plan.matmul == "torch" else f"tl.dot {plan.precision}")
+    if found.attention:
+        words.append("online softmax" if plan.attention == "flash" else "torch attention")
+    if found.reduction:
+        words.append("rows in registers" if plan.reduce == "once" else "rows in blocks")
+    if plan.grid == "stride":
+        words.append("resident grid")
+    if plan.tune == "auto":
+        words.append("autotuned")
+    if plan.split_k > 1 and plan.matmul == "dot":
+        words.append(f"split-K {plan.split_k}")
+    return ", ".join(words)

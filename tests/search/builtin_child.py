@@ -1,0 +1,111 @@
+"""Child process of the built-in proposer's tests: traces, proposes, runs every candidate and prints one JSON line each.
+
+Run with TRITON_INTERPRET=1 and a folder for the generated files.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from judge.bench.graph_trace import trace_report
+from search.proposers.builtin.ir import Unsupported
+from search.proposers.builtin.lower import lower
+from search.proposers.builtin.module import Reference
+from search.proposers.builtin.plans import Plan, neighbours, shaken, structures, traits
+from search.proposers.builtin.propose import Problem
+from tests.search.builtin_cases import CASES
+
+
+def load(source: str, path: Path) -> ModuleType:
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def flatten(value: Any) -> list[Any]:
+    return list(torch.utils._pytree.tree_flatten(value)[0])
+
+
+def compare(expected: Any, got: Any) -> str:
+    """Empty when equal enough, else what differs."""
+    if torch.utils._pytree.tree_structure(expected) != torch.utils._pytree.tree_structure(got):
+        return f"structure {torch.utils._pytree.tree_structure(got)}"
+    for want, have in zip(flatten(expected), flatten(got), strict=True):
+        if want.shape != have.shape or want.dtype != have.dtype:
+            return f"{tuple(have.shape)} {have.dtype} for {tuple(want.shape)} {want.dtype}"
+        bound = 2e-3 if want.dtype == torch.float16 else 2e-5
+        scale = max(1.0, float(want.double().abs().nan_to_num(posinf=0, neginf=0).max()))
+        error = float((want.double() - have.double()).abs().nan_to_num().max()) / scale
+        if error > bound:
+            return f"error {error:.1e}"
+    return ""
+
+
+def problem_of(source: str, module: ModuleType) -> Problem:
+    reference = Reference(source)
+    model = module.Model(*module.get_init_inputs())
+    report = trace_report(model, module.get_inputs())
+    assert report.graph is not None, report.reason
+    program = lower(report.graph, reference.arguments)
+    return Problem(reference, program, traits(program))
+
+
+def plans_of(problem: Problem, most: int) -> list[Plan]:
+    import random
+
+    rng = random.Random(1)
+    found = structures(problem.traits)
+    rng.shuffle(rest := found[1:])
+    some = [found[0], *rest[:most]]
+    return some + [shaken(problem.traits, some[-1], rng)] + neighbours(problem.traits, some[0], rng)[:1]
+
+
+def run(name: str, source: str, folder: Path, most: int) -> None:
+    torch.manual_seed(0)
+    module = load(source, folder / f"{name}_ref.py")
+    problem = problem_of(source, module)
+    reference = module.Model(*module.get_init_inputs())
+    for parameter in reference.parameters():
+        torch.nn.init.uniform_(parameter, -1, 1)
+    inputs = module.get_inputs()
+    with torch.no_grad():
+        expected = reference(*inputs)
+    for at, plan in enumerate(plans_of(problem, most)):
+        row = {"name": name, "plan": plan.line(), "problem": ""}
+        try:
+            text = problem.source(plan)
+            candidate = load(text, folder / f"{name}_{at}.py").ModelNew(*module.get_init_inputs())
+            candidate.load_state_dict(reference.state_dict())
+            with torch.no_grad():
+                row["problem"] = compare(expected, candidate(*[x.clone() for x in inputs]))
+        except Unsupported as error:
+            row["problem"] = f"unsupported: {error}"
+        except Exception:
+            row["problem"] = traceback.format_exc()
+        sys.stdout.write(json.dumps(row) + "\n")
+
+
+def main(folder: Path, most: int, only: list[str]) -> None:
+    for name, source in CASES.items():
+        if not only or name in only:
+            try:
+                run(name, source, folder, most)
+            except Exception:
+                row = {"name": name, "plan": "", "problem": traceback.format_exc()}
+                sys.stdout.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
