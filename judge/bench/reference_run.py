@@ -1,0 +1,114 @@
+"""Runs the reference of a problem again and again from the same state, and compares what comes out."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from judge.bench.flops import tensors_in
+
+SEED = 20_001
+
+
+class Reference:
+    """A model with its inputs' factory. Every run starts from the parameters, buffers and RNG state of the first."""
+
+    def __init__(self, model: torch.nn.Module, get_inputs: Any, device: str) -> None:
+        self.model = model
+        self.get_inputs = get_inputs
+        self.device = device
+        self.last_s = 0.0
+        self._state = {name: value.detach().clone() for name, value in self._tensors(model).items()}
+
+    @staticmethod
+    def _tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+        return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+    def draw(self, seed: int) -> list[Any]:
+        """Fresh inputs from the factory; tensors on the device."""
+        torch.manual_seed(seed)
+        with torch.device(self.device):
+            made = self.get_inputs()
+        return [self._place(item) for item in made]
+
+    def _place(self, item: Any) -> Any:
+        return pytree.tree_map(lambda x: x.to(self.device) if isinstance(x, torch.Tensor) else x, item)
+
+    def run(self, inputs: Sequence[Any], seed: int = SEED) -> Any:
+        """`forward` on copies of `inputs`, gradients off, RNG at `seed`. Whatever it raises comes through."""
+        arguments = pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, list(inputs))
+        torch.manual_seed(seed)
+        started = time.perf_counter()
+        with torch.no_grad():
+            output = self.model(*arguments)
+        self.sync()
+        self.last_s = time.perf_counter() - started
+        output = pytree.tree_map(lambda x: x.detach().clone() if isinstance(x, torch.Tensor) else x, output)
+        self.restore()
+        return output
+
+    def sync(self) -> None:
+        if self.device.startswith("cuda"):
+            torch.cuda.synchronize(self.device)
+
+    def restore(self) -> None:
+        """Put parameters and buffers back to what they were at the start."""
+        with torch.no_grad():
+            for name, value in self._tensors(self.model).items():
+                if name in self._state and value.shape == self._state[name].shape:
+                    value.copy_(self._state[name])
+
+    def double(self) -> Reference:
+        """The same reference in fp64."""
+        return Reference(copy.deepcopy(self.model).double(), self.get_inputs, self.device)
+
+
+def doubled(inputs: Sequence[Any]) -> list[Any]:
+    """Inputs with floating tensors in fp64."""
+    return pytree.tree_map(  # type: ignore[no-any-return]
+        lambda x: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x, list(inputs)
+    )
+
+
+def leaves(output: Any) -> list[torch.Tensor]:
+    """Every output tensor as fp64 on its device; complex ones as pairs of reals."""
+    found = []
+    for tensor in tensors_in(output):
+        plain = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+        found.append(plain.to(torch.float64))
+    return found
+
+
+def spread(leaf: torch.Tensor) -> float:
+    """Standard deviation of the finite values (fp64)."""
+    finite = leaf[leaf.isfinite()]
+    return float(finite.std(correction=0)) if finite.numel() else 0.0
+
+
+def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """RMS of the difference where both are finite; infinity when shapes or the places of NaN and Inf differ."""
+    if one.shape != other.shape:
+        return float("inf")
+    finite = one.isfinite()
+    if not torch.equal(finite, other.isfinite()):
+        return float("inf")
+    difference = (one - other)[finite]
+    return float(difference.square().mean().sqrt()) if difference.numel() else 0.0
+
+
+def relative(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> float:
+    """Largest distance over all leaves, each in units of its spread (a constant leaf: of its size, at least 1e-30)."""
+    worst = 0.0
+    for left, right in zip(one, other, strict=False):
+        finite = left[left.isfinite()]
+        size = float(finite.abs().max()) if finite.numel() else 0.0
+        scale = spread(left)
+        if scale <= 1e-6 * size:  # constant, or one element: no spread to measure by
+            scale = size
+        worst = max(worst, distance(left, right) / max(scale, 1e-30))
+    return worst if len(one) == len(other) else float("inf")
