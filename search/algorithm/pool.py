@@ -44,8 +44,7 @@ def _extras(tree: Tree, on_path: set[int], free: int, params: SearchParams, rng:
     most = min(free, params.pool_extra_max)
     if most <= 0:
         return
-    starts = (step for step in tree.branches.values() if step.kind == LARGE and step.number not in on_path)
-    left = [best for step in starts if (best := component_best(step)) is not None]
+    left = [best for start, best in _component_bests(tree).items() if start not in on_path]
     most = min(most, len(left))
     count = rng.choices(range(most + 1), weights=[(1 - params.pool_extra_p) ** k for k in range(most + 1)])[0]
     for _ in range(count):
@@ -66,3 +65,18 @@ def small_window(branch: Branch, params: SearchParams) -> tuple[int, ...]:
         if step.kind == LARGE:
             break
     return tuple(shown[::-1])
+
+
+def _component_bests(tree: Tree) -> dict[int, Branch]:
+    """Best correct kernel of every component, by the number of its large step. One pass: parents come first."""
+    starts: dict[int, int] = {}
+    bests: dict[int, Branch] = {}
+    for number, branch in tree.branches.items():
+        if branch.kind == SMALL and branch.parent is not None:
+            starts[number] = starts[branch.parent.number]
+        else:
+            starts[number] = number
+        best = bests.get(starts[number])
+        if branch.speedup is not None and (best is None or _rank(branch) > _rank(best)):
+            bests[starts[number]] = branch
+    return bests

@@ -73,24 +73,46 @@ class Tree:
         for fact in sorted(facts, key=lambda fact: fact.number):
             if fact.parent is None:
                 continue
-            tree.reserve(fact.number, fact.parent, fact.kind)
+            branch = tree._add(fact.number, fact.parent, fact.kind)
+            branch.told = fact.told is not None
+            branch.visits, branch.pending = int(branch.told), int(not branch.told)
             if fact.told is not None:
-                told.append(fact)
-        for fact in sorted(told, key=lambda fact: fact.told or 0):
-            tree.tell(fact.number, fact.reward, speedup=fact.speedup, written=fact.written)
+                branch.own = branch.best = fact.reward
+                branch.speedup, branch.written = fact.speedup, fact.written
+                told.append((fact.told, branch))
+        told.sort(key=lambda pair: pair[0])
+        tree._sum_up([branch for _, branch in told])
         return tree
+
+    def _sum_up(self, told: list[Branch]) -> None:
+        """Add every branch's part to its ancestors. Rewards go up in told order: float sums depend on it."""
+        for branch in told:
+            reward, step = branch.own, branch if branch.own else None
+            while step is not None:
+                step.total += reward
+                step = step.parent
+        for branch in reversed(self.branches.values()):  # children come after their parents
+            above = branch.parent
+            if above is not None:
+                above.visits += branch.visits
+                above.pending += branch.pending
+                above.best = max(above.best, branch.best)
 
     def __getitem__(self, number: int) -> Branch:
         return self.branches[number]
 
     def reserve(self, number: int, parent: int, kind: str) -> Branch:
         """Add a pending node: a pending visit along the path, no reward."""
+        branch = self._add(number, parent, kind)
+        for step in branch.up():
+            step.pending += 1
+        return branch
+
+    def _add(self, number: int, parent: int, kind: str) -> Branch:
         above = self.branches[parent]
         branch = Branch(number, above, kind, above.depth + 1)
         above.children.append(branch)
         self.branches[number] = branch
-        for step in branch.up():
-            step.pending += 1
         return branch
 
     def tell(self, number: int, reward: float, *, speedup: float | None = None, written: bool = True) -> None:
