@@ -43,7 +43,7 @@ def is_cuda_device(value: Any) -> bool:
 
 
 class CudaStandIn(TorchFunctionMode):  # type: ignore[misc]
-    """Rewrites devices in torch calls. `zero_fill`: uninitialised memory reads as zero, so runs without kernels repeat."""
+    """Rewrites devices in torch calls. `zero_fill`: uninitialised memory reads as zero, so that runs repeat."""
 
     def __init__(self, *, zero_fill: bool) -> None:
         super().__init__()

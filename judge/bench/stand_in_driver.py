@@ -12,11 +12,32 @@ from triton.backends.driver import DriverBase
 from judge.bench.targets import Target
 
 
+class StandInUtils:
+    """The device facts Triton and persistent kernels ask for."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def get_device_properties(self, device: int = 0) -> dict[str, int]:
+        """Clock rates are in kHz and only ever feed heuristics; the table does not hold them, so they are zero."""
+        del device
+        return {
+            "max_shared_mem": self.target.shared_per_block_bytes,
+            "max_num_regs": 65536,
+            "multiprocessor_count": self.target.sm_count,
+            "warpSize": 32,
+            "sm_clock_rate": 0,
+            "mem_clock_rate": 0,
+            "mem_bus_width": 0,
+        }
+
+
 class StandInDriver(DriverBase):  # type: ignore[misc]
     """What Triton's runtime, its autotuner and its testing helpers ask of a driver."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.utils = StandInUtils(target)
 
     @classmethod
     def is_active(cls) -> bool:
