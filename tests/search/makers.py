@@ -1,0 +1,102 @@
+"""Rows for tests, and a worker that carries hops without a queue."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from judge.models import Device, Problem
+from judge.values import text_hash
+from search.models import Node, Run, RunEvent
+from search.services.hops import Hop
+from search.services.reaping import reap
+from search.services.runs import run_start
+from search.services.steps import step_judge, step_propose, step_reserve
+from tests.search.fakes import FakeBench, ScriptedProposer
+
+
+def make_device() -> Device:
+    device, _ = Device.objects.get_or_create(
+        name="interpreter", defaults={"kind": Device.Kind.INTERPRETER, "title": "Interpreter", "arch": "sm_90"}
+    )
+    return device
+
+
+def make_problem(name: str = "relu") -> Problem:
+    source = f"# {name}\nclass Model: ...\n"
+    problem, _ = Problem.objects.get_or_create(
+        source_hash=text_hash(source),
+        defaults={
+            "slug": name,
+            "title": name,
+            "source": source,
+            "origin": Problem.Origin.UPLOAD,
+            "state": Problem.State.ADMITTED,
+            "admission": {"interpreter": {"state": "admitted", "case": None, "graph": {"nodes": []}}},
+        },
+    )
+    return problem
+
+
+def make_run(**changes: Any) -> Run:
+    """A started run of 5 steps, seed 1."""
+    given = {"problem": make_problem(), "device": make_device(), "proposer": "builtin", "steps": 5, "seed": 1}
+    return run_start(**(given | changes))
+
+
+class Worker:
+    """Carries hops as the queues would. `clock` can be moved; delays are not waited for."""
+
+    def __init__(self, proposer: ScriptedProposer | None = None, bench: FakeBench | None = None) -> None:
+        self.proposer, self.bench = proposer or ScriptedProposer(), bench or FakeBench()
+        self.now = timezone.now()
+        self.done: list[Hop] = []
+
+    def clock(self) -> datetime:
+        return self.now
+
+    def do(self, hop: Hop) -> list[Hop]:
+        """One delivery of one hop."""
+        self.done.append(hop)
+        if hop.task == "advance":
+            return step_reserve(run_id=hop.target, clock=self.clock)
+        if hop.task == "propose":
+            return step_propose(node_id=hop.target, proposer_for=self.proposer, clock=self.clock)
+        return step_judge(node_id=hop.target, bench_for=self.bench, clock=self.clock)
+
+    def work(self, hops: Iterable[Hop], limit: int = 1000) -> None:
+        """Deliver these hops and all that follow."""
+        waiting = deque(hops)
+        while waiting:
+            assert len(self.done) < limit, "the hops never end"
+            waiting.extend(self.do(waiting.popleft()))
+
+    def run(self, run: Run) -> Run:
+        """Work the run from where it stands; returns it fresh."""
+        self.work([Hop("advance", run.pk)])
+        run.refresh_from_db()
+        return run
+
+    def later(self, seconds: float = 120) -> list[Hop]:
+        """Let time pass; what the reaper then wants done."""
+        self.now += timedelta(seconds=seconds)
+        return reap(now=self.now)
+
+
+def kinds(run: Run) -> list[str]:
+    """The run's event kinds in order; asserts that the log has no gaps."""
+    events = list(RunEvent.objects.filter(run=run).order_by("seq"))
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    return [event.kind for event in events]
+
+
+def told(run: Run) -> list[Node]:
+    """The told nodes without the root, in told order; asserts that orders and numbers are used once."""
+    nodes = list(run.nodes.filter(state=Node.State.TOLD).exclude(kind="root").order_by("told_order"))
+    assert [node.told_order for node in nodes] == list(range(1, len(nodes) + 1))
+    assert len({node.number for node in nodes}) == len(nodes)
+    return nodes
