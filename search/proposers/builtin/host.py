@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from search.proposers.builtin.emit_rows import write_rows
 from search.proposers.builtin.fuse import Group, Layout, fuse
 from search.proposers.builtin.ir import Prim, Program, Ref, Unsupported
 from search.proposers.builtin.lower import DEVICE_MARK
+from search.proposers.builtin.match_attention import match_attention
 from search.proposers.builtin.plans import Plan
 from search.proposers.builtin.written import allocate
 
@@ -31,12 +33,14 @@ class Body:
     torch_calls: tuple[str, ...]
 
 
-def write_forward(program: Program, plan: Plan, *, as_list: bool = False) -> Body:
+def write_forward(program: Program, plan: Plan, *, shown: ast.expr | None = None) -> Body:
     """Generated code for a program under a plan. Raises Unsupported when nothing can become a kernel."""
+    if plan.attention == "flash":
+        program = match_attention(program)
     if plan.matmul == "torch":
         program = absorb_bias(program, keep_tail=plan.bias == "tail")
     layout = fuse(program, fusion=plan.fusion, dot=plan.matmul == "dot", flash=plan.attention == "flash")
-    return _Host(layout, plan, as_list).write()
+    return _Host(layout, plan, shown).write()
 
 
 def absorb_bias(program: Program, *, keep_tail: bool) -> Program:
@@ -73,8 +77,8 @@ def _bias_of(prim: Prim, prims: dict[str, Prim]) -> str | None:
 
 
 class _Host:
-    def __init__(self, layout: Layout, plan: Plan, as_list: bool) -> None:
-        self.layout, self.plan, self.as_list = layout, plan, as_list
+    def __init__(self, layout: Layout, plan: Plan, shown: ast.expr | None) -> None:
+        self.layout, self.plan, self.shown = layout, plan, shown
         self.prims = layout.program.prims
         self.lines: list[str] = []
         self.kernels: list[str] = []
@@ -90,7 +94,7 @@ class _Host:
                 self._kernel(at, group)
         if not self.kernels:
             raise Unsupported("no operator of this graph can become a kernel")
-        self.lines.append(f"return {self._result(self.layout.program.result)}")
+        self.lines.append(f"return {self._result(self.layout.program.result, self.shown)}")
         lines = tuple(line.replace(DEVICE_MARK, self.device) for line in self.lines)
         if self.plan.grid == "stride" and any("_resident(" in line for line in lines):
             self.kernels.insert(0, RESIDENT)
@@ -129,9 +133,8 @@ class _Host:
 
     def _kernel(self, at: int, group: Group) -> None:
         reads = self._external(group)
-        strided = {"matmul", "attention"}
         for name in reads:
-            if name not in self.dense and not (group.kind in strided and name in self._roots(group)):
+            if name not in self.dense and name not in self._by_stride(group):
                 self._make_dense(name)
         names = {name: self.dense.get(name, self.text(name)) for name in reads}
         label = f"_kernel{len(self.kernels)}"
@@ -144,10 +147,18 @@ class _Host:
             self.dense[prim.name] = f"t_{prim.name}"
         self.kernels.append(written.kernel)
 
-    def _roots(self, group: Group) -> set[str]:
-        """Operands a kernel reads by strides: the factors of a product."""
-        return {name for member in group.members if self.prims[member].kind in {"matmul", "attention"}
-                for name in self.prims[member].refs()}  # fmt: skip
+    def _by_stride(self, group: Group) -> set[str]:
+        """Operands that a kernel reads by their strides only: the factors of its product."""
+        root = self.prims[group.members[0]]
+        if root.kind == "matmul":
+            tail = {name for member in group.members[1:] for name in self.prims[member].refs()}
+            return set(root.refs()) - tail
+        if root.kind == "attention":
+            factors = {arg.name for arg in root.args[:3] if isinstance(arg, Ref)}
+            return factors - {
+                arg.name for arg in [*root.args[3:], *root.attrs.get("reads", ())] if isinstance(arg, Ref)
+            }
+        return set()
 
     def _make_dense(self, name: str) -> None:
         prim = self.prims[name]
@@ -175,14 +186,22 @@ class _Host:
             visit(self.prims[member])
         return list(found)
 
-    def _result(self, value: Any) -> str:
+    def _result(self, value: Any, shown: ast.expr | None) -> str:
+        """Source of the returned structure; `shown` is the reference's own expression, which tells lists from tuples."""
         if isinstance(value, Ref):
             return self.text(value.name)
         if isinstance(value, tuple):
-            inside = ", ".join(self._result(item) for item in value)
-            if self.as_list:
+            parts = shown.elts if isinstance(shown, ast.List | ast.Tuple) else []
+            parts = parts if len(parts) == len(value) else [None] * len(value)
+            inside = ", ".join(self._result(item, part) for item, part in zip(value, parts, strict=True))
+            if isinstance(shown, ast.List | ast.ListComp):
                 return f"[{inside}]"
             return f"({inside},)" if len(value) == 1 else f"({inside})"
         if isinstance(value, dict):
-            return "{" + ", ".join(f"{key!r}: {self._result(item)}" for key, item in value.items()) + "}"
+            known = dict(zip(map(_key, shown.keys), shown.values, strict=True)) if isinstance(shown, ast.Dict) else {}
+            return "{" + ", ".join(f"{k!r}: {self._result(item, known.get(k))}" for k, item in value.items()) + "}"
         return repr(value)
+
+
+def _key(node: ast.expr | None) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else ""

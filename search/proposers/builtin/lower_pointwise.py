@@ -30,10 +30,32 @@ def result_dtype(node: OpNode) -> str:
     return node.out.dtype
 
 
-UNARY = (
-    "neg abs exp exp2 log log2 log1p expm1 sqrt rsqrt reciprocal square sin cos floor ceil erf tanh sigmoid relu silu "
-    "mish hardswish hardsigmoid"
-).split()
+UNARY = [
+    "neg",
+    "abs",
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "log1p",
+    "expm1",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "square",
+    "sin",
+    "cos",
+    "floor",
+    "ceil",
+    "erf",
+    "tanh",
+    "sigmoid",
+    "relu",
+    "silu",
+    "mish",
+    "hardswish",
+    "hardsigmoid",
+]
 
 
 def _unary(op: str) -> Handler:

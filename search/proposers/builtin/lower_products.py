@@ -6,7 +6,7 @@ from typing import Any
 
 from judge.graph import OpNode
 from search.proposers.builtin.builder import Builder
-from search.proposers.builtin.ir import FLOATS, Prim, Ref, Unsupported
+from search.proposers.builtin.ir import FLOATS, Prim, Ref, Size, Unsupported
 from search.proposers.builtin.lower_pointwise import handles, result_dtype
 
 
@@ -119,7 +119,32 @@ def attention(
         raise Unsupported("attention with dropout or grouped heads")
     if max(q.shape[-1], v.shape[-1]) > 256:
         raise Unsupported("attention with heads wider than 256")
+    scores = _scores(node, q, k)
+    chain = _score_chain(node, scores, q, mask, scale)
     refs = tuple(Ref(item.name) if isinstance(item, Prim) else item for item in (q, k, v, mask))
-    attrs = {"causal": bool(causal), "scale": scale, "node": node.name}
+    attrs = {"causal": bool(causal), "scale": scale, "node": node.name, "scores": scores, "chain": chain, "safe": True}
     sym = (*q.sym[:-1], v.sym[-1])
     return b.add(Prim(node.name, "attention", "sdpa", refs, _shape(node), q.dtype, sym, attrs))
+
+
+def _scores(node: OpNode, q: Prim, k: Prim) -> Prim:
+    """q @ k.T as a primitive that exists only inside the attention kernel."""
+    sym = (*q.sym[:-1], k.sym[-2])
+    return Prim(f"{node.name}_scores", "matmul", "matmul", (), (*q.shape[:-1], k.shape[-2]), "float32", sym)
+
+
+def _score_chain(node: OpNode, scores: Prim, q: Prim, mask: Any, scale: float | None) -> tuple[Prim, ...]:
+    """What happens to the scores before the softmax: the scale, then a mask of either kind."""
+    factor: Any = Size(f"{q.sym[-1]} ** -0.5") if scale is None else float(scale)
+    chain = [_after(node, "mul", (Ref(scores.name), factor), scores, 1)]
+    if isinstance(mask, Prim):
+        last = Ref(chain[0].name)
+        if mask.dtype == "bool":
+            chain.append(_after(node, "where", (Ref(mask.name), last, float("-inf")), scores, 2))
+        else:
+            chain.append(_after(node, "add", (last, Ref(mask.name)), scores, 2))
+    return tuple(chain)
+
+
+def _after(node: OpNode, op: str, args: tuple[Any, ...], scores: Prim, at: int) -> Prim:
+    return Prim(f"{node.name}_score{at}", "point", op, args, scores.shape, "float32", scores.sym)

@@ -43,10 +43,10 @@ class Reference:
         return tuple(arg.arg for arg in [*spec.posonlyargs, *spec.args][1:])
 
     @property
-    def returns_list(self) -> bool:
-        """Whether forward ends in a list display (a trace cannot tell it from a tuple)."""
+    def returned(self) -> ast.expr | None:
+        """The expression forward returns last (a trace cannot tell a list from a tuple)."""
         ends = [node.value for node in ast.walk(self.forward) if isinstance(node, ast.Return)]
-        return bool(ends) and isinstance(ends[-1], ast.List | ast.ListComp)
+        return ends[-1] if ends else None
 
     def candidate(self, body: Body, plan: Plan, notes: tuple[str, ...]) -> str:
         """The whole candidate module."""

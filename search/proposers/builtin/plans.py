@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from search.proposers.builtin.ir import FLOATS, Program, span
+from search.proposers.builtin.match_attention import match_attention
 
 MARK = "# plan: "
 
@@ -123,8 +124,8 @@ def traits(program: Program) -> Traits:
         ),
         matmul=bool(products),
         bias=any(p.kind == "point" and p.op == "add" and _adds_bias(program, p.refs()) for p in points),
-        attention=any(p.kind == "attention" for p in prims),
-        fp32=any(p.dtype == "float32" for p in products),
+        attention=any(p.kind == "attention" for p in match_attention(program).prims.values()),
+        fp32=any(p.dtype == "float32" for p in [*products, *(p for p in prims if p.kind == "attention")]),
         row=max((view.key[1] for view in views), default=0),
         rows=max((view.key[0] * view.key[2] for view in views), default=0),
         strided=any(not view.trailing for view in views),
@@ -162,9 +163,9 @@ def relevant(found: Traits, plan: Plan) -> dict[str, bool]:
         "stages": found.reduction and plan.reduce == "loop" and fixed,
         "waves": kernels and plan.grid == "stride",
         "evict": kernels,
-        **{key: dot for key in ("bm", "bn", "bk", "group", "dot_warps", "dot_stages")},
-        "precision": dot and found.fp32,
-        **{key: flash for key in ("bq", "bs", "att_warps", "att_stages")},
+        **dict.fromkeys(("bm", "bn", "bk", "group", "dot_warps", "dot_stages"), dot),
+        "precision": (dot or flash) and found.fp32,
+        **dict.fromkeys(("bq", "bs", "att_warps", "att_stages"), flash),
     }
 
 

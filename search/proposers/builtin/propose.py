@@ -36,7 +36,7 @@ class Problem:
 
     def source(self, plan: Plan) -> str:
         """The candidate under a plan. Raises Unsupported when the plan leaves nothing to write."""
-        body = write_forward(self.program, plan, as_list=self.reference.returns_list)
+        body = write_forward(self.program, plan, shown=self.reference.returned)
         calls = ", ".join(body.torch_calls)
         notes = (f"Left to torch: {calls}.",) if calls else ()
         return self.reference.candidate(body, plan, notes)
