@@ -38,6 +38,7 @@ def check_size(loaded: LoadedProblem, stages: Stages, facts: dict[str, Any]) -> 
         note.detail = "small enough for the interpreter"
         if graph is not None:
             steps = _check_steps(loaded, graph)
+            facts["environment"]["interpreter_steps"] = steps
             note.detail += f": about {steps:,} program steps a run"
 
 
