@@ -24,7 +24,7 @@ class Measure:
 
     @classmethod
     def of(cls, row: Any) -> Self | None:
-        """From an Evaluation, a tree row or a summary (`speedup`, `speedup_low` or `low`, ...); None when it has no speedup."""
+        """From anything with `speedup`, `basis` and `low` or `speedup_low`, ...; None when it has no speedup."""
         value = getattr(row, "speedup", None)
         basis = getattr(row, "basis", "")
         if isinstance(row, cls):

@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from django.utils.safestring import SafeString
 
-from search.highlighting import Run, Span, render, token_lines, uniform
+from judge.highlighting import Run, Span, render, token_lines, uniform
 
 CONTEXT = 3  # unchanged lines kept around a change
 MAX_LINES = 4_000  # of either text; above: download only

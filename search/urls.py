@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from django.urls import include, path
 
-urlpatterns: list[Any] = []
+from search.views import downloads, nodes, runs
+
+urlpatterns = [
+    path("", runs.run_list, name="run-list"),
+    path("new", runs.run_new, name="run-new"),
+    path("s/<int:run_id>/pause", runs.run_pause, name="run-pause"),
+    path("s/<int:run_id>/resume", runs.run_resume, name="run-resume"),
+    path("s/<int:run_id>/stop", runs.run_stop, name="run-stop"),
+    path("s/<int:run_id>/n/<int:number>/", nodes.node_detail, name="node-detail"),
+    path("s/<int:run_id>/n/<int:number>/reply", nodes.node_reply, name="node-reply"),
+    path("s/<int:run_id>/n/<int:number>/kernel.py", downloads.kernel_download, name="kernel-download"),
+    path("s/<int:run_id>/n/<int:number>/proof.zip", downloads.proof_download, name="proof-download"),
+    path("", include("search.live.urls")),
+]

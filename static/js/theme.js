@@ -3,6 +3,7 @@
   "use strict";
   const KEY = "adaexplore-theme";
   const root = document.documentElement;
+  root.classList.add("js"); // styles may hide what only helps without scripts
 
   function remembered() {
     try {

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
+from itertools import pairwise
 
 from django.utils.safestring import SafeString, mark_safe
 from pygments.lexers.python import PythonLexer
@@ -109,7 +110,7 @@ def _cut(runs: Iterable[Run], marked: tuple[Span, ...]) -> Iterator[tuple[str, s
     column = 0
     for style, text in runs:
         cuts = [0, *(edge - column for edge in edges if column < edge < column + len(text)), len(text)]
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             at = column + start
             yield style, text[start:end], any(low <= at < high for low, high in marked)
         column += len(text)

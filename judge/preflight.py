@@ -1,0 +1,63 @@
+"""A stored admission entry as a page shows it: lines with tick or cross, what is still to come, what to do now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from judge.models import Device, Problem
+from judge.services.admissions import admission_stalled
+
+SILENT_AFTER_S = 8.0  # a device worker takes a waiting task within a second; this long means nobody serves the queue
+UNFINISHED = frozenset({"queued", "running"})
+DECIDED = frozenset({"admitted", "degenerate", "refused"})
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """One problem on one device. `state` is new, queued, running, failed, admitted, degenerate or refused."""
+
+    problem: Problem
+    device: Device
+    state: str
+    stages: tuple[dict[str, Any], ...]
+    report: dict[str, Any]
+    waited_s: float | None  # since it was queued or started; None when decided
+    stalled: bool
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the page should ask again soon."""
+        return self.state in UNFINISHED and not self.stalled
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is a report."""
+        return self.state in DECIDED
+
+    @property
+    def usable(self) -> bool:
+        """Whether a search may run on this problem and device."""
+        return self.state in {"admitted", "degenerate"}
+
+    @property
+    def nobody_answers(self) -> bool:
+        """Queued for so long that no worker can be serving the device."""
+        return self.state == "queued" and (self.waited_s or 0) > SILENT_AFTER_S
+
+
+def preflight(problem: Problem, device: Device, *, now: datetime) -> Preflight:
+    """What is known about `problem` on `device`."""
+    entry = problem.report_for(device.name) or {}
+    state = str(entry.get("state", "new"))
+    started = entry.get("started") if state in UNFINISHED else None
+    return Preflight(
+        problem=problem,
+        device=device,
+        state=state,
+        stages=tuple(entry.get("stages", ())),
+        report=entry,
+        waited_s=(now - datetime.fromisoformat(started)).total_seconds() if started else None,
+        stalled=admission_stalled(entry, now=now),
+    )

@@ -1,0 +1,84 @@
+"""Plain quantities for people: durations, sizes, counts. Unknown is a dash, never zero."""
+
+from __future__ import annotations
+
+from django import template
+
+register = template.Library()
+UNKNOWN = "—"
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """`0.4 s`, `12 s`, `4 min 10 s`, `2 h 05 min`, `3 d 4 h`."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+@register.filter
+def microseconds(value: float | None) -> str:
+    """A time given in microseconds: `12.3 µs`, `1.24 ms`, `2.1 s`."""
+    if value is None:
+        return UNKNOWN
+    for limit, scale, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms"), (float("inf"), 1e6, "s")):
+        if value < limit:
+            return f"{value / scale:.3g} {unit}"
+    return UNKNOWN
+
+
+@register.filter
+def milliseconds(value: float | None) -> str:
+    """A time given in milliseconds."""
+    return UNKNOWN if value is None else microseconds(value * 1e3)
+
+
+@register.filter
+def si(value: float | None) -> str:
+    """`1.23 G`: three significant digits and a decimal prefix."""
+    if value is None:
+        return UNKNOWN
+    for limit, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g}{prefix}"
+    return f"{value:.3g} "
+
+
+@register.filter
+def byte_size(value: float | None) -> str:
+    """`12.5 MiB`: binary prefixes."""
+    if value is None:
+        return UNKNOWN
+    for limit, unit in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if value >= limit:
+            return f"{value / limit:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+@register.filter
+def shape(dims: object) -> str:
+    """`64 × 1024`; a scalar is `scalar`."""
+    if not isinstance(dims, list | tuple):
+        return UNKNOWN
+    return " × ".join(str(dim) for dim in dims) or "scalar"
+
+
+@register.filter
+def error_size(value: float | None) -> str:
+    """A numerical error: `3.1e-06`."""
+    return UNKNOWN if value is None else f"{value:.2g}"
+
+
+@register.filter
+def words(code: str) -> str:
+    """`compile_failed` or `compile.resources` as words."""
+    return str(code).replace("_", " ").replace(".", ": ")

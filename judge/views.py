@@ -1,0 +1,195 @@
+"""Pages of the judge: problems, their upload, their preflight."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import HttpResponseClientRedirect
+
+from adaexplore_site.access import Role, require, role_required
+from judge.highlighting import listing, visible
+from judge.models import Device, Evaluation, Problem
+from judge.preflight import preflight
+from judge.services.admissions import admission_queue
+from judge.services.problems import ProblemRejected
+from judge.services.problems import problem_upload as upload
+from judge.tasks import admit_problem
+from judge.values import Basis
+
+ROWS = 200
+GRAPH_ROWS = 200
+PLAIN_NAME = 120  # characters of a file name that are repeated in a message
+
+
+@never_cache
+@require_safe
+def problem_list(request: HttpRequest) -> HttpResponse:
+    """All problems by family, with what the preflight said and the best speedup per basis."""
+    chosen = {name: request.GET.get(name, "").strip() for name in ("q", "state", "origin")}
+    problems = _filtered(chosen)
+    rows = list(problems[: ROWS + 1])
+    bests = _best_evaluations(rows)
+    for row in rows:
+        row.bests = [bests[pk] for pk in _best_ids(row) if pk in bests]  # type: ignore[attr-defined]
+    context = {
+        "families": [(family, list(group)) for family, group in groupby(rows[:ROWS], key=lambda row: row.family)],
+        "shown": min(len(rows), ROWS),
+        "total": len(rows) if len(rows) <= ROWS else problems.count(),
+        "chosen": chosen,
+        "filtered": any(chosen.values()),
+        "states": Problem.State.choices,
+        "origins": Problem.Origin.choices,
+    }
+    return render(request, "judge/problem_list.html", context)
+
+
+def _filtered(chosen: dict[str, str]) -> QuerySet[Problem]:
+    problems = Problem.objects.defer("source", "admission", "description").order_by("family", "title", "id")
+    if chosen["q"]:
+        words = Q(title__icontains=chosen["q"]) | Q(slug__icontains=chosen["q"]) | Q(family__icontains=chosen["q"])
+        problems = problems.filter(words)
+    if chosen["state"] in Problem.State.values:
+        problems = problems.filter(state=chosen["state"])
+    if chosen["origin"] in Problem.Origin.values:
+        problems = problems.filter(origin=chosen["origin"])
+    best = Evaluation.objects.filter(problem=OuterRef("pk"), speedup__isnull=False).order_by("-speedup", "id")
+    return problems.annotate(
+        searches=Count("runs", distinct=True),
+        **{f"best_{basis.value}": Subquery(best.filter(basis=basis.value).values("pk")[:1]) for basis in Basis},
+    )
+
+
+def _best_ids(problem: Problem) -> list[int | None]:
+    return [getattr(problem, f"best_{basis.value}") for basis in Basis]
+
+
+def _best_evaluations(problems: list[Problem]) -> dict[int, Evaluation]:
+    wanted = {pk for problem in problems for pk in _best_ids(problem) if pk is not None}
+    return Evaluation.objects.defer("source", "report", "message").in_bulk(wanted)
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def problem_upload(request: HttpRequest) -> HttpResponse:
+    """Take in one file; go on to a new search with it. A bad file is 422 with what to change, and stores nothing."""
+    sent = request.FILES.get("file")
+    try:
+        problem, created = _take(sent, request.user)
+    except ProblemRejected as error:
+        context: dict[str, Any] = {
+            "upload_error": error.message,
+            "upload_line": error.line,
+            "upload_name": _plain_name(sent),
+        }
+        template = "judge/_dropzone.html" if request.htmx else "judge/upload.html"  # type: ignore[attr-defined]
+        return render(request, template, context, status=422)
+    if not created:
+        messages.info(request, f"This file is already here as “{problem.title}”.")
+    target = reverse("run-new", query={"problem": problem.slug})
+    if request.htmx:  # type: ignore[attr-defined]
+        return HttpResponseClientRedirect(target)
+    return redirect(target)
+
+
+def _take(sent: UploadedFile | None, user: Any) -> tuple[Problem, bool]:
+    if sent is None:
+        raise ProblemRejected("No file came with the form. Choose a .py file, or drop one on the dashed area.")
+    if (sent.size or 0) > settings.MAX_PROBLEM_BYTES:
+        raise ProblemRejected(
+            f"The file has {sent.size:,} bytes; the limit is {settings.MAX_PROBLEM_BYTES:,}. "
+            "Create large tensors in get_inputs() instead of writing them out."
+        )
+    return upload(name=sent.name or "", data=sent.read(), user=user)
+
+
+def _plain_name(sent: UploadedFile | None) -> str:
+    return visible(sent.name or "")[:PLAIN_NAME] if sent is not None else ""
+
+
+@never_cache
+@require_safe
+def problem_detail(request: HttpRequest, slug: str) -> HttpResponse:
+    """Source, preflight per device, op graph, searches."""
+    problem = get_object_or_404(Problem, slug=slug)
+    now = timezone.now()
+    checks = [preflight(problem, device, now=now) for device in judging_devices()]
+    graph = next((check.report["graph"] for check in checks if check.report.get("graph")), None)
+    nodes = graph["nodes"] if graph else []
+    context = {
+        "problem": problem,
+        "code": listing(problem.source),
+        "checks": checks,
+        "graph": [_graph_row(node) for node in nodes[:GRAPH_ROWS]],
+        "graph_hidden": max(0, len(nodes) - GRAPH_ROWS),
+        "runs": problem.runs.select_related("device").order_by("-id")[:20],  # type: ignore[attr-defined]
+        "run_count": problem.runs.count(),  # type: ignore[attr-defined]
+    }
+    return render(request, "judge/problem_detail.html", context)
+
+
+def _graph_row(node: dict[str, Any]) -> dict[str, Any]:
+    outs = [node["out"]] if node.get("out") else [out for out in node.get("outs", ()) if out]
+    return {
+        "name": node["name"],
+        "op": node["op"],
+        "inputs": ", ".join(_references([node.get("args", ()), node.get("kwargs", {})])),
+        "target": node.get("target", ""),
+        "outs": outs,
+    }
+
+
+def _references(value: Any) -> list[str]:
+    """Names of the nodes an argument tree refers to, in order."""
+    if isinstance(value, dict):
+        if isinstance(value.get("node"), str):
+            return [value["node"]]
+        return [name for item in value.values() for name in _references(item)]
+    if isinstance(value, list | tuple):
+        return [name for item in value for name in _references(item)]
+    return []
+
+
+@never_cache
+@vary_on_headers("HX-Request")
+@require_http_methods(["GET", "HEAD", "POST"])
+def problem_preflight(request: HttpRequest, slug: str) -> HttpResponse:
+    """The preflight panel of one device (`device` in the query or form). POST starts it unless it is on its way."""
+    problem = get_object_or_404(Problem, slug=slug)
+    name = request.POST.get("device") or request.GET.get("device") or "interpreter"
+    device = get_object_or_404(judging_devices(), name=name)
+    if request.method == "POST":
+        require(request.user, Role.OPERATOR)
+        preflight_start(problem, device, again="again" in request.POST)
+        if not request.htmx:  # type: ignore[attr-defined]
+            return redirect(reverse("run-new", query={"problem": problem.slug, "device": device.name}))
+    check = preflight(problem, device, now=timezone.now())
+    asked = bool(request.htmx)  # type: ignore[attr-defined]
+    return render(request, "judge/_preflight.html", {"check": check, "asked": asked, "auto": "auto" in request.GET})
+
+
+def preflight_start(problem: Problem, device: Device, *, again: bool = False) -> None:
+    """Queue a preflight, unless one is under way, or decided and `again` is not set."""
+    check = preflight(problem, device, now=timezone.now())
+    if check.unfinished and not check.nobody_answers:
+        return
+    if check.decided and not again:
+        return
+    admission_queue(problem=problem, device=device)
+    admit_problem.apply_async(args=[problem.pk, device.pk], queue=device.queue)
+
+
+def judging_devices() -> QuerySet[Device]:
+    """Devices that can judge, the interpreter first."""
+    return Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(state=Device.State.ACTIVE).order_by("-kind", "name")

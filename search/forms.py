@@ -1,0 +1,50 @@
+"""The form that starts a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+
+from judge.models import Device
+from search.proposers import Choice
+from search.services.runs import MAX_STEPS
+
+DEFAULT_STEPS = 30
+_SEED_LIMIT = 2**31 - 1
+
+
+class StartForm(forms.Form):
+    """Steps, seed, device, proposer, title. The service checks again what depends on rows."""
+
+    steps = forms.IntegerField(min_value=1, max_value=MAX_STEPS, initial=DEFAULT_STEPS, label="Steps")
+    seed = forms.IntegerField(min_value=0, max_value=_SEED_LIMIT, required=False, label="Seed")
+    device = forms.CharField(max_length=60)
+    proposer = forms.CharField(max_length=20)
+    title = forms.CharField(max_length=160, required=False, label="Title")
+
+    def __init__(self, *args: Any, devices: Sequence[Device], choices: Sequence[Choice], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._devices = {device.name: device for device in devices}
+        self._choices = {choice.name: choice for choice in choices}
+        self.fields["steps"].widget.attrs.update(inputmode="numeric", autocomplete="off")
+        self.fields["seed"].widget.attrs.update(placeholder="random", inputmode="numeric", autocomplete="off")
+        self.fields["title"].widget.attrs.update(placeholder="optional", autocomplete="off")
+
+    def clean_device(self) -> Device:
+        """The row behind the name."""
+        device = self._devices.get(self.cleaned_data["device"])
+        if device is None:
+            known = ", ".join(self._devices) or "none"
+            raise forms.ValidationError(f"There is no such device here. Choose one of: {known}.")
+        return device
+
+    def clean_proposer(self) -> str:
+        """A proposer that can be used now."""
+        choice = self._choices.get(self.cleaned_data["proposer"])
+        if choice is None:
+            raise forms.ValidationError(f"Choose one of: {', '.join(self._choices)}.")
+        if not choice.ready:
+            raise forms.ValidationError(choice.why_not)
+        return choice.name

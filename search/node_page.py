@@ -1,0 +1,184 @@
+"""What the node page shows, read from rows: relations in the tree, numbers, the comparison, the exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from judge.highlighting import visible
+from judge.measures import Measure
+from judge.models import Evaluation
+from judge.values import Basis, Subject
+from search.diffs import Diff, diff
+from search.live.looks import WORDS, look_of
+from search.models import Node, Proposal, Run
+from search.selectors import RunTree, TreeNode
+from search.services.leases import PERSON
+
+TEXT_CHARS = 200_000  # of a prompt, reply or log shown on the page
+ROWS = 200
+SUBJECTS = {Subject.CANDIDATE: "this kernel", Subject.EAGER: "eager", Subject.COMPILE: "torch.compile"}
+
+
+@dataclass(frozen=True)
+class NodeLink:
+    """Another node as a link: number, shape and word."""
+
+    number: int
+    look: str
+    word: str
+    speedup: Measure | None
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One call of the proposer with its texts cut to a size a page can bear."""
+
+    proposal: Proposal
+    prompt: str
+    reply: str
+    error: str
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference to another source. `label` names it; `diff` is None when there is nothing to compare with."""
+
+    base: str
+    label: str
+    diff: Diff | None
+    node: int | None = None
+
+
+def node_look(node: TreeNode, run: Run, best: int | None) -> str:
+    """Shape and colour of a node: `best` for the run's best."""
+    if node.number == best:
+        return "best"
+    return look_of(
+        kind=node.kind,
+        state=node.state,
+        verdict=node.verdict or None,
+        speedup=node.speedup,
+        by_hand=run.proposer == "manual",
+    )
+
+
+def link(tree: RunTree, run: Run, number: int) -> NodeLink | None:
+    """A link to a node of the tree; None when there is none of that number."""
+    node = tree.get(number)
+    if node is None:
+        return None
+    look = node_look(node, run, tree.best)
+    return NodeLink(number, look, "best" if look == "best" else WORDS[look], Measure.of(node))
+
+
+def lineage(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
+    """From the root to the node's parent."""
+    path: list[NodeLink] = []
+    node = tree.get(number)
+    while node is not None and node.parent is not None:
+        found = link(tree, run, node.parent)
+        if found is not None:
+            path.append(found)
+        node = tree.get(node.parent)
+    return path[::-1]
+
+
+def children(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
+    """The node's children by number."""
+    found = [link(tree, run, node.number) for node in tree.nodes if node.parent == number]
+    return [item for item in found if item is not None]
+
+
+def waits_for_person(node: Node) -> bool:
+    """Whether a reply by hand is expected."""
+    return node.state == Node.State.PROPOSING and node.lease_owner == PERSON
+
+
+def age_s(node: Node, *, now: datetime) -> float | None:
+    """Seconds in flight; None once it has ended."""
+    return (now - node.created_at).total_seconds() if node.state in Node.IN_FLIGHT else None
+
+
+def timings(evaluation: Evaluation | None) -> list[dict[str, Any]]:
+    """Times per subject, the kernel first, with its interval and method."""
+    if evaluation is None:
+        return []
+    rows = {row.subject: row for row in evaluation.measurements.defer("samples_us")}
+    return [{"label": label, "row": rows[subject]} for subject, label in SUBJECTS.items() if subject in rows]
+
+
+def over_compile(evaluation: Evaluation | None) -> Measure | None:
+    """The speedup over torch.compile, when it was measured."""
+    row = (evaluation.report.get("speedup_compile") if evaluation else None) or None
+    if not row:
+        return None
+    return Measure(row["value"], row["low"], row["high"], row["n"], Basis(row["basis"]))
+
+
+def comparison(run: Run, tree: RunTree, node: Node, wanted: str) -> Comparison:
+    """The difference that `base` in the query asks for: parent, best, reference or a node number."""
+    base, other = _base(tree, node, wanted)
+    if other is None:
+        return Comparison("reference", "the reference", diff(run.problem.source, node.source) if node.source else None)
+    label = {"parent": f"parent, node {other}", "best": f"best, node {other}"}.get(base, f"node {other}")
+    if other == node.number or not node.source:
+        return Comparison(base, label, None, other)
+    source = run.nodes.filter(number=other).values_list("source", flat=True).first() or ""
+    return Comparison(base, label, diff(source, node.source), other)
+
+
+def _base(tree: RunTree, node: Node, wanted: str) -> tuple[str, int | None]:
+    """(base, node number), or ("reference", None). A parent without source stands for the reference."""
+    row = tree.get(node.number)
+    parent = row.parent if row else None
+    has_source = parent is not None and bool(tree.nodes[parent].source_hash)
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < 9 and tree.get(int(wanted)) is not None:
+        return wanted, int(wanted)
+    if wanted == "best" and tree.best is not None:
+        return "best", tree.best
+    if wanted != "reference" and has_source:
+        return "parent", parent
+    return "reference", None
+
+
+def exchanges(node: Node) -> list[Exchange]:
+    """Every call of the proposer for this node, oldest first."""
+    found = []
+    for proposal in node.proposals.order_by("attempt"):
+        texts = [proposal.prompt, proposal.reply, proposal.error]
+        shown = [visible(text[:TEXT_CHARS]) for text in texts]
+        found.append(Exchange(proposal, *shown, cut=any(len(text) > TEXT_CHARS for text in texts)))
+    return found
+
+
+def log_of(evaluation: Evaluation | None) -> str:
+    """What the candidate printed, without terminal codes' power."""
+    return visible(str(evaluation.report.get("log", ""))[:TEXT_CHARS]) if evaluation else ""
+
+
+def kernels(evaluation: Evaluation | None) -> list[dict[str, Any]]:
+    """Launches as counted or compiled; both spellings of the counts are read."""
+    if evaluation is None:
+        return []
+    rows = []
+    for raw in evaluation.report.get("kernels", ())[:ROWS]:
+        rows.append(
+            {
+                "name": str(raw.get("name", "")),
+                "grid": raw.get("grid"),
+                "warps": _first(raw, "num_warps", "warps"),
+                "stages": _first(raw, "num_stages", "stages"),
+                "registers": _first(raw, "regs", "registers"),
+                "spills": raw.get("spills"),
+                "shared_bytes": _first(raw, "shared_bytes", "shared"),
+                "error": str(raw.get("error") or ""),
+            }
+        )
+    return rows
+
+
+def _first(row: dict[str, Any], *names: str) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)

@@ -1,0 +1,157 @@
+"""One node: verdict, numbers, cases, kernels, source, difference, the exchange with its proposer; the reply by hand."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import replace_url
+
+from adaexplore_site.access import Role, role_required
+from judge.highlighting import listing, visible
+from search import node_page
+from search.models import Node, Run
+from search.selectors import RunTree, run_tree
+from search.services.actions import ActionRefused
+from search.services.steps import reply_submit
+from search.tasks import send
+
+REPLY_CHARS = 1 << 20
+TABS = (
+    ("overview", "Overview"),
+    ("source", "Source"),
+    ("diff", "Diff"),
+    ("exchange", "Prompt and reply"),
+    ("log", "Log"),
+)
+
+
+@never_cache
+@vary_on_headers("HX-Request")
+@require_safe
+def node_detail(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
+    """The node's page, or its panel for the drawer. Query: `tab`, `base` (parent, best, reference or a number)."""
+    run, node = _load(run_id, number)
+    response = _page(request, run, node)
+    own = reverse("node-detail", args=[run.pk, node.number])
+    if request.htmx and request.htmx.current_url_abs_path is not None:  # type: ignore[attr-defined]
+        on_own_page = request.htmx.current_url_abs_path.split("?")[0] == own  # type: ignore[attr-defined]
+        if on_own_page and not request.htmx.history_restore_request:  # type: ignore[attr-defined]
+            replace_url(response, request.get_full_path())
+    return response
+
+
+def _load(run_id: int, number: int) -> tuple[Run, Node]:
+    run = get_object_or_404(Run.objects.select_related("problem", "device"), pk=run_id)
+    node = get_object_or_404(Node.objects.select_related("evaluation__device", "parent"), run=run, number=number)
+    return run, node
+
+
+def _page(request: HttpRequest, run: Run, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
+    tab = request.GET.get("tab", "overview")
+    tab = tab if tab in dict(TABS) else "overview"
+    tree = run_tree(run)
+    row = tree.nodes[node.number]
+    context = {
+        "run": run,
+        "node": node,
+        "row": row,
+        "look": node_page.node_look(row, run, tree.best),
+        "word": _word(node, row.verdict),
+        "evaluation": node.evaluation,
+        "message": visible((node.evaluation.message if node.evaluation else node.message)[:20_000]),
+        "reason": (node.evaluation.reason if node.evaluation else "") or node.reason,
+        "tab": tab,
+        "tabs": TABS,
+        "is_best": tree.best == node.number,
+        "best": tree.best,
+        "parent": node_page.link(tree, run, row.parent) if row.parent is not None else None,
+        "waiting": node_page.waits_for_person(node),
+        "age_s": node_page.age_s(node, now=timezone.now()),
+        "key": secrets.token_urlsafe(16),
+        **_BODIES[tab](request, run, node, tree),
+        **more,
+    }
+    template = "search/node_detail.html#panel" if request.htmx else "search/node_detail.html"  # type: ignore[attr-defined]
+    return render(request, template, context, status=status)
+
+
+def _word(node: Node, verdict: str) -> str:
+    """The verdict, else the state, in words."""
+    if node.kind == Node.Kind.ROOT:
+        return "start: the empty candidate"
+    if node.state != Node.State.TOLD:
+        return str(node.state)
+    return verdict.replace("_", " ") or "no candidate"
+
+
+def _overview(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    report = node.evaluation.report if node.evaluation else {}
+    links = [node_page.link(tree, run, number) for number in node.context if isinstance(number, int)]
+    cases = report.get("cases", ())
+    return {
+        "timings": node_page.timings(node.evaluation),
+        "over_compile": node_page.over_compile(node.evaluation),
+        "cases": cases[: node_page.ROWS],
+        "cases_hidden": max(0, len(cases) - node_page.ROWS),
+        "stages": report.get("stages", ())[: node_page.ROWS],
+        "kernels": node_page.kernels(node.evaluation),
+        "context_nodes": [item for item in links if item is not None],
+        "lineage": node_page.lineage(tree, run, node.number),
+        "children": node_page.children(tree, run, node.number)[: node_page.ROWS],
+        "environment": report.get("environment", {}),
+    }
+
+
+def _source(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    return {"code": listing(node.source)}
+
+
+def _diff(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    shown = node_page.comparison(run, tree, node, request.GET.get("base", "parent"))
+    return {"comparison": shown}
+
+
+def _exchange(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    return {"exchanges": node_page.exchanges(node)}
+
+
+def _log(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    return {"log": node_page.log_of(node.evaluation)}
+
+
+_BODIES: dict[str, Callable[[HttpRequest, Run, Node, RunTree], dict[str, Any]]] = {
+    "overview": _overview,
+    "source": _source,
+    "diff": _diff,
+    "exchange": _exchange,
+    "log": _log,
+}
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def node_reply(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
+    """Take a reply written by hand. What cannot be used is 409 with what is expected; the text stays in the form."""
+    run, node = _load(run_id, number)
+    text = request.POST.get("text", "")
+    key = request.POST.get("key", "")[:64] or None
+    try:
+        if len(text) > REPLY_CHARS:
+            raise ActionRefused(f"The reply has {len(text):,} characters; the limit is {REPLY_CHARS:,}.")
+        send(reply_submit(node=node, text=text, user=request.user, key=key))
+    except ActionRefused as error:
+        return _page(request, run, node, status=409, reply_error=str(error), reply_text=text)
+    if request.htmx:  # type: ignore[attr-defined]
+        return _page(request, *_load(run_id, number))
+    messages.success(request, "Reply taken.")
+    return redirect("node-detail", run_id=run.pk, number=node.number)

@@ -1,0 +1,220 @@
+"""The list of searches, starting one, and the acts that steer one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import HttpResponseClientRedirect
+
+from adaexplore_site.access import Role, require, role_required
+from judge.models import Device, Problem
+from judge.preflight import preflight
+from judge.views import judging_devices, preflight_start
+from search import proposers
+from search.forms import StartForm
+from search.models import Run
+from search.run_rows import run_row
+from search.selectors import runs_list
+from search.services import runs as run_services
+from search.services.actions import ActionRefused
+from search.services.hops import Hop
+from search.tasks import send
+
+PAGE = 50
+FIRST_SAMPLE = "bias-gelu"  # small and quick on the interpreter
+_ENDED = [state.value for state in Run.ENDED]
+TABS = (
+    ("", "All", ()),
+    ("running", "Running", ("running", "stopping")),
+    ("paused", "Paused", ("paused",)),
+    ("ended", "Ended", tuple(_ENDED)),
+)
+
+
+@never_cache
+@vary_on_headers("HX-Request")
+@require_safe
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Every search with its best speedup and progress; the table asks again every three seconds."""
+    chosen = {"q": request.GET.get("q", "").strip()[:80], "state": request.GET.get("state", "")}
+    states = next((states for name, _, states in TABS if name == chosen["state"]), ())
+    before = _whole(request.GET.get("before"))
+    found = runs_list(states=states, q=chosen["q"], limit=PAGE + 1, before=before)
+    now = timezone.now()
+    context: dict[str, Any] = {
+        "rows": [run_row(summary, now=now) for summary in found[:PAGE]],
+        "chosen": chosen,
+        "after_cursor": before is not None,
+        "newest": _list_url(chosen),
+        "older": _list_url({**chosen, "before": found[PAGE - 1].run.pk}) if len(found) > PAGE else None,
+    }
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "search/run_list.html#runs", context)
+    context["any_run"] = bool(found) or Run.objects.exists()
+    context["tabs"] = [
+        (_list_url({**chosen, "state": name}), label, name == chosen["state"]) for name, label, _ in TABS
+    ]
+    if not context["any_run"]:
+        context["sample"] = _first_sample()
+    return render(request, "search/run_list.html", context)
+
+
+def _list_url(query: dict[str, Any]) -> str:
+    kept = {name: value for name, value in query.items() if value}
+    return reverse("run-list", query=kept) if kept else reverse("run-list")
+
+
+def _first_sample() -> Problem | None:
+    samples = Problem.objects.filter(origin=Problem.Origin.SAMPLE).defer("source", "admission")
+    return samples.filter(slug=FIRST_SAMPLE).first() or samples.order_by("pk").first()
+
+
+@never_cache
+@vary_on_headers("HX-Request")
+@require_http_methods(["GET", "HEAD", "POST"])
+def run_new(request: HttpRequest) -> HttpResponse:
+    """Choose a problem, see its preflight, start. A POST before the preflight is done waits for it."""
+    if request.method == "POST":
+        require(request.user, Role.OPERATOR)
+        return _start(request)
+    slug = request.GET.get("problem")
+    if slug is None:
+        return render(request, "search/run_new.html", _samples())
+    problem = get_object_or_404(Problem, slug=slug)
+    devices, choices = list(judging_devices()), proposers.available()
+    wanted = request.GET.get("device", "interpreter")
+    initial = {"device": wanted, "proposer": proposers.default_name()}
+    form = StartForm(initial=initial, devices=devices, choices=choices)
+    context = _form_context(problem, form, devices, secrets.token_urlsafe(16))
+    device = next((device for device in devices if device.name == wanted), devices[0] if devices else None)
+    context["check"] = preflight(problem, device, now=timezone.now()) if device else None
+    return render(request, "search/run_new.html", context)
+
+
+def _samples() -> dict[str, Any]:
+    samples = Problem.objects.filter(origin=Problem.Origin.SAMPLE).defer("source", "admission")
+    rows = samples.order_by("family", "title")
+    return {
+        "families": [(family, list(group)) for family, group in groupby(rows, key=lambda row: row.family)],
+        "others": Problem.objects.exclude(origin=Problem.Origin.SAMPLE).count(),
+    }
+
+
+def _form_context(problem: Problem, form: StartForm, devices: list[Device], key: str) -> dict[str, Any]:
+    return {
+        "problem": problem,
+        "form": form,
+        "devices": devices,
+        "choices": proposers.available(),
+        "only_interpreter": all(device.kind == Device.Kind.INTERPRETER for device in devices),
+        "key": key,
+        "auto": True,
+    }
+
+
+def _start(request: HttpRequest) -> HttpResponse:
+    problem = get_object_or_404(Problem, slug=request.POST.get("problem", ""))
+    devices, choices = list(judging_devices()), proposers.available()
+    form = StartForm(request.POST, devices=devices, choices=choices)
+    key = request.POST.get("key", "")[:64]
+    context = _form_context(problem, form, devices, key or secrets.token_urlsafe(16))
+    if not form.is_valid():
+        return _start_page(request, context, status=422)
+    device: Device = form.cleaned_data["device"]
+    check = preflight(problem, device, now=timezone.now())
+    if check.state == "new" or check.stalled:
+        preflight_start(problem, device)
+        check = preflight(problem, device, now=timezone.now())
+    if check.unfinished:
+        return _start_page(request, context | {"waiting": True}, status=200)
+    if not check.usable:
+        form.add_error(None, f"The preflight on {device.name} did not pass: {check.report.get('message', '')}")
+        return _start_page(request, context, status=422)
+    try:
+        run = run_services.run_start(
+            problem=problem,
+            device=device,
+            proposer=form.cleaned_data["proposer"],
+            steps=form.cleaned_data["steps"],
+            seed=form.cleaned_data["seed"],
+            title=form.cleaned_data["title"],
+            user=request.user,
+            key=key or None,
+        )
+    except ActionRefused as error:
+        form.add_error(None, str(error))
+        return _start_page(request, context, status=409)
+    send([Hop("advance", run.pk)])
+    target = reverse("run-detail", args=[run.pk])
+    return HttpResponseClientRedirect(target) if request.htmx else redirect(target)  # type: ignore[attr-defined]
+
+
+def _start_page(request: HttpRequest, context: dict[str, Any], *, status: int) -> HttpResponse:
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "search/_start.html", context, status=status)
+    device = context["form"].cleaned_data.get("device") or next(iter(context["devices"]), None)
+    context["check"] = preflight(context["problem"], device, now=timezone.now()) if device else None
+    return render(request, "search/run_new.html", context, status=status)
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def run_pause(request: HttpRequest, run_id: int) -> HttpResponse:
+    """No new steps."""
+    return _steer(request, run_id, run_services.run_pause, "Paused. Steps in flight end first.")
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def run_resume(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Go on."""
+    return _steer(request, run_id, run_services.run_resume, "Resumed.", go_on=True)
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def run_stop(request: HttpRequest, run_id: int) -> HttpResponse:
+    """End it, keep the tree."""
+    return _steer(request, run_id, run_services.run_stop, "Stopping. The tree is kept.")
+
+
+def _steer(
+    request: HttpRequest, run_id: int, act: Callable[..., Run], done: str, *, go_on: bool = False
+) -> HttpResponse:
+    """Do one act on a run. 204 for scripts, a redirect for forms; 409 with the reason when it is not possible."""
+    run = get_object_or_404(Run.objects.select_related("problem"), pk=run_id)
+    try:
+        run = act(run=run, user=request.user, key=request.POST.get("key", "")[:64] or None)
+    except ActionRefused as error:
+        return refused(request, str(error), run)
+    if go_on:
+        send([Hop("advance", run.pk)])
+    if request.htmx:  # type: ignore[attr-defined]
+        return HttpResponse(status=204)
+    messages.success(request, done)
+    return redirect("run-detail", run_id=run.pk)
+
+
+def refused(request: HttpRequest, message: str, run: Run) -> HttpResponse:
+    """409: a notice for scripts, a whole page for forms."""
+    template = "search/_refused.html" if request.htmx else "search/refused.html"  # type: ignore[attr-defined]
+    return render(request, template, {"message": message, "run": run}, status=409)
+
+
+def _whole(text: str | None) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise Http404("`before` is the number of a search.")
+    return int(text)
