@@ -19,7 +19,11 @@ def bench_for(device: Device) -> Bench:
         raise ValueError(f"{device.name} only owns imported numbers; nothing can be judged on it")
     key = (os.getpid(), device.name)
     if key not in _open:
-        _open[key] = Bench(device.name, target=device.arch or settings.JUDGE_TARGET)
+        _open[key] = Bench(
+            device.name,
+            target=device.arch or settings.JUDGE_TARGET,
+            minimum_sandbox=frozenset(part.strip() for part in settings.JUDGE_MIN_SANDBOX.split(",") if part.strip()),
+        )
     return _open[key]
 
 

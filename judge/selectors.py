@@ -1,0 +1,84 @@
+"""What pages and commands read of the judge. The number of queries does not grow with the number of rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.fields.json import KeyTextTransform
+
+from judge.models import Device, Evaluation, Problem
+from judge.values import Basis
+
+SORTS: dict[str, tuple[str, ...]] = {
+    "family": ("family", "title", "id"),
+    "title": ("title", "id"),
+    "newest": ("-created_at", "-id"),
+    "searches": ("-searches", "title", "id"),
+}
+
+
+@dataclass(frozen=True)
+class ProblemPage:
+    """The first rows of a filtered list, and how many there are in all.
+
+    Each row is a Problem without source and admission, with `searches` (a count), `bests` (its fastest Evaluation of
+    each basis that has one) and `baselines` (device name -> eager microseconds, as the preflight found them).
+    """
+
+    rows: list[Problem]
+    total: int
+
+
+def judging_devices() -> QuerySet[Device]:
+    """Active devices that can judge, the interpreter first."""
+    return Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(state=Device.State.ACTIVE).order_by("-kind", "name")
+
+
+def problem_page(
+    *, q: str = "", state: str = "", origin: str = "", family: str = "", sort: str = "family", limit: int = 200
+) -> ProblemPage:
+    """Problems by words in title, slug or family, by state, origin and family. Unknown values filter nothing."""
+    chosen = _filtered(q.strip(), state, origin, family)
+    devices = list(judging_devices())
+    best = Evaluation.objects.filter(problem=OuterRef("pk"), speedup__isnull=False).order_by("-speedup", "id")
+    rows = list(
+        chosen.defer("source", "admission", "description")
+        .annotate(
+            searches=Count("runs", distinct=True),
+            **{f"best_{basis.value}": Subquery(best.filter(basis=basis.value).values("pk")[:1]) for basis in Basis},
+            **{f"eager_{device.pk}": _eager(device) for device in devices},
+        )
+        .order_by(*SORTS.get(sort, SORTS["family"]))[: limit + 1]
+    )
+    total = len(rows) if len(rows) <= limit else chosen.count()
+    return ProblemPage(_completed(rows[:limit], devices), total)
+
+
+def _filtered(q: str, state: str, origin: str, family: str) -> QuerySet[Problem]:
+    problems = Problem.objects.all()
+    for word in q.split():
+        problems = problems.filter(Q(title__icontains=word) | Q(slug__icontains=word) | Q(family__icontains=word))
+    if state in Problem.State.values:
+        problems = problems.filter(state=state)
+    if origin in Problem.Origin.values:
+        problems = problems.filter(origin=origin)
+    return problems.filter(family=family) if family else problems
+
+
+def _eager(device: Device) -> KeyTextTransform:
+    """`admission[device]["eager_us"]`, without loading the report, which holds the whole op graph."""
+    return KeyTextTransform("eager_us", KeyTextTransform(device.name, F("admission")))
+
+
+def _completed(rows: Sequence[Problem], devices: list[Device]) -> list[Problem]:
+    wanted = {row.pk: [getattr(row, f"best_{basis.value}") for basis in Basis] for row in rows}
+    numbers = {number for group in wanted.values() for number in group if number is not None}
+    found = Evaluation.objects.defer("source", "report", "message").in_bulk(numbers) if numbers else {}
+    for row in rows:
+        row.bests = [found[number] for number in wanted[row.pk] if number in found]  # type: ignore[attr-defined]
+        eager = {device.name: json.loads(getattr(row, f"eager_{device.pk}") or "null") for device in devices}
+        row.baselines = {name: us for name, us in eager.items() if us is not None}  # type: ignore[attr-defined]
+    return list(rows)
