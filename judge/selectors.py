@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -79,6 +78,11 @@ def _completed(rows: Sequence[Problem], devices: list[Device]) -> list[Problem]:
     found = Evaluation.objects.defer("source", "report", "message").in_bulk(numbers) if numbers else {}
     for row in rows:
         row.bests = [found[number] for number in wanted[row.pk] if number in found]  # type: ignore[attr-defined]
-        eager = {device.name: json.loads(getattr(row, f"eager_{device.pk}") or "null") for device in devices}
+        eager = {device.name: _number(getattr(row, f"eager_{device.pk}")) for device in devices}
         row.baselines = {name: us for name, us in eager.items() if us is not None}  # type: ignore[attr-defined]
     return list(rows)
+
+
+def _number(value: object) -> float | None:
+    """A number out of JSON: PostgreSQL gives text and NULL, SQLite a number and the text "null"."""
+    return None if value in (None, "null") else float(str(value))
