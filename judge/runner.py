@@ -2,42 +2,150 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import secrets
+import shutil
+import tempfile
+import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from judge.values import AdmissionReport, Job, Limits, Outcome, ProblemSpec, StageRecord
+from judge.bench import seal
+from judge.bench.crew import Crew
+from judge.bench.forkserver import ForkServer
+from judge.bench.jobs import AdmissionPlan, EvaluationPlan
+from judge.bench.sources import LoadError, check_source
+from judge.values import (
+    AdmissionReport,
+    Job,
+    JudgeError,
+    Limits,
+    Outcome,
+    ProblemSpec,
+    StageRecord,
+    Timing,
+    Verdict,
+)
 
 Progress = Callable[[StageRecord], None]
+GRACE_S = 15.0  # the referee ends by itself; this long after its own limit the runner does it
+PREFIX = "adaexplore-bench-"
+DEFAULT_LIMITS = Limits()
 
 
 class Bench:
     """One device's bench: a zygote with torch and triton preloaded, and one-shot sandboxed children.
 
-    `device` is "interpreter" or "cuda:N". Use as a context manager, or call `close`. Not thread-safe: one per worker.
+    `device` is "interpreter" or "cuda:N" ("cpu" runs torch-only candidates with a wall clock; tests use it). Use as a
+    context manager, or call `close`. Not thread-safe: one per worker.
     Raises JudgeError when the bench itself fails; a bad candidate or problem is a value.
     """
 
-    def __init__(self, device: str, *, target: str = "sm_90") -> None:
+    def __init__(
+        self,
+        device: str,
+        *,
+        target: str = "sm_90",
+        sandbox: bool = True,
+        minimum_sandbox: frozenset[str] = frozenset(),
+        compile_baseline: bool = True,
+        lock_folder: Path | None = None,
+    ) -> None:
+        """`minimum_sandbox`: layers that must be active, else evaluations raise JudgeError."""
         self.device = device
         self.target = target
+        self.sandbox = sandbox
+        self.minimum_sandbox = minimum_sandbox
+        self.compile_baseline = compile_baseline
+        self.lock_folder = lock_folder or Path(tempfile.gettempdir())
+        self._root: Path | None = None
+        self._servers: dict[str, ForkServer] = {}
+        self._compile_times: dict[str, Timing | None] = {}  # by problem hash and case
+        self._facts: dict[str, Any] | None = None
+        self._last_layers: dict[str, dict[str, str]] = {}
+
+    # -- public -----------------------------------------------------------------------------------------------------
 
     def admit(
-        self, problem: ProblemSpec, *, limits: Limits = Limits(), progress: Progress | None = None
+        self, problem: ProblemSpec, *, limits: Limits = DEFAULT_LIMITS, progress: Progress | None = None
     ) -> AdmissionReport:
-        """Preflight: parse, import, shapes, reference run, op graph, FLOPs, bytes, degeneracy. Calls `progress` per stage."""
-        raise NotImplementedError
+        """Preflight: import, shapes, reference run, op graph, FLOPs, bytes, degeneracy. Calls `progress` per stage."""
+        started = time.monotonic()
+        try:
+            check_source(
+                problem.source, needs=("Model", "get_inputs", "get_init_inputs"), max_bytes=limits.source_bytes
+            )
+        except LoadError as error:
+            stage = StageRecord("parse", "failed", _ms(started), detail=error.message, fix=f"line {error.line}")
+            return AdmissionReport(
+                "refused", reason=error.reason, message=error.message, case=problem.case, stages=(stage,)
+            )
+        plan = AdmissionPlan(self, problem, limits)
+        body, crew = self._conduct(plan, limits, progress)
+        report = plan.admission(body, crew)
+        return dataclasses.replace(
+            report, environment={**report.environment, **self._environment()}, wall_ms=_ms(started)
+        )
 
     def evaluate(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """Judge one candidate. Always returns an Outcome; a hung or dead child is a verdict too."""
-        raise NotImplementedError
+        started = time.monotonic()
+        try:
+            check_source(job.candidate, needs=("ModelNew",), max_bytes=job.limits.source_bytes)
+        except LoadError as error:
+            stage = StageRecord("parse", "failed", _ms(started), detail=error.message)
+            return Outcome(
+                Verdict.BAD_SOURCE,
+                stage="parse",
+                reason=error.reason,
+                message=error.message,
+                stages=(stage,),
+                wall_ms=_ms(started),
+            )
+        parsed = StageRecord("parse", "ok", _ms(started))
+        if progress:
+            progress(parsed)
+        plan = EvaluationPlan(self, job)
+        body, crew = self._conduct(plan, job.limits, progress)
+        outcome = plan.outcome(body, crew)
+        self.remember_compile(job.problem, outcome)
+        return dataclasses.replace(
+            outcome,
+            stages=(parsed, *outcome.stages),
+            environment={**outcome.environment, **self._environment()},
+            wall_ms=_ms(started),
+        )
 
     def facts(self) -> dict[str, object]:
-        """Device, toolchain and sandbox facts for the environment fingerprint and the fleet page."""
-        raise NotImplementedError
+        """Device, toolchain and sandbox facts for the environment fingerprint and the fleet page.
+
+        Keys: device, target, python, torch, triton, cuda, toolchain (one line), sandbox (layer -> state, once a child
+        has run).
+        """
+        if self._facts is None:
+            for kind in ("interpreter", "plain") if self.device == "interpreter" else ("plain",):
+                self.server(kind)  # they load side by side
+            ready = self.server("plain").wait_ready()
+            parts = [f"torch {ready['torch']}", f"triton {ready['triton']}", self.target]
+            self._facts = {
+                "device": self.device,
+                "target": self.target,
+                **{key: ready[key] for key in ("python", "torch", "triton", "cuda")},
+                "toolchain": " ".join(parts),
+            }
+        return {**self._facts, "sandbox": self._last_layers.get("candidate") or self._last_layers.get("admit") or {}}
 
     def close(self) -> None:
         """Kill every descendant and remove private folders. Idempotent."""
+        for server in reversed(self._servers.values()):
+            server.close()
+        self._servers.clear()
+        if self._root is not None:
+            shutil.rmtree(self._root, ignore_errors=True)
+            self._root = None
 
     def __enter__(self) -> Self:
         return self
@@ -46,3 +154,96 @@ class Bench:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    # -- used by the plans ------------------------------------------------------------------------------------------
+
+    def server(self, kind: str) -> ForkServer:
+        """The zygote "plain", "interpreter" or "recorder", started on first use and again after it died."""
+        known = self._servers.get(kind)
+        if known is not None and known.alive:
+            return known
+        if known is not None:
+            known.close()
+        if self._root is None:
+            _sweep(Path(tempfile.gettempdir()))
+            self._root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        parent = self.server("plain") if kind == "recorder" else None
+        self._servers[kind] = ForkServer(
+            parent=parent,
+            device="cpu" if self.device in ("interpreter", "cpu") else self.device,
+            target=self.target,
+            kind=kind,
+            root=self._root,
+        )
+        return self._servers[kind]
+
+    def compile_time(self, problem: ProblemSpec) -> Timing | None:
+        """torch.compile's time of this problem, from an earlier evaluation here."""
+        return self._compile_times.get(_key(problem))
+
+    def wants_compile(self, problem: ProblemSpec) -> bool:
+        return self.compile_baseline and _key(problem) not in self._compile_times
+
+    def remember_compile(self, problem: ProblemSpec, outcome: Outcome) -> None:
+        if outcome.verdict is Verdict.PASS and outcome.timings and self.wants_compile(problem):
+            found = [timing for timing in outcome.timings if timing.subject.value == "compile"]
+            self._compile_times[_key(problem)] = found[0] if found else None
+
+    def gpu_lock(self) -> int | None:
+        """Descriptor of this GPU's lock file; the referee takes the lock while it measures. None without a GPU."""
+        if not self.device.startswith("cuda"):
+            return None
+        path = self.lock_folder / f"adaexplore-gpu-{self.device.partition(':')[2] or 0}.lock"
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _conduct(
+        self, plan: AdmissionPlan | EvaluationPlan, limits: Limits, progress: Progress | None
+    ) -> tuple[dict[str, Any] | None, Crew]:
+        """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
+        key, nonce = secrets.token_hex(32), secrets.token_hex(16)
+        deadline = time.monotonic() + limits.wall_s + GRACE_S
+        body: dict[str, Any] | None = None
+        with Crew(limits, sandbox=self.sandbox) as crew:
+            plan.start(crew, key=key, nonce=nonce)
+            while body is None and time.monotonic() < deadline:
+                for message in crew.step(min(1.0, deadline - time.monotonic()), plan.judge):
+                    body = plan.hear(message, progress) or body
+                if body is None and crew.ended(plan.judge):
+                    for message in crew.step(0, plan.judge):
+                        body = plan.hear(message, progress) or body
+                    break
+            if body is not None and not seal.verified(body["body"], body["mac"], key=key, nonce=nonce):
+                raise JudgeError("the verdict's signature is wrong")
+            plan.settle(crew)
+            self._last_layers = {name: child.layers or {} for name, child in crew.members.items()}
+            self._require_layers()
+        return (body["body"] if body else None), crew
+
+    def _require_layers(self) -> None:
+        for name, layers in self._last_layers.items():
+            missing = [layer for layer in self.minimum_sandbox if not layers.get(layer, "off").startswith("active")]
+            if missing and layers:
+                raise JudgeError(f"required sandbox layers are not active in the {name} child: {', '.join(missing)}")
+
+    def _environment(self) -> dict[str, Any]:
+        facts = self.facts()
+        layers = {name: dict(found) for name, found in self._last_layers.items()}
+        return {**{k: v for k, v in facts.items() if k != "sandbox"}, "sandbox": facts["sandbox"], "children": layers}
+
+
+def _key(problem: ProblemSpec) -> str:
+    return f"{problem.hash}:{problem.case}"
+
+
+def _ms(started: float) -> float:
+    return (time.monotonic() - started) * 1000
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the folders of benches whose process was killed before it could."""
+    for path in folder.glob(f"{PREFIX}*-*"):
+        pid = path.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(path, ignore_errors=True)

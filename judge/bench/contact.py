@@ -1,0 +1,159 @@
+"""The referee's end of a subject: asks with a time limit, gives it an arena, and turns silence into a verdict."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from judge.bench.exchange import Arena, Slot, capacity, offer_arena, plan
+from judge.bench.gpu import IpcRefused
+from judge.bench.nested import TensorMeta
+from judge.bench.poison import poison
+from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
+
+
+@dataclass(frozen=True)
+class SubjectFailed(Exception):
+    """A subject did not answer as asked. `kind`: died, timeout, garbage, or the kind of fault it reported."""
+
+    subject: str
+    kind: str
+    doing: str
+    message: str
+    reason: str = ""
+    line: int | None = None
+
+
+class Deadline:
+    """Time left for the whole evaluation and for one stage. `now` is a monotonic clock."""
+
+    def __init__(self, wall_s: float, stage_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._end = now() + wall_s
+        self._stage_s = stage_s
+
+    def stage(self) -> float:
+        """Seconds that the next single step may take."""
+        return max(0.05, min(self._stage_s, self._end - self._now()))
+
+
+class Contact:
+    """One subject as the referee sees it. `name` is candidate, recorder, eager or compile."""
+
+    def __init__(self, name: str, fd: int, deadline: Deadline, device: str) -> None:
+        self.name = name
+        self.link = Channel(socket.socket(fileno=fd))
+        self.deadline = deadline
+        self.device = device
+        self._arena: Arena | None = None
+        self.doing = "load"
+
+    @property
+    def arena(self) -> Arena:
+        assert self._arena is not None, "make_arena comes first"
+        return self._arena
+
+    def ask(self, op: str, **fields: Any) -> Message:
+        """Send a command and wait for its answer. Raises SubjectFailed."""
+        self.tell(op, **fields)
+        return self.answer()
+
+    def tell(self, op: str, fds: tuple[int, ...] = (), **fields: Any) -> None:
+        self.doing = op
+        try:
+            self.link.send({"op": op, **fields}, fds, timeout=self.deadline.stage())
+        except (WireClosed, WireTimeout) as error:
+            raise self._failed("died", "it ended without an answer") from error
+
+    def answer(self) -> Message:
+        """The next answer. Raises SubjectFailed for faults it reported, and when it is late, gone or not understood."""
+        limit = self.deadline.stage()
+        try:
+            reply = self.link.receive(limit)
+        except WireTimeout as error:
+            raise self._failed("timeout", f"no answer within {limit:.1f} s") from error
+        except WireClosed as error:
+            raise self._failed("died", "it ended without an answer") from error
+        except WireGarbage as error:
+            raise self._failed("garbage", f"it sent {error} instead of an answer") from error
+        fault = reply.get("error")
+        if isinstance(fault, dict):
+            line = fault.get("line")
+            raise SubjectFailed(
+                self.name,
+                str(fault.get("kind", "exception")),
+                self.doing,
+                str(fault.get("message", ""))[:4000],
+                str(fault.get("reason", ""))[:60],
+                line if isinstance(line, int) else None,
+            )
+        return reply
+
+    def _failed(self, kind: str, message: str) -> SubjectFailed:
+        return SubjectFailed(self.name, kind, self.doing, message)
+
+    def make_arena(self, metas: list[TensorMeta], others: list[TensorMeta]) -> None:
+        """Share memory that holds either list at any jitter; device memory in place where the driver allows it."""
+        size = max(capacity(metas), capacity(others), 1 << 16)
+        in_place = True
+        while True:
+            try:
+                arena, offer, fds = offer_arena(size, self.device, in_place=in_place)
+            except IpcRefused:
+                in_place = False
+                continue
+            try:
+                self.tell("arena", fds, **offer)
+                self.answer()
+            except SubjectFailed as error:
+                if in_place and self.device != "cpu" and "IpcRefused" in error.message:
+                    in_place = False
+                    continue
+                raise
+            finally:
+                for fd in fds:
+                    os.close(fd)
+            self._arena = arena
+            return
+
+    def put_state(self, state: list[tuple[str, torch.Tensor]], *, hook: bool, again: bool) -> None:
+        """Hand over parameters and buffers under the subject's own names."""
+        metas = [TensorMeta.of(tensor) for _, tensor in state]
+        slots, _ = plan(metas)
+        for slot, (_, tensor) in zip(slots, state, strict=True):
+            self.arena.put(slot, tensor)
+        self._settle()
+        rows = [[name, slot.to_json()] for slot, (name, _) in zip(slots, state, strict=True)]
+        self.ask("parameters", state=rows, hook=hook, again=again)
+
+    def lay_out(self, inputs: list[torch.Tensor], outputs: list[TensorMeta], jitter: int) -> tuple[list[Slot], ...]:
+        """Write `inputs` at a fresh address, poison the output slots, fill the bands. Returns (inputs, outputs)."""
+        metas = [TensorMeta.of(tensor) for tensor in inputs]
+        slots, _ = plan([*metas, *outputs], 0, jitter)
+        ins, outs = slots[: len(metas)], slots[len(metas) :]
+        self.arena.fill_bands(slots)
+        for slot, tensor in zip(ins, inputs, strict=True):
+            self.arena.put(slot, tensor)
+        for slot in outs:
+            poison(self.arena.view(slot))
+        self._settle()
+        return ins, outs
+
+    def take(self, slots: list[Slot]) -> list[torch.Tensor]:
+        """Private copies of slots: what happens to the arena afterwards no longer matters."""
+        copies = [self.arena.view(slot).clone().to(self.device) for slot in slots]
+        self._settle()
+        return copies
+
+    def _settle(self) -> None:
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+
+    def hang_up(self) -> None:
+        self.link.close()

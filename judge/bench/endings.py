@@ -1,0 +1,77 @@
+"""How an evaluation can end early: one exception with the verdict, and what each fault of a subject means."""
+
+from __future__ import annotations
+
+from judge.bench.contact import SubjectFailed
+from judge.values import JudgeError, Verdict
+
+
+class Ended(Exception):
+    """The evaluation is over; what a pass needs is not there."""
+
+    def __init__(self, verdict: Verdict, stage: str, reason: str, message: str) -> None:
+        super().__init__(f"{verdict}: {reason}")
+        self.verdict = verdict
+        self.stage = stage
+        self.reason = reason
+        self.message = message
+
+
+_LOAD_STEPS = {
+    "load": "load.import",
+    "arena": "load.construct",
+    "construct": "load.construct",
+    "parameters": "load.params",
+}
+_IEEE_HINT = "ask for IEEE arithmetic: tl.dot(a, b, input_precision='ieee'), and keep torch's TF32 switches off"
+
+
+def of_candidate(failed: SubjectFailed, stage: str) -> Ended:
+    """What the candidate's fault means for the verdict. `stage` is the one the referee was in."""
+    kind, message = failed.kind, failed.message
+    loading = failed.doing in _LOAD_STEPS
+    prefix = "load" if loading else "run"
+    if kind == "died":
+        return Ended(Verdict.CRASHED, stage, f"{prefix}.died", "the candidate's process ended before it answered")
+    if kind == "garbage":
+        return Ended(Verdict.DISHONEST, stage, "tamper.channel", f"the candidate broke the protocol: {message}")
+    if kind == "timeout":
+        return Ended(Verdict.TIMED_OUT, stage, f"{prefix}.timeout", f"the candidate's {failed.doing} gave {message}")
+    if kind == "oom":
+        return Ended(Verdict.OUT_OF_MEMORY, stage, f"{prefix}.oom", message)
+    if kind in ("compile", "resources"):
+        reason = failed.reason if failed.reason.startswith("compile.") else ""
+        code = reason or ("compile.resources" if kind == "resources" else "compile.error")
+        return Ended(Verdict.COMPILE_FAILED, "compile", code, message)
+    if kind == "load" or loading:
+        reason = failed.reason or _LOAD_STEPS.get(failed.doing, "load.import")
+        verdict = Verdict.BAD_SOURCE if reason.startswith("source.") else Verdict.LOAD_FAILED
+        return Ended(verdict, stage, reason, message)
+    if kind == "bounds":
+        return Ended(Verdict.CRASHED, stage, "run.out_of_bounds", message)
+    if kind == "unsupported":
+        return Ended(Verdict.UNSUPPORTED, stage, "run.unsupported", message)
+    return Ended(Verdict.CRASHED, stage, "run.exception", message)
+
+
+def of_baseline(failed: SubjectFailed) -> Exception:
+    """A baseline that fails is the problem's fault when the reference raised, else the judge's."""
+    if failed.kind in ("exception", "load", "oom", "timeout"):
+        return Ended(
+            Verdict.REFUSED_PROBLEM,
+            "timing",
+            "problem.timeout" if failed.kind == "timeout" else "problem.raises",
+            f"the reference itself failed as a baseline: {failed.message}",
+        )
+    return JudgeError(f"the {failed.subject} baseline failed while doing {failed.doing}: {failed.message}")
+
+
+def lower_precision(stage: str, kind: str, found: float, limit: float) -> Ended:
+    """Right only in a coarser format than the problem's."""
+    code = "precision.tf32" if kind == "tf32" else "precision.half"
+    return Ended(
+        Verdict.LOWER_PRECISION,
+        stage,
+        code,
+        f"right only at {kind} precision: error {found:.2e} of the output's spread, allowed {limit:.2e}; {_IEEE_HINT}",
+    )

@@ -1,0 +1,61 @@
+"""What a candidate raised, as a value: which kind of fault, and a message with its own frames only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from judge.bench.sources import describe, line_of
+
+_BY_NAME = {
+    "OutOfBounds": "bounds",
+    "Unsupported": "unsupported",
+    "OutOfResources": "resources",
+    "CompileFailed": "compile",
+    "CompilationError": "compile",
+    "CompileTimeAssertionFailure": "compile",
+    "UnsupportedLanguageConstruct": "compile",
+    "PTXASError": "compile",
+    "MemoryError": "oom",
+    "OutOfMemoryError": "oom",
+}
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "cannot allocate memory", "unable to mmap")
+
+
+def describe_fault(error: BaseException, path: Path) -> dict[str, Any]:
+    """`kind` (bounds, unsupported, resources, compile, oom, exception), reason code if it has one, message, line."""
+    for cause in _chain(error):
+        kind = _kind(cause)
+        if kind != "exception":
+            return {
+                "kind": kind,
+                "reason": str(getattr(cause, "reason", "") or ""),
+                "message": describe(cause, path) if cause is error else _both(cause, error, path),
+                "line": line_of(error, path),
+            }
+    return {"kind": "exception", "reason": "", "message": describe(error, path), "line": line_of(error, path)}
+
+
+def _both(cause: BaseException, error: BaseException, path: Path) -> str:
+    """The cause's words, then the frames by which it came out of the candidate."""
+    frames = describe(error, path).partition("\n  File ")
+    return describe(cause, path) + (f"\n  File {frames[2]}" if frames[1] else "")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        yield at
+        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
+
+
+def _kind(error: BaseException) -> str:
+    for base in type(error).__mro__:
+        if base.__name__ in _BY_NAME:
+            return _BY_NAME[base.__name__]
+    if isinstance(error, RuntimeError | OSError) and any(words in str(error).lower() for words in _OUT_OF_MEMORY):
+        return "oom"
+    return "exception"

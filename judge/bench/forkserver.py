@@ -1,0 +1,248 @@
+"""The runner's side of a zygote: start it with a clean environment, ask for children, hear how they ended. Standard
+library only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
+from judge.values import JudgeError, Limits
+
+PROJECT = Path(__file__).resolve().parents[2]
+START_S = 180.0
+# Nothing else of the caller's environment reaches a child: no keys, no addresses, no passwords.
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "TZ")
+FIXED = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONNOUSERSITE": "1",
+}
+
+
+def clean_environment(device: str, *, interpret: bool) -> dict[str, str]:
+    """Environment of a zygote for `device` ("cpu", "cuda:N" with N as nvidia-smi counts)."""
+    env = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | FIXED
+    env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    env["CUDA_VISIBLE_DEVICES"] = device.partition(":")[2] or "0" if device.startswith("cuda") else ""
+    if interpret:
+        env["TRITON_INTERPRET"] = "1"
+    return env
+
+
+@dataclass
+class Child:
+    """One forked child as the runner sees it."""
+
+    number: int
+    server: ForkServer
+    folder: Path
+    boss: Channel
+    log_fd: int
+    pid: int = 0
+    status: int | None = None  # wait status once it ended
+    killed: bool = False  # by us
+    peak_kb: int = 0
+    log: bytearray = field(default_factory=bytearray)
+    log_dropped: int = 0
+    log_open: bool = True
+    layers: dict[str, str] | None = None
+
+    def drain(self, limit: int) -> None:
+        """Take what the child printed; keep `limit` bytes of it, count the rest."""
+        while True:
+            try:
+                part = os.read(self.log_fd, 1 << 16)
+            except BlockingIOError:
+                return
+            if not part:
+                self.log_open = False
+                return
+            kept = part[: max(0, limit - len(self.log))]
+            self.log += kept
+            self.log_dropped += len(part) - len(kept)
+
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.status is None:
+            return "still running"
+        if os.WIFSIGNALED(self.status):
+            number = os.WTERMSIG(self.status)
+            return f"killed by {signal.Signals(number).name}"
+        return f"exited with status {os.WEXITSTATUS(self.status)}"
+
+    @property
+    def killed_for_memory(self) -> bool:
+        """SIGKILL that we did not send: the kernel's out-of-memory killer."""
+        return bool(self.status is not None and not self.killed and os.WIFSIGNALED(self.status)) and (
+            os.WTERMSIG(self.status or 0) == signal.SIGKILL
+        )
+
+
+class ForkServer:
+    """One zygote process. Raises JudgeError when it cannot start or is gone."""
+
+    def __init__(self, *, device: str, target: str, kind: str, root: Path, parent: ForkServer | None = None) -> None:
+        """`kind`: "plain", "interpreter" (TRITON_INTERPRET=1) or "recorder" (compiles, runs nothing).
+
+        With a `parent` it is forked from that zygote and shares what that has loaded.
+        """
+        self.root = root
+        self.children: dict[int, Child] = {}
+        self._next = 0
+        self._label = kind
+        self.facts: Message | None = None
+        self.gone = False
+        self._stderr = parent._stderr if parent else (root / f"zygote-{self._label}.log").open("wb+")
+        self.channel, theirs = Channel.pair()
+        self.process: subprocess.Popen[bytes] | None = None
+        if parent is None:
+            self._launch(theirs, device, target, kind)
+        else:
+            parent.branch(kind, theirs)
+        theirs.close()
+
+    def _launch(self, theirs: socket.socket, device: str, target: str, kind: str) -> None:
+        torch_device = "cuda:0" if device.startswith("cuda") else "cpu"
+        # fmt: off
+        command = [
+            sys.executable, "-m", "judge.bench.zygote", "--socket", str(theirs.fileno()), "--parent", str(os.getpid()),
+            "--root", str(self.root), "--device", torch_device, "--target", target, "--kind", kind,
+        ]
+        # fmt: on
+        self.process = subprocess.Popen(
+            command,
+            cwd=PROJECT,
+            env=clean_environment(device, interpret=kind == "interpreter"),
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._stderr,
+            stderr=self._stderr,
+            start_new_session=True,  # Ctrl-C reaches the runner only; it closes us in order
+        )
+
+    def branch(self, kind: str, theirs: socket.socket) -> None:
+        """Ask this zygote to fork another one that serves `theirs`."""
+        self.wait_ready()
+        self._send({"op": "branch", "kind": kind}, (theirs.fileno(),))
+
+    def _send(self, message: Message, fds: tuple[int, ...] = ()) -> None:
+        try:
+            self.channel.send(message, fds)
+        except (WireClosed, WireTimeout) as error:
+            raise self._lost() from error
+
+    def _lost(self) -> JudgeError:
+        self.gone = True
+        return JudgeError(f"the {self._label} fork server is gone: {self._last_words()}")
+
+    def wait_ready(self) -> Message:
+        """Versions and thread count of the zygote, once it has preloaded everything."""
+        if self.facts is None:
+            try:
+                self.facts = dict(self.channel.receive(START_S)["ready"])
+            except (WireClosed, WireGarbage, WireTimeout) as error:
+                self.gone = True
+                raise JudgeError(f"the {self._label} fork server did not start: {self._last_words()}") from error
+        return self.facts
+
+    def spawn(self, *, limits: Limits, sandbox: bool, allow_fork: bool) -> Child:
+        """Fork a child. It enters its sandbox and waits for its assignment."""
+        self.wait_ready()
+        self._next += 1
+        folder = self.root / f"{self._label}-{self._next}"
+        folder.mkdir(mode=0o700)
+        boss, boss_theirs = Channel.pair()
+        log_read, log_write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(log_read, False)
+        child = Child(self._next, self, folder, boss, log_read)
+        order = {
+            "op": "spawn",
+            "id": child.number,
+            "folder": str(folder),
+            "memory_mb": limits.memory_mb,
+            "cpu_s": int(limits.wall_s * 2) + 10,
+            "sandbox": sandbox,
+            "allow_fork": allow_fork,
+        }
+        try:
+            self._send(order, (boss_theirs.fileno(), log_write))
+        finally:
+            boss_theirs.close()
+            os.close(log_write)
+        self.children[child.number] = child
+        return child
+
+    def kill(self, child: Child) -> None:
+        if child.status is None and not child.killed:
+            child.killed = True
+            self._send({"op": "kill", "id": child.number})
+
+    def pump(self) -> None:
+        """Note what the zygote reported."""
+        try:
+            messages = self.channel.pump()
+        except (WireClosed, WireGarbage) as error:
+            raise self._lost() from error
+        for message in messages:
+            if "spawned" in message:
+                self.children[message["spawned"]].pid = message["pid"]
+            elif "exited" in message:
+                child = self.children.pop(message["exited"])
+                child.status, child.peak_kb = message["status"], message["peak_kb"]
+            elif "failed" in message:
+                raise JudgeError(f"no child could be forked: {message['why']}")
+
+    @property
+    def alive(self) -> bool:
+        return not self.gone and (self.process is None or self.process.poll() is None)
+
+    def close(self) -> None:
+        """End the zygote; it kills its children first."""
+        self.channel.close()
+        if self.process is not None:
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for child in self.children.values():
+            child.boss.close()
+            os.close(child.log_fd)
+        self.children.clear()
+        if self.process is not None:
+            self._stderr.close()
+
+    def _last_words(self) -> str:
+        self._stderr.flush()
+        text = Path(self._stderr.name).read_text(errors="replace").strip()
+        return text[-600:] or "it said nothing"
+
+
+def wipe(folder: Path) -> None:
+    """Remove a private folder, whatever modes the child gave to what is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for parent, names, _ in os.walk(folder):
+            for name in names:
+                try:
+                    (Path(parent) / name).chmod(0o700)
+                except OSError:
+                    pass
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_until(deadline: float) -> float:
+    """Seconds left until `deadline` on the monotonic clock, not below zero."""
+    return max(0.0, deadline - time.monotonic())

@@ -1,0 +1,221 @@
+"""What children an admission or an evaluation needs, and what their endings mean. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from judge.bench.crew import Crew
+from judge.bench.forkserver import Child
+from judge.bench.wire import Message
+from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Verdict
+
+if TYPE_CHECKING:
+    from judge.runner import Bench
+
+Progress = Callable[[StageRecord], None]
+NEWS_S = 1.0  # how long to wait for the exit report of a child that a verdict says has died
+TIMING_S = 8.0  # a slow reference gets fewer repetitions after this
+
+
+class _Listening:
+    """Reads the trusted child's messages."""
+
+    judge = ""
+
+    def __init__(self) -> None:
+        self.doing = "start"
+        self.stages: list[StageRecord] = []
+        self.layers: dict[str, str] = {}
+
+    def hear(self, message: Message, progress: Progress | None) -> dict[str, Any] | None:
+        """Take one message; the signed verdict is returned."""
+        if "verdict" in message:
+            return {"body": message["verdict"], "mac": str(message.get("mac", ""))}
+        if "sandbox" in message:
+            self.layers = {str(k): str(v) for k, v in message["sandbox"].items()}
+        elif "doing" in message:
+            self.doing = str(message["doing"])
+        elif "stage" in message:
+            record = StageRecord(**message["stage"])
+            self.stages.append(record)
+            if progress is not None:
+                progress(record)
+        return None
+
+    def settle(self, crew: Crew) -> None:
+        """Note what is known only while the children still exist."""
+        crew.members[self.judge].layers = self.layers
+        for name in crew.members:
+            if name != self.judge:
+                crew.read_layers(name)
+
+
+class AdmissionPlan(_Listening):
+    """One sandboxed child that imports the problem and examines it."""
+
+    judge = "admit"
+
+    def __init__(self, bench: Bench, problem: ProblemSpec, limits: Limits) -> None:
+        super().__init__()
+        self.bench, self.problem, self.limits = bench, problem, limits
+
+    def start(self, crew: Crew, *, key: str, nonce: str) -> None:
+        crew.start("admit", self.bench.server("plain"))
+        device = "cuda:0" if self.bench.device.startswith("cuda") else self.bench.device
+        payload = {"source": self.problem.source, "case": self.problem.case, "device": device}
+        crew.assign("admit", {"role": "admit", "key": key, "nonce": nonce, **payload})
+
+    def admission(self, body: dict[str, Any] | None, crew: Crew) -> AdmissionReport:
+        """The child's report, or a refusal that says how the problem ended its process."""
+        if body is not None:
+            return AdmissionReport.from_json(body)
+        child = crew.members["admit"]
+        if not self.doing.startswith("problem"):
+            raise JudgeError(f"the preflight child ended before it read the problem: {child.ending()} {_tail(child)}")
+        step = "importing it" if self.doing == "problem.import" else f"the step after {self._last_stage()}"
+        if child.killed:
+            reason, message = "problem.timeout", f"the problem did not finish in {self.limits.wall_s:.0f} s, in {step}"
+            fix = "look for an endless loop, or make the shapes smaller"
+        elif child.killed_for_memory or "MemoryError" in _tail(child) or "allocate memory" in _tail(child):
+            reason, message = "problem.memory", f"the problem needs more memory than it may have, in {step}"
+            fix = f"stay below {self.limits.memory_mb} MiB: make the shapes smaller"
+        else:
+            reason, message = "problem.raises", f"the problem ended its process, in {step}: {child.ending()}"
+            fix = "remove calls that exit or crash the process"
+        stage = StageRecord("import" if self.doing == "problem.import" else "run", "failed", 0.0, message, fix)
+        return AdmissionReport(
+            "refused",
+            reason=reason,
+            message=f"{message}; {fix}",
+            case=self.problem.case,
+            stages=(*self.stages, stage),
+        )
+
+    def _last_stage(self) -> str:
+        return repr(self.stages[-1].name) if self.stages else "the import"
+
+
+class EvaluationPlan(_Listening):
+    """A referee and the children it talks to, each in a process of its own."""
+
+    judge = "referee"
+
+    def __init__(self, bench: Bench, job: Job) -> None:
+        super().__init__()
+        self.bench, self.job = bench, job
+        self.endings: dict[str, str] = {}
+        self.out_of_memory = False
+
+    def start(self, crew: Crew, *, key: str, nonce: str) -> None:
+        plain = self.bench.server("plain")
+        roles = self._subjects()
+        crew.start("referee", plain)
+        links: list[socket.socket] = []
+        for name, (mode, kind) in roles.items():
+            crew.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            links.append(ours)
+            crew.assign(name, {"role": "subject", "mode": mode, **self._source(mode)}, [theirs])
+        self._assign_referee(crew, list(roles), links, key, nonce)
+
+    def _subjects(self) -> dict[str, tuple[str, str]]:
+        """Child name -> (mode, zygote) on this device."""
+        if self.bench.device == "interpreter":
+            return {"candidate": ("run", "interpreter"), "recorder": ("record", "recorder")}
+        roles = {"candidate": ("run", "plain")}
+        if self.job.timing:
+            roles["eager"] = ("eager", "plain")
+            if self.bench.wants_compile(self.job.problem):
+                roles["compile"] = ("compile", "plain")
+        return roles
+
+    def _source(self, mode: str) -> Message:
+        if mode in ("eager", "compile"):
+            return {"source": self.job.problem.source, "case": self.job.problem.case}
+        return {"source": self.job.candidate}
+
+    def _assign_referee(self, crew: Crew, names: list[str], links: list[socket.socket], key: str, nonce: str) -> None:
+        limits, known = self.job.limits, self.bench.compile_time(self.job.problem)
+        payload = {
+            "role": "referee",
+            "key": key,
+            "nonce": nonce,
+            "source": self.job.problem.source,
+            "case": self.job.problem.case,
+            "subjects": names,
+            "wall_s": limits.wall_s,
+            "stage_s": limits.stage_s,
+            "timing": self.job.timing,
+            "timing_s": min(TIMING_S, limits.stage_s),
+            "basis": "modelled" if self.bench.device == "interpreter" else "measured",
+            "compile_us": list(known.samples_us) if known else None,
+        }
+        lock_fd = self.bench.gpu_lock()
+        fds = (*(link.fileno() for link in links), *((lock_fd,) if lock_fd is not None else ()))
+        try:
+            crew.members["referee"].boss.send(payload, fds)
+        finally:
+            for link in links:
+                link.close()
+            if lock_fd is not None:
+                os.close(lock_fd)
+
+    def settle(self, crew: Crew) -> None:
+        super().settle(crew)
+        child = crew.ended("candidate")
+        if child is not None:
+            self.endings["candidate"] = child.ending()
+            self.out_of_memory = child.killed_for_memory
+
+    def outcome(self, body: dict[str, Any] | None, crew: Crew) -> Outcome:
+        """The referee's verdict, completed by what only the runner knows: exit status, output, sandbox."""
+        log = _log(crew.members["candidate"])
+        if body is None:
+            return replace(self._without_verdict(crew), log=log)
+        outcome = replace(Outcome.from_json(body), log=log)
+        if outcome.reason.endswith(".died"):
+            return self._died(outcome, crew)
+        return outcome
+
+    def _died(self, outcome: Outcome, crew: Crew) -> Outcome:
+        child = crew.members["candidate"]
+        how = self.endings.get("candidate") or child.ending()
+        if self.out_of_memory:
+            reason = outcome.reason.replace(".died", ".oom")
+            message = f"the candidate's process was {how}: it used too much memory"
+            return replace(outcome, verdict=Verdict.OUT_OF_MEMORY, reason=reason, message=message)
+        if how == "killed by SIGXCPU":
+            return replace(
+                outcome,
+                verdict=Verdict.TIMED_OUT,
+                reason=outcome.reason.replace(".died", ".timeout"),
+                message="the candidate used up its processor time",
+            )
+        return replace(outcome, message=f"the candidate's process {how} before it answered")
+
+    def _without_verdict(self, crew: Crew) -> Outcome:
+        referee = crew.members["referee"]
+        if self.doing != "problem":
+            raise JudgeError(f"the referee gave no verdict in stage {self.doing}: {referee.ending()} {_tail(referee)}")
+        if referee.killed:
+            reason, message = "problem.timeout", f"the reference did not finish in {self.job.limits.wall_s:.0f} s"
+        elif referee.killed_for_memory:
+            reason, message = "problem.memory", "the reference used too much memory"
+        else:
+            reason, message = "problem.raises", f"the reference ended its process: {referee.ending()}"
+        return Outcome(
+            Verdict.REFUSED_PROBLEM, stage="problem", reason=reason, message=message, stages=tuple(self.stages)
+        )
+
+
+def _log(child: Child) -> str:
+    text = bytes(child.log).decode("utf-8", "replace")
+    return text + (f"\n[{child.log_dropped:,} more bytes were dropped]" if child.log_dropped else "")
+
+
+def _tail(child: Child) -> str:
+    return bytes(child.log[-1500:]).decode("utf-8", "replace").strip()

@@ -1,0 +1,257 @@
+"""The child that decides: it holds the problem, the secret seeds, the oracle and the key; it runs no candidate."""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from judge.bench import gpu, seal
+from judge.bench.child import Assignment
+from judge.bench.contact import Contact, Deadline, SubjectFailed
+from judge.bench.correctness import Question, Rounds
+from judge.bench.endings import Ended, of_baseline, of_candidate
+from judge.bench.faults import describe_fault
+from judge.bench.fitting import Fit, fit
+from judge.bench.gpu import make_clock, neutral_flags
+from judge.bench.loading import LoadError, load_problem
+from judge.bench.measured import Measurement, Runner
+from judge.bench.modelled import modelled, question
+from judge.bench.nested import NotCarried, TensorMeta, encode
+from judge.bench.reference import Reference, collect
+from judge.bench.statistics import paired_speedup, timing_of, unpaired_speedup
+from judge.values import CaseRecord, Outcome, StageRecord, Subject, Timing, Verdict
+
+
+def run(assignment: Assignment) -> None:
+    """Role "referee": judge one candidate and send the one signed message."""
+    neutral_flags()
+    referee = Referee(assignment)
+    body = json.loads(json.dumps(referee.outcome().to_json()))
+    payload = assignment.payload
+    mac = seal.sign(body, key=payload["key"], nonce=payload["nonce"])
+    assignment.boss.send({"verdict": body, "mac": mac})
+
+
+class Referee:
+    """One evaluation, stage by stage."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        payload = assignment.payload
+        self.assignment = assignment
+        self.payload = payload
+        self.device = assignment.device
+        deadline = Deadline(payload["wall_s"], payload["stage_s"])
+        names: list[str] = payload["subjects"]
+        self.contacts = {
+            name: Contact(name, fd, deadline, self.device) for name, fd in zip(names, assignment.links, strict=False)
+        }
+        self.lock_fd = assignment.links[len(names)] if len(assignment.links) > len(names) else None
+        self.stages: list[StageRecord] = []
+        self.records: list[CaseRecord] = []
+        self.loads = False
+        self.kernels: list[dict[str, Any]] = []
+        self.timings: list[Timing] = []
+        self.speedup: Any = None
+        self.speedup_compile: Any = None
+        self.environment: dict[str, Any] = {}
+        self._fits: dict[str, Fit] = {}
+
+    def outcome(self) -> Outcome:
+        """Run the stages; whatever ends them early becomes the verdict."""
+        try:
+            self._judge()
+        except Ended as ended:
+            return self._not_passed(ended)
+        return Outcome(
+            Verdict.PASS,
+            stage=self.stages[-1].name,
+            loads=True,
+            timings=tuple(self.timings),
+            speedup=self.speedup,
+            speedup_compile=self.speedup_compile,
+            stages=tuple(self.stages),
+            cases=tuple(self.records),
+            kernels=tuple(self.kernels),
+            environment=self.environment,
+        )
+
+    def _not_passed(self, ended: Ended) -> Outcome:
+        self._record(ended.stage, "failed", 0.0, ended.reason)
+        return Outcome(
+            ended.verdict,
+            stage=ended.stage,
+            reason=ended.reason,
+            message=ended.message,
+            loads=self.loads,
+            stages=tuple(self.stages),
+            cases=tuple(self.records),
+            kernels=tuple(self.kernels),
+            environment=self.environment,
+        )
+
+    def _judge(self) -> None:
+        self.environment["reference"] = "separate process"
+        self._doing("problem")
+        reference, rounds, first = self._problem()
+        self._doing("load")
+        self._timed("load", lambda: self._load(reference, first))
+        rounds.fit = self._fits["candidate"]
+        self.records = rounds.records
+        slots = answer = None
+        if "recorder" in self.contacts:
+            self._doing("compile")
+            self._timed("compile", lambda: self._compile(reference, rounds, first))
+        self._doing("smoke")
+        slots, answer = self._timed("smoke", lambda: self._smoke(rounds, first))
+        self._doing("correctness")
+        self._timed("correctness", lambda: self._guarded("correctness", lambda: rounds.run(first, answer, slots)))
+        if self.payload["timing"]:
+            self._doing("timing")
+            self._timed("timing", lambda: self._timing(reference, rounds, first))
+
+    def _problem(self) -> tuple[Reference, Rounds, Question]:
+        """Import the problem and answer the first question, while the subjects import their own sources."""
+        path = self.assignment.folder / "problem.py"
+        try:
+            loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder)
+            reference = Reference(loaded, self.device)
+            encode(reference.init, collect([]), "get_init_inputs()")
+            rounds = Rounds(reference, self.contacts["candidate"], Fit((), hook=False), self.payload["case"])
+            return reference, rounds, rounds.first()
+        except LoadError as error:
+            raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.raises", error.message) from error
+        except NotCarried as error:
+            raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.unsupported", str(error)) from error
+        except (Ended, SubjectFailed):
+            raise
+        except Exception as error:
+            text = describe_fault(error, path)["message"]
+            raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.raises", f"the reference raised {text}") from error
+
+    def _load(self, reference: Reference, first: Question) -> None:
+        """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
+        names = [name for name in self.contacts if name != "compile"]
+        for name in names:
+            self._attributed(name, "load", lambda n=name: self._introduce(n, reference, first))
+        self.loads = True
+        self.environment["exchange"] = self.contacts["candidate"].arena.kind
+
+    def _introduce(self, name: str, reference: Reference, first: Question) -> None:
+        contact = self.contacts[name]
+        contact.answer()  # the import
+        init: list[Any] = []
+        template = encode(reference.init, collect(init))
+        metas = [TensorMeta.of(t) for t in first.tensors()] + first.expected.metas
+        others = [TensorMeta.of(t) for t in (*reference.first.values(), *init)]
+        contact.make_arena(metas, others)
+        ins, _ = contact.lay_out(init, [], 0)
+        built = contact.ask(
+            "construct", args=template, slots=[slot.to_json() for slot in ins], seed=reference.construct_seed
+        )
+        self._fits[name] = fit(built["state"], bool(built["hook"]), reference.first, reference.parameter_names)
+
+    def _compile(self, reference: Reference, rounds: Rounds, first: Question) -> None:
+        """Every launch compiled for the target on CPU tensors; the recorder runs nothing."""
+        recorder = Rounds(reference, self.contacts["recorder"], self._fits["recorder"], self.payload["case"])
+        try:
+            recorder.tell(first, poison=False)
+            reply = recorder.contact.answer()
+        except SubjectFailed as failed:
+            if failed.reason == "compile.incomplete" or failed.kind in ("exception", "bounds", "unsupported"):
+                self.environment["compile"] = f"incomplete: {failed.message[:600]}"
+                return
+            raise of_candidate(failed, "compile") from failed
+        self.kernels = [dict(row) for row in reply.get("kernels", []) if isinstance(row, dict)]
+        self.environment["compile"] = "; ".join(str(note) for note in reply.get("notes", [])) or "complete"
+
+    def _smoke(self, rounds: Rounds, first: Question) -> Any:
+        def ask() -> Any:
+            slots = rounds.tell(first)
+            answer = rounds.contact.answer()
+            return slots, answer
+
+        return self._guarded("smoke", ask)
+
+    def _timing(self, reference: Reference, rounds: Rounds, first: Question) -> None:
+        if self.payload["basis"] == "modelled":
+            self._model_times(reference, rounds)
+        else:
+            self._measure(reference, first)
+
+    def _model_times(self, reference: Reference, rounds: Rounds) -> None:
+        asked = question(rounds, self.payload["source"])
+        rounds.tell(asked, count=True, poison=False)
+        answer = self._guarded("timing", rounds.contact.answer)
+        found = modelled(reference, asked, answer, self.assignment.target)
+        self.timings = [found.candidate, found.eager]
+        self.speedup = found.speedup
+
+    def _measure(self, reference: Reference, first: Question) -> None:
+        """Candidate against eager, pair by pair; torch.compile against eager once per problem."""
+        rng = random.Random(secrets.randbits(64))
+        measurement = Measurement(
+            reference, first.expected.allowed, self.payload["case"], self.payload["timing_s"], rng
+        )
+        method = str(getattr(make_clock(self.device), "method", ""))
+        candidate = Runner(self.contacts["candidate"], self._fits["candidate"], blame=True)
+        eager = Runner(self.contacts["eager"], self._fits["eager"], blame=False)
+        measurement.run([candidate, eager], self.lock_fd)
+        flags = {"tf32": "off", "l2": "flushed by reading", "order": "ABBA"}
+        mine = timing_of(Subject.CANDIDATE, candidate.samples_us, method, **flags)
+        self.timings = [mine, timing_of(Subject.EAGER, eager.samples_us, method, **flags)]
+        self.speedup = paired_speedup(eager.samples_us, candidate.samples_us)
+        compiled = self._compile_time(measurement, reference, first, eager, method)
+        if compiled is not None:
+            self.timings.append(compiled)
+            self.speedup_compile = unpaired_speedup(compiled, mine)
+        self.environment |= gpu.facts(self.device)
+
+    def _compile_time(
+        self, measurement: Measurement, reference: Reference, first: Question, eager: Runner, method: str
+    ) -> Timing | None:
+        """torch.compile's own time: known from before, measured now, or None when it cannot compile the reference."""
+        known = self.payload.get("compile_us")
+        if known:
+            return timing_of(Subject.COMPILE, known, method, mode="default", cached=True)
+        if "compile" not in self.contacts:
+            return None
+        try:
+            self._introduce("compile", reference, first)
+            runner = Runner(self.contacts["compile"], self._fits["compile"], blame=False)
+            measurement.run([runner], self.lock_fd)
+        except (Ended, SubjectFailed) as failed:
+            self.environment["torch_compile"] = f"failed: {getattr(failed, 'message', failed)}"[:600]
+            return None
+        return timing_of(Subject.COMPILE, runner.samples_us, method, mode="default")
+
+    def _guarded(self, stage: str, step: Callable[[], Any]) -> Any:
+        return self._attributed("candidate", stage, step)
+
+    def _attributed(self, name: str, stage: str, step: Callable[[], Any]) -> Any:
+        """Turn a subject's failure into the ending it means."""
+        try:
+            return step()
+        except SubjectFailed as failed:
+            if name in ("eager", "compile"):
+                raise of_baseline(failed) from failed
+            raise of_candidate(failed, stage) from failed
+
+    def _doing(self, what: str) -> None:
+        """Tell the runner where we are: if we hang or die there, it knows whose code was running."""
+        self.assignment.boss.send({"doing": what})
+
+    def _timed(self, name: str, step: Callable[[], Any]) -> Any:
+        started = time.monotonic()
+        result = step()
+        self._record(name, "ok", (time.monotonic() - started) * 1000)
+        return result
+
+    def _record(self, name: str, state: str, wall_ms: float, detail: str = "") -> None:
+        record = StageRecord(name, state, wall_ms, detail)
+        self.stages.append(record)
+        self.assignment.boss.send({"stage": asdict(record)})

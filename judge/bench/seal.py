@@ -1,0 +1,21 @@
+"""Signatures on the one message that decides an evaluation. Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import Any
+
+
+def canonical(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def sign(body: dict[str, Any], *, key: str, nonce: str) -> str:
+    """HMAC-SHA256 over nonce and canonical JSON. `key` is hexadecimal."""
+    return hmac.new(bytes.fromhex(key), nonce.encode() + b"\0" + canonical(body), hashlib.sha256).hexdigest()
+
+
+def verified(body: dict[str, Any], mac: str, *, key: str, nonce: str) -> bool:
+    return hmac.compare_digest(sign(body, key=key, nonce=nonce), mac)

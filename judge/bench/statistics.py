@@ -1,0 +1,61 @@
+"""Medians with order-statistic intervals: no assumption about how times are spread. Standard library only."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from judge.values import Basis, Speedup, Subject, Timing
+
+CONFIDENCE = 0.95
+
+
+def interval_ranks(n: int, confidence: float = CONFIDENCE) -> tuple[int, int]:
+    """0-based ranks (low, high) whose order statistics enclose the median with at least `confidence`.
+
+    Binomial(n, 1/2): P(X_(low) <= median <= X_(high)). Below six samples the whole range is all there is.
+    """
+    low = 0
+    tail = 0.0
+    while low < n // 2:
+        tail += math.comb(n, low) * 0.5**n
+        if 2 * tail > 1 - confidence:
+            break
+        low += 1
+    low = max(0, low - 1)
+    return low, n - 1 - low
+
+
+def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:
+    """(low, median, high). Raises ValueError without samples."""
+    if not samples:
+        raise ValueError("no samples")
+    ordered = sorted(samples)
+    low, high = interval_ranks(len(ordered))
+    return ordered[low], statistics.median(ordered), ordered[high]
+
+
+def timing_of(subject: Subject, samples_us: Sequence[float], method: str, **detail: object) -> Timing:
+    """A measured Timing from raw samples in microseconds."""
+    low, middle, high = median_interval(samples_us)
+    return Timing(subject, Basis.MEASURED, method, tuple(samples_us), middle, low, high, dict(detail))
+
+
+def paired_speedup(baseline_us: Sequence[float], candidate_us: Sequence[float]) -> Speedup:
+    """Median of the ratios of pairs measured side by side, with its interval."""
+    ratios = [b / c for b, c in zip(baseline_us, candidate_us, strict=True)]
+    low, middle, high = median_interval(ratios)
+    return Speedup(middle, low, high, len(ratios), Basis.MEASURED, Subject.EAGER)
+
+
+def unpaired_speedup(baseline: Timing, candidate: Timing) -> Speedup:
+    """Ratio of two medians that were not measured side by side; the interval takes the worst of both."""
+    return Speedup(
+        baseline.median_us / candidate.median_us,
+        baseline.low_us / candidate.high_us,
+        baseline.high_us / candidate.low_us,
+        min(baseline.n, candidate.n),
+        baseline.basis,
+        baseline.subject,
+    )

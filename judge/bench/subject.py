@@ -1,0 +1,214 @@
+"""A child that runs one model and obeys the referee: a candidate, or the reference as a baseline.
+
+It holds no expected value and no key. Whatever it says is a claim; the referee compares the bytes in the arena.
+"""
+
+from __future__ import annotations
+
+import gc
+import socket
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from judge.bench import faults
+from judge.bench.child import Assignment
+from judge.bench.exchange import Arena, Slot, open_arena
+from judge.bench.gpu import make_clock, neutral_flags
+from judge.bench.loading import load_candidate, load_problem
+from judge.bench.nested import NotCarried, TensorMeta, decode, encode
+from judge.bench.poison import poisoned_allocations
+from judge.bench.sources import LoadError
+from judge.bench.watch import Watch, watch_for
+from judge.bench.wire import Channel, Message, WireClosed
+from judge.values import JudgeError
+
+
+def run(assignment: Assignment) -> None:
+    """Role "subject": load the source, then answer the referee until it hangs up."""
+    link = Channel(socket.socket(fileno=assignment.links[0]))
+    assignment.boss.close()
+    neutral_flags()
+    Subject(assignment, link).serve()
+
+
+class Subject:
+    """The model under test and the arena it exchanges tensors through."""
+
+    def __init__(self, assignment: Assignment, link: Channel) -> None:
+        self.assignment = assignment
+        self.link = link
+        self.device = assignment.device
+        self.mode = str(assignment.payload["mode"])  # "run", "record", "eager" or "compile"
+        name = "problem" if self.mode in ("eager", "compile") else "candidate"
+        self.path = assignment.folder / f"{name}.py"
+        self.watch: Watch = watch_for(self.mode, assignment)
+        self.arena: Arena | None = None
+        self.model_class: type | None = None
+        self.model: Any = None
+        self.clock: Any = None
+
+    def serve(self) -> None:
+        self._answer(self._load, {})
+        handlers = {
+            "arena": self._arena,
+            "construct": self._construct,
+            "parameters": self._parameters,
+            "forward": self._forward,
+            "timed": self._timed,
+        }
+        while True:
+            try:
+                command = self.link.receive(None)
+            except WireClosed:
+                return
+            self._answer(handlers[command["op"]], command)
+
+    def _answer(self, handler: Any, command: Message) -> None:
+        """Run one handler; what the candidate raised becomes a value, SystemExit and MemoryError included."""
+        try:
+            reply = handler(command)
+        except JudgeError:
+            raise
+        except LoadError as error:
+            reply = {"error": {"kind": "load", "reason": error.reason, "message": error.message, "line": error.line}}
+        except BaseException as error:  # noqa: BLE001 - the child's entry point into foreign code
+            reply = {"error": faults.describe_fault(error, self.path)}
+            del error
+            gc.collect()
+        self.link.send(reply)
+
+    def _load(self, command: Message) -> Message:
+        payload, folder = self.assignment.payload, self.assignment.folder
+        if self.mode in ("eager", "compile"):
+            self.model_class = load_problem(payload["source"], payload["case"], folder).Model
+        else:
+            self.model_class = load_candidate(payload["source"], folder)
+        return {"loaded": True}
+
+    def _arena(self, command: Message) -> Message:
+        fds = self.link.take_fds()
+        self.arena = open_arena(command, fds, self.device)
+        return {"arena": self.arena.kind}
+
+    def _construct(self, command: Message) -> Message:
+        init = self._values(command)
+        torch.manual_seed(command["seed"])
+        assert self.model_class is not None
+        with self._quietly():
+            model = self.model_class(*init)
+            if isinstance(model, torch.nn.Module):
+                model = model.to(self.device)
+        self.model = model
+        rows = [{"name": name, "kind": kind, **TensorMeta.of(tensor).to_json()} for name, kind, tensor in self._state()]
+        return {"constructed": True, "state": rows, "hook": hasattr(model, "load_reference_state")}
+
+    def _state(self) -> list[tuple[str, str, torch.Tensor]]:
+        if not isinstance(self.model, torch.nn.Module):
+            return []
+        state = [(name, "parameter", tensor) for name, tensor in self.model.named_parameters()]
+        return state + [(name, "buffer", tensor) for name, tensor in self.model.named_buffers()]
+
+    def _parameters(self, command: Message) -> Message:
+        assert self.arena is not None
+        given = {name: self.arena.fetch(Slot.from_json(row)) for name, row in command["state"]}
+        with torch.no_grad():
+            if command["hook"]:
+                self.model.load_reference_state({name: tensor.clone() for name, tensor in given.items()})
+            else:
+                own = {name: tensor for name, _, tensor in self._state()}
+                for name, tensor in given.items():
+                    own[name].copy_(tensor)
+            if hasattr(self.model, "prepare"):
+                self.model.prepare()
+        if self.mode == "compile" and not command.get("again"):
+            self.model = torch.compile(self.model)
+        return {"parameters": len(given)}
+
+    def _values(self, command: Message) -> Any:
+        """The nested arguments of a command, tensors taken from the arena."""
+        slots = [Slot.from_json(row) for row in command["slots"]]
+
+        def get(number: int) -> torch.Tensor:
+            assert self.arena is not None
+            return self.arena.fetch(slots[number])
+
+        return decode(command["args"], get, self.device)
+
+    def _quietly(self) -> ExitStack:
+        stack = ExitStack()
+        stack.enter_context(torch.no_grad())
+        return stack
+
+    def _forward(self, command: Message) -> Message:
+        """One call. The reply tells the structure; the bytes go into the output slots."""
+        args = self._values(command)
+        torch.manual_seed(command["seed"])
+        with self._quietly() as stack:
+            if command.get("poison"):
+                stack.enter_context(poisoned_allocations())
+            stack.enter_context(self.watch.during(count=bool(command.get("count"))))
+            out = self.model(*args)
+        self._synchronize()
+        reply = self._hand_over(out, command)
+        reply["changed_alias"] = _shares_memory(out, args)
+        return reply | self.watch.report(count=bool(command.get("count")))
+
+    def _hand_over(self, out: Any, command: Message) -> Message:
+        tensors: list[torch.Tensor] = []
+
+        def put(tensor: torch.Tensor) -> int:
+            tensors.append(tensor.detach())
+            return len(tensors) - 1
+
+        try:
+            template = encode(out, put, "the output")
+        except NotCarried as error:
+            return {"structure": str(error)}
+        metas = [TensorMeta.of(tensor) for tensor in tensors]
+        slots = [Slot.from_json(row) for row in command["out"]]
+        fits = [(m.dtype, m.shape) for m in metas] == [(s.meta.dtype, s.meta.shape) for s in slots]
+        if fits and self.mode != "record":
+            assert self.arena is not None
+            for slot, tensor in zip(slots, tensors, strict=True):
+                self.arena.put(slot, tensor)
+            self._synchronize()
+        return {"template": template, "metas": [meta.to_json() for meta in metas], "stored": fits}
+
+    def _timed(self, command: Message) -> Message:
+        """One timed call: flush, stamp, forward, device-wide sync, stamp; the output goes out afterwards."""
+        if self.clock is None:
+            self.clock = make_clock(self.device)
+        args = self._values(command)
+        torch.manual_seed(command["seed"])
+        with self._quietly():
+            if command["flush"]:
+                self.clock.flush()
+            self.clock.start()
+            out = self.model(*args)
+            elapsed_us = self.clock.stop()
+        reply = self._hand_over(out, command)
+        return reply | {"us": elapsed_us}
+
+    def _synchronize(self) -> None:
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+
+
+def _shares_memory(out: Any, args: Any) -> bool:
+    storages: set[int] = set()
+
+    def note(tensor: torch.Tensor) -> int:
+        if tensor.numel():
+            storages.add(tensor.untyped_storage().data_ptr())
+        return 0
+
+    try:
+        encode(args, note)
+        before = set(storages)
+        storages.clear()
+        encode(out, note)
+    except NotCarried:
+        return False
+    return bool(before & storages)

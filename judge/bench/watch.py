@@ -1,0 +1,88 @@
+"""What is observed while a candidate's forward runs: counted traffic, recorded compilations, or nothing."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+from judge.bench.child import Assignment
+from judge.bench.traffic import LaunchTraffic, TrafficReport
+from judge.bench.wire import Message
+
+MAX_ROWS = 5000  # launches written out one by one
+
+
+class Watch(Protocol):
+    """Wraps each forward; afterwards tells what it saw."""
+
+    def during(self, *, count: bool) -> AbstractContextManager[Any]: ...
+
+    def report(self, *, count: bool) -> Message: ...
+
+
+class Unwatched:
+    """Runs on a real device: nothing to observe here."""
+
+    def during(self, *, count: bool) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def report(self, *, count: bool) -> Message:
+        return {}
+
+
+class Counted:
+    """Interpreted kernels: bounds are always checked, traffic is counted when asked for."""
+
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
+
+    def during(self, *, count: bool) -> AbstractContextManager[Any]:
+        self.adapter.counts = count
+        self.adapter.reset()
+        return self.adapter.counting() if count else nullcontext()  # type: ignore[no-any-return]
+
+    def report(self, *, count: bool) -> Message:
+        if not count:
+            return {}
+        found: TrafficReport = self.adapter.report()
+        return {"traffic": [traffic_row(row) for row in found.kernels[:MAX_ROWS]]}
+
+
+class Recorded:
+    """Nothing runs: every launch is compiled for the target and written down."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+
+    def during(self, *, count: bool) -> AbstractContextManager[Any]:
+        return self.recorder.recording()  # type: ignore[no-any-return]
+
+    def report(self, *, count: bool) -> Message:
+        return {"kernels": list(self.recorder.kernels)[:MAX_ROWS], "notes": list(self.recorder.notes)[:50]}
+
+
+def traffic_row(row: LaunchTraffic) -> Message:
+    return {
+        "name": row.name,
+        "origin": row.origin,
+        "programs": row.programs,
+        "logical_bytes": int(row.logical_bytes),
+        "sector_bytes": int(row.sector_bytes),
+        "unique_bytes": int(row.unique_bytes),
+        "elementwise_flops": int(row.elementwise_flops),
+        "dot_flops": {kind: int(flops) for kind, flops in row.dot_flops.items()},
+    }
+
+
+def traffic_report(rows: list[Message]) -> TrafficReport:
+    """Inverse of the rows above. Raises TypeError or ValueError when malformed."""
+    return TrafficReport(tuple(LaunchTraffic(**row) for row in rows))
+
+
+def watch_for(mode: str, assignment: Assignment) -> Watch:
+    """The watch of a subject. What it needs was installed in the zygote it was forked from."""
+    if mode == "record":
+        return Recorded(assignment.adapter)
+    if mode == "run" and assignment.adapter is not None:
+        return Counted(assignment.adapter)
+    return Unwatched()
