@@ -8,8 +8,8 @@ from typing import Any
 
 from search.live.looks import LOOKS
 
-WIDTH, HEIGHT = 640, 200
-LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 26
+WIDTH, HEIGHT = 400, 210
+LEFT, RIGHT, TOP, BOTTOM = 40, 8, 10, 22
 
 
 @dataclass(frozen=True)

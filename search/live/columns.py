@@ -40,8 +40,8 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
 
     n number, p parent number (-1 for the root), k kind (0 root, 1 large, 2 small), s index into LOOKS, v verdict word,
     r reason code, x/lo/hi speedup over eager with its interval, ns samples, bs basis, o told order, b/t seconds from
-    the start of the run to birth/told, c numbers of the context nodes, u 1 when an equal candidate's verdict was reused,
-    d what the proposer says it changed. Unknown is null.
+    the start of the run to birth/told, c numbers of the context nodes, u 1 when the verdict of an equal candidate
+    was reused, d what the proposer says it changed. Unknown is null.
     """
     rows: QuerySet[Node] = run.nodes.order_by("number")
     if numbers is not None:
@@ -99,13 +99,15 @@ def replay_columns(run: Run) -> dict[str, Any]:
             "born": [first[number] for number in numbers],
             "ended": [0 if number == 0 else ended.get(number) for number in numbers],
         }
-    order = dict(run.nodes.order_by("number").values_list("number", "told_order"))
-    order = {number: place or 0 for number, place in order.items() if place is not None or number == 0}
+    order: dict[int, int] = {0: 0}
+    for number, told in run.nodes.order_by("number").values_list("number", "told_order"):
+        if told is not None:
+            order[number] = told
     numbers = sorted(order)
     steps = [order[number] for number in numbers]
     return {"unit": "step", "head": max(steps), "n": numbers, "born": steps, "ended": steps}
 
 
 def _short(value: float | None) -> float | None:
-    """Four significant digits: more than any interval supports, and a third of the bytes."""
-    return None if value is None else float(f"{value:.4g}")
+    """Seven significant digits: pages round to three, and rounding twice must not differ; half the bytes of all."""
+    return None if value is None else float(f"{value:.7g}")

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 
 from search.live.columns import node_columns
 from search.live.panels import panel_context
-from search.live.words import FeedItem, feed_item
+from search.live.words import HIDDEN, FeedItem, feed_items
 from search.models import Run, RunEvent
 
 MAX_GAP = 2000  # events; beyond this the browser fetches the snapshot
@@ -58,7 +58,7 @@ def build(run_id: int, since: int) -> Frame:
     if events:
         numbers = {event.payload["number"] for event in events if "number" in event.payload}
         body["nodes"] = node_columns(run, numbers)
-        body["feed"] = feed_html(run, [item for event in events if (item := feed_item(event))][-MAX_FEED:])
+        body["feed"] = feed_html(run, feed_items(events)[-MAX_FEED:])
         body["html"] = panels_html(run)
     text = json.dumps(body, separators=(",", ":"))
     return _resync(since, run.event_seq) if len(text) > MAX_BYTES else Frame(since, to, text)
@@ -81,13 +81,8 @@ def snapshot(run: Run) -> dict[str, Any]:
 
 def recent_feed(run: Run, limit: int = MAX_FEED) -> list[FeedItem]:
     """The newest lines of the feed, oldest first."""
-    lines: list[FeedItem] = []
-    newest_first = _events(run).filter(seq__lte=run.event_seq).exclude(kind__in=_UNSHOWN).order_by("-seq")
-    for event in newest_first[:limit]:
-        item = feed_item(event)
-        if item:
-            lines.append(item)
-    return lines[::-1]
+    newest_first = _events(run).filter(seq__lte=run.event_seq).exclude(kind__in=HIDDEN).order_by("-seq")
+    return feed_items(reversed(newest_first[:limit]))
 
 
 def feed_html(run: Run, items: list[FeedItem]) -> list[dict[str, Any]]:
@@ -102,9 +97,6 @@ def panels_html(run: Run) -> dict[str, str]:
     """The panels by the id of the element they fill. Neutral to the viewer: no form, token, role or name in them."""
     context = panel_context(run)
     return {name: render_to_string(template, context) for name, template in PANELS.items()}
-
-
-_UNSHOWN = ("node.reserved", "node.proposed", "node.judging")
 
 
 def _events(run: Run) -> QuerySet[RunEvent]:

@@ -21,6 +21,7 @@ from search.live.panels import panel_context
 from search.models import Run
 
 LEGEND = (
+    ("root", "start"),
     ("best", "new best"),
     ("correct", "correct"),
     ("slower", "correct, slower"),
@@ -41,13 +42,14 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
     context = panel_context(run)
     best = context["evidence"].best
     first = _whole(request.GET.get("from"))
-    rows, total = outline(columns, best.number if best else None, first=first)
+    chart = chart_of(columns)
+    rows, total = outline(columns, best.number if best else None, chart.records, first=first)
     context |= {
         "rows": rows,
         "rows_total": total,
         "rows_before": max(0, first - PAGE) if first else None,
         "rows_after": first + PAGE if first + PAGE < total else None,
-        "chart": chart_of(columns),
+        "chart": chart,
         "feed": frames.recent_feed(run)[::-1],
         "selected": _whole(request.GET.get("n")) if request.GET.get("n") else None,
         "looks": {"names": LOOKS, "words": WORDS},

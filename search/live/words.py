@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +18,7 @@ _RUN = {
     "run.resumed": ("running", "Resumed"),
     "run.stopping": ("paused", "Stopping once the steps in flight have ended"),
 }
-_HIDDEN = frozenset({"node.reserved", "node.proposed", "node.judging"})
+HIDDEN = frozenset({"node.reserved", "node.proposed", "node.judging"})
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,20 @@ class FeedItem:
 
 def feed_item(event: RunEvent) -> FeedItem | None:
     """The line for an event, or None when it is not for the feed."""
-    if event.kind in _HIDDEN:
+    if event.kind in HIDDEN:
         return None
     payload: dict[str, Any] = event.payload
     number = payload.get("number")
     look, text, measure, detail = _say(event.kind, payload)
     return FeedItem(event.seq, event.created_at, look, text, number, measure, detail)
+
+
+def feed_items(events: Iterable[RunEvent]) -> list[FeedItem]:
+    """The lines for these events, in order. A node told and best at once gets one line, the better one."""
+    listed = list(events)
+    best = {event.payload.get("number") for event in listed if event.kind == "node.best"}
+    kept = (e for e in listed if not (e.kind == "node.told" and e.payload.get("number") in best))
+    return [item for event in kept if (item := feed_item(event))]
 
 
 def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:

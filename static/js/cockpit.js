@@ -1,0 +1,328 @@
+// The cockpit: joins store, tree, chart, table, feed and drawer. Data comes from Live; the view belongs to the reader.
+
+import { Chart } from "./chart.js";
+import { showControls, startControls } from "./controls.js";
+import { Drawer } from "./drawer.js";
+import { Feed } from "./feed.js";
+import { Grid } from "./grid.js";
+import { Live } from "./live.js";
+import { text as measureText } from "./measure.js";
+import { startPanels, swap } from "./panels.js";
+import { Replay } from "./replay.js";
+import { Store } from "./store.js";
+import { Tree } from "./tree.js";
+
+const $ = (id) => document.getElementById(id);
+const root = $("cockpit");
+const base = root.dataset.base;
+const looks = JSON.parse($("looks").textContent);
+const address = new URL(location.href);
+const store = new Store(looks);
+const narrow = matchMedia("(max-width: 43.75rem)");
+let selected = null;
+let follow = false;
+let announced = 0;
+
+// -- parts ------------------------------------------------------------------------------------------------------------
+
+const live = new Live(base, Number(root.dataset.run));
+const feed = new Feed($("feed"), $("feed-empty"), $("feed-new"));
+const grid = new Grid({ table: $("grid"), more: $("grid-more"), legend: $("legend"), base, words: looks.words });
+const drawer = new Drawer({ element: $("drawer"), body: $("drawer-body"), title: $("drawer-title"), link: $("drawer-link"), base });
+const replay = $("replay") ? new Replay({ root: $("replay"), load: () => live.fetch("replay") }) : null;
+const tree = window.d3 && window.d3.hierarchy
+  ? new Tree({ canvas: $("tree"), stage: $("stage"), tip: $("tip"), legend: $("legend"), hierarchy: window.d3, steps: Number(root.dataset.steps) })
+  : null;
+const chart = window.uPlot ? new Chart({ holder: $("chart"), Plot: window.uPlot }) : null;
+if (tree) tree.words = looks.words;
+
+// -- drawing ----------------------------------------------------------------------------------------------------------
+
+let scene = store.scene();
+
+function show() {
+  scene = store.scene(replay && replay.moment);
+  if (tree) tree.show(scene);
+  if (chart && !$("chart").hidden) chart.show(scene);
+  grid.show(scene);
+  $("tree-empty").hidden = scene.nodes.length > 1;
+  if (follow && scene.newest !== null && tree) tree.reveal(scene.newest);
+  caption();
+}
+
+function caption() {
+  const { told, records, best, by } = scene;
+  const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+  if (!told.length) $("chart-caption").textContent = "No candidate has been judged yet.";
+  else if (best === null) $("chart-caption").textContent = `None of ${many(told.length, "candidate")} has passed yet.`;
+  else {
+    $("chart-caption").textContent =
+      `${many(told.length, "candidate")}; the best so far rose ${many(records.size, "time")}, last at node ${best} (${measureText(by.get(best))}).`;
+  }
+}
+
+function setView(view) {
+  const picture = view === "tree" && tree !== null;
+  $("stage").hidden = !picture;
+  $("grid-holder").hidden = picture;
+  for (const row of document.querySelectorAll('[data-for="tree"]')) row.hidden = !picture;
+  for (const input of document.querySelectorAll('input[name="view"]')) input.checked = (input.value === "tree") === picture;
+  if (!picture) grid.appear();
+  return picture;
+}
+
+function remember(key, value) {
+  if (value === null || value === undefined || value === "") address.searchParams.delete(key);
+  else address.searchParams.set(key, value);
+  history.replaceState(history.state, "", address);
+}
+
+// -- selection --------------------------------------------------------------------------------------------------------
+
+function select(n, { open = true, reveal = "", focus = true } = {}) {
+  selected = n;
+  if (tree) tree.select(n);
+  if (chart) chart.select(n);
+  grid.select(n);
+  remember("n", n);
+  if (n === null) drawer.close();
+  else if (open) drawer.open(n, { focus });
+  // The drawer takes room from the tree; once it has, the chosen node must still be in sight.
+  if (tree && n !== null) setTimeout(() => tree.reveal(n, reveal === "centre"), 60);
+}
+
+function step(towards) {
+  const node = scene.by.get(selected ?? scene.best ?? 0);
+  if (!node) return;
+  if (towards === "parent") {
+    if (node.p >= 0) select(node.p, { focus: false });
+    return;
+  }
+  const children = scene.childrenOf(node.n).map((n) => scene.by.get(n));
+  if (!children.length) return;
+  const worth = (child) => (scene.spine.has(child.n) ? 1e9 : (child.x ?? -1));
+  select(children.reduce((a, b) => (worth(b) > worth(a) ? b : a)).n, { focus: false });
+}
+
+// -- what buttons and keys do -----------------------------------------------------------------------------------------
+
+const ACTS = {
+  "zoom-in": () => tree && tree.zoom(1.25),
+  "zoom-out": () => tree && tree.zoom(0.8),
+  left: () => tree && tree.pan(80, 0),
+  right: () => tree && tree.pan(-80, 0),
+  up: () => tree && tree.pan(0, 80),
+  down: () => tree && tree.pan(0, -80),
+  fit: () => tree && tree.fit(),
+  best: () => scene.best !== null && goTo(scene.best),
+  newest: () => scene.newest !== null && goTo(scene.newest),
+  follow: () => setFollow(!follow),
+  parent: () => step("parent"),
+  child: () => step("child"),
+  close: () => select(null),
+  live: () => (live.paused ? live.resume() : live.pause()),
+  replay: () => (replay.on ? replay.close() : replay.open()),
+  "replay-back": () => replay.step(-1),
+  "replay-next": () => replay.step(1),
+  "replay-play": () => replay.play(),
+};
+const KEYS = { "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", 0: "fit", b: "best", e: "newest", o: "follow", l: "live", "[": "parent", "]": "child" };
+const SHIFTED = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
+
+function goTo(n) {
+  select(n, { focus: false, reveal: "centre" });
+}
+
+function setFollow(on) {
+  follow = on;
+  document.querySelector('[data-do="follow"]').setAttribute("aria-pressed", String(on));
+  if (on && tree && scene.newest !== null) tree.reveal(scene.newest, true);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-do]");
+  if (button) ACTS[button.dataset.do]();
+  const link = event.target.closest("a[data-node]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+  event.preventDefault();
+  select(Number(link.dataset.node));
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  const typing = event.target.closest("input:not([type=radio], [type=checkbox], [type=range]), textarea, select, [contenteditable]");
+  if (event.target.closest("dialog") || (typing && event.key !== "Escape")) return;
+  if (localStorageSays("adaexplore-keys-off") && event.key.length === 1) return;
+  if (event.key === "Escape" && drawer.shown !== null && !document.querySelector("details.menu[open], dialog[open]")) {
+    event.preventDefault();
+    select(null);
+  } else if (event.shiftKey && event.key === "D") {
+    const link = document.querySelector("[data-download]");
+    if (link) link.click();
+  } else if (event.key === "t") {
+    const picture = setView($("stage").hidden ? "tree" : "table");
+    remember("tab", picture ? "" : "table");
+  } else {
+    const act = event.shiftKey && SHIFTED[event.key] ? SHIFTED[event.key] : KEYS[event.key];
+    if (!act) return;
+    event.preventDefault();
+    ACTS[act]();
+  }
+});
+
+function localStorageSays(key) {
+  try {
+    return localStorage.getItem(key) === "1";
+  } catch {
+    return false;
+  }
+}
+
+// -- live -------------------------------------------------------------------------------------------------------------
+
+function apply(frame) {
+  const before = scene.best;
+  store.apply(frame.nodes || { n: [] });
+  feed.apply(frame.feed || []);
+  if (frame.html && !(replay && replay.on)) swap(frame.html);
+  if (frame.html) latest = frame.html;
+  const ended = root.dataset.state !== frame.state && ["finished", "stopped", "failed"].includes(frame.state);
+  root.dataset.state = frame.state;
+  showControls(frame.state);
+  if (!(replay && replay.on)) {
+    show();
+    if (before !== null && scene.best !== before) announce(`New best: node ${scene.best}, ${measureText(scene.by.get(scene.best))}`);
+    if (ended) announce(`Search ${frame.state}`);
+  }
+  if (document.hidden) badge(true);
+  const open = drawer.shown;
+  if (open !== null && frame.nodes && frame.nodes.n.includes(open) && frame.type === "frame") drawer.refresh();
+}
+
+let latest = null;
+live.addEventListener("frame", (event) => apply(event.detail));
+live.addEventListener("snapshot", (event) => {
+  store.clear();
+  apply(event.detail);
+});
+live.addEventListener("visible", () => {
+  badge(false);
+  show();
+});
+live.addEventListener("state", (event) => {
+  const { word, detail, changed } = event.detail;
+  const button = $("live");
+  button.dataset.state = word.replace(" ", "-");
+  $("live-word").textContent = detail ? `${word} · ${detail}` : word;
+  button.title = word === "paused" ? "Resume live updates (l)" : "Pause live updates (l)";
+  if (changed && ["offline", "signed out", "polling"].includes(word)) announce(`Connection: ${word}`);
+  $("signed-out")?.remove();
+  if (word === "signed out") signedOut();
+});
+$("live").addEventListener("click", () => {
+  if (live.paused || live.connected || live.polling) ACTS.live();
+  else live.dialNow();
+});
+
+function signedOut() {
+  const note = document.createElement("p");
+  note.id = "signed-out";
+  note.className = "notice notice-warning";
+  const link = document.createElement("a");
+  link.href = `/sign-in/?next=${encodeURIComponent(location.pathname + location.search)}`;
+  link.textContent = "Sign in again";
+  note.append("You are signed out. What you see stays, but it no longer updates. ", link);
+  $("messages").append(note);
+}
+
+// One message in five seconds at most.
+function announce(message) {
+  if (Date.now() - announced < 5000) return;
+  announced = Date.now();
+  $("announcer").textContent = message;
+}
+
+function badge(on) {
+  const title = document.title.replace(/^● /, "");
+  document.title = on ? `● ${title}` : title;
+}
+
+// -- replay -----------------------------------------------------------------------------------------------------------
+
+if (replay) {
+  replay.addEventListener("moved", () => {
+    root.classList.toggle("replaying", replay.on);
+    remember("at", replay.on ? replay.at : null);
+    show();
+    if (replay.on) replayHeader();
+    else if (latest) swap(latest);
+  });
+}
+
+// The header at the moment shown: only what the nodes themselves say.
+function replayHeader() {
+  const best = scene.best === null ? null : scene.by.get(scene.best);
+  const facts = [
+    ["Best at this moment", best ? `${measureText(best)} · node ${best.n}` : "none yet"],
+    ["Moment", $("replay-word").textContent],
+    ["Steps told", `${scene.told.length} of ${root.dataset.steps}`],
+    ["In flight", String(scene.pending.length)],
+    ["Correct", String(scene.told.filter((node) => node.x !== null).length)],
+  ];
+  const list = document.createElement("dl");
+  list.className = "evidence-facts";
+  for (const [name, value] of facts) {
+    const fact = document.createElement("div");
+    fact.className = "fact";
+    const dt = document.createElement("dt");
+    const dd = document.createElement("dd");
+    dt.textContent = name;
+    dd.textContent = value;
+    fact.append(dt, dd);
+    list.append(fact);
+  }
+  $("evidence").replaceChildren(list);
+}
+
+// -- start ------------------------------------------------------------------------------------------------------------
+
+document.documentElement.classList.add("scripted");
+$("live").hidden = false;
+$("tree-tools").hidden = !tree;
+$("vendor-missing").hidden = Boolean(tree && chart);
+if (chart) {
+  $("chart").hidden = false;
+  $("chart-still").remove();
+  $("chart-tools").hidden = false;
+  chart.axis = address.searchParams.get("x") === "time" ? "time" : "attempts";
+  for (const input of document.querySelectorAll('input[name="x"]')) {
+    input.checked = input.value === chart.axis;
+    input.addEventListener("change", () => {
+      chart.setAxis(input.value);
+      remember("x", input.value === "time" ? "time" : "");
+    });
+  }
+  chart.addEventListener("choose", (event) => select(event.detail));
+}
+for (const input of document.querySelectorAll('input[name="view"]')) {
+  input.addEventListener("change", () => remember("tab", setView(input.value) ? "" : "table"));
+}
+if (tree) {
+  tree.addEventListener("choose", (event) => select(event.detail));
+  tree.addEventListener("touched", () => follow && setFollow(false));
+  tree.addEventListener("painted", (event) => {
+    const { outside } = event.detail;
+    $("tree-outside").hidden = outside === 0;
+    $("tree-outside").firstElementChild.textContent = `${outside} of ${scene.nodes.length} nodes are outside this view.`;
+  });
+}
+grid.addEventListener("choose", (event) => select(event.detail));
+const wanted = address.searchParams.get("tab");
+setView(wanted === "table" || (wanted !== "tree" && narrow.matches) ? "table" : "tree");
+startPanels();
+startControls(() => {});
+await live.start();
+const asked = address.searchParams.get("n");
+if (asked !== null && /^\d+$/.test(asked) && scene.by.has(Number(asked))) select(Number(asked), { focus: false });
+const moment = address.searchParams.get("at");
+if (replay && moment !== null && /^\d+$/.test(moment)) await replay.open(Number(moment));

@@ -1,0 +1,56 @@
+// Pause, resume, stop without leaving the page. The forms work by themselves; this keeps the reader's view.
+
+const SHOWN = { pause: ["running"], resume: ["paused"], stop: ["running", "paused"] };
+
+export function showControls(state) {
+  for (const form of document.querySelectorAll("#controls form")) form.hidden = !SHOWN[form.dataset.control].includes(state);
+}
+
+export function startControls(done) {
+  for (const form of document.querySelectorAll("#controls form")) {
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      send(form, event.submitter, done);
+    });
+  }
+}
+
+async function send(form, button, done) {
+  if (form.dataset.control === "stop" && !confirm("Stop this search? Steps in flight end first. The tree stays.")) return;
+  button.disabled = true;
+  button.setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch(form.action, { method: "POST", body: new FormData(form) });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const messages = page.getElementById("messages");
+    if (messages) document.getElementById("messages").replaceChildren(...messages.children);
+    const fresh = page.getElementById("cockpit");
+    if (fresh) {
+      showControls(fresh.dataset.state);
+      renewKeys(page);
+    }
+    if (!answer.ok) say(`The server refused (${answer.status}). Reload the page and try again.`);
+  } catch {
+    say("The server did not answer. Nothing was changed as far as this page knows; try again.");
+  } finally {
+    button.disabled = false;
+    button.removeAttribute("aria-busy");
+    done();
+  }
+}
+
+// Each form carries a key that makes a repeated submit one act; the next act needs the next key.
+function renewKeys(page) {
+  for (const form of document.querySelectorAll("#controls form")) {
+    const fresh = page.querySelector(`#controls form[data-control="${form.dataset.control}"] input[name="key"]`);
+    if (fresh) form.querySelector('input[name="key"]').value = fresh.value;
+  }
+}
+
+function say(text) {
+  const note = document.createElement("p");
+  note.className = "notice notice-error";
+  note.setAttribute("role", "alert");
+  note.textContent = text;
+  document.getElementById("messages").replaceChildren(note);
+}

@@ -1,0 +1,59 @@
+// The node panel beside the tree: the node page's own fragment, fetched on demand, focus returned on close.
+
+export class Drawer {
+  constructor({ element, body, title, link, base }) {
+    this.element = element;
+    this.body = body;
+    this.title = title;
+    this.link = link;
+    this.base = base;
+    this.shown = null;
+  }
+
+  // `focus`: whether the reader's focus goes into the drawer; never when data alone opened or refreshed it.
+  async open(n, { focus = true } = {}) {
+    const again = this.shown === n;
+    if (!this.element.contains(document.activeElement)) this.opener = document.activeElement;
+    this.shown = n;
+    this.element.hidden = false;
+    document.getElementById("cockpit").classList.add("with-drawer");
+    this.title.textContent = n === 0 ? "Start" : `Node ${n}`;
+    this.link.href = `${this.base}n/${n}/`;
+    if (focus) this.element.focus({ preventScroll: true });
+    if (!again) await this.load();
+  }
+
+  // A panel in use is not swapped under the reader's hands.
+  async refresh() {
+    if (this.shown === null) return;
+    if (held(this.body)) this.outdated = true;
+    else await this.load();
+  }
+
+  async load() {
+    const n = this.shown;
+    this.outdated = false;
+    this.body.setAttribute("aria-busy", "true");
+    try {
+      await window.htmx.ajax("GET", `${this.base}n/${n}/`, { target: this.body, swap: "innerHTML" });
+    } finally {
+      this.body.removeAttribute("aria-busy");
+    }
+  }
+
+  close() {
+    if (this.shown === null) return;
+    this.shown = null;
+    this.element.hidden = true;
+    document.getElementById("cockpit").classList.remove("with-drawer");
+    if (this.opener && this.opener.isConnected) this.opener.focus({ preventScroll: true });
+  }
+}
+
+// Focus in a field, selected text or an open menu: the reader is using it.
+export function held(element) {
+  const active = document.activeElement;
+  if (element.contains(active) && active !== element) return true;
+  const selection = getSelection();
+  return Boolean(selection && !selection.isCollapsed && element.contains(selection.anchorNode));
+}

@@ -1,0 +1,50 @@
+// A speedup with its evidence, in the same words and digits as the page's own tag: never a bare number.
+
+const WORDS = { measured: "measured", modelled: "MODELLED", reported: "reported, not measured here" };
+
+function digits(value, basis) {
+  if (basis === "modelled") return value >= 10 ? value.toFixed(0) : value >= 0.95 ? value.toFixed(1) : value.toFixed(2);
+  return value >= 100 ? value.toFixed(0) : value >= 99.95 ? value.toFixed(1) : value.toFixed(2);
+}
+
+// "2.31×": only for places that carry the basis once for all numbers in them, such as the tree and its heading.
+export function times(node) {
+  return `${digits(node.x, node.bs)}×`;
+}
+
+export function parts(node) {
+  if (node.x === null || !node.bs) return null;
+  const interval = node.lo === null || node.bs === "reported" ? "" : `[${digits(node.lo, node.bs)}–${digits(node.hi, node.bs)}]`;
+  const count = node.bs === "measured" && node.ns ? `n=${node.ns}` : "";
+  return { number: times(node), more: [interval, count].filter(Boolean).join(" "), basis: node.bs, source: WORDS[node.bs] };
+}
+
+export function text(node) {
+  const p = parts(node);
+  return p ? [p.number, p.more, p.source].filter(Boolean).join(" ") : "";
+}
+
+// The element that the server's tag makes.
+export function element(node) {
+  const p = parts(node);
+  if (!p) return document.createTextNode("");
+  const span = (name, content) => {
+    const made = document.createElement(name === "strong" ? "strong" : "span");
+    if (name !== "strong") made.className = name;
+    made.append(content);
+    return made;
+  };
+  const whole = span("measure", span("strong", p.number));
+  whole.append(" ", span("measure-more", p.more), " ", span(`basis basis-${p.basis}`, p.source));
+  return whole;
+}
+
+export function duration(seconds) {
+  if (seconds < 10) return `${Math.max(0, Math.floor(seconds))} s`;
+  const whole = Math.round(seconds);
+  const two = (n) => String(n).padStart(2, "0");
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${two(Math.floor((whole % 3600) / 60))} min`;
+  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+}

@@ -1,0 +1,81 @@
+// The nodes of one run as the page knows them, and scenes: what there is to draw, now or at an earlier moment.
+
+export const KINDS = ["root", "large", "small"];
+const IN_FLIGHT = new Set(["proposing", "judging", "waiting"]);
+
+export class Store {
+  constructor(looks) {
+    this.looks = looks.names;
+    this.words = looks.words;
+    this.nodes = []; // by number; numbers have no gaps
+  }
+
+  // Rows are state: applying one twice, or a newer one early, does no harm.
+  apply(columns) {
+    for (let i = 0; i < columns.n.length; i += 1) {
+      const node = { record: false, spine: false };
+      for (const key of Object.keys(columns)) node[key] = columns[key][i];
+      node.look = this.looks[node.s];
+      this.nodes[node.n] = node;
+    }
+  }
+
+  clear() {
+    this.nodes = [];
+  }
+
+  // `moment`: null for now, else {at, born, ended} with event numbers by node number.
+  scene(moment = null) {
+    const nodes = [];
+    for (const node of this.nodes) {
+      if (!node) continue;
+      const shown = moment ? then(node, moment) : node;
+      if (shown) nodes.push(shown);
+    }
+    return describe(nodes);
+  }
+}
+
+function then(node, { at, born, ended }) {
+  if (!(born[node.n] <= at)) return null;
+  if (ended[node.n] !== null && ended[node.n] !== undefined && ended[node.n] <= at) return node;
+  return { ...node, look: "proposing", x: null, lo: null, hi: null, o: null, t: null, r: "", v: "", d: "" };
+}
+
+function describe(nodes) {
+  const by = new Map(nodes.map((node) => [node.n, node]));
+  const children = new Map();
+  for (const node of nodes) {
+    if (node.p < 0) continue;
+    if (!children.has(node.p)) children.set(node.p, []);
+    children.get(node.p).push(node.n);
+  }
+  const told = nodes.filter((node) => node.o !== null && node.k !== 0).sort((a, b) => a.o - b.o);
+  const records = new Set();
+  let best = null;
+  for (const node of told) {
+    if (node.x !== null && (best === null || node.x > best.x || (node.x === best.x && node.n < best.n))) {
+      if (best === null || node.x > best.x) records.add(node.n);
+      best = node;
+    }
+  }
+  const spine = new Set();
+  for (let at = best; at; at = by.get(at.p)) spine.add(at.n);
+  const pending = nodes.filter((node) => IN_FLIGHT.has(node.look));
+  return {
+    nodes,
+    by,
+    told,
+    records,
+    spine,
+    best: best ? best.n : null,
+    pending,
+    childrenOf: (n) => children.get(n) || [],
+    newest: nodes.length ? nodes[nodes.length - 1].n : null,
+  };
+}
+
+// How a node is drawn: a node that was the best when it was told keeps that mark.
+export function lookOf(scene, node) {
+  return scene.records.has(node.n) ? "best" : node.look;
+}
