@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import groupby
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Case, Count, OuterRef, Q, QuerySet, Subquery, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -17,6 +18,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRedirect
+from kombu.exceptions import OperationalError
 
 from adaexplore_site.access import Role, require, role_required
 from judge.highlighting import listing, visible
@@ -27,6 +29,8 @@ from judge.services.problems import ProblemRejected
 from judge.services.problems import problem_upload as upload
 from judge.tasks import admit_problem
 from judge.values import Basis
+
+log = logging.getLogger(__name__)
 
 ROWS = 200
 GRAPH_ROWS = 200
@@ -55,8 +59,11 @@ def problem_list(request: HttpRequest) -> HttpResponse:
     return render(request, "judge/problem_list.html", context)
 
 
+_LAST_UNNAMED = Case(When(family="", then=1), default=0)
+
+
 def _filtered(chosen: dict[str, str]) -> QuerySet[Problem]:
-    problems = Problem.objects.defer("source", "admission", "description").order_by("family", "title", "id")
+    problems = Problem.objects.defer("source", "admission", "description").order_by(_LAST_UNNAMED, "family", "title", "id")
     if chosen["q"]:
         words = Q(title__icontains=chosen["q"]) | Q(slug__icontains=chosen["q"]) | Q(family__icontains=chosen["q"])
         problems = problems.filter(words)
@@ -180,14 +187,20 @@ def problem_preflight(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def preflight_start(problem: Problem, device: Device, *, again: bool = False) -> None:
-    """Queue a preflight, unless one is under way, or decided and `again` is not set."""
+    """Queue a preflight, unless one is under way, or decided and `again` is not set.
+
+    When the broker is away it stays queued, and the panel says that nobody answers and what to do.
+    """
     check = preflight(problem, device, now=timezone.now())
     if check.unfinished and not check.nobody_answers:
         return
     if check.decided and not again:
         return
-    admission_queue(problem=problem, device=device)
-    admit_problem.apply_async(args=[problem.pk, device.pk], queue=device.queue)
+    admission_queue(problem=problem, device=device)  # first: a fast worker must find it and write over it
+    try:
+        admit_problem.apply_async(args=[problem.pk, device.pk], queue=device.queue, retry=False)
+    except OperationalError as error:
+        log.warning("preflight of %s on %s waits: the broker is away (%s)", problem.slug, device.name, error)
 
 
 def judging_devices() -> QuerySet[Device]:

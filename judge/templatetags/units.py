@@ -66,10 +66,10 @@ def byte_size(value: float | None) -> str:
 
 @register.filter
 def shape(dims: object) -> str:
-    """`64 × 1024`; a scalar is `scalar`."""
+    """`64×1024`; a scalar is `scalar`."""
     if not isinstance(dims, list | tuple):
         return UNKNOWN
-    return " × ".join(str(dim) for dim in dims) or "scalar"
+    return "×".join(str(dim) for dim in dims) or "scalar"
 
 
 @register.filter

@@ -18,9 +18,10 @@ from django_htmx.http import replace_url
 
 from adaexplore_site.access import Role, role_required
 from judge.highlighting import listing, visible
+from judge.values import Verdict
 from search import node_page
 from search.models import Node, Run
-from search.selectors import RunTree, run_tree
+from search.selectors import RunTree, TreeNode, run_tree
 from search.services.actions import ActionRefused
 from search.services.steps import reply_submit
 from search.tasks import send
@@ -66,7 +67,7 @@ def _page(request: HttpRequest, run: Run, node: Node, *, status: int = 200, **mo
         "node": node,
         "row": row,
         "look": node_page.node_look(row, run, tree.best),
-        "word": _word(node, row.verdict),
+        "word": _word(node, row),
         "evaluation": node.evaluation,
         "message": visible((node.evaluation.message if node.evaluation else node.message)[:20_000]),
         "reason": (node.evaluation.reason if node.evaluation else "") or node.reason,
@@ -85,13 +86,17 @@ def _page(request: HttpRequest, run: Run, node: Node, *, status: int = 200, **mo
     return render(request, template, context, status=status)
 
 
-def _word(node: Node, verdict: str) -> str:
+def _word(node: Node, row: TreeNode) -> str:
     """The verdict, else the state, in words."""
     if node.kind == Node.Kind.ROOT:
         return "start: the empty candidate"
+    if node_page.waits_for_person(node):
+        return "waiting for a reply by hand"
     if node.state != Node.State.TOLD:
         return str(node.state)
-    return verdict.replace("_", " ") or "no candidate"
+    if row.verdict == Verdict.PASS:
+        return "correct, slower than eager" if row.speedup is not None and row.speedup < 1 else "correct"
+    return row.verdict.replace("_", " ") or "no candidate"
 
 
 def _overview(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
