@@ -131,9 +131,10 @@ def best_number(rows: Iterable[NodeRow]) -> int | None:
 
 
 def best_node(run_id: int) -> Node | None:
-    """The run's best node with its evaluation, by the same rule."""
+    """The run's best node with its evaluation, by the same rule. Sources and reports are fetched only when touched."""
     passed = Node.objects.filter(run_id=run_id, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value)
     passed = passed.filter(evaluation__speedup__isnull=False).select_related("evaluation")
+    passed = passed.defer("source", "evaluation__source", "evaluation__report")
     return passed.order_by("-evaluation__speedup", "number").first()
 
 
@@ -197,7 +198,7 @@ def _summaries(runs: list[Run]) -> list[RunSummary]:
                 best_evaluation=evaluations.get(points[-1][3]) if points else None,
                 spark=tuple((order, speedup) for order, speedup, _, _ in points),
                 started=run.created_at,
-                elapsed_s=((run.ended_at or now) - run.created_at).total_seconds() if measured else None,
+                elapsed_s=max(((run.ended_at or now) - run.created_at).total_seconds(), 0.0) if measured else None,
                 median_step_s=median_s,
                 eta_s=None if median_s is None else median_s * max(run.steps - told, 0) / run.concurrency,
                 last_event_at=last.get(run.pk),
@@ -240,5 +241,5 @@ def _median_steps(run_ids: list[int]) -> dict[int, float]:
     durations: dict[int, list[float]] = defaultdict(list)
     told = Node.objects.filter(run__in=run_ids, state=Node.State.TOLD, told_at__isnull=False).exclude(kind="root")
     for run_id, created, ended in told.order_by().values_list("run", "created_at", "told_at"):
-        durations[run_id].append((ended - created).total_seconds())
+        durations[run_id].append(max((ended - created).total_seconds(), 0.0))  # hosts' clocks differ
     return {run_id: median(values) for run_id, values in durations.items()}

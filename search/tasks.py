@@ -9,6 +9,7 @@ from celery import current_app, shared_task
 from kombu.exceptions import OperationalError
 
 from judge.benches import bench_for
+from search.proposers import get as get_proposer
 from search.services.hops import Hop
 from search.services.reaping import reap as reap_now
 from search.services.steps import step_judge, step_propose, step_reserve
@@ -39,7 +40,7 @@ def advance(run_id: int) -> None:
 @shared_task(name="search.tasks.propose")  # type: ignore[untyped-decorator]
 def propose(node_id: int) -> None:
     """Call the proposer for a node."""
-    send(step_propose(node_id=node_id))
+    send(step_propose(node_id=node_id, proposer_for=get_proposer))
 
 
 @shared_task(name="search.tasks.judge_node")  # type: ignore[untyped-decorator]

@@ -124,11 +124,12 @@ def verdict_of_step(step: RecordedStep) -> Verdict:
 def _evaluation(step: RecordedStep, problem: Problem, device: Device) -> Evaluation:
     verdict = verdict_of_step(step)
     passed = verdict is Verdict.PASS
+    source = storable_text(step.code)
     return Evaluation(
         problem=problem,
         device=device,
-        candidate_hash=canonical_hash(step.code),
-        source=storable_text(step.code),
+        candidate_hash=canonical_hash(source),
+        source=source,
         protocol=PROTOCOL,
         toolchain="as published",
         verdict=verdict.value,

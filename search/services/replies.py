@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.utils import timezone
 
+from judge.storable import storable_text
 from judge.values import canonical_hash
 from search.briefing import task_of
 from search.events import event_write
@@ -35,13 +36,13 @@ def reply_take(*, node: Node, owner: str, reply: Reply, now: datetime) -> list[H
     None when `owner` no longer holds the node.
     """
     reason, message = reply.reason, reply.message
-    source_hash = canonical_hash(reply.source) if reply.source else ""
+    source = storable_text(reply.source)
+    source_hash = canonical_hash(source) if source else ""
     if source_hash and node.kind == Node.Kind.SMALL and node.parent and source_hash == node.parent.source_hash:
         reason, message = UNCHANGED, UNCHANGED_MESSAGE
     with transaction.atomic():
         run = run_locked(node.run_id)
         held = Node.objects.filter(pk=node.pk, state=Node.State.PROPOSING, lease_owner=owner)
-        source = clip(reply.source, len(reply.source) + 1)
         written = {"source": source, "source_hash": source_hash, "summary": clip(reply.summary, 200)}
         if run is None or not held.update(**written):
             return None
