@@ -31,7 +31,6 @@ from judge.values import (
 )
 
 Progress = Callable[[StageRecord], None]
-GRACE_S = 15.0  # the referee ends by itself; this long after its own limit the runner does it
 PREFIX = "adaexplore-bench-"
 DEFAULT_LIMITS = Limits()
 
@@ -203,7 +202,7 @@ class Bench:
     ) -> tuple[dict[str, Any] | None, Crew]:
         """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
         key, nonce = secrets.token_hex(32), secrets.token_hex(16)
-        deadline = time.monotonic() + limits.wall_s + GRACE_S
+        deadline = time.monotonic() + limits.wall_s + plan.grace_s
         body: dict[str, Any] | None = None
         with Crew(limits, sandbox=self.sandbox) as crew:
             plan.start(crew, key=key, nonce=nonce)

@@ -25,6 +25,7 @@ class _Listening:
     """Reads the trusted child's messages."""
 
     judge = ""
+    grace_s = 0.0  # beyond the wall limit; for a child that keeps the limit itself
 
     def __init__(self) -> None:
         self.doing = "start"
@@ -103,6 +104,7 @@ class EvaluationPlan(_Listening):
     """A referee and the children it talks to, each in a process of its own."""
 
     judge = "referee"
+    grace_s = 15.0
 
     def __init__(self, bench: Bench, job: Job) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from judge.bench.correctness import Question, Rounds
+from judge.bench.correctness import Question
 from judge.bench.endings import Ended
 from judge.bench.reference import Reference, cloned
 from judge.bench.targets import target as target_named
@@ -27,10 +27,12 @@ class Modelled:
     speedup: Speedup
 
 
-def question(rounds: Rounds, source_hash: str) -> Question:
-    """The inputs whose traffic is counted: a fixed draw, so that the same candidate always gets the same number."""
-    seed = int(hashlib.sha256(source_hash.encode()).hexdigest()[:8], 16)
-    return rounds.question("given", rounds.reference.first, seed)
+def fixed_seed(source: str) -> int:
+    """Seed of the one draw whose traffic is counted: fixed, so that the same candidate always gets the same number.
+
+    Every other round draws from the system's entropy.
+    """
+    return int(hashlib.sha256(source.encode()).hexdigest()[:8], 16)
 
 
 def modelled(reference: Reference, asked: Question, answer: Message, target_name: str) -> Modelled:

@@ -20,10 +20,11 @@ from judge.bench.fitting import Fit, fit
 from judge.bench.gpu import make_clock, neutral_flags
 from judge.bench.loading import LoadError, load_problem
 from judge.bench.measured import Measurement, Runner
-from judge.bench.modelled import modelled, question
+from judge.bench.modelled import fixed_seed, modelled
 from judge.bench.nested import NotCarried, TensorMeta, encode
 from judge.bench.reference import Reference, collect
 from judge.bench.statistics import paired_speedup, timing_of, unpaired_speedup
+from judge.bench.wire import Message
 from judge.values import CaseRecord, Outcome, StageRecord, Subject, Timing, Verdict
 
 
@@ -102,17 +103,19 @@ class Referee:
         self._timed("load", lambda: self._load(reference, first))
         rounds.fit = self._fits["candidate"]
         self.records = rounds.records
-        slots = answer = None
+        counted = self.payload["timing"] and self.payload["basis"] == "modelled"
+        self._doing("smoke")  # the call runs while the recorder compiles; its verdict comes second
+        slots = self._guarded("smoke", lambda: rounds.tell(first, count=counted))
         if "recorder" in self.contacts:
             self._doing("compile")
-            self._timed("compile", lambda: self._compile(reference, rounds, first))
+            self._timed("compile", lambda: self._compile(reference, first))
         self._doing("smoke")
-        slots, answer = self._timed("smoke", lambda: self._smoke(rounds, first))
+        answer = self._timed("smoke", lambda: self._guarded("smoke", rounds.contact.answer))
         self._doing("correctness")
         self._timed("correctness", lambda: self._guarded("correctness", lambda: rounds.run(first, answer, slots)))
         if self.payload["timing"]:
             self._doing("timing")
-            self._timed("timing", lambda: self._timing(reference, rounds, first))
+            self._timed("timing", lambda: self._timing(reference, first, answer))
 
     def _problem(self) -> tuple[Reference, Rounds, Question]:
         """Import the problem and answer the first question, while the subjects import their own sources."""
@@ -122,7 +125,8 @@ class Referee:
             reference = Reference(loaded, self.device)
             encode(reference.init, collect([]), "get_init_inputs()")
             rounds = Rounds(reference, self.contacts["candidate"], Fit((), hook=False), self.payload["case"])
-            return reference, rounds, rounds.first()
+            fixed = fixed_seed(self.payload["source"]) if self.payload["basis"] == "modelled" else None
+            return reference, rounds, rounds.first(fixed)
         except LoadError as error:
             raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.raises", error.message) from error
         except NotCarried as error:
@@ -155,11 +159,11 @@ class Referee:
         )
         self._fits[name] = fit(built["state"], bool(built["hook"]), reference.first, reference.parameter_names)
 
-    def _compile(self, reference: Reference, rounds: Rounds, first: Question) -> None:
+    def _compile(self, reference: Reference, first: Question) -> None:
         """Every launch compiled for the target on CPU tensors; the recorder runs nothing."""
         recorder = Rounds(reference, self.contacts["recorder"], self._fits["recorder"], self.payload["case"])
         try:
-            recorder.tell(first, poison=False)
+            recorder.tell(first)
             reply = recorder.contact.answer()
         except SubjectFailed as failed:
             if failed.reason == "compile.incomplete" or failed.kind in ("exception", "bounds", "unsupported"):
@@ -169,25 +173,11 @@ class Referee:
         self.kernels = [dict(row) for row in reply.get("kernels", []) if isinstance(row, dict)]
         self.environment["compile"] = "; ".join(str(note) for note in reply.get("notes", [])) or "complete"
 
-    def _smoke(self, rounds: Rounds, first: Question) -> Any:
-        def ask() -> Any:
-            slots = rounds.tell(first)
-            answer = rounds.contact.answer()
-            return slots, answer
-
-        return self._guarded("smoke", ask)
-
-    def _timing(self, reference: Reference, rounds: Rounds, first: Question) -> None:
-        if self.payload["basis"] == "modelled":
-            self._model_times(reference, rounds)
-        else:
+    def _timing(self, reference: Reference, first: Question, answer: Message) -> None:
+        if self.payload["basis"] == "measured":
             self._measure(reference, first)
-
-    def _model_times(self, reference: Reference, rounds: Rounds) -> None:
-        asked = question(rounds, self.payload["source"])
-        rounds.tell(asked, count=True, poison=False)
-        answer = self._guarded("timing", rounds.contact.answer)
-        found = modelled(reference, asked, answer, self.assignment.target)
+            return
+        found = modelled(reference, first, answer, self.assignment.target)
         self.timings = [found.candidate, found.eager]
         self.speedup = found.speedup
 
