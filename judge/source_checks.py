@@ -51,6 +51,8 @@ def check_problem(data: bytes, *, max_bytes: int = MAX_BYTES) -> SourceFacts:
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
         hints = " ".join(_WHAT_TO_ADD[name] for name in missing)
+        if "Model" in missing and _defines(text, "ModelNew", max_bytes):
+            hints = f"`ModelNew` is a candidate; the reference it answers to belongs here. {hints}"
         raise ProblemRejected(f"The file does not define {names} at its top level. {hints}")
     title, family, description = _docstring(tree)
     return SourceFacts(text, title, family, description, declared_cases(text))

@@ -140,8 +140,9 @@ def _dot_flops(node: OpNode, name: str, infos: dict[str, TensorInfo | None]) -> 
     operands = [info for info in (infos.get(ref) for ref in references(node.args[:3])) if info is not None]
     if len(operands) < 2:
         return 0.0
-    if name.startswith("conv"):
-        return 2.0 * math.prod(node.out.shape) * math.prod(operands[1].shape[1:])
+    if name.startswith("conv"):  # weight (out, in / groups, *kernel), transposed (in, out / groups, *kernel)
+        spots = operands[0] if name.startswith("conv_transpose") else node.out
+        return 2.0 * math.prod(spots.shape) * math.prod(operands[1].shape[1:])
     if name.startswith("scaled_dot_product"):
         return 4.0 * math.prod(node.out.shape) * operands[1].shape[-2]
     first = operands[-2] if name.startswith(("addmm", "addbmm", "baddbmm")) else operands[0]

@@ -70,6 +70,10 @@ def test_each_missing_name_says_what_to_add(name: str) -> None:
     assert f"`{name}`" in error.message and "Add `" in error.message
 
 
+def test_a_candidate_uploaded_as_a_problem_is_recognised() -> None:
+    assert "`ModelNew` is a candidate" in rejected(GOOD.replace(b"class Model(", b"class ModelNew(")).message
+
+
 def test_all_missing_names_are_told_at_once() -> None:
     message = rejected(b"x = 1\n").message
     assert all(f"`{name}`" in message for name in ("Model", "get_inputs", "get_init_inputs"))
