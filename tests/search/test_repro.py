@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
 from search.exports import kernel_file, proof_zip
 from tests.search.export_rows import KERNEL, REFERENCE, make_node
@@ -45,12 +46,12 @@ TUNED = KERNEL.replace(
 ).replace(", BLOCK=triton.next_power_of_2(width)", "")
 
 
-def run_in(folder: Path, script: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run_in(folder: Path, script: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
     return subprocess.run(
         [sys.executable, script, *options],
         cwd=folder,
-        env={**kept, "OMP_NUM_THREADS": "1"},
+        env={**kept, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -81,7 +82,7 @@ WRONG = {
 # Runs several unzipped archives in one process: importing torch for each takes longer than the check.
 DRIVER = """import importlib.util, runpy, sys
 for folder in sys.argv[1:]:
-    sys.argv = ["repro.py", "--device", "cpu"]
+    sys.argv = ["repro.py", "--device", "cuda" if folder.endswith("cuda") else "cpu"]
     print("== " + folder.rsplit("/", 1)[-1])
     try:
         runpy.run_path(folder + "/repro.py", run_name="__main__")
@@ -98,10 +99,6 @@ def test_a_right_kernel_passes_on_a_machine_without_a_gpu(tmp_path):
     assert "Timing needs a CUDA GPU" in done.stdout
 
 
-def test_a_wrong_kernel_fails_with_a_status(tmp_path):
-    assert repro(tmp_path, source=WRONG["no relu"][0]).returncode == 1
-
-
 def test_each_kind_of_kernel_gets_its_answer(tmp_path):
     cases = {name: (1, word, source, REFERENCE) for name, (source, word) in WRONG.items()}
     cases["half precision"] = (1, "FAILED", HALF, MATMUL)
@@ -113,6 +110,8 @@ def test_each_kind_of_kernel_gets_its_answer(tmp_path):
         KERNEL.replace("empty_like(x)", "empty_like(x, device='cuda')"),
         REFERENCE,
     )
+    if not torch.cuda.is_available():
+        cases["cuda"] = (2, "There is no CUDA device here", KERNEL, REFERENCE)
     node = make_node()
     for name, (_, _, source, reference) in cases.items():
         node.source, node.run.problem.source = source, reference
@@ -125,21 +124,12 @@ def test_each_kind_of_kernel_gets_its_answer(tmp_path):
         assert word in answers[name], f"{name}: {answers[name]}"
 
 
-def test_a_missing_cuda_device_is_said(tmp_path):
-    unzip(make_node(), tmp_path)
-    done = run_in(tmp_path, "repro.py", "--device", "cuda")
-    if "measured here" in done.stdout:
-        pytest.skip("there is a CUDA device")
-    assert (done.returncode, "There is no CUDA device here" in done.stdout) == (2, True)
-
-
 def test_a_downloaded_kernel_compares_itself_with_the_reference_beside_it(tmp_path):
     name, data = kernel_file(make_node())
     (tmp_path / name).write_bytes(data)
-    alone = run_in(tmp_path, name)
     (tmp_path / "reference.py").write_text(REFERENCE)
     beside = run_in(tmp_path, name)
     (tmp_path / name).write_bytes(data.replace(b"tl.maximum(value, 0.0)", b"(value - 0.5)"))
-    wrong = run_in(tmp_path, name)
-    assert (alone.returncode, beside.returncode, wrong.returncode) == (0, 0, 1), beside.stdout + beside.stderr
+    wrong = run_in(tmp_path, name, TRITON_INTERPRET="1")
+    assert (beside.returncode, wrong.returncode) == (0, 1), beside.stdout + beside.stderr
     assert "right" in beside.stdout
