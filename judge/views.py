@@ -63,7 +63,8 @@ _LAST_UNNAMED = Case(When(family="", then=1), default=0)
 
 
 def _filtered(chosen: dict[str, str]) -> QuerySet[Problem]:
-    problems = Problem.objects.defer("source", "admission", "description").order_by(_LAST_UNNAMED, "family", "title", "id")
+    problems = Problem.objects.defer("source", "admission", "description")
+    problems = problems.order_by(_LAST_UNNAMED, "family", "title", "id")
     if chosen["q"]:
         words = Q(title__icontains=chosen["q"]) | Q(slug__icontains=chosen["q"]) | Q(family__icontains=chosen["q"])
         problems = problems.filter(words)

@@ -6,14 +6,13 @@ from typing import Any
 
 from django import template
 
+from judge.models import Device
 from judge.preflight import Preflight
 
 register = template.Library()
 
 # In the order of judge.bench.admission, which sends one record per stage.
 LABELS = {
-    "parse": "The file parses",
-    "import": "Imports in the sandbox",
     "size": "Fits the device",
     "construct": "Model is built",
     "inputs": "Inputs are made",
@@ -31,15 +30,26 @@ LABELS = {
 @register.filter
 def stage_lines(check: Preflight) -> list[dict[str, Any]]:
     """Done stages, then the running one, then the pending ones; only what happened once it is decided."""
-    done = [_line(row) for row in check.stages]
-    if check.decided or check.state == "failed" or check.stalled:
+    done = [_plain("The file parses", "ok"), _plain("Imports in the sandbox", _import_state(check))]
+    done += [_line(row) for row in check.stages]
+    if not check.unfinished and check.state != "new":
         return done
     seen = {row["name"] for row in check.stages}
-    last = max((place for place, name in enumerate(LABELS) if name in seen), default=-1)
-    coming = [_pending(name) for name in list(LABELS)[last + 1 :]]
-    if check.state == "running" and coming:
+    order = [name for name in LABELS if name != "baseline" or check.device.kind == Device.Kind.CUDA]
+    last = max((place for place, name in enumerate(order) if name in seen), default=-1)
+    coming = [_plain(LABELS[name], "pending") for name in order[last + 1 :]]
+    if seen and coming and check.state == "running":
         coming[0]["state"] = "running"
     return done + coming
+
+
+def _import_state(check: Preflight) -> str:
+    """The bench reports stages after the import only: any of them means that it went well."""
+    if check.stages:
+        return "ok"
+    if check.state == "running":
+        return "failed" if check.stalled else "running"
+    return "pending" if check.state in {"new", "queued"} else "failed"
 
 
 @register.filter
@@ -58,5 +68,5 @@ def _line(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pending(name: str) -> dict[str, Any]:
-    return {"label": stage_label(name), "state": "pending", "detail": "", "fix": "", "wall_ms": None}
+def _plain(label: str, state: str) -> dict[str, Any]:
+    return {"label": label, "state": state, "detail": "", "fix": "", "wall_ms": None}

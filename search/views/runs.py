@@ -32,7 +32,7 @@ from search.services.hops import Hop
 from search.tasks import send
 
 PAGE = 50
-FIRST_SAMPLE = "bias-gelu"  # small and quick on the interpreter
+FIRST_SAMPLE = "bias_gelu_scale"  # small and quick on the interpreter
 _ENDED = [state.value for state in Run.ENDED]
 TABS = (
     ("", "All", ()),
