@@ -79,6 +79,11 @@ CASES: dict[str, str] = {
         "torch.randn(2, 5, 7)",
         "self.b = nn.Parameter(torch.randn(5))",
     ),
+    "two_branches": _module(
+        "a = F.mish(x)\nb = torch.sigmoid(y)\nreturn a * b + z.clone(), z.clone()",
+        f"{X}.bfloat16(), {X}.bfloat16(), {X}.bfloat16()",
+        args="x, y, z",
+    ),
     # rows
     "softmax": _module("return torch.softmax(x * 0.5, dim=-1)", "torch.randn(7, 37)"),
     "softmax_middle": _module("return torch.softmax(x, dim=1)", "torch.randn(3, 9, 5)"),
@@ -88,7 +93,8 @@ CASES: dict[str, str] = {
         "return F.layer_norm(x, (4, 6), self.w)", "torch.randn(3, 2, 4, 6)", "self.w = nn.Parameter(torch.randn(4, 6))"
     ),
     "rms_norm": _module(
-        "scale = torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + self.eps)\nreturn (x * scale) * self.weight, scale",
+        "scale = torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + self.eps)\n"
+        "return (x * scale) * self.weight, scale",
         "torch.randn(2, 5, 40)",
         "self.weight = nn.Parameter(torch.randn(40))\nself.eps = eps",
         "eps",
@@ -141,6 +147,9 @@ CASES: dict[str, str] = {
         "return F.relu(self.c(x)) * self.s",
         "torch.randn(2, 3, 6, 6)",
         "self.c = nn.Conv2d(3, 4, 3)\nself.s = nn.Parameter(torch.randn(4, 1, 1))",
+    ),
+    "gated_products": _module(
+        "return F.silu(self.a(x)) * self.b(x)", X, "self.a = nn.Linear(24, 16, bias=False)\nself.b = nn.Linear(24, 16)"
     ),
     # attention
     "sdpa": _module(

@@ -1,4 +1,4 @@
-"""Kernels over rows: element-wise chains and reductions along one run of dimensions, with what comes before and after."""
+"""Element-wise kernels, and kernels that reduce along one run of dimensions with what comes before and after."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from search.proposers.builtin.ir import Prim, Program, Ref, Shape, Span, span
 
 @dataclass
 class Group:
-    """Members of one kernel, or one host call (kind "host"). `scopes` says whether a member is per element or per row."""
+    """Members of one kernel, or one host call (kind "host"). `scopes`: whether a member is per element or per row."""
 
     kind: str  # rows, matmul, attention, host
     base: Prim  # its shape is the domain
@@ -98,7 +98,8 @@ class _Fuser:
         return self.program.prims[ref.name]
 
     def _candidates(self, prim: Prim) -> list[int]:
-        """Groups that may take the primitive: none of its operands comes later; readers of its producers first."""
+        """Groups that may take the primitive, none of whose operands comes later: its producers' first, then those
+        that read the same tensors or have the same shape (two branches that meet later cost one kernel then)."""
         reads = self._reads(prim)
         floor = max((self.place[name] for name in reads if name in self.place), default=-1)
         near = [self.place[name] for name in prim.refs() if name in self.place]
@@ -106,12 +107,15 @@ class _Fuser:
         shared = [
             at
             for at in range(max(floor, 0), len(self.groups))
-            if prim.shape in self.groups[at].shapes and outside & self._inputs(self.groups[at])
+            if outside & self._inputs(self.groups[at]) or self._operand_shape(prim) in self.groups[at].shapes
         ]
         found = [at for at in dict.fromkeys([*near, *shared]) if at >= floor]
         if self.fusion == "node":
             found = [at for at in found if self.groups[at].node == prim.attrs.get("node")]
         return [at for at in found if self.groups[at].kind in {"rows", "matmul"}]
+
+    def _operand_shape(self, prim: Prim) -> Shape:
+        return self._operand(prim).shape if prim.kind == "reduce" else prim.shape
 
     def _reads(self, prim: Prim) -> list[str]:
         names: list[str] = []

@@ -187,7 +187,7 @@ class _Host:
         return list(found)
 
     def _result(self, value: Any, shown: ast.expr | None) -> str:
-        """Source of the returned structure; `shown` is the reference's own expression, which tells lists from tuples."""
+        """Source of the returned structure; `shown`, the reference's own expression, tells lists from tuples."""
         if isinstance(value, Ref):
             return self.text(value.name)
         if isinstance(value, tuple):

@@ -159,7 +159,7 @@ def _segment(sym: Sequence[str], sizes: Sequence[int]) -> list[str]:
 
 @dataclass(frozen=True)
 class Span:
-    """A run of dimensions seen as (before, run, after): element [a, n, i] of a contiguous tensor is at a*N*I + n*I + i."""
+    """A run of dimensions seen as (before, run, after): [a, n, i] of a contiguous tensor is at a*N*I + n*I + i."""
 
     before: str
     size: str

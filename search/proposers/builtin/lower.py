@@ -31,7 +31,18 @@ def lower(graph: OpGraph, arguments: tuple[str, ...]) -> Program:
         else:
             builder.bind(_operator(builder, node))
     program = Program(builder.prims, result, arguments, tuple(dict.fromkeys(builder.opaque)))
+    _check_effects(program)
     return _without_dead(program)
+
+
+def _check_effects(program: Program) -> None:
+    """Fusion moves reads about, so a tensor that is changed in place may not be read by anything that can be fused."""
+    users = program.users()
+    for prim in program.prims.values():
+        if prim.attrs.get("effect"):
+            readers = [user for name in prim.refs()[:1] for user in users[name]] + users[prim.name]
+            if any(user.kind != "torch" for user in readers):
+                raise Unsupported(f"{prim.attrs['opaque']} changes a tensor that other operators read")
 
 
 def _source(builder: Builder, node: OpNode, arguments: tuple[str, ...]) -> Any:
@@ -89,15 +100,19 @@ def _operator(builder: Builder, node: OpNode) -> Any:
                 del builder.prims[name]
             builder.begin(node)
         else:
-            if base.endswith("_") and isinstance(value, Prim):
+            if _in_place(base) and isinstance(value, Prim):
                 _rebind(builder, node, value)
             return value
     return _call(builder, node, base, args, named)
 
 
+def _in_place(base: str) -> bool:
+    return base.endswith("_") and not base.endswith("__")
+
+
 def _changes_source(base: str, args: list[Any]) -> bool:
     """An in-place operator on an input, parameter, buffer or foreign tensor must happen in place."""
-    if not base.endswith("_") or not isinstance(args[0], Prim):
+    if not _in_place(base) or not isinstance(args[0], Prim):
         return False
     if args[0].kind in {"reshape", "reduce"} or "view" in args[0].attrs:
         raise Unsupported(f"{base} on a view")
@@ -128,7 +143,7 @@ def _call(builder: Builder, node: OpNode, base: str, args: list[Any], named: dic
     texts += [f"{key}={_text(item, operands)}" for key, item in named.items()]
     builder.opaque.append(base)
     like = node.out or next((item for item in node.outs if item), None) or TensorInfo((), "", ())
-    attrs: dict[str, Any] = {"effect": base.endswith("_"), "opaque": base}
+    attrs: dict[str, Any] = {"effect": _in_place(base), "opaque": base}
     if node.out is None:
         attrs["several"] = True
     return builder.torch(f"torch.ops.{node.op}({', '.join(texts)})", *operands, like=like, **attrs)

@@ -7,7 +7,7 @@ from typing import Any
 
 from judge.graph import OpNode
 from search.proposers.builtin.builder import Builder
-from search.proposers.builtin.ir import FLOATS, Prim, Unsupported
+from search.proposers.builtin.ir import FLOATS, Prim, Size, Unsupported
 
 Handler = Callable[..., Any]
 HANDLERS: dict[str, Handler] = {}
@@ -30,32 +30,10 @@ def result_dtype(node: OpNode) -> str:
     return node.out.dtype
 
 
-UNARY = [
-    "neg",
-    "abs",
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "log1p",
-    "expm1",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "square",
-    "sin",
-    "cos",
-    "floor",
-    "ceil",
-    "erf",
-    "tanh",
-    "sigmoid",
-    "relu",
-    "silu",
-    "mish",
-    "hardswish",
-    "hardsigmoid",
-]
+UNARY = (
+    *("neg", "abs", "exp", "exp2", "log", "log2", "log1p", "expm1", "sqrt", "rsqrt", "reciprocal", "square", "sin"),
+    *("cos", "floor", "ceil", "erf", "tanh", "sigmoid", "relu", "silu", "mish", "hardswish", "hardsigmoid"),
+)
 
 
 def _unary(op: str) -> Handler:
@@ -85,24 +63,35 @@ def add(b: Builder, node: OpNode, x: Any, y: Any, alpha: Any = 1) -> Prim:
     return b.point("add" if node.op.startswith("aten.add") else "sub", x, y, dtype=dtype)
 
 
+def _of_width(b: Builder, x: Any, y: Any) -> Any:
+    """A factor that is a power -1/2 or 1/2 of the product's depth K is that power, whatever K the module runs with."""
+    if not isinstance(x, Prim) or not isinstance(y, float) or x.kind != "matmul":
+        return y
+    left = b.prims[x.refs()[0]]
+    for power in (-0.5, 0.5):
+        if left.shape[-1] > 1 and abs(y - left.shape[-1] ** power) <= 1e-12 * y:
+            return Size(f"({left.sym[-1]}) ** {power}")
+    return y
+
+
 @handles("mul", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "true_divide")
 def binary(b: Builder, node: OpNode, x: Any, y: Any) -> Prim:
     op = node.op.split(".")[1]
-    return b.point("div" if op == "true_divide" else op, x, y, dtype=result_dtype(node))
+    return b.point("div" if op == "true_divide" else op, x, _of_width(b, x, y), dtype=result_dtype(node))
 
 
 @handles("div")
 def div(b: Builder, node: OpNode, x: Any, y: Any, rounding_mode: Any = None) -> Prim:
     if rounding_mode is not None:
         raise Unsupported("rounding division")
-    return b.point("div", x, y, dtype=result_dtype(node))
+    return b.point("div", x, _of_width(b, x, y), dtype=result_dtype(node))
 
 
-@handles("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_not", "bitwise_not")
+@handles("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_not", "bitwise_not", "__and__", "__or__")
 def logic(b: Builder, node: OpNode, *operands: Prim) -> Prim:
     if any(not isinstance(item, Prim) or item.dtype != "bool" for item in operands):
         raise Unsupported(f"{node.op} on something other than bool tensors")
-    return b.point(node.op.split(".")[1].split("_")[1], *operands, dtype="bool")
+    return b.point(node.op.split(".")[1].strip("_").split("_")[-1], *operands, dtype="bool")
 
 
 @handles("pow")

@@ -65,9 +65,20 @@ def reshape(b: Builder, node: OpNode, x: Prim, *args: Any, **__: Any) -> Prim:
     return b.reshape(x, shape)
 
 
-@handles("contiguous", "clone", "alias", "detach", "lift_fresh_copy", "identity")
+@handles("alias", "detach", "lift_fresh_copy", "identity")
 def same(b: Builder, node: OpNode, x: Prim, *_: Any, **__: Any) -> Prim:
     return x
+
+
+@handles("contiguous")
+def contiguous(b: Builder, node: OpNode, x: Prim, *_: Any, **__: Any) -> Prim:
+    return b.torch("{0}.contiguous()", x) if x.kind == "torch" else x
+
+
+@handles("clone")
+def clone(b: Builder, node: OpNode, x: Prim, *_: Any, **__: Any) -> Prim:
+    """A copy, for free inside a kernel: the result must not share memory with an input."""
+    return b.point("copy", x, dtype=result_dtype(node))
 
 
 @handles("expand", "expand_as", "broadcast_to")

@@ -1,4 +1,4 @@
-"""The space of kernels: a plan is one point of it, structure plus sizes. Enumeration, mutation, and its line of text."""
+"""The space of kernels: a plan is one point of it, structure plus sizes. Enumeration, mutation, and its text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARK = "# plan: "
 
 @dataclass(frozen=True)
 class Plan:
-    """Structure: fusion, matmul, attention, reduce, layout, grid, bias, split_k, tune. Everything else is a size or a hint."""
+    """Structure: the fields named in STRUCTURE. Everything else is a size or a hint."""
 
     fusion: str = "full"  # full; reduce: kernels end at reductions; node: one per operator
     matmul: str = "torch"  # torch, or dot: a kernel with the tail in its epilogue
@@ -62,6 +62,7 @@ STRUCTURE: dict[str, tuple[Any, ...]] = {
     "layout": ("rows", "flat"),
     "grid": ("block", "stride"),
     "bias": ("tail", "torch"),
+    "precision": ("tf32x3", "ieee"),
     "split_k": (1, 4),
     "tune": ("fixed", "auto"),
 }
@@ -80,7 +81,6 @@ SIZES: dict[str, tuple[Any, ...]] = {
     "group": (1, 4, 8, 16),
     "dot_warps": (2, 4, 8),
     "dot_stages": (1, 2, 3, 4, 5),
-    "precision": ("ieee", "tf32x3"),
     "bq": (16, 32, 64, 128),
     "bs": (16, 32, 64, 128),
     "att_warps": (2, 4, 8),
@@ -105,10 +105,17 @@ class Traits:
     strided: bool
     inner: int  # traced K of the largest matmul
     largest: int  # elements of the largest value
+    flashed: Traits | None = None  # the same with explicit attention taken out, when there is any
 
 
 def traits(program: Program) -> Traits:
     """Reads the traits off a program."""
+    matched = match_attention(program)
+    explicit = any(prim.op == "explicit" for prim in matched.prims.values())
+    return dataclasses.replace(_traits(program, explicit), flashed=_traits(matched, explicit) if explicit else None)
+
+
+def _traits(program: Program, explicit: bool) -> Traits:
     prims = list(program.prims.values())
     points = [p for p in prims if p.kind == "point"]
     reductions = [p for p in prims if p.kind == "reduce"]
@@ -124,7 +131,7 @@ def traits(program: Program) -> Traits:
         ),
         matmul=bool(products),
         bias=any(p.kind == "point" and p.op == "add" and _adds_bias(program, p.refs()) for p in points),
-        attention=any(p.kind == "attention" for p in match_attention(program).prims.values()),
+        attention=explicit or any(p.kind == "attention" for p in prims),
         fp32=any(p.dtype == "float32" for p in [*products, *(p for p in prims if p.kind == "attention")]),
         row=max((view.key[1] for view in views), default=0),
         rows=max((view.key[0] * view.key[2] for view in views), default=0),
@@ -141,14 +148,17 @@ def _adds_bias(program: Program, names: tuple[str, ...]) -> bool:
 
 def relevant(found: Traits, plan: Plan) -> dict[str, bool]:
     """For every field, whether it changes the text of this program's candidate under this plan."""
+    attention = found.attention
+    if plan.attention == "flash" and found.flashed is not None:
+        found = found.flashed
     kernels = found.point or found.reduction
     flat = found.point and (not found.reduction or plan.fusion != "full" or found.several)
-    dot, flash = found.matmul and plan.matmul == "dot", found.attention and plan.attention == "flash"
+    dot, flash = found.matmul and plan.matmul == "dot", attention and plan.attention == "flash"
     fixed = plan.tune == "fixed"
     return {
         "fusion": kernels and found.several,
         "matmul": found.matmul,
-        "attention": found.attention,
+        "attention": attention,
         "reduce": found.reduction and found.row <= 16384,
         "layout": found.broadcast and flat,
         "grid": kernels,
@@ -196,7 +206,11 @@ def structures(found: Traits) -> list[Plan]:
     """Every structure that differs in text, best guesses first (fewest departures from the preferred values)."""
     axes = []
     for name, values in STRUCTURE.items():
-        usable = any(relevant(found, starting(found, matmul=m))[name] for m in ("torch", "dot"))
+        usable = any(
+            relevant(found, starting(found, matmul=m, attention=a))[name]
+            for m in STRUCTURE["matmul"]
+            for a in STRUCTURE["attention"]
+        )
         axes.append([(name, value, rank) for rank, value in enumerate(values)] if usable else [])
     chosen: dict[tuple[Any, ...], tuple[int, Plan]] = {}
     for combination in itertools.product(*(axis for axis in axes if axis)):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from judge.graph import OpGraph
 from judge.values import canonical_hash
+from search.proposers.builtin.foreign import patches
 from search.proposers.builtin.host import write_forward
 from search.proposers.builtin.ir import Program, Unsupported
 from search.proposers.builtin.lower import lower
@@ -69,6 +70,10 @@ def _first_new(task: Task, problem: Problem) -> Reply:
     if task.base:
         shown.add(canonical_hash(task.base))
     rng = random.Random(task.seed)
+    if task.kind == "small" and task.base and read_plan(task.base) is None:
+        for patch in patches(task.base, rng):
+            if canonical_hash(patch.source) not in shown:
+                return _reply(patch.source, f"small step on a foreign kernel: {patch.summary}")
     why = "every plan has been shown already"
     for plan, summary in _plans(task, problem, rng):
         try:
@@ -78,9 +83,12 @@ def _first_new(task: Task, problem: Problem) -> Reply:
             continue
         if canonical_hash(source) not in shown:
             left = [line for line in source.splitlines()[1:3] if line.startswith("# Left to torch")]
-            told = summary + "".join(f"; {line[2:].rstrip('.').lower()}" for line in left)
-            return Reply(source=source, summary=told, calls=(Call(reply=source, model="builtin"),))
+            return _reply(source, summary + "".join(f"; {line[2:].rstrip('.').lower()}" for line in left))
     return Reply(reason="proposal.exhausted", message=f"The built-in proposer has nothing new to try: {why}.")
+
+
+def _reply(source: str, summary: str) -> Reply:
+    return Reply(source=source, summary=summary, calls=(Call(reply=source, model="builtin"),))
 
 
 def _plans(task: Task, problem: Problem, rng: random.Random) -> Iterator[tuple[Plan, str]]:
