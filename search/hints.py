@@ -39,6 +39,7 @@ class Publisher:
         self._loop = asyncio.new_event_loop()
         self._waiting: dict[int, int] = {}
         self._lock = threading.Lock()
+        self._sending = asyncio.Lock()
         self._failing = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="hints", daemon=True)
         self._thread.start()
@@ -59,10 +60,11 @@ class Publisher:
         self._loop.close()
 
     async def _drain(self) -> None:
-        with self._lock:
-            waiting, self._waiting = self._waiting, {}
-        for run_id, seq in waiting.items():
-            await self._send_one(run_id, seq)
+        async with self._sending:
+            with self._lock:
+                waiting, self._waiting = self._waiting, {}
+            for run_id, seq in waiting.items():
+                await self._send_one(run_id, seq)
 
     async def _send_one(self, run_id: int, seq: int) -> None:
         message = {"type": "run.hint", "run": run_id, "seq": seq}
