@@ -43,6 +43,8 @@ class Hub:
         self.run_id = run_id
         self.head = 0
         self.gone = False
+        self.ended = asyncio.Event()
+        self.build: Callable[[int, int], frames.Frame] = frames.build
         self._reads, self._layer, self._pace, self._on_idle = reads, layer, pace, on_idle
         self._watchers: set[asyncio.Event] = set()
         self._hinted = asyncio.Event()
@@ -66,7 +68,7 @@ class Hub:
         """The frame from `since` to the newest event, built once for all sockets that stand at `since`."""
         build = self._builds.get(since)
         if build is None:
-            build = self._builds[since] = asyncio.create_task(self._reads(frames.build, self.run_id, since))
+            build = self._builds[since] = asyncio.create_task(self._reads(self.build, self.run_id, since))
             build.add_done_callback(lambda done: self._forget_failed(since, done))
         return await asyncio.shield(build)
 
@@ -122,6 +124,7 @@ class Hub:
                 last_watched = loop.time()
             elif loop.time() - last_watched >= self._pace.idle_s:
                 break
+        self.ended.set()
         self._on_idle(self)
 
     async def _listen(self) -> None:
@@ -148,10 +151,15 @@ class Hub:
 class Hubs:
     """The hubs of this process, by run."""
 
-    def __init__(self, pace: Pace | None = None, layer: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        pace: Pace | None = None,
+        layer: Callable[[], Any] | None = None,
+        build: Callable[[int, int], frames.Frame] = frames.build,
+    ) -> None:
         self.pace = pace or Pace()
         self.reads = Reads()
-        self._layer = layer
+        self._layer, self._build = layer, build
         self._hubs: dict[int, Hub] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -161,6 +169,7 @@ class Hubs:
         if hub is None or hub.gone:
             layer = self._layer() if self._layer else None
             hub = Hub(run_id, reads=self.reads, layer=layer, pace=self.pace, on_idle=self._drop)
+            hub.build = self._build
             self._hubs[run_id] = hub
         return hub
 

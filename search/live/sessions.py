@@ -57,7 +57,7 @@ def signed_out(session_keys: set[str]) -> set[str]:
 @dataclass(eq=False)
 class _Watched:
     session_key: str
-    close: Callable[[int], None]
+    close: Callable[[], None]
 
 
 class Sessions:
@@ -69,8 +69,8 @@ class Sessions:
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
-    def watch(self, scope: dict[str, Any], close: Callable[[int], None]) -> Iterator[None]:
-        """Keep an eye on the session of `scope` while the block runs; `close(4401)` once it has ended."""
+    def watch(self, scope: dict[str, Any], close: Callable[[], None]) -> Iterator[None]:
+        """Keep an eye on the session of `scope` while the block runs; `close()` once it has ended."""
         session = scope.get("session")
         entry = _Watched(getattr(session, "session_key", None) or "", close)
         self._watched.add(entry)
@@ -93,4 +93,4 @@ class Sessions:
                 continue
             for entry in self._watched:
                 if entry.session_key in ended:
-                    entry.close(SIGNED_OUT)
+                    entry.close()

@@ -18,17 +18,16 @@ from urllib.parse import parse_qs
 
 from django.db import DatabaseError
 
-from search.live.frames import MAX_GAP
 from search.live.hub import Hubs
-from search.live.sessions import Sessions, access
+from search.live.sessions import GONE, SIGNED_OUT, Sessions, access
+from search.models import Run
 
 log = logging.getLogger(__name__)
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 1024
 MAX_MESSAGES_PER_S = 10
-ENDED, INTERNAL, SLOW, POLICY = 1000, 1011, 1013, 1008
-SIGNED_OUT, NOT_ALLOWED, GONE, OLD_CLIENT = 4401, 4403, 4404, 4409
+INTERNAL, SLOW, POLICY, OLD_CLIENT = 1011, 1013, 1008, 4409
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -52,7 +51,7 @@ class RunSocket:
             await send({"type": "websocket.close", "code": refusal})
             return
         line = Line(self.hubs, run_id, _number(query.get("since", ["0"])[0]), send)
-        with self.sessions.watch(scope, line.sign_out):
+        with self.sessions.watch(scope, lambda: line.close(SIGNED_OUT)):
             await line.serve(receive)
 
     async def _refusal(self, scope: dict[str, Any], run_id: int, query: dict[str, list[str]]) -> int | None:
@@ -79,9 +78,6 @@ class Line:
         self._unacked: deque[tuple[int, float]] = deque()  # (to, when sent)
         self._wake = asyncio.Event()
         self._received: deque[float] = deque(maxlen=MAX_MESSAGES_PER_S * 2)
-
-    def sign_out(self, code: int) -> None:
-        self.close(code)
 
     def close(self, code: int) -> None:
         """Ask the writer to end the socket with this code."""
@@ -180,6 +176,9 @@ class Line:
             log.warning("run %s: no frame from %s: %s", self.hub.run_id, since, error)
             await self._send({"type": "websocket.close", "code": INTERNAL})
             return False
+        except Run.DoesNotExist:
+            await self._send({"type": "websocket.close", "code": GONE})
+            return False
         if self.paused or self.cursor != since:  # the browser changed its mind meanwhile
             self._wake.set()
             return True
@@ -227,6 +226,3 @@ def _number(value: Any) -> int:
     except (TypeError, ValueError):
         return 0
     return min(max(number, 0), 1 << 62)
-
-
-__all__ = ["MAX_GAP", "RunSocket"]

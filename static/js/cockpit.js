@@ -47,6 +47,8 @@ function show() {
   grid.show(scene);
   $("tree-empty").hidden = scene.nodes.length > 1;
   if (follow && scene.newest !== null && tree) tree.reveal(scene.newest);
+  root.dataset.nodes = scene.nodes.length;
+  root.dataset.told = scene.told.length;
   caption();
 }
 

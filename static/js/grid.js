@@ -31,14 +31,14 @@ export class Grid extends EventTarget {
       return;
     }
     this.stale = false;
-    const focused = this.body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.n : null;
+    const focused = this.body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.number : null;
     const onLink = focused !== null && document.activeElement.tagName === "A";
     const { rows, total } = this.rows();
     this.body.replaceChildren(...rows.map((row) => this.row(row)));
     this.table.setAttribute("aria-rowcount", String(total));
     this.more.textContent = total > rows.length ? `${rows.length} of ${total} unfolded nodes are listed. Fold branches with ← to see the others.` : "";
     if (focused !== null) {
-      const row = this.body.querySelector(`tr[data-n="${focused}"]`);
+      const row = this.body.querySelector(`tr[data-number="${focused}"]`);
       if (row) (onLink ? row.querySelector("a") : row).focus({ preventScroll: true });
     }
   }
@@ -49,7 +49,7 @@ export class Grid extends EventTarget {
 
   select(n) {
     this.selected = n;
-    for (const row of this.body.rows) mark(row, Number(row.dataset.n) === n);
+    for (const row of this.body.rows) mark(row, Number(row.dataset.number) === n);
   }
 
   rows() {
@@ -69,7 +69,7 @@ export class Grid extends EventTarget {
   row({ node, level, position, siblings, children }) {
     const row = document.createElement("tr");
     row.role = "row";
-    row.dataset.n = node.n;
+    row.dataset.number = node.n;
     row.tabIndex = node.n === this.current ? 0 : -1;
     row.setAttribute("aria-level", level);
     row.setAttribute("aria-posinset", position);
@@ -114,19 +114,19 @@ export class Grid extends EventTarget {
     const row = event.target.closest("tr");
     if (!row) return;
     for (const other of this.body.rows) other.tabIndex = other === row ? 0 : -1;
-    this.current = Number(row.dataset.n);
+    this.current = Number(row.dataset.number);
   }
 
   click(event) {
     const row = event.target.closest("tr");
     if (!row || event.target.closest("a") || String(getSelection())) return;
-    this.dispatchEvent(new CustomEvent("choose", { detail: Number(row.dataset.n) }));
+    this.dispatchEvent(new CustomEvent("choose", { detail: Number(row.dataset.number) }));
   }
 
   key(event) {
     const row = event.target.closest("tr");
     if (!row || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const n = Number(row.dataset.n);
+    const n = Number(row.dataset.number);
     const go = (other) => other && other.focus();
     const act = {
       ArrowDown: () => go(row.nextElementSibling),
@@ -135,7 +135,7 @@ export class Grid extends EventTarget {
       End: () => go(this.body.lastElementChild),
       ArrowLeft: () => {
         if (row.getAttribute("aria-expanded") === "true") this.fold(n, true);
-        else go(this.body.querySelector(`tr[data-n="${this.scene.by.get(n).p}"]`));
+        else go(this.body.querySelector(`tr[data-number="${this.scene.by.get(n).p}"]`));
       },
       ArrowRight: () => {
         if (row.getAttribute("aria-expanded") === "false") this.fold(n, false);

@@ -1,0 +1,138 @@
+"""A run that grows by hand, with the events that the services write, and a socket that a test can talk to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from asgiref.sync import sync_to_async
+from channels.routing import URLRouter
+from channels.testing import WebsocketCommunicator
+from django.contrib.auth.models import User
+from django.db import connections, transaction
+from django.urls import path
+from django.utils import timezone
+
+from judge.models import Evaluation
+from search.events import event_write
+from search.live.hub import Hubs, Pace
+from search.live.socket import RunSocket
+from search.models import Node, Run
+from tests.search.makers import make_run
+
+T = TypeVar("T")
+QUICK = Pace(frame_s=0.01, poll_s=0.05, idle_s=0.05, beat_s=30)
+HINTS_ONLY = Pace(frame_s=0.01, poll_s=60, beat_s=30)
+
+
+def grow(run: Run, *, speedup: float | None = 2.0, parent: int = 0, kind: str = "large") -> Node:
+    """One more node, reserved and told. `speedup` None: a wrong one."""
+    node = reserve(run, parent=parent, kind=kind)
+    tell(node, speedup)
+    return node
+
+
+def reserve(run: Run, *, parent: int = 0, kind: str = "large") -> Node:
+    with transaction.atomic():
+        number = run.nodes.count()
+        node = Node.objects.create(run=run, number=number, parent=run.nodes.get(number=parent), kind=kind)
+        event_write(run=run, kind="node.reserved", payload={"number": number, "parent": parent, "kind": kind})
+    return node
+
+
+def tell(node: Node, speedup: float | None) -> None:
+    run, verdict = node.run, "pass" if speedup else "wrong"
+    numbers = {"speedup": speedup, "low": speedup * 0.9, "high": speedup * 1.1} if speedup else {}
+    with transaction.atomic():
+        evaluation = Evaluation.objects.create(
+            problem=run.problem,
+            device=run.device,
+            candidate_hash=str(node.number),
+            protocol="judge/1",
+            verdict=verdict,
+            reason="" if speedup else "wrong.values",
+            speedup=speedup,
+            speedup_low=numbers.get("low"),
+            speedup_high=numbers.get("high"),
+            speedup_n=7,
+            basis="modelled" if speedup else "",
+        )
+        node.state, node.evaluation, node.told_at = Node.State.TOLD, evaluation, timezone.now()
+        node.told_order = run.nodes.filter(state="told").count()
+        node.save()
+        payload = {"number": node.number, "verdict": verdict, "n": 7, "basis": evaluation.basis, **numbers}
+        event_write(run=run, kind="node.told", payload={**payload, "reason": evaluation.reason})
+
+
+def new_best(node: Node) -> None:
+    evaluation = node.evaluation
+    assert evaluation is not None
+    payload = {"number": node.number, "speedup": evaluation.speedup, "low": 1.8, "high": 2.2, "n": 7}
+    with transaction.atomic():
+        extra = {"basis": "modelled", "order": node.told_order, "evaluation": evaluation.pk}
+        event_write(run=node.run, kind="node.best", payload={**payload, **extra})
+
+
+async def rows(make: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Run database code in a thread of its own and leave no connection behind."""
+
+    def work() -> T:
+        try:
+            return make(*args, **kwargs)
+        finally:
+            connections.close_all()
+
+    return await sync_to_async(work, thread_sensitive=False)()
+
+
+def make_user(name: str = "viewer") -> User:
+    return User.objects.create_user(name, password="a-long-enough-one")
+
+
+async def run_and_user() -> tuple[Run, User]:
+    return await rows(make_run), await rows(make_user)
+
+
+class Browser:
+    """A browser's end of one socket."""
+
+    def __init__(self, hubs: Hubs, run_id: int, user: Any, query: str = "since=0&v=1") -> None:
+        app = URLRouter([path("ws/run/<int:run_id>", RunSocket(hubs))])
+        self.line = WebsocketCommunicator(app, f"/ws/run/{run_id}?{query}")
+        self.line.scope["user"] = user
+
+    async def open(self) -> dict[str, Any]:
+        """Connect; returns the hello."""
+        assert (await self.line.connect(timeout=5))[0]
+        return await self.next("hello")
+
+    async def next(self, *kinds: str, seconds: float = 5) -> dict[str, Any]:
+        """The next message, which must be of one of these types."""
+        message = json.loads(await self.line.receive_from(timeout=seconds))
+        assert message["type"] in kinds, message
+        return message
+
+    async def send(self, kind: str, **fields: Any) -> None:
+        await self.line.send_to(json.dumps({"type": kind, **fields}))
+
+    async def ack(self, frame: dict[str, Any]) -> None:
+        await self.send("ack", to=frame["to"])
+
+    async def code(self) -> int:
+        """The close code, which must come next."""
+        output = await self.line.receive_output(timeout=5)
+        assert output["type"] == "websocket.close", output
+        return int(output["code"])
+
+    async def silent(self) -> bool:
+        return await self.line.receive_nothing(timeout=0.15, interval=0.02)
+
+    async def leave(self) -> None:
+        await self.line.disconnect(timeout=5)
+
+
+async def close(hubs: Hubs) -> None:
+    """End hubs and their threads; the threads wait for each other, so this runs beside the loop."""
+    await asyncio.wait_for(hubs.close(), 15)
