@@ -51,32 +51,35 @@ def draws_of(reference: Reference, first: Draw, count: int = 3) -> list[Draw]:
 def varied(inputs: list[Any], seed: int, only: int | None = None) -> list[Any]:
     """Inputs with new values of the same mean and spread; integers stay in range. `only`: one tensor, by number."""
     number = -1
-    source = torch.Generator().manual_seed(seed)
 
     def vary(value: Any) -> Any:
         nonlocal number
         if not isinstance(value, torch.Tensor):
             return value
         number += 1
-        return value if only is not None and number != only else _vary(value, source)
+        return value if only is not None and number != only else _vary(value, _source(value, seed + number))
 
     return torch.utils._pytree.tree_map(vary, inputs)  # type: ignore[no-any-return]
+
+
+def _source(value: torch.Tensor, seed: int) -> torch.Generator:
+    return torch.Generator(device=value.device).manual_seed(seed)
 
 
 def _vary(value: torch.Tensor, source: torch.Generator) -> torch.Tensor:
     if value.numel() == 0:
         return value
     if value.is_floating_point():
-        noise = torch.randn(value.shape, generator=source).to(value.device)
         plain = value.double()
         width = spread(plain) or max(1.0, float(plain.abs().max()))
-        return (float(plain.mean()) + width * noise.double()).to(value.dtype)
+        noise = torch.randn(value.shape, generator=source, device=value.device, dtype=torch.float64)
+        return (float(plain.mean()) + width * noise).to(value.dtype)
     if value.dtype == torch.bool:
-        return torch.randint(0, 2, value.shape, generator=source).to(value.device).bool()
+        return torch.randint(0, 2, value.shape, generator=source, device=value.device).bool()
     if value.is_complex():
         return value * 1.5 + 0.5
     low, high = int(value.min()), int(value.max())
-    return torch.randint(low, high + 1, value.shape, generator=source).to(value.device).to(value.dtype)
+    return torch.randint(low, high + 1, value.shape, generator=source, device=value.device, dtype=value.dtype)
 
 
 def _same(one: list[Any], other: list[Any]) -> bool:
@@ -184,12 +187,12 @@ def parameter_finding(reference: Reference, first: Draw, used: frozenset[str], *
 
 
 def _shows(reference: Reference, first: Draw, names: list[str]) -> bool:
-    source = torch.Generator().manual_seed(REDRAWN)
     parameters = dict(reference.model.named_parameters())
     with torch.no_grad():
-        for name in names:
+        for number, name in enumerate(names):
             value = parameters[name]
-            noise = torch.randn(value.shape, generator=source).to(value.device)
+            source = _source(value, REDRAWN + number)
+            noise = torch.randn(value.shape, generator=source, device=value.device, dtype=torch.float64)
             value.add_((max(1.0, 3 * spread(value.double())) * noise).to(value.dtype))
     try:
         output = reference.run(first.inputs)

@@ -13,6 +13,7 @@ from judge.bench.admission_stages import Refused, Stages, problem_code
 from judge.bench.flops import interpreter_steps, tensors_in
 from judge.bench.graph_trace import trace_report
 from judge.bench.loading import LoadedProblem
+from judge.bench.reference_run import listed
 from judge.bench.tensor_words import described
 from judge.graph import OpGraph
 
@@ -47,7 +48,7 @@ def _preview(loaded: LoadedProblem) -> Preview:
     path = Path(str(loaded.module.__file__))
     with problem_code("the module on shapes alone", path), FakeTensorMode(allow_non_fake_inputs=True):
         model = loaded.Model(*loaded.get_init_inputs())
-        inputs = list(loaded.get_inputs())
+        inputs = listed(loaded.get_inputs())
         return model, inputs, trace_report(model, inputs).graph
 
 

@@ -34,7 +34,7 @@ class Reference:
         torch.manual_seed(seed)
         with torch.device(self.device):
             made = self.get_inputs()
-        return [self._place(item) for item in made]
+        return [self._place(item) for item in listed(made)]
 
     def _place(self, item: Any) -> Any:
         return pytree.tree_map(lambda x: x.to(self.device) if isinstance(x, torch.Tensor) else x, item)
@@ -66,6 +66,11 @@ class Reference:
     def double(self) -> Reference:
         """The same reference in fp64."""
         return Reference(copy.deepcopy(self.model).double(), self.get_inputs, self.device)
+
+
+def listed(made: Any) -> list[Any]:
+    """What get_inputs() returned as a list of arguments; a tensor alone is one argument."""
+    return [made] if isinstance(made, torch.Tensor) else list(made)
 
 
 def doubled(inputs: Sequence[Any]) -> list[Any]:

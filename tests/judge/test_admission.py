@@ -200,6 +200,11 @@ def test_a_reference_that_writes_its_input_is_examined_on_copies(examine) -> Non
     assert examine(module("return x.mul_(2).add_(1)")).state == "admitted"
 
 
+def test_a_tensor_alone_is_one_argument(examine) -> None:
+    report = examine(module("return x * 2 + 1", tail=TAIL.replace("[torch.randn(SIZE, 32)]", "torch.randn(SIZE, 32)")))
+    assert (report.state, len(report.inputs), report.inputs[0]["shape"]) == ("admitted", 1, [16, 32])
+
+
 def test_gathered_tables_count_only_what_comes_out(examine) -> None:
     tail = TAIL.replace("torch.randn(SIZE, 32)", "torch.randint(0, 1000, (4,))")
     report = examine(module("return self.table(x)", "self.table = nn.Embedding(1000, 8)", tail=tail))
