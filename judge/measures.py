@@ -32,6 +32,8 @@ class Measure:
         if value is None or not basis:
             return None
         low, high, n = (_either(row, f"speedup_{name}", name) for name in ("low", "high", "n"))
+        if basis != Basis.REPORTED and (low is None or high is None):
+            return None  # a number without its evidence is not shown
         return cls(value, low, high, n, Basis(basis))
 
     @property

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from itertools import groupby
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
-from django.db.models import Case, Count, OuterRef, Q, QuerySet, Subquery, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -22,17 +20,16 @@ from kombu.exceptions import OperationalError
 
 from adaexplore_site.access import Role, require, role_required
 from judge.highlighting import listing, visible
-from judge.models import Device, Evaluation, Problem
+from judge.models import Device, Problem
 from judge.preflight import preflight
+from judge.selectors import judging_devices, problem_page
 from judge.services.admissions import admission_queue
 from judge.services.problems import ProblemRejected
 from judge.services.problems import problem_upload as upload
 from judge.tasks import admit_problem
-from judge.values import Basis
 
 log = logging.getLogger(__name__)
 
-ROWS = 200
 GRAPH_ROWS = 200
 PLAIN_NAME = 120  # characters of a file name that are repeated in a message
 
@@ -40,52 +37,22 @@ PLAIN_NAME = 120  # characters of a file name that are repeated in a message
 @never_cache
 @require_safe
 def problem_list(request: HttpRequest) -> HttpResponse:
-    """All problems by family, with what the preflight said and the best speedup per basis."""
-    chosen = {name: request.GET.get(name, "").strip() for name in ("q", "state", "origin")}
-    problems = _filtered(chosen)
-    rows = list(problems[: ROWS + 1])
-    bests = _best_evaluations(rows)
-    for row in rows:
-        row.bests = [bests[pk] for pk in _best_ids(row) if pk in bests]  # type: ignore[attr-defined]
+    """All problems by family, with what the preflight said, the eager baselines and the best speedup per basis."""
+    chosen = {name: request.GET.get(name, "").strip()[:80] for name in ("q", "state", "origin")}
+    page = problem_page(**chosen)
+    families: dict[str, list[Problem]] = {}
+    for row in page.rows:
+        families.setdefault(row.family, []).append(row)
     context = {
-        "families": [(family, list(group)) for family, group in groupby(rows[:ROWS], key=lambda row: row.family)],
-        "shown": min(len(rows), ROWS),
-        "total": len(rows) if len(rows) <= ROWS else problems.count(),
+        "families": sorted(families.items(), key=lambda item: (not item[0], item[0])),
+        "shown": len(page.rows),
+        "total": page.total,
         "chosen": chosen,
         "filtered": any(chosen.values()),
         "states": Problem.State.choices,
         "origins": Problem.Origin.choices,
     }
     return render(request, "judge/problem_list.html", context)
-
-
-_LAST_UNNAMED = Case(When(family="", then=1), default=0)
-
-
-def _filtered(chosen: dict[str, str]) -> QuerySet[Problem]:
-    problems = Problem.objects.defer("source", "admission", "description")
-    problems = problems.order_by(_LAST_UNNAMED, "family", "title", "id")
-    if chosen["q"]:
-        words = Q(title__icontains=chosen["q"]) | Q(slug__icontains=chosen["q"]) | Q(family__icontains=chosen["q"])
-        problems = problems.filter(words)
-    if chosen["state"] in Problem.State.values:
-        problems = problems.filter(state=chosen["state"])
-    if chosen["origin"] in Problem.Origin.values:
-        problems = problems.filter(origin=chosen["origin"])
-    best = Evaluation.objects.filter(problem=OuterRef("pk"), speedup__isnull=False).order_by("-speedup", "id")
-    return problems.annotate(
-        searches=Count("runs", distinct=True),
-        **{f"best_{basis.value}": Subquery(best.filter(basis=basis.value).values("pk")[:1]) for basis in Basis},
-    )
-
-
-def _best_ids(problem: Problem) -> list[int | None]:
-    return [getattr(problem, f"best_{basis.value}") for basis in Basis]
-
-
-def _best_evaluations(problems: list[Problem]) -> dict[int, Evaluation]:
-    wanted = {pk for problem in problems for pk in _best_ids(problem) if pk is not None}
-    return Evaluation.objects.defer("source", "report", "message").in_bulk(wanted)
 
 
 @role_required(Role.OPERATOR)
@@ -202,8 +169,3 @@ def preflight_start(problem: Problem, device: Device, *, again: bool = False) ->
         admit_problem.apply_async(args=[problem.pk, device.pk], queue=device.queue, retry=False)
     except OperationalError as error:
         log.warning("preflight of %s on %s waits: the broker is away (%s)", problem.slug, device.name, error)
-
-
-def judging_devices() -> QuerySet[Device]:
-    """Devices that can judge, the interpreter first."""
-    return Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(state=Device.State.ACTIVE).order_by("-kind", "name")

@@ -20,7 +20,8 @@ from django_htmx.http import HttpResponseClientRedirect
 from adaexplore_site.access import Role, require, role_required
 from judge.models import Device, Problem
 from judge.preflight import preflight
-from judge.views import judging_devices, preflight_start
+from judge.selectors import judging_devices
+from judge.views import preflight_start
 from search import proposers
 from search.forms import StartForm
 from search.models import Run
