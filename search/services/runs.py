@@ -51,6 +51,8 @@ def run_start(
         return Run.objects.get(pk=action.object_id)
     checked = _checked_params(params)
     _check(problem, device, steps, concurrency)
+    if seed is not None and not 0 <= seed < 1 << 63:
+        raise ActionRefused(f"The seed must be from 0 to {(1 << 63) - 1}, not {seed}.")
     _check_proposer(proposer, options or {})
     try:
         with transaction.atomic():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import signal
 import sys
 import time
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.benches import bench_for
 from judge.models import Device, Problem
-from judge.runner import Bench
 from judge.services.admissions import problem_admit
 from judge.services.devices import DeviceMissing, device_get, devices_sync
 from judge.services.evaluations import toolchain_of
@@ -23,6 +25,7 @@ from judge.values import JudgeError, StageRecord
 from search.algorithm.params import SearchParams
 from search.documents import run_document
 from search.driver import drive
+from search.exports import kernel_file
 from search.models import Node, Run
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
@@ -45,39 +48,45 @@ class Command(BaseCommand):
         parser.add_argument("--out", type=Path, metavar="DIR", help="write result.json and the best kernel there")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped like Ctrl-C: the run ends, nothing hangs
-        started = time.monotonic()
-        problem, device = _problem(options["problem"]), _device(options["device"])
+        if options["proposer"] == "manual":
+            raise CommandError("The proposer 'manual' needs the page to answer on: start that search in the browser.")
         out: Path | None = options["out"]
         if out is not None:
             _make_folder(out)
-        if options["proposer"] == "manual":
-            raise CommandError("The proposer 'manual' needs the page to answer on: start that search in the browser.")
-        interrupted = False
+        problem, device = _problem(options["problem"]), _device(options["device"])
+        started = time.monotonic()
+        with _alone():
+            run, interrupted = self._search(problem, device, options)
+            document = run_document(
+                run,
+                toolchain=_toolchain(device),
+                wall_s=time.monotonic() - started,
+                command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            )
+            if out is not None:
+                _write(out, document, run)
+        self.stdout.write(json.dumps(document, indent=1) if options["json"] else _sentence(document))
+        if interrupted:
+            raise CommandError("Interrupted: the search was stopped, its tree is kept.", returncode=130)
+        if run.state != Run.State.FINISHED:
+            raise CommandError(f"The search is {run.state}: {run.stop_reason}")
+
+    def _search(self, problem: Problem, device: Device, options: dict[str, Any]) -> tuple[Run, bool]:
+        """The run as it stands at the end, and whether it was interrupted."""
         run: Run | None = None
         try:
             self._admit(problem, device)
             run = self._start(problem, device, options)
             self._drive(run)
         except KeyboardInterrupt:
-            interrupted = True
-            if run is not None:
-                run = run_stop(run=run, user=None, drain=False) if not _fresh(run).ended else _fresh(run)
+            if run is None:
+                raise CommandError("Interrupted before the search began.", returncode=130) from None
+            if not _fresh(run).ended:
+                run_stop(run=run, user=None, drain=False)
+            return _fresh(run), True
         except JudgeError as error:
             raise CommandError(f"The judge failed: {error}") from error
-        if run is None:
-            raise CommandError("Interrupted before the search began.", returncode=130)
-        wall_s = time.monotonic() - started
-        document = run_document(
-            _fresh(run), toolchain=_toolchain(bench_for(device)), wall_s=wall_s, command=shlex.join(sys.argv)
-        )
-        if out is not None:
-            _write(out, document, run)
-        self.stdout.write(json.dumps(document, indent=1) if options["json"] else _sentence(document))
-        if interrupted:
-            raise CommandError("Interrupted: the search was stopped, its tree is kept.", returncode=130)
-        if document["run"]["state"] != Run.State.FINISHED:
-            raise CommandError(f"The search is {document['run']['state']}: {document['run']['stop_reason']}")
+        return _fresh(run), False
 
     def _admit(self, problem: Problem, device: Device) -> None:
         """Preflight when this device has not seen the problem yet. Raises CommandError when it is refused."""
@@ -157,8 +166,26 @@ def _fresh(run: Run) -> Run:
     return Run.objects.select_related("problem", "device").get(pk=run.pk)
 
 
-def _toolchain(bench: Bench) -> str:
-    return toolchain_of(bench)
+def _toolchain(device: Device) -> str:
+    """Versions as stored with every evaluation; empty when the judge does not answer any more."""
+    try:
+        return toolchain_of(bench_for(device))
+    except JudgeError:
+        return ""
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """For the time of a search: SIGTERM acts like Ctrl-C, and nobody is told that no server waits for hints."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    log = logging.getLogger("search.hints")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        log.setLevel(level)
 
 
 def _problem(slug: str) -> Problem:
@@ -189,7 +216,7 @@ def _write(folder: Path, document: dict[str, Any], run: Run) -> None:
     (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n")
     best: Node | None = best_node(run.pk)
     if best is not None:
-        (folder / "best.py").write_text(best.source)
+        (folder / "best.py").write_bytes(kernel_file(best)[1])
 
 
 def _positive(text: str) -> int:
