@@ -19,7 +19,10 @@ from judge.values import AdmissionReport, JudgeError, Limits, ProblemSpec, Stage
 
 TOO_BIG = "problem.too_big_for_interpreter"
 STALLED_AFTER_S = 300  # a running preflight older than this has lost its worker
-_LIMITS = Limits(wall_s=120, stage_s=60)
+_LIMITS = {
+    Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),
+    Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
+}
 
 
 def problem_admit(
@@ -73,10 +76,11 @@ def admission_stalled(entry: dict[str, Any] | None, *, now: datetime) -> bool:
 
 def _admit(problem: Problem, device: Device, bench: Bench, progress: Callable[[StageRecord], None]) -> AdmissionReport:
     case = case_for(device.kind, declared_cases(problem.source))
-    report = bench.admit(ProblemSpec(problem.source, case), limits=_LIMITS, progress=progress)
+    limits = _LIMITS[Device.Kind(device.kind)]
+    report = bench.admit(ProblemSpec(problem.source, case), limits=limits, progress=progress)
     better = case_for(device.kind, report.cases)
     if case is None and better is not None:  # get_cases() computes its names: they are known only now
-        report = bench.admit(ProblemSpec(problem.source, better), limits=_LIMITS, progress=progress)
+        report = bench.admit(ProblemSpec(problem.source, better), limits=limits, progress=progress)
     return report
 
 
