@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import random
 from collections.abc import Iterator
 
@@ -111,8 +110,6 @@ class ProposerContract:
 class TestBuiltin(ProposerContract):
     @pytest.fixture
     def proposer(self) -> Proposer:
-        if not hasattr(importlib.import_module("search.proposers.builtin"), "BuiltinProposer"):
-            pytest.skip("the built-in proposer does not exist yet")
         return get("builtin")
 
     def base(self, proposer: Proposer) -> str:
