@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -130,10 +131,10 @@ def _live_tensors() -> Iterator[torch.Tensor]:
 
 def _kernel_line() -> str:
     """The innermost line of the candidate on the stack, as " (candidate.py:12)"; empty when there is none."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         path = frame.f_code.co_filename
         if not any(part in path for part in ("/triton/", "/numpy/", "/torch/", "/judge/bench/")):
             return f" ({path.rsplit('/', 1)[-1]}:{frame.f_lineno})"
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -83,6 +84,11 @@ def _zero(*args: Any, **kwargs: Any) -> int:
     return 0
 
 
+def _own(answer: Any) -> Any:
+    """A function object of its own: torch's compiler keeps rules by object and refuses one under two names."""
+    return answer if isinstance(answer, type) else functools.wraps(answer)(lambda *a, **k: answer(*a, **k))
+
+
 def device_properties(target: Target) -> SimpleNamespace:
     """What `torch.cuda.get_device_properties` would say of the target, as far as the table knows."""
     major, minor = target.capability
@@ -147,11 +153,20 @@ def patch_torch_cuda(target: Target) -> None:
         "set_rng_state_all": _none,
     }
     for name, answer in answers.items():
-        setattr(cuda, name, answer)
+        setattr(cuda, name, _own(answer))
     for name in ("range_push", "range_pop", "mark"):
-        setattr(cuda.nvtx, name, _none)
-    cuda.nvtx.range = _nothing
+        setattr(cuda.nvtx, name, _own(_none))
+    cuda.nvtx.range = _own(_nothing)
+    torch.Generator = StandInGenerator  # type: ignore[misc]
     _remap_autocast()
+
+
+class StandInGenerator(torch._C.Generator):  # type: ignore[misc]
+    """A generator for any device is the CPU's."""
+
+    def __new__(cls, device: Any = "cpu") -> Self:
+        del device
+        return super().__new__(cls, "cpu")  # type: ignore[no-any-return]
 
 
 def _remap_autocast() -> None:

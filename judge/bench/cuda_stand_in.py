@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ _UNINITIALISED = {
 def is_cuda_device(value: Any) -> bool:
     """Whether a value names a CUDA device: a torch.device or a string such as "cuda:0"."""
     if isinstance(value, torch.device):
-        return value.type == "cuda"
+        return bool(value.type == "cuda")
     return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
 
 
@@ -51,6 +52,8 @@ class CudaStandIn(TorchFunctionMode):  # type: ignore[misc]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func is torch.device:
+            return func(*args, **kwargs)
         if func in _GETTERS:
             told = _called_by_candidate() and not args[0].is_meta
             return _GETTERS[func] if told else func(*args, **kwargs)
@@ -74,8 +77,10 @@ def _on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
 
 def _called_by_candidate() -> bool:
     """Whether the code that reads the attribute belongs neither to torch, triton nor the bench."""
-    frame = sys._getframe(2)
-    return not frame.f_code.co_filename.startswith(_TRUTHFUL)
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name == "__torch_function__":  # other modes on the way
+        frame = frame.f_back
+    return frame is None or not frame.f_code.co_filename.startswith(_TRUTHFUL)
 
 
 _installed: CudaStandIn | None = None

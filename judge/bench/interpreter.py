@@ -20,7 +20,7 @@ from triton.runtime import driver
 from triton.runtime import interpreter as triton_interpreter
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import InterpreterError
-from triton.runtime.interpreter import GridExecutor
+from triton.runtime.interpreter import GridExecutor, InterpretedFunction
 
 from judge.bench import cuda_stand_in, interpreter_reductions, libdevice_shims
 from judge.bench.bounds import BoundsTable, OutOfBounds
@@ -86,8 +86,8 @@ def install(target: str | Target) -> Adapter:
     interpreter_reductions.install()
     libdevice_shims.install()
     _install_launches(adapter)
+    _install_warmup()
     _install_autotuning(adapter)
-    _explain_missing_block_pointers()
     warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)  # a GPU says nothing either
     return adapter
 
@@ -141,6 +141,22 @@ def _install_launches(adapter: Adapter) -> None:
     GridExecutor.__call__ = launch
 
 
+class _NotCompiled:
+    """What `kernel.warmup` gives: any question about registers or shared memory is beyond an interpreter."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Unsupported(f"the interpreter compiles nothing, so a kernel has no {name}")
+
+
+def _install_warmup() -> None:
+    original = InterpretedFunction.run
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        return _NotCompiled() if warmup else original(self, *args, grid=grid, warmup=False, **kwargs)
+
+    InterpretedFunction.run = run
+
+
 def _named(names: list[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from zip(names, args, strict=False)
     yield from kwargs.items()
@@ -151,7 +167,7 @@ def _cause(error: BaseException, builder: Any) -> BaseException:
     while isinstance(error, InterpreterError) and error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, AttributeError) and error.obj is builder:
-        return Unsupported(f"Triton {triton.__version__} cannot interpret {error.name.removeprefix('create_')}")
+        return Unsupported(f"Triton {triton.__version__} cannot interpret {str(error.name).removeprefix('create_')}")
     return error
 
 
@@ -172,13 +188,3 @@ def _one_time(fn: Callable[[], object], *args: Any, quantiles: Any = None, **kwa
     """In place of triton.testing.do_bench: nothing runs, one millisecond."""
     del fn, args, kwargs
     return [1.0 for _ in quantiles] if quantiles else 1.0
-
-
-def _explain_missing_block_pointers() -> None:
-    if hasattr(tl, "make_block_ptr"):
-        return
-
-    def make_block_ptr(*args: Any, **kwargs: Any) -> Any:
-        raise Unsupported(f"Triton {triton.__version__} has no block pointers; use tl.make_tensor_descriptor")
-
-    tl.make_block_ptr = make_block_ptr

@@ -94,8 +94,10 @@ def _tree_scan(self: Any, inputs: list[Any]) -> list[Any]:
     blocks = [np.moveaxis(t.handle.data, self.axis, 0).copy() for t in inputs]
     distance = 1
     while distance < blocks[0].shape[0]:
-        merged = _combine(self, [b[:-distance] for b in blocks], [b[distance:] for b in blocks], dtypes)
-        blocks = [np.concatenate([b[:distance], m]) for m, b in zip(merged, blocks, strict=True)]
+        # Whole blocks, since Triton's block sizes are powers of two; the first `distance` results are not used.
+        shifted = [np.concatenate([b[:distance], b[:-distance]]) for b in blocks]
+        merged = _combine(self, shifted, blocks, dtypes)
+        blocks = [np.concatenate([b[:distance], m[distance:]]) for m, b in zip(merged, blocks, strict=True)]
         distance *= 2
     return [
         self.to_tensor(np.ascontiguousarray(np.moveaxis(b, 0, self.axis)), dtype)

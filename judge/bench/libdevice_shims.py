@@ -78,7 +78,8 @@ def _is_function(value: Any) -> bool:
 
 
 def _shim(name: str) -> Callable[..., Any]:
-    compute = {**_UNARY, **_BINARY, **_TERNARY, **_PREDICATES}.get(name)
+    known: dict[str, Callable[..., torch.Tensor]] = {**_UNARY, **_BINARY, **_TERNARY, **_PREDICATES}
+    compute = known.get(name)
 
     def function(*args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
         del _semantic, kwargs

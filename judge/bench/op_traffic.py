@@ -47,13 +47,13 @@ def tensor_bytes(tensor: torch.Tensor) -> int:
     elements = 1
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         elements *= size if stride != 0 else min(size, 1)
-    return elements * tensor.element_size()
+    return int(elements * tensor.element_size())
 
 
 def dot_kind(dtype: torch.dtype, packet: str) -> str:
     """Which peak a matrix product of this type uses, with torch's TF32 switches as they stand."""
     if dtype != torch.float32:
-        return _KINDS.get(dtype, "fp32")
+        return str(_KINDS.get(dtype, "fp32"))
     convolution = "conv" in packet
     allowed = torch.backends.cudnn.allow_tf32 if convolution else torch.backends.cuda.matmul.allow_tf32
     return "tf32" if allowed else "fp32"
@@ -62,7 +62,7 @@ def dot_kind(dtype: torch.dtype, packet: str) -> str:
 def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
     """Two products per head: queries by keys, weights by values; causal masks save nothing here."""
     heads = query.shape[:-2].numel()
-    return 2 * heads * query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+    return int(2 * heads * query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
 
 
 def _matrix_flops(packet: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> int:
@@ -88,6 +88,11 @@ class _OpCounter(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, ledger: Ledger) -> None:
         super().__init__()
         self.ledger = ledger
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False keeps torch from importing its compiler here: four seconds and a thread that forks cannot carry."""
+        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -208,14 +208,14 @@ def _record_tuning(recorder: Recorder) -> None:
 
     def prune_configs(self: Any, kwargs: Any) -> Any:
         configs = list(original_prune(self, kwargs))
-        self.recorder_deadline = recorder.clock() + TUNING_S
+        self.recorder_deadline, self.recorder_fits = recorder.clock() + TUNING_S, False
         if len(configs) > CONFIG_LIMIT:
             dropped = len(configs) - CONFIG_LIMIT
             recorder.notes.append(f"{self.base_fn.__name__}: {dropped} of {len(configs)} configurations not compiled")
         return configs[:CONFIG_LIMIT]
 
     def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-        if recorder.clock() > self.recorder_deadline:
+        if self.recorder_fits and recorder.clock() > self.recorder_deadline:
             note = f"{self.base_fn.__name__}: configurations after {TUNING_S:.0f} s not compiled"
             recorder.notes += [note] if note not in recorder.notes else []
             return [float("inf")] * 3
@@ -229,6 +229,8 @@ def _record_tuning(recorder: Recorder) -> None:
             recorder._tuning = False
         if times[0] == float("inf"):
             recorder.tuned.append(_dropped(self.base_fn.__name__, config))
+        else:
+            self.recorder_fits = True
         return times
 
     Autotuner.prune_configs = prune_configs

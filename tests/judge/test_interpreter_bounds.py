@@ -1,0 +1,16 @@
+"""The interpreter names every access outside a kernel's tensors."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.judge.triton_child import failure, names
+
+FILE = "bounds.py"
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("check", names(FILE))
+def test_check_passes(check: str) -> None:
+    found = failure(FILE, "interpret", check)
+    assert found == "", found

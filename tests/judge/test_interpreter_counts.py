@@ -1,0 +1,16 @@
+"""The interpreter's counters agree with hand counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.judge.triton_child import failure, names
+
+FILE = "counts.py"
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("check", names(FILE))
+def test_check_passes(check: str) -> None:
+    found = failure(FILE, "interpret", check)
+    assert found == "", found

@@ -1,0 +1,227 @@
+"""The recorder: what compiles, what does not, and what the message says."""
+
+import os
+import tempfile
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from judge.bench import recorder as recorder_module
+from judge.bench.recorder import CompileFailed
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    tl.store(out + i, tl.load(x + i, mask=m) + tl.load(y + i, mask=m), mask=m)
+
+
+@triton.jit
+def breaks(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    for j in range(0, 10):
+        if j > 3:
+            break
+        tl.store(out + i, tl.load(x + i))
+
+
+@triton.jit
+def bad_inner(v):
+    return tl.dot(v, v)
+
+
+@triton.jit
+def calls_bad_inner(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, bad_inner(tl.load(x + i)))
+
+
+@triton.jit
+def changes_type(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    acc = 0
+    for _ in range(0, 10):
+        acc = acc + tl.load(x + i)
+    tl.store(out + i, acc)
+
+
+@triton.jit
+def tile_product(a, b, c, K: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr):
+    i, j = tl.arange(0, BM), tl.arange(0, BK)
+    acc = tl.zeros((BM, BM), tl.float32)
+    for k in range(0, K, BK):
+        x = tl.load(a + i[:, None] * K + k + j[None, :])
+        y = tl.load(b + (k + j)[:, None] * BM + i[None, :])
+        acc += tl.dot(x, y)
+    tl.store(c + i[:, None] * BM + i[None, :], acc)
+
+
+@triton.jit
+def wrong_assembly(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.inline_asm_elementwise("bogus $0, $1;", "=f,f", [tl.load(x + i)], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(out + i, v)
+
+
+SMALL, HUGE = triton.Config({"BM": 32, "BK": 32}), triton.Config({"BM": 32, "BK": 128}, num_stages=9)
+some_fit = triton.autotune([HUGE, SMALL], key=["K"])(tile_product)
+none_fit = triton.autotune([HUGE, triton.Config({"BM": 32, "BK": 128}, num_stages=10)], key=["K"])(tile_product)
+long_list = triton.autotune([triton.Config({"BLOCK": 64}, maxnreg=32 + n) for n in range(70)], key=["n"])(add)
+
+X, OUT = torch.rand(1024), torch.empty(1024)
+A, C = torch.rand(128, 1024), torch.empty(128, 128)
+
+
+def _failure(recorder, launch):
+    with pytest.raises(CompileFailed) as caught, recorder.recording():
+        launch()
+    return caught.value
+
+
+def check_a_launch_is_recorded_with_its_needs(recorder):
+    with recorder.recording():
+        add[(4,)](X, X, OUT, 1024, BLOCK=256, num_warps=8)
+    [row] = recorder.kernels
+    assert (row["name"], row["grid"], row["num_warps"], row["error"]) == ("add", [4, 1, 1], 8, None)
+    assert 0 < row["regs"] < 64 and row["spills"] == 0 and row["shared_bytes"] == 0
+
+
+def check_shared_memory_of_a_dot_is_recorded(recorder):
+    with recorder.recording():
+        tile_product[(1,)](A, A, C, K=1024, BM=32, BK=32)
+    assert recorder.kernels[0]["shared_bytes"] >= 2 * 32 * 32 * 4
+
+
+def check_what_does_not_fit_says_needed_and_available(recorder):
+    found = _failure(recorder, lambda: tile_product[(1,)](A, A, C, K=1024, BM=32, BK=128, num_stages=9))
+    assert found.reason == "compile.resources"
+    assert "available 232448 bytes" in found.message and "needs " in found.message
+
+
+def check_an_error_shows_line_and_caret_and_no_machine_path(recorder):
+    found = _failure(recorder, lambda: breaks[(1,)](X, OUT, N=128))
+    first, source, caret = found.message.split("\n")
+    assert found.reason == "compile.error"
+    assert first.startswith("compiling.py:") and "Break" in first
+    assert source.strip() == "break" and caret.index("^") == source.index("break")
+    assert "/" not in first
+
+
+def check_an_error_in_a_nested_function_shows_the_inner_line(recorder):
+    found = _failure(recorder, lambda: calls_bad_inner[(1,)](X, OUT, N=128))
+    assert "return tl.dot(v, v)" in found.message and "rank" in found.message
+
+
+def check_a_type_change_in_a_loop_is_an_error(recorder):
+    found = _failure(recorder, lambda: changes_type[(1,)](X, OUT, N=128))
+    assert found.reason == "compile.error" and "acc" in found.message and "int32" in found.message
+
+
+def check_ptxas_errors_are_kept(recorder):
+    found = _failure(recorder, lambda: wrong_assembly[(1,)](X, OUT, N=128))
+    assert found.reason == "compile.error" and "bogus" in found.message and "Repro" not in found.message
+
+
+def check_wrong_arguments_are_compile_errors(recorder):
+    missing = _failure(recorder, lambda: add[(1,)](X, X, OUT, 1024))
+    unknown = _failure(recorder, lambda: add[(1,)](X, X, OUT, 1024, BLOCK=64, FOO=1))
+    assert "BLOCK" in missing.message and "FOO" in unknown.message
+
+
+def check_a_swallowed_failure_still_fails(recorder):
+    def forward():
+        try:
+            breaks[(1,)](X, OUT, N=128)
+        except CompileFailed:
+            return X + 1
+
+    assert _failure(recorder, forward).reason == "compile.error"
+
+
+def check_a_configuration_that_does_not_fit_is_dropped(recorder):
+    with recorder.recording():
+        some_fit[(1,)](A, A, C, K=1024)
+    assert [row["error"] is None for row in recorder.tuned] == [False, True]
+    assert len(recorder.kernels) == 1 and recorder.kernels[0]["shared_bytes"] < 64 * 1024
+
+
+def check_all_configurations_too_large_fail(recorder):
+    assert _failure(recorder, lambda: none_fit[(1,)](A, A, C, K=1024)).reason == "compile.resources"
+
+
+def check_long_autotune_lists_are_cut_and_noted(recorder):
+    before, recorder_module.CONFIG_LIMIT = recorder_module.CONFIG_LIMIT, 5
+    try:
+        with recorder.recording():
+            long_list[(1,)](X, X, OUT, 64)
+    finally:
+        recorder_module.CONFIG_LIMIT = before
+    assert len(recorder.tuned) == 5
+    assert recorder.notes == ["add: 65 of 70 configurations not compiled"]
+
+
+def check_slow_autotune_lists_are_cut_and_noted(recorder):
+    ticks = iter(range(0, 10_000, 9))
+    recorder.clock, before = lambda: float(next(ticks)), recorder.clock
+    try:
+        with recorder.recording():
+            long_list[(1,)](X, X, OUT, 63)
+    finally:
+        recorder.clock = before
+    assert 1 <= len([row for row in recorder.tuned if row["error"] is None]) <= 3
+    assert any("20 s" in note for note in recorder.notes)
+
+
+def check_control_flow_on_kernel_results_is_incomplete(recorder):
+    def index():
+        add[(4,)](X, X, OUT, 1024, BLOCK=256)
+        return [1.0][int(OUT.max()) - 5]
+
+    def wait():
+        add[(4,)](X, X, OUT, 1024, BLOCK=256)
+        while OUT.sum() >= 0:
+            pass
+
+    OUT.zero_()
+    assert _failure(recorder, index).reason == "compile.incomplete"
+    assert _failure(recorder, wait).reason == "compile.incomplete"
+
+
+def check_an_error_before_the_first_launch_is_the_candidates(recorder):
+    with pytest.raises(ZeroDivisionError), recorder.recording():
+        _ = 1 // 0
+
+
+def check_uninitialised_memory_reads_as_zero(recorder):
+    with recorder.recording():
+        x = torch.empty(1000, device="cuda")
+        assert x.is_cuda and float(x.abs().sum()) == 0.0
+
+
+def check_impossible_grids_are_refused(recorder):
+    found = _failure(recorder, lambda: add[(1, 70_000)](X, X, OUT, 1024, BLOCK=64))
+    assert found.reason == "compile.resources" and "65535" in found.message
+
+
+def check_files_go_where_the_environment_says_now(recorder):
+    before = {name: os.environ[name] for name in ("TMPDIR", "TRITON_CACHE_DIR")}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update(TMPDIR=folder, TRITON_CACHE_DIR=f"{folder}/cache")
+        try:
+            with recorder.recording():
+                add[(4,)](X, X, OUT, 1024, BLOCK=32)
+            assert tempfile.gettempdir() == folder
+            assert any(name.endswith(".cubin") for _, _, files in os.walk(folder) for name in files)
+        finally:
+            os.environ.update(before)
+            recorder.reset()
+
+
+def check_kernels_say_their_registers(recorder):
+    with recorder.recording():
+        compiled = add.warmup(X, X, OUT, 1024, BLOCK=256, grid=(1,))
+        compiled._init_handles()
+    assert compiled.n_regs > 0

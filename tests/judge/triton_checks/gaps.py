@@ -1,0 +1,194 @@
+"""One check for each gap of Triton's interpreter that the adapter closes, or says it cannot."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+from judge.bench import interpreter
+from judge.bench.interpreter import Unsupported
+
+
+@triton.jit
+def unary(x, out, N: tl.constexpr, FN: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    if FN == "tanh":
+        r = libdevice.tanh(v)
+    elif FN == "erf":
+        r = libdevice.erf(v)
+    elif FN == "rsqrt":
+        r = libdevice.rsqrt(tl.abs(v) + 1)
+    elif FN == "pow":
+        r = libdevice.pow(tl.abs(v), 1.5)
+    elif FN == "exp":
+        r = libdevice.exp(v)
+    elif FN == "log1p":
+        r = libdevice.log1p(tl.abs(v))
+    elif FN == "isnan":
+        r = tl.where(libdevice.isnan(v), 1.0, 0.0)
+    elif FN == "extra":
+        r = tl.extra.cuda.libdevice.tanh(v)
+    else:
+        r = tl.math.erf(v)
+    tl.store(out + i, r)
+
+
+@triton.jit
+def bessel_n(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, libdevice.jn(2, tl.load(x + i)))
+
+
+@triton.jit
+def assembly(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    r = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [v], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(out + i, r)
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"], reset_to_zero=["out"])
+@triton.jit
+def tuned_accumulate(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"], warmup=5, rep=20)
+@triton.jit
+def tuned_timed(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["n"])})
+@triton.jit
+def guessed(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+
+@triton.jit
+def optional(x, bias, out, flag, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    if bias is not None:
+        v += tl.load(bias + i)
+    if flag:
+        v = -v
+    tl.store(out + i, v)
+
+
+@triton.jit
+def fails(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i).no_such_method())
+
+
+X = torch.linspace(-2, 2, 64)
+
+
+def check_libdevice_functions(adapter):
+    expected = {
+        "tanh": X.tanh(), "erf": X.erf(), "rsqrt": (X.abs() + 1).rsqrt(), "pow": X.abs() ** 1.5, "exp": X.exp(),
+        "log1p": X.abs().log1p(), "isnan": torch.zeros(64), "extra": X.tanh(), "builtin": X.erf(),
+    }  # fmt: skip
+    for name, value in expected.items():
+        out = torch.empty(64)
+        unary[(1,)](X, out, N=64, FN=name)
+        assert torch.allclose(out, value, atol=1e-6), name
+
+
+def check_unknown_libdevice_functions_say_so(adapter):
+    with pytest.raises(Unsupported, match=r"libdevice\.jn"):
+        bessel_n[(1,)](X, torch.empty(64), N=64)
+
+
+def check_inline_assembly_says_so(adapter):
+    with pytest.raises(Unsupported, match="inline assembly"):
+        assembly[(1,)](X, torch.empty(64), N=64)
+
+
+def check_autotuned_kernels_run_once(adapter):
+    out = torch.zeros(100)
+    adapter.reset()
+    tuned_accumulate[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](torch.ones(100), out, 100)
+    assert out.tolist() == [1.0] * 100
+    assert adapter.report().launches == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def check_old_style_autotuning_needs_no_gpu(adapter):
+    out = torch.zeros(64)
+    tuned_timed[(1,)](X, out, 64)
+    assert torch.equal(out, X)
+
+
+def check_heuristics(adapter):
+    out = torch.empty(50)
+    guessed[(1,)](X, out, 50)
+    assert torch.equal(out, X[:50] * 2)
+
+
+def check_none_and_bool_arguments(adapter):
+    out = torch.empty(64)
+    optional[(1,)](X, None, out, True, N=64)
+    assert torch.equal(out, -X)
+    optional[(1,)](X, X, out, False, N=64)
+    assert torch.equal(out, X + X)
+
+
+def check_errors_inside_a_kernel_keep_their_own_type(adapter):
+    with pytest.raises(AttributeError, match="no_such_method"):
+        fails[(1,)](X, torch.empty(64), N=64)
+
+
+def check_cuda_devices_are_remapped(adapter):
+    x = torch.ones(4, device="cuda")
+    assert x.is_cuda and x.device.type == "cuda" and x.get_device() == 0
+    assert x.cuda() is x and x.to("cuda:0").sum() == 4
+    for made in (torch.empty_like(x), x.new_zeros(3, device=x.device), torch.arange(3, device=torch.device("cuda", 0))):
+        assert made.is_cuda and made.untyped_storage().device.type == "cpu"
+    module = torch.nn.Linear(4, 2, device="cuda").to("cuda").cuda()
+    assert module(x).shape == (2,) and module.weight.is_cuda
+
+
+def check_torch_cuda_answers_for_the_target(adapter):
+    assert torch.cuda.is_available() and torch.cuda.current_device() == 0
+    assert torch.cuda.get_device_capability() == (9, 0)
+    assert torch.cuda.get_device_properties(0).multi_processor_count == 132
+    with torch.cuda.device(0), torch.cuda.stream(torch.cuda.current_stream()):
+        torch.cuda.synchronize()
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    end.record()
+    assert start.elapsed_time(end) == 1.0
+    assert triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"] == 132
+
+
+def check_autocast_for_cuda_uses_half_precision(adapter):
+    with torch.autocast("cuda"):
+        assert F.linear(torch.ones(2, 2), torch.ones(2, 2)).dtype == torch.float16
+
+
+def check_default_device_and_random_state(adapter):
+    with torch.device("cuda"):
+        assert torch.zeros(2).is_cuda
+    torch.cuda.manual_seed(3)
+    generator = torch.Generator(device="cuda")
+    assert torch.rand(2, generator=generator.manual_seed(1), device="cuda").shape == (2,)
+
+
+def check_registers_of_an_interpreted_kernel_are_refused(adapter):
+    compiled = guessed.fn.warmup(X, X, 50, BLOCK=64, grid=(1,))
+    with pytest.raises(Unsupported, match="compiles nothing"):
+        compiled._init_handles()
+
+
+def check_versions_are_named(adapter):
+    assert interpreter.supported()[0]
+    fits, reason = interpreter.supported("3.8.0")
+    assert not fits and "3.8.0" in reason and "3.7.1" in reason
