@@ -35,6 +35,7 @@ const tree = window.d3 && window.d3.hierarchy
   : null;
 const chart = window.uPlot ? new Chart({ holder: $("chart"), Plot: window.uPlot }) : null;
 if (tree) tree.words = looks.words;
+window.cockpitTree = tree; // for whoever looks at the page from its console, and for its tests
 
 // -- drawing ----------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,122 @@
+"""Real Daphne, a real channel server and a file database in a private folder, and a writer that plays the workers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext
+
+from adaexplore_site import embedded
+from tests.browser.stack import ROOT, environment, free_port, wait_for
+
+NAME, PASSWORD = "watcher", "a-long-enough-password"
+
+
+class LiveStack:
+    """`address` is up between `start` and `stop`. `write` changes rows; `kill_web` and `start_web` cut all sockets."""
+
+    def __init__(self, data: Path) -> None:
+        self.data, self.port = data, free_port()
+        # A socket path holds at most 107 bytes; a test's own folder may be longer.
+        self.redis_path = Path(tempfile.mkdtemp(prefix="adaexplore-live-")) / "hints.sock"
+        self.env = environment(data, self.port, REDIS_URL=f"unix://{self.redis_path}", PYTHONPATH=str(ROOT))
+        self.web: subprocess.Popen[bytes] | None = None
+        self.redis: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.start_redis()
+        self._run("manage.py", "migrate", "-v", "0")
+        self.writer = subprocess.Popen(
+            [sys.executable, "-m", "tests.browser.writer"],
+            cwd=ROOT,
+            env=self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.write("user", name=NAME, password=PASSWORD)
+        self.start_web()
+
+    def start_redis(self) -> None:
+        self.redis = subprocess.Popen(embedded.argv(embedded.binary(), self.redis_path), stdout=subprocess.DEVNULL)
+        wait_for(lambda: embedded.answers(self.redis_path), 10, "the channel server")
+
+    def stop_redis(self) -> None:
+        _end(self.redis)
+
+    def start_web(self) -> None:
+        command = ["-m", "daphne", "--websocket_timeout", "-1", "-b", "127.0.0.1", "-p", str(self.port)]
+        with (self.data / "web.log").open("ab") as log:
+            self.web = subprocess.Popen(
+                [sys.executable, *command, "adaexplore_site.asgi:application"],
+                cwd=ROOT,
+                env=self.env,
+                stdout=log,
+                stderr=log,
+            )
+        wait_for(self._listens, 40, "the web server")
+
+    def kill_web(self) -> None:
+        """SIGKILL: sockets die without a close frame."""
+        assert self.web is not None
+        self.web.kill()
+        self.web.wait(10)
+
+    def stop(self) -> None:
+        self.writer.stdin.close()  # type: ignore[union-attr]
+        self.writer.stdout.close()  # type: ignore[union-attr]
+        self.writer.wait(10)
+        _end(self.web)
+        _end(self.redis)
+
+    def write(self, command: str, **fields: Any) -> dict[str, Any]:
+        """One command of `writer.py`; returns once it is committed."""
+        assert self.writer.stdin is not None
+        assert self.writer.stdout is not None
+        self.writer.stdin.write(json.dumps([command, fields]) + "\n")
+        self.writer.stdin.flush()
+        answer = self.writer.stdout.readline()
+        assert answer, "the writer died"
+        return dict(json.loads(answer))
+
+    def sign_in(self, browser: Browser, **options: Any) -> BrowserContext:
+        """A browser context of the one user."""
+        context = browser.new_context(**options)
+        page = context.new_page()
+        page.goto(self.address + "/sign-in/")
+        page.get_by_label("User name").or_(page.locator("[name=username]")).first.fill(NAME)
+        page.locator("[name=password]").fill(PASSWORD)
+        page.locator("[name=password]").press("Enter")
+        page.wait_for_url(lambda url: "sign-in" not in url)
+        page.close()
+        return context
+
+    def _listens(self) -> bool:
+        import socket
+
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _run(self, *args: str) -> None:
+        done = subprocess.run([sys.executable, *args], cwd=ROOT, env=self.env, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+
+
+def _end(process: subprocess.Popen[bytes] | None) -> None:
+    if process is not None and process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)

@@ -1,0 +1,74 @@
+"""A second process that changes a run's rows as the workers do. One JSON command a line in, one JSON answer a line out.
+
+Started by `live.LiveStack` with the environment of the server, so that rows, hints and pages are the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adaexplore_site.settings")
+django.setup()
+
+from django.contrib.auth.models import User  # noqa: E402
+from django.db import transaction  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from search.events import event_write  # noqa: E402
+from search.models import Run  # noqa: E402
+from tests.search import live_rows, makers  # noqa: E402
+
+
+def user(name: str, password: str) -> dict[str, Any]:
+    User.objects.create_superuser(name, password=password)
+    return {}
+
+
+def run(steps: int = 50) -> dict[str, Any]:
+    return {"run": makers.make_run(steps=steps).pk}
+
+
+def grow(run: int, count: int = 1, speedup: float | None = 1.5, parent: int = 0, gap_s: float = 0) -> dict[str, Any]:
+    """`count` nodes reserved and told; every fifth is wrong, each one a little faster than the last."""
+    row = Run.objects.get(pk=run)
+    for k in range(count):
+        value = None if speedup is None or k % 5 == 4 else speedup + 0.01 * k
+        node = live_rows.grow(row, speedup=value, parent=parent, kind="small" if parent else "large")
+        if value is not None and k == 0:
+            live_rows.new_best(node)
+        time.sleep(gap_s)
+    return {"head": Run.objects.get(pk=run).event_seq, "nodes": row.nodes.count(), "at": time.time()}
+
+
+def reserve(run: int, parent: int = 0) -> dict[str, Any]:
+    node = live_rows.reserve(Run.objects.get(pk=run), parent=parent)
+    return {"number": node.number, "at": time.time()}
+
+
+def end(run: int) -> dict[str, Any]:
+    with transaction.atomic():
+        row = Run.objects.select_for_update().get(pk=run)
+        row.state, row.ended_at = Run.State.FINISHED, timezone.now()
+        row.save()
+        event_write(run=row, kind="run.ended", payload={"state": "finished"})
+    return {}
+
+
+COMMANDS = {command.__name__: command for command in (user, run, grow, reserve, end)}
+
+
+def main() -> None:
+    for line in sys.stdin:
+        name, fields = json.loads(line)
+        sys.stdout.write(json.dumps(COMMANDS[name](**fields)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
