@@ -38,10 +38,11 @@ def problem_admit(
     "failed" and the problem's own state is untouched.
     """
     started = timezone.now()
-    stages: list[dict[str, Any]] = []
+    stages: list[StageRecord] = []
 
     def progress(stage: StageRecord) -> None:
-        stages.append(dataclasses.asdict(stage))
+        repeated = next((i for i, told in enumerate(stages) if told.name == stage.name), len(stages))
+        stages[repeated:] = [stage]  # a second start, with another case, tells its stages anew
         _store(problem, device, _entry("running", started, stages))
         if on_stage is not None:
             on_stage(stage)
@@ -57,7 +58,11 @@ def problem_admit(
         message = f"The judge failed, not the problem: {error}"
         _store(problem, device, {**_entry("failed", started, stages), "message": message})
         raise
-    report = dataclasses.replace(report, environment={**report.environment, "at": started.isoformat()})
+    report = dataclasses.replace(
+        report,
+        stages=(*_untold(stages, report), *report.stages),
+        environment={**report.environment, "at": started.isoformat()},
+    )
     _store(problem, device, report.to_json())
     return report
 
@@ -84,8 +89,15 @@ def _admit(problem: Problem, device: Device, bench: Bench, progress: Callable[[S
     return report
 
 
-def _entry(state: str, started: datetime, stages: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"state": state, "stages": list(stages), "started": started.isoformat()}
+def _untold(stages: list[StageRecord], report: AdmissionReport) -> list[StageRecord]:
+    """Stages told while it ran that the report does not repeat, such as an import that failed."""
+    repeated = {stage.name for stage in report.stages}
+    return [stage for stage in stages if stage.name not in repeated]
+
+
+def _entry(state: str, started: datetime, stages: list[StageRecord]) -> dict[str, Any]:
+    told = [dataclasses.asdict(stage) for stage in stages]
+    return {"state": state, "stages": told, "started": started.isoformat()}
 
 
 def _store(problem: Problem, device: Device, entry: dict[str, Any]) -> None:

@@ -154,6 +154,12 @@ def test_a_preflight_is_visible_while_it_runs_and_stored_at_the_end(problem: Pro
     assert problem.state == Problem.State.ADMITTED and AdmissionReport.from_json(problem.report_for("interpreter"))
 
 
+def test_a_failed_import_keeps_its_line_in_the_stored_report(problem: Problem, device: Device) -> None:
+    refused = AdmissionReport("refused", reason="problem.raises")
+    problem_admit(problem=problem, device=device, bench=FakeBench(refused))
+    assert [stage["name"] for stage in problem.report_for("interpreter")["stages"]] == ["import"]
+
+
 def test_too_big_for_the_interpreter_does_not_refuse_the_problem_elsewhere(problem: Problem, device: Device) -> None:
     bench = FakeBench(AdmissionReport("refused", reason=TOO_BIG))
     problem_admit(problem=problem, device=device, bench=bench)
