@@ -1,10 +1,12 @@
-"""Child process of the built-in proposer's tests: traces, proposes, runs every candidate and prints one JSON line each.
+"""Child process of the built-in proposer's tests: traces, proposes, tries candidates and prints one JSON line each.
 
-Run with TRITON_INTERPRET=1 and a folder for the generated files.
+`python -m tests.search.builtin_child run|compile FOLDER PLANS [CASE...]`; `run` needs TRITON_INTERPRET=1, `compile`
+must not have it and builds for sm_90. PLANS is how many structures to try beside the first.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import random
@@ -16,8 +18,10 @@ from typing import Any
 
 import torch
 
+from judge.bench import interpreter
 from judge.bench.graph_trace import trace_report
-from judge.bench.interpreter import install
+from judge.bench.recorder import CompileFailed
+from judge.bench.recorder import install as install_recorder
 from search.proposers.builtin.ir import Unsupported
 from search.proposers.builtin.lower import lower
 from search.proposers.builtin.module import Reference
@@ -65,11 +69,12 @@ def problem_of(source: str, module: ModuleType) -> Problem:
 
 
 def plans_of(problem: Problem, most: int) -> list[Plan]:
-    rng = random.Random(1)
+    rng = random.Random(len(repr(problem.traits)) + most)
     found = structures(problem.traits)
     rng.shuffle(rest := found[1:])
     some = [found[0], *rest[:most]]
-    return [*some, shaken(problem.traits, some[-1], rng), *neighbours(problem.traits, some[0], rng)[:1]]
+    other = shaken(problem.traits, some[-1], rng)
+    return [*some, *neighbours(problem.traits, other, rng)[:1]]
 
 
 def larger_batch(reference: torch.nn.Module, inputs: list[Any]) -> tuple[list[Any], Any] | None:
@@ -110,14 +115,35 @@ def run(name: str, module: ModuleType, problem: Problem, folder: Path, most: int
         sys.stdout.write(json.dumps(row) + "\n")
 
 
-def main(folder: Path, most: int, only: list[str]) -> None:
+def build(name: str, module: ModuleType, problem: Problem, folder: Path, recorder: Any) -> None:
+    """Compiles candidates; the row's problem is the compiler's message."""
+    first = structures(problem.traits)[0]
+    other = dataclasses.replace(first, reduce="loop", grid="stride", matmul="dot", split_k=4)
+    for at, plan in enumerate((first, other)):
+        row = {"name": name, "plan": plan.line(), "problem": ""}
+        try:
+            model = load(problem.source(plan), folder / f"{name}_{at}.py").ModelNew(*module.get_init_inputs())
+            with torch.no_grad(), recorder.recording():
+                model(*module.get_inputs())
+        except CompileFailed as error:
+            row["problem"] = f"{error.reason}: {error.message}"
+        sys.stdout.write(json.dumps(row) + "\n")
+
+
+def main(mode: str, folder: Path, most: int, only: list[str]) -> None:
     chosen = {name: source for name, source in CASES.items() if not only or name in only}
     modules = {name: load(source, folder / f"{name}_ref.py") for name, source in chosen.items()}
     problems = {name: problem_of(source, modules[name]) for name, source in chosen.items()}
-    install("sm_90").counts = False  # after tracing: the CUDA stand-ins would confuse torch.export
-    for name in chosen:
-        run(name, modules[name], problems[name], folder, most)
+    # The stand-ins for CUDA come after tracing: torch.export stumbles over them.
+    if mode == "run":
+        interpreter.install("sm_90").counts = False
+        for name in chosen:
+            run(name, modules[name], problems[name], folder, most)
+    else:
+        recorder = install_recorder(90)
+        for name in chosen:
+            build(name, modules[name], problems[name], folder, recorder)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

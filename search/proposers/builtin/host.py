@@ -191,8 +191,8 @@ class _Host:
         if isinstance(value, Ref):
             return self.text(value.name)
         if isinstance(value, tuple):
-            parts = shown.elts if isinstance(shown, ast.List | ast.Tuple) else []
-            parts = parts if len(parts) == len(value) else [None] * len(value)
+            elements = shown.elts if isinstance(shown, ast.List | ast.Tuple) else []
+            parts: list[ast.expr | None] = [*elements] if len(elements) == len(value) else [None] * len(value)
             inside = ", ".join(self._result(item, part) for item, part in zip(value, parts, strict=True))
             if isinstance(shown, ast.List | ast.ListComp):
                 return f"[{inside}]"

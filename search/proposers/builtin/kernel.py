@@ -155,12 +155,22 @@ class Tile:
             return whole, mask
         if scope == "full" and not self.axes.flat and self.axes.trailing:
             split = _split(shape, self.axes.columns)
-            if split is not None and all(d < split for d in spans):
-                return self._pick("rows", shape[:split], sym[:split], spans), self.axes.row_mask
-            if split is not None and all(d >= split for d in spans):
-                shifted = [d - split for d in spans]
-                return self._pick("cols", shape[split:], sym[split:], shifted), self.axes.col_mask
+            if split is not None:
+                return self._by_axis(shape, sym, spans, split)
         return self._pick(whole, shape, sym, spans), mask
+
+    def _by_axis(self, shape: Shape, sym: Sequence[str], spans: list[int], split: int) -> tuple[str, str]:
+        """An offset from rows and columns apart: index arithmetic on vectors, not on the whole tile."""
+        high = [d for d in spans if d < split]
+        low = [d - split for d in spans if d >= split]
+        rows = self._pick("rows", shape[:split], sym[:split], high) if high else ""
+        cols = self._pick("cols", shape[split:], sym[split:], low) if low else ""
+        if not cols:
+            return rows, self.axes.row_mask
+        if not rows:
+            return cols, self.axes.col_mask
+        stride = self.arguments.number(product([sym[d] for d in spans if d >= split]))
+        return f"({rows} * {stride} + {cols})", self.axes.full_mask
 
     def _pick(self, index: str, shape: Shape, sym: Sequence[str], spans: list[int]) -> str:
         """The offset into a contiguous tensor that has only the dimensions `spans` of `shape`."""
@@ -172,6 +182,8 @@ class Tile:
                 runs[-1] = (runs[-1][0], d)
             else:
                 runs.append((d, d))
+        if spans == wide:
+            return index
         terms = []
         for at, (first, last) in enumerate(runs):
             term = index

@@ -51,7 +51,8 @@ def matmul(b: Builder, node: OpNode, x: Prim, y: Prim) -> Prim:
 
 @handles("baddbmm")
 def baddbmm(b: Builder, node: OpNode, bias: Prim, x: Prim, y: Prim, beta: float = 1, alpha: float = 1) -> Prim:
-    return addmm(b, node, bias, x, y, beta, alpha)
+    out: Prim = addmm(b, node, bias, x, y, beta, alpha)
+    return out
 
 
 @handles("view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as")
@@ -95,13 +96,9 @@ def expand(b: Builder, node: OpNode, x: Prim, sizes: Any, **_: Any) -> Prim:
 def rearrange(b: Builder, node: OpNode, x: Prim, *args: Any, **named: Any) -> Prim:
     """Views: no copy on the host; whoever needs contiguous memory asks for it."""
     op = node.op.split(".")[1]
-    texts = {
-        "transpose": lambda: f"{{0}}.transpose({args[0]}, {args[1]})",
-        "permute": lambda: f"{{0}}.permute({', '.join(str(d) for d in args[0])})",
-        "t": lambda: "{0}.t()",
-    }
-    if op not in texts:
+    if op not in {"transpose", "permute", "t"}:
         raise Unsupported(op)
+    dims = list(args[0]) if op == "permute" else list(args[:2])
     order = list(range(len(x.shape)))
     if op == "permute":
         order = [d % len(order) for d in args[0]]
@@ -109,7 +106,7 @@ def rearrange(b: Builder, node: OpNode, x: Prim, *args: Any, **named: Any) -> Pr
         i, j = (args[0], args[1]) if op == "transpose" else (0, 1)
         i, j = i % len(order), j % len(order)
         order[i], order[j] = order[j], order[i]
-    return b.torch(texts[op](), x, view=tuple(order))
+    return b.torch(f"{{0}}.{op}({', '.join(map(str, dims))})", x, view=tuple(order))
 
 
 @handles("scaled_dot_product_attention")

@@ -66,7 +66,8 @@ class Reference:
         assert isinstance(cls, ast.ClassDef)
         cls.name = "ModelNew"
         cls.body = [self._method(node, body) for node in self._methods(cls)]
-        return ast.fix_missing_locations(_Renamed().visit(cls))
+        _Renamed().visit(cls)
+        return ast.fix_missing_locations(cls)
 
     def _methods(self, cls: ast.ClassDef) -> list[ast.stmt]:
         """Statements of the class body that the constructor needs, and forward."""

@@ -195,6 +195,7 @@ def starting(found: Traits, **structure: Any) -> Plan:
         loop_block=max(256, min(4096, width)),
         bm=128 if found.inner >= 256 and big else 32 if found.largest < 1 << 14 else 64,
         bn=128 if found.inner >= 256 and big else 32 if found.largest < 1 << 14 else 64,
+        bk=32 if found.fp32 else 64,
         dot_warps=8 if found.inner >= 256 and big else 4,
         reduce="loop" if found.row > 16384 else "once",
         layout="rows" if found.broadcast else "flat",
@@ -212,11 +213,11 @@ def structures(found: Traits) -> list[Plan]:
             for a in STRUCTURE["attention"]
         )
         axes.append([(name, value, rank) for rank, value in enumerate(values)] if usable else [])
+    default = starting(found)
     chosen: dict[tuple[Any, ...], tuple[int, Plan]] = {}
     for combination in itertools.product(*(axis for axis in axes if axis)):
-        plan = starting(found, **{name: value for name, value, _ in combination})
+        plan = dataclasses.replace(default, **{name: value for name, value, _ in combination})
         kept = relevant(found, plan)
-        default = starting(found)
         fields = {name: value if kept[name] else getattr(default, name) for name, value, _ in combination}
         rank = sum(rank * WEIGHT.get(name, 1) for name, _, rank in combination if kept[name])
         key = tuple(fields.items())

@@ -98,8 +98,7 @@ def _plans(task: Task, problem: Problem, rng: random.Random) -> Iterator[tuple[P
     if base is not None:
         for plan in neighbours(found, base, rng):
             yield plan, f"small step: {_difference(base, plan)}"
-    seen = [plan for exhibit in task.exhibits if (plan := read_plan(exhibit.source)) is not None]
-    ordered = _ordered(structures(found), seen, first=task.number <= 1 and not task.exhibits, rng=rng)
+    ordered = _ordered(structures(found), task, rng)
     for plan in ordered:
         yield plan, f"structure: {describe(plan, found)}"
     for plan in ordered:
@@ -107,14 +106,23 @@ def _plans(task: Task, problem: Problem, rng: random.Random) -> Iterator[tuple[P
             yield (other := shaken(found, plan, rng)), f"structure with other sizes: {describe(other, found)}"
 
 
-def _ordered(plans: list[Plan], seen: list[Plan], *, first: bool, rng: random.Random) -> list[Plan]:
-    """Structures not shown before first; among them by chance, better guesses with more weight (1 / (rank + 1))."""
-    if first:
-        return plans
-    known = {_structure(plan) for plan in seen}
-    fresh = [plan for plan in plans if _structure(plan) not in known]
-    old = [plan for plan in plans if _structure(plan) in known]
-    return [*_drawn(fresh, rng), *_drawn(old, rng)]
+def _ordered(plans: list[Plan], task: Task, rng: random.Random) -> list[Plan]:
+    """Structures in the order to try them, those the exhibits show last.
+
+    Without exhibits the ranking is walked by the node's number, so that steps from the root seldom repeat each other;
+    one time in four, and whenever there are exhibits, the order is drawn, better guesses with more weight (1 / rank).
+    With exhibits, every second draw takes its sizes from the fastest of them.
+    """
+    seen = [(plan, item.speedup or 0.0) for item in task.exhibits if (plan := read_plan(item.source)) is not None]
+    if not seen and (task.number <= 1 or rng.random() < 0.75):
+        start = max(0, task.number - 1) % len(plans)
+        return plans[start:] + plans[:start]
+    known = {_structure(plan) for plan, _ in seen}
+    drawn = _drawn([plan for plan in plans if _structure(plan) not in known], rng)
+    if seen and rng.random() < 0.5:
+        best = max(seen, key=lambda item: item[1])[0]
+        drawn = [dataclasses.replace(best, **{name: getattr(plan, name) for name in STRUCTURE}) for plan in drawn]
+    return [*drawn, *_drawn([plan for plan in plans if _structure(plan) in known], rng)]
 
 
 def _drawn(plans: list[Plan], rng: random.Random) -> list[Plan]:
