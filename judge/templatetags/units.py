@@ -8,10 +8,15 @@ register = template.Library()
 UNKNOWN = "—"
 
 
+def _known(value: object) -> bool:
+    """False for None and for the empty text that a template makes of a missing key."""
+    return isinstance(value, int | float)
+
+
 @register.filter
 def duration(seconds: float | None) -> str:
     """`0.4 s`, `12 s`, `4 min 10 s`, `2 h 05 min`, `3 d 4 h`."""
-    if seconds is None:
+    if seconds is None or not _known(seconds):
         return UNKNOWN
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -28,7 +33,7 @@ def duration(seconds: float | None) -> str:
 @register.filter
 def microseconds(value: float | None) -> str:
     """A time given in microseconds: `12.3 µs`, `1.24 ms`, `2.1 s`."""
-    if value is None:
+    if value is None or not _known(value):
         return UNKNOWN
     for limit, scale, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms"), (float("inf"), 1e6, "s")):
         if value < limit:
@@ -39,13 +44,13 @@ def microseconds(value: float | None) -> str:
 @register.filter
 def milliseconds(value: float | None) -> str:
     """A time given in milliseconds."""
-    return UNKNOWN if value is None else microseconds(value * 1e3)
+    return UNKNOWN if value is None or not _known(value) else microseconds(value * 1e3)
 
 
 @register.filter
 def si(value: float | None) -> str:
     """`1.23 G`: three significant digits and a decimal prefix."""
-    if value is None:
+    if value is None or not _known(value):
         return UNKNOWN
     for limit, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= limit:
@@ -56,7 +61,7 @@ def si(value: float | None) -> str:
 @register.filter
 def byte_size(value: float | None) -> str:
     """`12.5 MiB`: binary prefixes."""
-    if value is None:
+    if value is None or not _known(value):
         return UNKNOWN
     for limit, unit in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if value >= limit:
@@ -75,7 +80,7 @@ def shape(dims: object) -> str:
 @register.filter
 def error_size(value: float | None) -> str:
     """A numerical error: `3.1e-06`."""
-    return UNKNOWN if value is None else f"{value:.2g}"
+    return UNKNOWN if value is None or not _known(value) else f"{value:.2g}"
 
 
 @register.filter

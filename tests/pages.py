@@ -1,0 +1,70 @@
+"""Every address of the site with rows behind it, and signed-in clients, for tests that walk all pages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import get_resolver
+from django.urls.resolvers import URLPattern, URLResolver
+
+from search.models import Run
+from tests.search.live_rows import grow, new_best, reserve
+from tests.search.makers import make_problem, make_run
+
+HOSTILE = '"><img src=x onerror=alert(1)>\u202egnp.py'
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@dataclass(frozen=True)
+class Address:
+    """One route: its name and a path that leads somewhere."""
+
+    name: str
+    path: str
+
+
+def client_of(role: str, name: str = "") -> Client:
+    """A client signed in as a new user with one role."""
+    user = User.objects.create_user(name or f"some-{role}", password="a-long-enough-one")
+    user.groups.add(Group.objects.get_or_create(name=role)[0])
+    client = Client()
+    client.force_login(user, backend=BACKEND)
+    return client
+
+
+def full_run() -> Run:
+    """A run with a correct node, a better one, a wrong one and one in flight."""
+    run = make_run(steps=10, title=HOSTILE)
+    new_best(grow(run, speedup=1.5))
+    new_best(grow(run, speedup=3.0, parent=1, kind="small"))
+    grow(run, speedup=None)
+    run.nodes.exclude(number=0).update(
+        source="import torch\nx = '</td><script>alert(1)</script>\u202e'\n", source_hash="h"
+    )
+    reserve(run, parent=2, kind="small")
+    run.refresh_from_db()
+    return run
+
+
+def addresses(run: Run) -> list[Address]:
+    """All routes of the URL conf, their parameters filled in from `run`."""
+    values = {"run_id": run.pk, "number": 2, "slug": make_problem().slug, "uid": "x", "token": "y"}
+    found = []
+    for route, name in _routes(get_resolver().url_patterns, ""):
+        path = re.sub(r"<(?:\w+:)?(\w+)>", lambda hit: str(values[hit[1]]), route)
+        found.append(Address(name, f"/{path}"))
+    return found
+
+
+def _routes(patterns: list[URLPattern | URLResolver], prefix: str) -> list[tuple[str, str]]:
+    found = []
+    for entry in patterns:
+        route = prefix + str(entry.pattern)
+        if isinstance(entry, URLResolver):
+            found += _routes(entry.url_patterns, route)
+        else:
+            found.append((route, entry.name or ""))
+    return found

@@ -1,0 +1,95 @@
+"""The home page: first run, rows, filters, pages, the polled fragment, a constant number of queries."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from judge.models import Problem
+from search.models import Run, RunEvent
+from search.run_rows import spark
+from search.views import runs as page
+from tests.pages import client_of, full_run
+from tests.search.makers import make_problem, make_run
+
+pytestmark = pytest.mark.django_db
+HTMX = {"HX-Request": "true"}
+
+
+def test_the_first_visit_offers_a_sample_and_the_drop_zone():
+    sample = make_problem()
+    Problem.objects.filter(pk=sample.pk).update(origin="sample")
+    html = client_of("operator").get("/").content.decode()
+    assert "Try sample" in html and f"/new?problem={sample.slug}" in html and 'id="dropzone"' in html
+
+
+def test_a_viewer_s_first_visit_says_which_role_is_missing():
+    make_problem()
+    html = client_of("viewer").get("/").content.decode()
+    assert 'id="dropzone"' not in html
+
+
+def test_a_row_shows_state_best_with_basis_counts_and_progress():
+    full_run()
+    html = client_of("viewer").get("/").content.decode()
+    assert "3.0×" in html and "MODELLED" in html
+    assert 'max="10" value="3"' in html
+    assert '<path d="M' in html and "is-running" in html
+
+
+def test_the_fragment_is_the_table_alone_and_polls_itself():
+    full_run()
+    html = client_of("viewer").get("/?state=running", headers=HTMX).content.decode()
+    assert html.strip().startswith('<div id="runs"') and 'hx-get="/?state=running"' in html and "<nav" not in html
+
+
+def test_filters_by_state_and_words():
+    make_run(title="alpha")
+    other = make_run(title="beta")
+    Run.objects.filter(pk=other.pk).update(state="finished")
+    client = client_of("viewer")
+    assert "alpha" not in client.get("/?state=ended").content.decode()
+    html = client.get("/?q=alp").content.decode()
+    assert "alpha" in html and ">beta<" not in html
+    assert "No search matches" in client.get("/?q=nowhere").content.decode()
+
+
+def test_older_searches_are_a_link_away(monkeypatch):
+    monkeypatch.setattr(page, "PAGE", 2)
+    numbers = [make_run().pk for _ in range(3)]
+    client = client_of("viewer")
+    assert f"/?before={numbers[1]}" in client.get("/").content.decode()
+    html = client.get(f"/?before={numbers[1]}").content.decode()
+    assert f'id="run-{numbers[0]}"' in html and f'id="run-{numbers[2]}"' not in html
+    assert client.get("/?before=x").status_code == 404
+
+
+def test_a_search_silent_for_long_says_so():
+    run = make_run()
+    RunEvent.objects.filter(run=run).update(created_at=timezone.now() - timedelta(minutes=4))
+    assert "no event for 4 min" in client_of("viewer").get("/").content.decode()
+
+
+def test_ten_searches_cost_as_many_queries_as_one():
+    client = client_of("viewer")
+    counts = []
+    for more in (1, 9):
+        for _ in range(more):
+            full_run()
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            assert client.get("/").status_code == 200
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+
+
+def test_a_spark_line_steps_up_within_its_box():
+    line = spark(((1, 0.5), (4, 2.0), (9, 4.0)), last=10)
+    assert line is not None and line.path.count("V") == 2
+    assert 0 < line.y < line.baseline < 24 and line.x <= 96
+    assert spark((), last=3) is None

@@ -1,0 +1,120 @@
+"""Starting a search: two clicks for a sample, waiting for the preflight, clear refusals, one run per form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from judge import views as judge_views
+from judge.models import Problem
+from search.models import Run
+from search.views import runs as page
+from tests.pages import client_of
+from tests.search.makers import make_device, make_problem
+
+pytestmark = pytest.mark.django_db
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def hops(monkeypatch) -> list[Any]:
+    """What would have been sent to the queues."""
+    make_device()
+    sent: list[Any] = []
+    monkeypatch.setattr(page, "send", sent.extend)
+    monkeypatch.setattr(judge_views.admit_problem, "apply_async", lambda **given: sent.append(given["queue"]))
+    return sent
+
+
+@pytest.fixture
+def operator() -> Client:
+    return client_of("operator")
+
+
+def form(problem: Problem, **changes: Any) -> dict[str, Any]:
+    given = {"problem": problem.slug, "device": "interpreter", "proposer": "builtin", "steps": 5, "key": "k1"}
+    return given | {"seed": "", "title": ""} | changes
+
+
+def admission(problem: Problem, **entry: Any) -> Problem:
+    problem.admission = {"interpreter": entry} if entry else {}
+    problem.save()
+    return problem
+
+
+def test_a_sample_is_one_link_and_one_button_away(operator, hops):
+    problem = make_problem()
+    Problem.objects.filter(pk=problem.pk).update(origin="sample", family="reductions")
+    html = operator.get("/new").content.decode()
+    assert "Reductions" in html and f"/new?problem={problem.slug}" in html
+    html = operator.get(f"/new?problem={problem.slug}").content.decode()
+    assert 'id="start-button"' in html and 'value="30"' in html
+
+
+def test_an_unchecked_problem_starts_its_preflight_when_the_page_opens(operator, hops):
+    problem = admission(make_problem())
+    assert 'hx-trigger="load, submit"' in operator.get(f"/new?problem={problem.slug}").content.decode()
+    assert hops == []  # looking changes nothing
+
+
+def test_start_creates_one_run_however_often_the_form_is_sent(operator, hops):
+    problem = make_problem()
+    for headers in (HTMX, HTMX, {}):
+        answer = operator.post("/new", form(problem, title="mine", seed="7"), headers=headers)
+        run = Run.objects.get()
+        target = answer["HX-Redirect"] if headers else answer["Location"]
+        assert target == f"/s/{run.pk}/"
+    assert (run.title, run.seed, run.steps, run.proposer) == ("mine", 7, 5, "builtin")
+    assert hops[0].task == "advance" and hops[0].target == run.pk
+
+
+def test_start_before_the_preflight_waits_and_then_starts(operator, hops):
+    problem = admission(make_problem())
+    html = operator.post("/new", form(problem), headers=HTMX).content.decode()
+    assert "Starts as soon as" in html and 'hx-trigger="load delay:700ms"' in html
+    assert hops == ["device.interpreter"] and not Run.objects.exists()
+    admission(problem, state="running", started=timezone.now().isoformat(), stages=[])
+    assert "Starts as soon as" in operator.post("/new", form(problem), headers=HTMX).content.decode()
+    admission(problem, state="admitted", stages=[])
+    assert operator.post("/new", form(problem), headers=HTMX)["HX-Redirect"]
+
+
+def test_a_refused_problem_does_not_start(operator, hops):
+    problem = admission(make_problem(), state="refused", reason="problem.x", message="It returns a dict.", stages=[])
+    for headers in ({}, HTMX):
+        answer = operator.post("/new", form(problem), headers=headers)
+        assert answer.status_code == 422 and "It returns a dict." in answer.content.decode()
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"steps": "0"}, "greater than or equal to 1"),
+        ({"steps": "1e9"}, "whole number"),
+        ({"steps": "99999"}, "less than or equal to 10000"),
+        ({"seed": "-1"}, "greater than or equal to 0"),
+        ({"device": "cuda:7"}, "no such device"),
+        ({"proposer": "openai"}, "LLM_API_KEY"),
+        ({"proposer": "magic"}, "Choose one of"),
+        ({"title": "x" * 200}, "160 characters"),
+    ],
+)
+def test_bad_fields_are_form_errors(operator, hops, changes, says):
+    answer = operator.post("/new", form(make_problem(), **changes), headers=HTMX)
+    assert answer.status_code == 422
+    assert says in answer.content.decode()
+    assert not Run.objects.exists() and hops == []
+
+
+def test_an_unready_proposer_is_shown_with_its_reason(operator, hops):
+    html = operator.get(f"/new?problem={make_problem().slug}").content.decode()
+    assert "LLM_API_KEY" in html and 'value="openai"  disabled' in html
+
+
+def test_an_unknown_problem_is_not_found(operator, hops):
+    assert operator.get("/new?problem=nope").status_code == 404
+    assert operator.post("/new", {"problem": "nope"}).status_code == 404

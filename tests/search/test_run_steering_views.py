@@ -1,0 +1,47 @@
+"""Pause, resume and stop over HTTP: done once, refused with a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from search.models import Action, Run
+from search.views import runs as page
+from tests.pages import client_of
+from tests.search.makers import make_run
+
+pytestmark = pytest.mark.django_db
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def hops(monkeypatch):
+    sent = []
+    monkeypatch.setattr(page, "send", sent.extend)
+    return sent
+
+
+def test_pause_resume_and_stop_change_the_state_and_leave_an_audit_row(hops):
+    run, operator = make_run(), client_of("operator")
+    for verb, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
+        answer = operator.post(f"/s/{run.pk}/{verb}", {"key": verb})
+        assert (answer.status_code, answer["Location"]) == (302, f"/s/{run.pk}/")
+        assert Run.objects.get().state == state
+    assert set(Action.objects.values_list("verb", flat=True)) >= {"run.pause", "run.resume", "run.stop"}
+    assert [(hop.task, hop.target) for hop in hops] == [("advance", run.pk)]  # only a resume has work to send
+
+
+def test_the_same_form_twice_is_one_act(hops):
+    run, operator = make_run(), client_of("operator")
+    for _ in range(2):
+        assert operator.post(f"/s/{run.pk}/pause", {"key": "same"}, headers=HTMX).status_code == 204
+    assert Action.objects.filter(verb="run.pause").count() == 1
+
+
+def test_an_impossible_act_is_409_with_the_reason(hops):
+    run, operator = make_run(), client_of("operator")
+    Run.objects.update(state="finished")
+    for headers in ({}, HTMX):
+        answer = operator.post(f"/s/{run.pk}/pause", headers=headers)
+        assert answer.status_code == 409 and "already ended" in answer.content.decode()
+        assert ("<html" in answer.content.decode()) is not bool(headers)
+    assert hops == []

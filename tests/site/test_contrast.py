@@ -1,0 +1,71 @@
+"""Colours of both themes meet WCAG 2.2 AA, and the two dark blocks say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+CSS = Path(__file__).resolve().parent.parent.parent / "static" / "css"
+SURFACES = ("surface-page", "surface", "surface-sunken")
+TEXTS = [
+    *("text", "text-soft", "text-faint", "accent"),
+    *(
+        f"state-{name}"
+        for name in ("correct", "best", "wrong", "compile-error", "slower", "running", "pruned", "waiting")
+    ),
+]
+CODES = ["code-keyword", "code-string", "code-number", "code-name", "code-comment", "code-builtin", "code-decorator"]
+
+
+def blocks(name: str) -> list[dict[str, str]]:
+    """Custom properties of light, dark by system, dark by choice."""
+    text = (CSS / name).read_text()
+    parts = re.split(r"@media \(prefers-color-scheme: dark\)|:root\[data-theme=\"dark\"\]", text, maxsplit=2)
+    assert len(parts) == 3
+    return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part.split("\n  }")[0])) for part in parts]
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, two: str) -> float:
+    low, high = sorted((luminance(one), luminance(two)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("sheet", ["app.css", "code.css"])
+def test_dark_is_the_same_by_system_and_by_choice(sheet):
+    _, system, chosen = blocks(sheet)
+    assert system == chosen
+    assert len(system) >= 7
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_text_and_states_read_on_every_surface(theme):
+    colours = blocks("app.css")[theme]
+    for text in TEXTS:
+        for surface in SURFACES:
+            assert contrast(colours[text], colours[surface]) >= 4.5, (text, surface)
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_notices_buttons_and_control_borders_read(theme):
+    colours = blocks("app.css")[theme]
+    for soft in ("correct", "best", "wrong", "compile-error", "waiting"):
+        assert contrast(colours["text"], colours[f"soft-{soft}"]) >= 4.5
+    assert contrast(colours["on-accent"], colours["accent"]) >= 4.5
+    assert contrast(colours["accent"], colours["accent-soft"]) >= 4.5
+    assert contrast(colours["line-strong"], colours["surface"]) >= 3
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_code_reads_on_plain_added_and_removed_lines(theme):
+    colours, codes = blocks("app.css")[theme], blocks("code.css")[theme]
+    for code in CODES:
+        for surface in ("surface", "diff-add", "diff-del"):
+            assert contrast(codes[code], colours[surface]) >= 4.5, (code, surface)

@@ -1,0 +1,110 @@
+"""What holds for every address: sign-in, roles, no inline style, nothing from elsewhere, hostile text escaped."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.template.loader import get_template
+from django.test import Client
+
+from search.models import Run
+from tests.pages import HOSTILE, Address, addresses, client_of, full_run
+
+pytestmark = pytest.mark.django_db
+
+OPEN = {"sign-in", "sign-in-link", "sign-out"}
+CHANGES = {"problem-upload", "run-pause", "run-resume", "run-stop", "node-reply"}
+FORMS = {"run-new", "problem-preflight"}  # show on GET, change on POST
+
+
+@pytest.fixture
+def run() -> Run:
+    return full_run()
+
+
+def closed(run: Run) -> list[Address]:
+    found = [address for address in addresses(run) if address.name not in OPEN]
+    assert len(found) >= 16
+    return found
+
+
+def test_a_stranger_is_sent_to_sign_in_everywhere(run):
+    for address in closed(run):
+        for method in ("get", "post"):
+            answer = getattr(Client(), method)(address.path)
+            assert answer.status_code == 302, address
+            assert answer["Location"].startswith("/sign-in/"), address
+
+
+def test_a_viewer_reads_every_page_and_changes_nothing(run):
+    viewer = client_of("viewer")
+    for address in closed(run):
+        assert viewer.get(address.path).status_code == (403 if address.name in CHANGES else 200), address
+        if address.name in CHANGES | FORMS:
+            answer = viewer.post(address.path)
+            assert answer.status_code == 403, address
+            assert "operator" in answer.content.decode(), address
+
+
+def test_what_changes_something_cannot_be_had_by_a_link(run):
+    operator = client_of("operator")
+    for address in closed(run):
+        if address.name in CHANGES:
+            assert operator.get(address.path).status_code == 405, address
+
+
+def test_no_page_holds_inline_styles_or_scripts_or_an_address_elsewhere(run):
+    operator = client_of("operator")
+    pages = [address.path for address in closed(run) if address.name not in CHANGES]
+    tabs = [f"/s/{run.pk}/n/2/?tab={tab}" for tab in ("overview", "source", "diff", "exchange", "log")]
+    for path in [*pages, *tabs, "/sign-in/", "/new?problem=relu", "/nothing-here"]:
+        answer = operator.get(path)
+        if not answer["Content-Type"].startswith("text/html"):
+            continue
+        html = answer.content.decode()
+        assert not re.search(r"\sstyle\s*=", html), path
+        assert not re.search(r"<style|\son\w+\s*=\s*[\"']", html), path
+        assert not re.search(r'(?:src|href|action|hx-\w+)="(?:https?:)?//', html), path
+        assert all("src=" in tag or 'type="application/json"' in tag for tag in re.findall(r"<script[^>]*>", html)), (
+            path
+        )
+
+
+def test_hostile_titles_and_sources_reach_no_page_unescaped(run):
+    viewer = client_of("viewer")
+    for path in ("/", f"/s/{run.pk}/n/2/", f"/s/{run.pk}/n/2/?tab=source", f"/s/{run.pk}/n/3/?tab=diff&base=2"):
+        html = viewer.get(path).content.decode()
+        assert "<img src=x" not in html and "<script>alert" not in html, path
+        assert "\u202e" not in html, path
+    assert "&lt;img src=x" in viewer.get("/").content.decode()
+    assert HOSTILE not in viewer.get(f"/s/{run.pk}/n/2/").content.decode()
+
+
+def test_every_post_needs_the_form_s_token(run):
+    client = Client(enforce_csrf_checks=True)
+    client.cookies = client_of("operator").cookies
+    for address in closed(run):
+        if address.name in CHANGES | FORMS:
+            answer = client.post(address.path)
+            assert answer.status_code == 403, address
+            assert "reload the page" in answer.content.decode(), address
+
+
+def test_pages_are_not_cached_and_know_fragments(run):
+    answer = client_of("viewer").get("/", headers={"HX-Request": "true"})
+    assert "no-store" in answer["Cache-Control"]
+    assert "HX-Request" in answer["Vary"]
+    assert "<html" not in answer.content.decode()
+
+
+def test_a_missing_page_says_so_within_the_shell():
+    answer = client_of("viewer").get("/s/999999999999999999999/")
+    assert answer.status_code == 404
+    assert "All searches" in answer.content.decode()
+
+
+def test_the_page_for_a_fault_stands_alone():
+    html = get_template("500.html").render({})
+    assert "Something broke" in html
+    assert "style=" not in html
