@@ -48,7 +48,7 @@ def _exhibit(node: Node) -> Exhibit:
     return Exhibit(
         number=node.number,
         source=node.source,
-        verdict=verdict_of(found and found.verdict, node.kind, node.reason),
+        verdict=verdict_of(found.verdict if found else None, node.kind, node.reason),
         message=found.message if found else node.message,
         speedup=found.speedup if found else None,
         basis=found.basis if found else "",

@@ -40,7 +40,7 @@ def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> di
 
 def _best(tree: RunTree) -> dict[str, Any] | None:
     best = None if tree.best is None else tree.get(tree.best)
-    return best and {**_node(best), "n": best.n}
+    return None if best is None else {**_node(best), "n": best.n}
 
 
 def _node(node: TreeNode) -> dict[str, Any]:

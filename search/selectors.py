@@ -89,7 +89,8 @@ def run_tree(run: Run) -> RunTree:
     rows = node_rows(run.pk)
     tree = tree_of(rows)
     numbers = {row.id: row.number for row in rows}
-    nodes, depths = [], {}
+    nodes: list[TreeNode] = []
+    depths: dict[int, int] = {}
     for row in rows:
         parent = None if row.parent is None else numbers[row.parent]
         depths[row.number] = 0 if parent is None else depths[parent] + 1
@@ -239,7 +240,9 @@ def _bests(
 def _median_steps(run_ids: list[int]) -> dict[int, float]:
     """Median seconds from reservation to verdict, per run that has told a node."""
     durations: dict[int, list[float]] = defaultdict(list)
-    told = Node.objects.filter(run__in=run_ids, state=Node.State.TOLD, told_at__isnull=False).exclude(kind="root")
+    told = Node.objects.filter(run__in=run_ids, state=Node.State.TOLD).exclude(kind="root")
     for run_id, created, ended in told.order_by().values_list("run", "created_at", "told_at"):
+        if ended is None:
+            continue
         durations[run_id].append(max((ended - created).total_seconds(), 0.0))  # hosts' clocks differ
     return {run_id: median(values) for run_id, values in durations.items()}

@@ -57,7 +57,7 @@ def _extras(tree: Tree, on_path: set[int], free: int, params: SearchParams, rng:
 
 def small_window(branch: Branch, params: SearchParams) -> tuple[int, ...]:
     """At most `window` nodes ending at `branch`, going up no further than its nearest large-step ancestor."""
-    shown = []
+    shown: list[int] = []
     for step in branch.up():
         if step.is_root or len(shown) == params.window:
             break

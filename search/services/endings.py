@@ -75,7 +75,7 @@ def told_payload(node: Node, evaluation: Evaluation | None) -> dict[str, Any]:
     payload: dict[str, Any] = {
         "number": node.number,
         "order": node.told_order,
-        "verdict": verdict_of(evaluation and evaluation.verdict, node.kind, node.reason),
+        "verdict": verdict_of(evaluation.verdict if evaluation else None, node.kind, node.reason),
         "stage": evaluation.stage if evaluation else "proposal",
         "reason": evaluation.reason if evaluation else node.reason,
         "reward": reward_of(evaluation),

@@ -55,7 +55,7 @@ def search_import(*, data: bytes, name: str, user: AbstractBaseUser | None = Non
 
 def _known(key: str) -> Run | None:
     action = action_done(key=key, verb="run.import")
-    return action and Run.objects.filter(pk=action.object_id).first()
+    return None if action is None else Run.objects.filter(pk=action.object_id).first()
 
 
 def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key: str) -> Run:

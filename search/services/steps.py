@@ -137,7 +137,7 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
 def _claim_for_judging(node_id: int, owner: str, now: datetime) -> Node | None:
     with transaction.atomic():
         node = Node.objects.select_related("run__problem", "run__device").filter(pk=node_id).first()
-        run = node and run_locked(node.run_id)
+        run = run_locked(node.run_id) if node is not None else None
         if node is None or run is None:
             return None
         if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=now):
