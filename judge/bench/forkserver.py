@@ -21,6 +21,8 @@ START_S = 180.0
 # Nothing else of the caller's environment reaches a child: no keys, no addresses, no passwords.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "TZ")
 FIXED = {
+    "USER": "judge",  # torch asks who runs it; in a user namespace the answer is in no password file
+    "LOGNAME": "judge",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -73,6 +75,13 @@ class Child:
             kept = part[: max(0, limit - len(self.log))]
             self.log += kept
             self.log_dropped += len(part) - len(kept)
+
+    def release(self) -> None:
+        """Close our ends of its channels. Idempotent."""
+        self.boss.close()
+        if self.log_fd >= 0:
+            os.close(self.log_fd)
+            self.log_fd = -1
 
     def ending(self) -> str:
         """How it ended, in words."""
@@ -163,7 +172,8 @@ class ForkServer:
         self.wait_ready()
         self._next += 1
         folder = self.root / f"{self._label}-{self._next}"
-        folder.mkdir(mode=0o700)
+        folder.mkdir()
+        folder.chmod(folder_mode())
         boss, boss_theirs = Channel.pair()
         log_read, log_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(log_read, False)
@@ -219,8 +229,7 @@ class ForkServer:
                 self.process.kill()
                 self.process.wait()
         for child in self.children.values():
-            child.boss.close()
-            os.close(child.log_fd)
+            child.release()
         self.children.clear()
         if self.process is not None:
             self._stderr.close()
@@ -229,6 +238,12 @@ class ForkServer:
         self._stderr.flush()
         text = Path(self._stderr.name).read_text(errors="replace").strip()
         return text[-600:] or "it said nothing"
+
+
+def folder_mode() -> int:
+    """Mode of private folders. As root, children keep only the effective id; access(2), which compilers ask about
+    their temporary folder, goes by the real one, so the (root) group must do."""
+    return 0o770 if os.geteuid() == 0 else 0o700
 
 
 def wipe(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import shutil
 import signal
 import struct
 import sys
@@ -120,7 +121,12 @@ def toolchain_folders() -> Iterable[str]:
             found.add(str(Path(str(module.__file__)).parent))
     for variable in ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"):
         found.update(part for part in os.environ.get(variable, "").split(":") if part.startswith("/"))
-    return sorted(found)
+    for name in (os.environ.get("CC", ""), "gcc", "cc", "clang", "ld"):  # Triton builds its launchers with it
+        compiler = name and shutil.which(name)
+        if compiler:
+            for place in {Path(compiler), Path(compiler).resolve()}:  # .../bin/gcc needs .../lib and .../libexec
+                found.add(str(place.parent if place.parent.name != "bin" else place.parent.parent))
+    return sorted(found - {"/"})
 
 
 def _gpu_devices() -> list[str]:
