@@ -91,7 +91,7 @@ def css_class(kind: _TokenType) -> str:
         kind = kind.parent
     if kind in {Token.Text, Token.Text.Whitespace, Token.Name, Token.Punctuation, Token.Error}:
         return ""
-    return STANDARD_TYPES[kind]
+    return str(STANDARD_TYPES[kind])
 
 
 def render(runs: Iterable[Run], marked: tuple[Span, ...] = ()) -> SafeString:

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -19,6 +19,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from kombu.exceptions import OperationalError
 
 from adaexplore_site.access import Role, require, role_required
+from adaexplore_site.requests import SiteRequest
 from judge.highlighting import listing, visible
 from judge.models import Device, Problem
 from judge.preflight import preflight
@@ -36,10 +37,10 @@ PLAIN_NAME = 120  # characters of a file name that are repeated in a message
 
 @never_cache
 @require_safe
-def problem_list(request: HttpRequest) -> HttpResponse:
+def problem_list(request: SiteRequest) -> HttpResponse:
     """All problems by family, with what the preflight said, the eager baselines and the best speedup per basis."""
     chosen = {name: request.GET.get(name, "").strip()[:80] for name in ("q", "state", "origin")}
-    page = problem_page(**chosen)
+    page = problem_page(q=chosen["q"], state=chosen["state"], origin=chosen["origin"])
     families: dict[str, list[Problem]] = {}
     for row in page.rows:
         families.setdefault(row.family, []).append(row)
@@ -57,7 +58,7 @@ def problem_list(request: HttpRequest) -> HttpResponse:
 
 @role_required(Role.OPERATOR)
 @require_POST
-def problem_upload(request: HttpRequest) -> HttpResponse:
+def problem_upload(request: SiteRequest) -> HttpResponse:
     """Take in one file; go on to a new search with it. A bad file is 422 with what to change, and stores nothing."""
     sent = request.FILES.get("file")
     try:
@@ -68,17 +69,18 @@ def problem_upload(request: HttpRequest) -> HttpResponse:
             "upload_line": error.line,
             "upload_name": _plain_name(sent),
         }
-        template = "judge/_dropzone.html" if request.htmx else "judge/upload.html"  # type: ignore[attr-defined]
+        template = "judge/_dropzone.html" if request.htmx else "judge/upload.html"
         return render(request, template, context, status=422)
     if not created:
         messages.info(request, f"This file is already here as “{problem.title}”.")
     target = reverse("run-new", query={"problem": problem.slug})
-    if request.htmx:  # type: ignore[attr-defined]
-        return HttpResponseClientRedirect(target)
+    if request.htmx:
+        away: HttpResponse = HttpResponseClientRedirect(target)
+        return away
     return redirect(target)
 
 
-def _take(sent: UploadedFile | None, user: Any) -> tuple[Problem, bool]:
+def _take(sent: UploadedFile[bytes] | None, user: Any) -> tuple[Problem, bool]:
     if sent is None:
         raise ProblemRejected("No file came with the form. Choose a .py file, or drop one on the dashed area.")
     if (sent.size or 0) > settings.MAX_PROBLEM_BYTES:
@@ -89,13 +91,13 @@ def _take(sent: UploadedFile | None, user: Any) -> tuple[Problem, bool]:
     return upload(name=sent.name or "", data=sent.read(), user=user)
 
 
-def _plain_name(sent: UploadedFile | None) -> str:
+def _plain_name(sent: UploadedFile[bytes] | None) -> str:
     return visible(sent.name or "")[:PLAIN_NAME] if sent is not None else ""
 
 
 @never_cache
 @require_safe
-def problem_detail(request: HttpRequest, slug: str) -> HttpResponse:
+def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
     """Source, preflight per device, op graph, searches."""
     problem = get_object_or_404(Problem, slug=slug)
     now = timezone.now()
@@ -108,8 +110,8 @@ def problem_detail(request: HttpRequest, slug: str) -> HttpResponse:
         "checks": checks,
         "graph": [_graph_row(node) for node in nodes[:GRAPH_ROWS]],
         "graph_hidden": max(0, len(nodes) - GRAPH_ROWS),
-        "runs": problem.runs.select_related("device").order_by("-id")[:20],  # type: ignore[attr-defined]
-        "run_count": problem.runs.count(),  # type: ignore[attr-defined]
+        "runs": problem.runs.select_related("device").order_by("-id")[:20],
+        "run_count": problem.runs.count(),
     }
     return render(request, "judge/problem_detail.html", context)
 
@@ -139,7 +141,7 @@ def _references(value: Any) -> list[str]:
 @never_cache
 @vary_on_headers("HX-Request")
 @require_http_methods(["GET", "HEAD", "POST"])
-def problem_preflight(request: HttpRequest, slug: str) -> HttpResponse:
+def problem_preflight(request: SiteRequest, slug: str) -> HttpResponse:
     """The preflight panel of one device (`device` in the query or form). POST starts it unless it is on its way."""
     problem = get_object_or_404(Problem, slug=slug)
     name = request.POST.get("device") or request.GET.get("device") or "interpreter"
@@ -147,10 +149,10 @@ def problem_preflight(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST":
         require(request.user, Role.OPERATOR)
         preflight_start(problem, device, again="again" in request.POST)
-        if not request.htmx:  # type: ignore[attr-defined]
+        if not request.htmx:
             return redirect(reverse("run-new", query={"problem": problem.slug, "device": device.name}))
     check = preflight(problem, device, now=timezone.now())
-    asked = bool(request.htmx)  # type: ignore[attr-defined]
+    asked = bool(request.htmx)
     return render(request, "judge/_preflight.html", {"check": check, "asked": asked, "auto": "auto" in request.GET})
 
 

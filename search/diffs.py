@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -69,11 +69,13 @@ class _TooMuchWork(Exception):
 class _BoundedMatcher(SequenceMatcher[str]):
     """difflib without its junk heuristic, which drops common lines, but with a budget: its worst case is cubic."""
 
+    a: Sequence[str]
+    b2j: dict[str, list[int]]
     work = 0
     limit = WORK_LIMIT
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None):  # type: ignore[no-untyped-def]
-        places: dict[str, list[int]] = self.b2j  # type: ignore[attr-defined]
+        places = self.b2j
         end = len(self.a) if ahi is None else ahi
         self.work += sum(1 + len(places.get(self.a[index], ())) for index in range(alo, end))
         if self.work > self.limit:

@@ -25,7 +25,8 @@ class StartForm(forms.Form):
     title = forms.CharField(max_length=160, required=False, label="Title")
 
     def __init__(self, *args: Any, devices: Sequence[Device], choices: Sequence[Choice], **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
         self._devices = {device.name: device for device in devices}
         self._choices = {choice.name: choice for choice in choices}
         self.fields["steps"].widget.attrs.update(inputmode="numeric", autocomplete="off")

@@ -148,9 +148,9 @@ def exchanges(node: Node) -> list[Exchange]:
     """Every call of the proposer for this node, oldest first."""
     found = []
     for proposal in node.proposals.order_by("attempt"):
-        texts = [proposal.prompt, proposal.reply, proposal.error]
-        shown = [visible(text[:TEXT_CHARS]) for text in texts]
-        found.append(Exchange(proposal, *shown, cut=any(len(text) > TEXT_CHARS for text in texts)))
+        texts = (proposal.prompt, proposal.reply, proposal.error)
+        prompt, reply, error = (visible(text[:TEXT_CHARS]) for text in texts)
+        found.append(Exchange(proposal, prompt, reply, error, cut=any(len(text) > TEXT_CHARS for text in texts)))
     return found
 
 

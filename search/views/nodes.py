@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -17,6 +17,7 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import replace_url
 
 from adaexplore_site.access import Role, role_required
+from adaexplore_site.requests import SiteRequest
 from judge.highlighting import listing, visible
 from judge.values import Verdict
 from search import node_page
@@ -39,14 +40,14 @@ TABS = (
 @never_cache
 @vary_on_headers("HX-Request")
 @require_safe
-def node_detail(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
+def node_detail(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     """The node's page, or its panel for the drawer. Query: `tab`, `base` (parent, best, reference or a number)."""
     run, node = _load(run_id, number)
     response = _page(request, run, node)
     own = reverse("node-detail", args=[run.pk, node.number])
-    if request.htmx and request.htmx.current_url_abs_path is not None:  # type: ignore[attr-defined]
-        on_own_page = request.htmx.current_url_abs_path.split("?")[0] == own  # type: ignore[attr-defined]
-        if on_own_page and not request.htmx.history_restore_request:  # type: ignore[attr-defined]
+    if request.htmx and request.htmx.current_url_abs_path is not None:
+        on_own_page = request.htmx.current_url_abs_path.split("?")[0] == own
+        if on_own_page and not request.htmx.history_restore_request:
             replace_url(response, request.get_full_path())
     return response
 
@@ -57,7 +58,7 @@ def _load(run_id: int, number: int) -> tuple[Run, Node]:
     return run, node
 
 
-def _page(request: HttpRequest, run: Run, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
+def _page(request: SiteRequest, run: Run, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
     tab = request.GET.get("tab", "overview")
     tab = tab if tab in dict(TABS) else "overview"
     tree = run_tree(run)
@@ -82,7 +83,7 @@ def _page(request: HttpRequest, run: Run, node: Node, *, status: int = 200, **mo
         **_BODIES[tab](request, run, node, tree),
         **more,
     }
-    template = "search/node_detail.html#panel" if request.htmx else "search/node_detail.html"  # type: ignore[attr-defined]
+    template = "search/node_detail.html#panel" if request.htmx else "search/node_detail.html"
     return render(request, template, context, status=status)
 
 
@@ -99,7 +100,7 @@ def _word(node: Node, row: TreeNode) -> str:
     return row.verdict.replace("_", " ") or "no candidate"
 
 
-def _overview(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
     report = node.evaluation.report if node.evaluation else {}
     links = [node_page.link(tree, run, number) for number in node.context if isinstance(number, int)]
     cases = report.get("cases", ())
@@ -117,24 +118,24 @@ def _overview(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict
     }
 
 
-def _source(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+def _source(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
     return {"code": listing(node.source)}
 
 
-def _diff(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+def _diff(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
     shown = node_page.comparison(run, tree, node, request.GET.get("base", "parent"))
     return {"comparison": shown}
 
 
-def _exchange(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+def _exchange(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
     return {"exchanges": node_page.exchanges(node)}
 
 
-def _log(request: HttpRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+def _log(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
     return {"log": node_page.log_of(node.evaluation)}
 
 
-_BODIES: dict[str, Callable[[HttpRequest, Run, Node, RunTree], dict[str, Any]]] = {
+_BODIES: dict[str, Callable[[SiteRequest, Run, Node, RunTree], dict[str, Any]]] = {
     "overview": _overview,
     "source": _source,
     "diff": _diff,
@@ -145,7 +146,7 @@ _BODIES: dict[str, Callable[[HttpRequest, Run, Node, RunTree], dict[str, Any]]] 
 
 @role_required(Role.OPERATOR)
 @require_POST
-def node_reply(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
+def node_reply(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     """Take a reply written by hand. What cannot be used is 409 with what is expected; the text stays in the form."""
     run, node = _load(run_id, number)
     text = request.POST.get("text", "")
@@ -156,7 +157,7 @@ def node_reply(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
         send(reply_submit(node=node, text=text, user=request.user, key=key))
     except ActionRefused as error:
         return _page(request, run, node, status=409, reply_error=str(error), reply_text=text)
-    if request.htmx:  # type: ignore[attr-defined]
+    if request.htmx:
         return _page(request, *_load(run_id, number))
     messages.success(request, "Reply taken.")
     return redirect("node-detail", run_id=run.pk, number=node.number)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -18,6 +18,7 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRedirect
 
 from adaexplore_site.access import Role, require, role_required
+from adaexplore_site.requests import SiteRequest
 from judge.models import Device, Problem
 from judge.preflight import preflight
 from judge.selectors import judging_devices
@@ -46,7 +47,7 @@ TABS = (
 @never_cache
 @vary_on_headers("HX-Request")
 @require_safe
-def run_list(request: HttpRequest) -> HttpResponse:
+def run_list(request: SiteRequest) -> HttpResponse:
     """Every search with its best speedup and progress; the table asks again every three seconds."""
     chosen = {"q": request.GET.get("q", "").strip()[:80], "state": request.GET.get("state", "")}
     states = next((states for name, _, states in TABS if name == chosen["state"]), ())
@@ -60,7 +61,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
         "newest": _list_url(chosen),
         "older": _list_url({**chosen, "before": found[PAGE - 1].run.pk}) if len(found) > PAGE else None,
     }
-    if request.htmx:  # type: ignore[attr-defined]
+    if request.htmx:
         return render(request, "search/run_list.html#runs", context)
     context["any_run"] = bool(found) or Run.objects.exists()
     context["tabs"] = [
@@ -84,7 +85,7 @@ def _first_sample() -> Problem | None:
 @never_cache
 @vary_on_headers("HX-Request")
 @require_http_methods(["GET", "HEAD", "POST"])
-def run_new(request: HttpRequest) -> HttpResponse:
+def run_new(request: SiteRequest) -> HttpResponse:
     """Choose a problem, see its preflight, start. A POST before the preflight is done waits for it."""
     if request.method == "POST":
         require(request.user, Role.OPERATOR)
@@ -124,7 +125,7 @@ def _form_context(problem: Problem, form: StartForm, devices: list[Device], key:
     }
 
 
-def _start(request: HttpRequest) -> HttpResponse:
+def _start(request: SiteRequest) -> HttpResponse:
     problem = get_object_or_404(Problem, slug=request.POST.get("problem", ""))
     devices, choices = list(judging_devices()), proposers.available()
     form = StartForm(request.POST, devices=devices, choices=choices)
@@ -158,11 +159,11 @@ def _start(request: HttpRequest) -> HttpResponse:
         return _start_page(request, context, status=409)
     send([Hop("advance", run.pk)])
     target = reverse("run-detail", args=[run.pk])
-    return HttpResponseClientRedirect(target) if request.htmx else redirect(target)  # type: ignore[attr-defined]
+    return HttpResponseClientRedirect(target) if request.htmx else redirect(target)
 
 
-def _start_page(request: HttpRequest, context: dict[str, Any], *, status: int) -> HttpResponse:
-    if request.htmx:  # type: ignore[attr-defined]
+def _start_page(request: SiteRequest, context: dict[str, Any], *, status: int) -> HttpResponse:
+    if request.htmx:
         return render(request, "search/_start.html", context, status=status)
     device = context["form"].cleaned_data.get("device") or next(iter(context["devices"]), None)
     context["check"] = preflight(context["problem"], device, now=timezone.now()) if device else None
@@ -171,27 +172,27 @@ def _start_page(request: HttpRequest, context: dict[str, Any], *, status: int) -
 
 @role_required(Role.OPERATOR)
 @require_POST
-def run_pause(request: HttpRequest, run_id: int) -> HttpResponse:
+def run_pause(request: SiteRequest, run_id: int) -> HttpResponse:
     """No new steps."""
     return _steer(request, run_id, run_services.run_pause, "Paused. Steps in flight end first.")
 
 
 @role_required(Role.OPERATOR)
 @require_POST
-def run_resume(request: HttpRequest, run_id: int) -> HttpResponse:
+def run_resume(request: SiteRequest, run_id: int) -> HttpResponse:
     """Go on."""
     return _steer(request, run_id, run_services.run_resume, "Resumed.", go_on=True)
 
 
 @role_required(Role.OPERATOR)
 @require_POST
-def run_stop(request: HttpRequest, run_id: int) -> HttpResponse:
+def run_stop(request: SiteRequest, run_id: int) -> HttpResponse:
     """End it, keep the tree."""
     return _steer(request, run_id, run_services.run_stop, "Stopping. The tree is kept.")
 
 
 def _steer(
-    request: HttpRequest, run_id: int, act: Callable[..., Run], done: str, *, go_on: bool = False
+    request: SiteRequest, run_id: int, act: Callable[..., Run], done: str, *, go_on: bool = False
 ) -> HttpResponse:
     """Do one act on a run. 204 for scripts, a redirect for forms; 409 with the reason when it is not possible."""
     run = get_object_or_404(Run.objects.select_related("problem"), pk=run_id)
@@ -201,15 +202,15 @@ def _steer(
         return refused(request, str(error), run)
     if go_on:
         send([Hop("advance", run.pk)])
-    if request.htmx:  # type: ignore[attr-defined]
+    if request.htmx:
         return HttpResponse(status=204)
     messages.success(request, done)
     return redirect("run-detail", run_id=run.pk)
 
 
-def refused(request: HttpRequest, message: str, run: Run) -> HttpResponse:
+def refused(request: SiteRequest, message: str, run: Run) -> HttpResponse:
     """409: a notice for scripts, a whole page for forms."""
-    template = "search/_refused.html" if request.htmx else "search/refused.html"  # type: ignore[attr-defined]
+    template = "search/_refused.html" if request.htmx else "search/refused.html"
     return render(request, template, {"message": message, "run": run}, status=409)
 
 

@@ -94,3 +94,38 @@ window.addEventListener("pageshow", (event) => {
   for (const form of document.querySelectorAll("form[data-sent]")) form.removeAttribute("data-sent");
   for (const button of document.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
 });
+
+// Polled parts: not while nobody looks, and never under a selection. The next poll brings what was skipped.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (document.hidden && event.detail.elt.hasAttribute("data-poll")) event.preventDefault();
+});
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { target, requestConfig } = event.detail;
+  const polled = requestConfig.verb === "get" && requestConfig.elt === target && target.hasAttribute("data-hold");
+  if (polled && inUse(target)) event.detail.shouldSwap = false;
+});
+
+function inUse(part) {
+  const selection = document.getSelection();
+  const selected = selection && !selection.isCollapsed && selection.containsNode(part, true);
+  const editing = part.contains(document.activeElement) && typing(document.activeElement);
+  return selected || editing || part.querySelector("details.menu[open]") !== null;
+}
+
+// What a person asked for and did not get is said; polls stay quiet and try again.
+function say(text) {
+  const place = document.getElementById("messages");
+  const notice = document.createElement("p");
+  notice.className = "notice notice-error";
+  notice.setAttribute("role", "alert");
+  notice.textContent = text;
+  place.replaceChildren(notice);
+}
+document.addEventListener("htmx:sendError", (event) => {
+  if (!event.detail.elt.hasAttribute("data-poll")) say("The server cannot be reached. Nothing was sent; try again.");
+});
+document.addEventListener("htmx:responseError", (event) => {
+  const { elt, xhr } = event.detail;
+  if (elt.hasAttribute("data-poll") || [401, 409, 422].includes(xhr.status)) return;
+  say(xhr.status === 403 ? "Your account may not do this, or the page is too old: reload it." : `The server failed (${xhr.status}). Try again; its log says more.`);
+});

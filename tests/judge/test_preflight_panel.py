@@ -61,7 +61,7 @@ def test_a_running_preflight_shows_done_running_and_pending_and_asks_again(sent)
     )
     assert html.count("check-line is-ok") == 4  # parsed, imported, size, construct
     assert html.count("check-line is-running") == 1
-    assert "check-line is-pending" in html and 'hx-trigger="load delay:500ms"' in html
+    assert "check-line is-pending" in html and 'hx-trigger="every 500ms"' in html
 
 
 def test_a_refusal_shows_the_fix_and_stops_asking(sent):
@@ -69,7 +69,7 @@ def test_a_refusal_shows_the_fix_and_stops_asking(sent):
     report = {"state": "refused", "reason": "problem.output", "message": "It returns a dict.", "stages": stages}
     html = panel(client_of("operator"), problem(**report))
     assert "Return one tensor." in html and "It returns a dict." in html
-    assert "load delay" not in html and "Check again" in html
+    assert "every 500ms" not in html and "Check again" in html
     assert "Preflight: refused" in html  # told to screen readers
 
 

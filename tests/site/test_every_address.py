@@ -108,3 +108,10 @@ def test_the_page_for_a_fault_stands_alone():
     html = get_template("500.html").render({})
     assert "Something broke" in html
     assert "style=" not in html
+
+
+def test_a_signed_out_fragment_leads_the_whole_page_to_sign_in():
+    headers = {"HX-Request": "true", "HX-Current-URL": "http://testserver/?q=a"}
+    answer = Client().get("/", headers=headers)
+    assert (answer.status_code, answer.content) == (401, b"")
+    assert answer["HX-Redirect"] == "/sign-in/?next=%2F%3Fq%3Da"
