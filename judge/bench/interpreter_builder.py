@@ -18,7 +18,7 @@ from triton.runtime import interpreter as triton_interpreter
 from triton.runtime.interpreter import InterpreterBuilder, InterpreterOptions, TensorHandle
 
 from judge.bench.interpreter_counters import LaunchCounter
-from judge.bench.rounding import bf16_to_fp32, fp32_to_bf16, round_to_tf32
+from judge.bench.rounding import bf16_to_fp32, cut_to_tf32, fp32_to_bf16
 
 Array = npt.NDArray[Any]
 
@@ -227,6 +227,6 @@ def _dot_operand(handle: Any, kind: str) -> Array:
         as_half = triton_interpreter._convert_float(handle.data, handle.dtype.scalar, tl.float16, None)
         return np.asarray(as_half.view(np.float16), dtype=np.float32)
     if kind == "tf32":
-        return round_to_tf32(handle.data)
+        return cut_to_tf32(handle.data)
     data = widen(handle).data
     return np.asarray(data, dtype=np.float64 if data.dtype == np.float64 else np.float32)

@@ -25,10 +25,11 @@ def fp32_to_bf16(values: npt.NDArray[Any]) -> Bits16:
     return np.where(np.isnan(single), np.uint16(0x7FC0), rounded).reshape(values.shape)
 
 
-def round_to_tf32(values: Float32) -> Float32:
-    """Ten explicit mantissa bits, round to nearest, ties to even; Inf and NaN stay."""
+def cut_to_tf32(values: Float32) -> Float32:
+    """What the tensor cores see of a float32 that `tl.dot` hands them: ten explicit mantissa bits, the rest cut off.
+
+    Measured on an H200 (Triton 3.6, mma and wgmma): equal to cut operands within 3e-5, 0.02-0.05 from rounded ones.
+    cuBLAS rounds to nearest even instead, so its TF32 is about twice as accurate.
+    """
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    bias = np.uint32(0x0FFF) + ((bits >> np.uint32(13)) & np.uint32(1))
-    rounded = (bits + bias) & np.uint32(0xFFFFE000)
-    special = (bits & np.uint32(0x7F800000)) == np.uint32(0x7F800000)
-    return np.where(special, bits, rounded).view(np.float32).reshape(values.shape)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32).reshape(values.shape)

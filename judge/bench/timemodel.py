@@ -2,7 +2,11 @@
 
 For each launch, in turn: launch cost + max(unique bytes / DRAM, sector bytes / L2, FLOPs / peak). Assumptions:
 torch's own kernels read every input once and fill the device; a Triton launch with fewer programs than SMs reaches
-only its share; clocks are the published ones; nothing overlaps. Not calibrated against a GPU.
+only its share; clocks are the published ones; nothing overlaps.
+
+Checked against 15 eager operators on one H200 (with its own 4.8 TB/s): 10 inside the range, 5 slower than it by up to
+2.7 times (transposing copy, convolution, softmax, max and layer norm over rows of 8,192). So the model flatters eager,
+and speedups over it tend to be too low. Triton kernels have not been checked.
 """
 
 from __future__ import annotations
@@ -40,8 +44,8 @@ class Scenario:
     resident: bool  # what fits in half the L2 is still there for the next launch
 
 
-OPTIMISTIC = Scenario(bandwidth=0.92, compute=0.80, launch=0.6, own=1.0, resident=True)
-TYPICAL = Scenario(bandwidth=0.80, compute=0.60, launch=1.0, own=1.0, resident=False)
+OPTIMISTIC = Scenario(bandwidth=0.92, compute=0.85, launch=0.6, own=1.0, resident=True)
+TYPICAL = Scenario(bandwidth=0.80, compute=0.65, launch=1.0, own=1.0, resident=False)
 PESSIMISTIC = Scenario(bandwidth=0.60, compute=0.35, launch=1.8, own=0.7, resident=False)
 
 

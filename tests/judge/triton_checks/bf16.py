@@ -193,6 +193,13 @@ def check_dot_of_fp32_is_tf32_unless_ieee_is_asked_for(adapter):
     assert errors["tf32x3"] < 1e-5
 
 
+def check_tf32_cuts_the_low_bits_off(adapter):
+    one = torch.full((16, 16), 1 + 2**-10 + 2**-11)  # the last bit is a tie: rounding would go up, hardware goes down
+    c = torch.empty(16, 16)
+    product[(1,)](one, torch.eye(16), c, N=16, PRECISION="tf32")
+    assert torch.equal(c, torch.full((16, 16), 1 + 2**-10))
+
+
 def check_int8_dot_is_exact(adapter):
     a = torch.randint(-128, 127, (32, 32), dtype=torch.int8)
     c = torch.empty(32, 32, dtype=torch.int32)
