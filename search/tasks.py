@@ -16,9 +16,6 @@ from search.services.steps import step_judge, step_propose, step_reserve
 
 log = logging.getLogger(__name__)
 
-# For CELERY_BEAT_SCHEDULE. A reap that waited too long for a worker is dropped: the next is on its way.
-BEAT_SCHEDULE = {"reap": {"task": "search.tasks.reap", "schedule": 5.0, "options": {"expires": 5.0}}}
-
 
 def send(hops: Iterable[Hop]) -> None:
     """Enqueue hops. When the broker is away they are only logged: the reaper sends them again."""

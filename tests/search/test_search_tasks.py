@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from django.conf import settings
 from kombu.exceptions import OperationalError
 
 from search import tasks
@@ -36,7 +37,7 @@ def post(monkeypatch):
 def test_tasks_have_the_names_the_queues_know():
     names = {task.name for task in (tasks.advance, tasks.propose, tasks.judge_node, tasks.reap)}
     assert names == {f"search.tasks.{name}" for name in ("advance", "propose", "judge_node", "reap")}
-    assert tasks.BEAT_SCHEDULE["reap"]["task"] == tasks.reap.name
+    assert settings.CELERY_BEAT_SCHEDULE["reap"]["task"] == tasks.reap.name
 
 
 def test_a_run_goes_from_task_to_task_each_delivered_twice(post, monkeypatch):
