@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from judge.bench import seal
 from judge.bench.crew import Crew
-from judge.bench.forkserver import ForkServer
+from judge.bench.forkserver import ForkServer, folder_mode
 from judge.bench.jobs import AdmissionPlan, EvaluationPlan
 from judge.bench.sources import LoadError, check_source
 from judge.values import (
@@ -166,6 +166,7 @@ class Bench:
         if self._root is None:
             _sweep(Path(tempfile.gettempdir()))
             self._root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+            self._root.chmod(folder_mode())
         parent = self.server("plain") if kind == "recorder" else None
         self._servers[kind] = ForkServer(
             parent=parent,
@@ -189,7 +190,7 @@ class Bench:
             self._compile_times[_key(problem)] = found[0] if found else None
 
     def gpu_lock(self) -> int | None:
-        """Descriptor of this GPU's lock file; the referee takes the lock while it measures. None without a GPU."""
+        """Descriptor of this GPU's lock file; the referee holds it while it uses the GPU. None without a GPU."""
         if not self.device.startswith("cuda"):
             return None
         path = self.lock_folder / f"adaexplore-gpu-{self.device.partition(':')[2] or 0}.lock"

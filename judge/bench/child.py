@@ -67,10 +67,13 @@ def _detach(boss_fd: int, log_fd: int, folder: Path) -> None:
             except OSError:
                 pass  # the listing's own descriptor
     os.chdir(folder)
+    os.umask(0o007)  # see folder_mode in the fork server: the group counts where the real user id is given away
     caches = {"HOME": "home", "TMPDIR": "tmp", "TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
     for variable, name in {**caches, "CUDA_CACHE_PATH": "cuda", "XDG_CACHE_HOME": "cache"}.items():
         (folder / name).mkdir(exist_ok=True)
         os.environ[variable] = str(folder / name)
+    for variable in ("TMP", "TEMP"):  # TMPDIR is lost on exec where the real and effective ids differ
+        os.environ[variable] = os.environ["TMPDIR"]
     tempfile.tempdir = None  # what the zygote found is not ours
     os.environ["TRITON_HOME"] = str(folder / "home")
     gc.freeze()  # keep the preloaded objects out of later collections: no copied pages

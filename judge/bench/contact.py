@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from judge.bench.claims import BadClaim, check_claim
 from judge.bench.exchange import Arena, Slot, capacity, offer_arena, plan
 from judge.bench.gpu import IpcRefused
 from judge.bench.nested import TensorMeta
@@ -93,6 +94,10 @@ class Contact:
                 str(fault.get("reason", ""))[:60],
                 line if isinstance(line, int) else None,
             )
+        try:
+            check_claim(self.doing, reply)
+        except BadClaim as error:
+            raise self._failed("garbage", f"it sent {error} instead of an answer to {self.doing}") from error
         return reply
 
     def _failed(self, kind: str, message: str) -> SubjectFailed:

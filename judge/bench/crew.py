@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import time
@@ -93,15 +92,20 @@ class Crew:
     def close(self) -> None:
         """Kill every member, wait for their ends, take their last output, wipe their folders."""
         deadline = time.monotonic() + END_S
+        faults: list[str] = []
         for child in self.members.values():
-            child.server.kill(child)
+            try:
+                child.server.kill(child)
+            except JudgeError as error:
+                faults.append(str(error))  # its zygote is gone, and every child died with it
         for name, child in self.members.items():
-            if self.ended(name, max(0.0, deadline - time.monotonic())) is None:
-                raise JudgeError(f"the {name} child (process {child.pid}) could not be killed")
+            if not child.server.gone and self.ended(name, max(0.0, deadline - time.monotonic())) is None:
+                faults.append(f"the {name} child (process {child.pid}) could not be killed")
             child.drain(self.limits.output_bytes)
-            os.close(child.log_fd)
-            child.boss.close()
+            child.release()
             wipe(child.folder)
+        if faults:
+            raise JudgeError("; ".join(dict.fromkeys(faults)))
 
     def __enter__(self) -> Self:
         return self

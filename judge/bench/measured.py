@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,6 +15,7 @@ from judge.bench.contact import Contact, SubjectFailed
 from judge.bench.endings import Ended, of_baseline, of_candidate
 from judge.bench.exchange import JITTER, Slot
 from judge.bench.fitting import Fit
+from judge.bench.gpu_lock import GpuLock
 from judge.bench.nested import TensorMeta, encode
 from judge.bench.precision import Allowed, errors
 from judge.bench.reference import Reference, cloned, collect
@@ -41,19 +40,6 @@ class Runner:
     samples_us: list[float] = field(default_factory=list)
 
 
-@contextmanager
-def exclusive(lock_fd: int | None) -> Iterator[None]:
-    """Hold the GPU's lock: several searches may run side by side, but only one of them measures."""
-    if lock_fd is None:
-        yield
-        return
-    fcntl.flock(lock_fd, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(lock_fd, fcntl.LOCK_UN)
-
-
 class Measurement:
     """Times `sides` (one or two) by turns in ABBA blocks; both sides of a pair get equal content."""
 
@@ -66,11 +52,11 @@ class Measurement:
         self.budget_s = budget_s
         self.rng = rng
 
-    def run(self, sides: list[Runner], lock_fd: int | None) -> None:
-        """Fill the sides' samples. Raises Ended, or JudgeError for a baseline."""
+    def run(self, sides: list[Runner], lock: GpuLock) -> None:
+        """Fill the sides' samples; `lock` is held as shared. Raises Ended, or JudgeError for a baseline."""
         for side in sides:
             self._guarded(side, self._warm)
-        with exclusive(lock_fd):
+        with lock.alone():
             started = time.monotonic()
             while not self._enough(len(sides[0].samples_us), time.monotonic() - started):
                 order = sides if self.rng.random() < 0.5 else sides[::-1]

@@ -18,6 +18,7 @@ from judge.bench.endings import Ended, of_baseline, of_candidate
 from judge.bench.faults import describe_fault
 from judge.bench.fitting import Fit, fit
 from judge.bench.gpu import make_clock, neutral_flags
+from judge.bench.gpu_lock import GpuLock
 from judge.bench.loading import LoadError, load_problem
 from judge.bench.measured import Measurement, Runner
 from judge.bench.modelled import fixed_seed, modelled
@@ -51,7 +52,7 @@ class Referee:
         self.contacts = {
             name: Contact(name, fd, deadline, self.device) for name, fd in zip(names, assignment.links, strict=False)
         }
-        self.lock_fd = assignment.links[len(names)] if len(assignment.links) > len(names) else None
+        self.lock = GpuLock(assignment.links[len(names)] if len(assignment.links) > len(names) else None)
         self.stages: list[StageRecord] = []
         self.records: list[CaseRecord] = []
         self.loads = False
@@ -65,7 +66,8 @@ class Referee:
     def outcome(self) -> Outcome:
         """Run the stages; whatever ends them early becomes the verdict."""
         try:
-            self._judge()
+            with self.lock.shared():
+                self._judge()
         except Ended as ended:
             return self._not_passed(ended)
         return Outcome(
@@ -190,7 +192,7 @@ class Referee:
         method = str(getattr(make_clock(self.device), "method", ""))
         candidate = Runner(self.contacts["candidate"], self._fits["candidate"], blame=True)
         eager = Runner(self.contacts["eager"], self._fits["eager"], blame=False)
-        measurement.run([candidate, eager], self.lock_fd)
+        measurement.run([candidate, eager], self.lock)
         flags = {"tf32": "off", "l2": "flushed by reading", "order": "ABBA"}
         mine = timing_of(Subject.CANDIDATE, candidate.samples_us, method, **flags)
         self.timings = [mine, timing_of(Subject.EAGER, eager.samples_us, method, **flags)]
@@ -213,7 +215,7 @@ class Referee:
         try:
             self._introduce("compile", reference, first)
             runner = Runner(self.contacts["compile"], self._fits["compile"], blame=False)
-            measurement.run([runner], self.lock_fd)
+            measurement.run([runner], self.lock)
         except (Ended, SubjectFailed) as failed:
             self.environment["torch_compile"] = f"failed: {getattr(failed, 'message', failed)}"[:600]
             return None

@@ -124,9 +124,10 @@ def toolchain_folders() -> Iterable[str]:
     for name in (os.environ.get("CC", ""), "gcc", "cc", "clang", "ld"):  # Triton builds its launchers with it
         compiler = name and shutil.which(name)
         if compiler:
-            for place in {Path(compiler), Path(compiler).resolve()}:  # .../bin/gcc needs .../lib and .../libexec
-                found.add(str(place.parent if place.parent.name != "bin" else place.parent.parent))
-    return sorted(found - {"/"})
+            for place in {Path(compiler).parent, Path(compiler).resolve().parent}:
+                found.add(str(place))
+                found.update(str(place.parent / name) for name in ("lib", "lib64", "libexec", "include"))
+    return sorted(found)
 
 
 def _gpu_devices() -> list[str]:

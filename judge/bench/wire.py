@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 MAX_MESSAGE = 4 << 20
-MAX_FDS = 8
+MAX_FDS = 64  # descriptors kept until somebody takes them
 _HEADER = struct.Struct("!I")
 
 Message = dict[str, Any]
@@ -115,9 +115,13 @@ class Channel:
             raise WireGarbage("not a JSON object")
         return message
 
-    def take_fds(self) -> list[int]:
-        """Descriptors that came with the messages read so far; the caller owns them."""
-        fds, self._fds = self._fds, []
+    def take_fds(self, count: int | None = None) -> list[int]:
+        """The first `count` descriptors (None: all) that came with the messages read so far; the caller owns them.
+
+        Several messages may have been read at once, so who takes one message's descriptors must know their number.
+        """
+        count = len(self._fds) if count is None else count
+        fds, self._fds = self._fds[:count], self._fds[count:]
         return fds
 
     def _read(self) -> None:

@@ -69,7 +69,7 @@ class Zygote:
 
     def _branch(self, kind: str) -> None:
         """Fork another zygote that shares what is loaded here. It serves its own channel."""
-        (fd,) = self.runner.take_fds()
+        (fd,) = self.runner.take_fds(1)
         pid = os.fork()
         if pid == 0:
             _become_branch(fd, kind, self.options)  # never returns
@@ -77,7 +77,7 @@ class Zygote:
         self.branches.append(pid)
 
     def _spawn(self, message: Message) -> None:
-        boss, log = self.runner.take_fds()
+        boss, log = self.runner.take_fds(2)
         if _threads() != 1:
             self.runner.send({"failed": message["id"], "why": "the fork server has more than one thread"})
             return
@@ -97,6 +97,7 @@ class Zygote:
             _kill_group(pid)
             _, status, usage = os.wait4(pid, 0)
             del self.pids[number]
+            self._reap_orphans()  # now, so that "exited" means that nothing of it lives
             self.runner.send({"exited": number, "status": status, "peak_kb": usage.ru_maxrss})
         self._reap_orphans()
 
@@ -220,6 +221,9 @@ def main() -> None:
     finally:
         if not Path(f"/proc/{options.parent}").exists():
             shutil.rmtree(options.root, ignore_errors=True)  # the runner was killed and cannot tidy up
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # tearing torch down takes seconds and helps nobody
 
 
 if __name__ == "__main__":

@@ -1,0 +1,79 @@
+"""Small problems and candidates that the bench's tests judge."""
+
+from __future__ import annotations
+
+from judge.values import Job, Limits, Outcome, ProblemSpec
+
+PROBLEM = """
+import torch
+
+SIZE = 64
+
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(size)
+
+    def forward(self, x):
+        return torch.nn.functional.gelu(self.norm(x))
+
+def get_inputs():
+    return [torch.randn(16, SIZE)]
+
+def get_init_inputs():
+    return [SIZE]
+"""
+
+SAME = PROBLEM.replace("class Model(", "class ModelNew(")
+
+
+def candidate(forward: str, *, head: str = "", init: str = "") -> str:
+    """A ModelNew with PROBLEM's LayerNorm; `forward` is the body's lines after `y`, the right answer, exists."""
+    lines = "\n".join(f"        {line}" for line in forward.splitlines())
+    inits = "\n".join(f"        {line}" for line in init.splitlines())
+    return (
+        f"import os, sys, time, torch\n{head}\n"
+        "class ModelNew(torch.nn.Module):\n"
+        "    def __init__(self, size):\n"
+        "        super().__init__()\n"
+        f"        self.norm = torch.nn.LayerNorm(size)\n{inits}\n"
+        "    def right(self, x):\n"
+        "        return torch.nn.functional.gelu(self.norm(x))\n\n"
+        f"    def forward(self, x):\n{lines}\n"
+    )
+
+
+TRITON = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def norm_gelu(x, w, b, y, n, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    mask = at < n
+    v = tl.load(x + row * n + at, mask=mask, other=0.0)
+    mean = tl.sum(v, 0) / n
+    d = tl.where(mask, v - mean, 0.0)
+    h = d / tl.sqrt(tl.sum(d * d, 0) / n + eps)
+    h = h * tl.load(w + at, mask=mask, other=0.0) + tl.load(b + at, mask=mask, other=0.0)
+    tl.store(y + row * n + at, 0.5 * h * (1 + tl.erf(h * 0.7071067811865476)), mask=mask)
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(size)
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        n = x.shape[-1]
+        norm_gelu[(x.shape[0],)](
+            x, self.norm.weight, self.norm.bias, y, n, self.norm.eps, BLOCK=triton.next_power_of_2(n)
+        )
+        return y
+"""
+
+
+def judge(bench, source: str, *, problem: str = PROBLEM, timing: bool = False, **limits: float) -> Outcome:
+    """One evaluation; without timing unless asked."""
+    bounds = Limits(**{"wall_s": 40, "stage_s": 20, **limits})
+    return bench.evaluate(Job("test", ProblemSpec(problem), source, limits=bounds, timing=timing))

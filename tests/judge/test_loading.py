@@ -1,0 +1,88 @@
+"""Uploaded text becomes modules, or an error that says where."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from judge.bench.loading import load_candidate, load_problem, write_module
+from judge.bench.sources import LoadError, check_source
+from tests.judge.bench_problems import PROBLEM
+
+CASES = PROBLEM + "\ndef get_cases():\n    return {'gpu': {'SIZE': 4096}, 'odd': {'SIZE': 37}}\n"
+
+
+@pytest.fixture(autouse=True)
+def _forget_modules():
+    yield
+    for name in ("problem", "candidate"):
+        sys.modules.pop(name, None)
+
+
+def test_a_case_sets_the_constants_before_the_factories_run(tmp_path):
+    loaded = load_problem(CASES, "odd", tmp_path)
+    assert loaded.get_inputs()[0].shape == (16, 37)
+    assert loaded.get_init_inputs() == [37]
+    assert set(loaded.cases) == {"gpu", "odd"}
+
+
+def test_without_a_case_the_constants_stay_as_written(tmp_path):
+    assert load_problem(CASES, None, tmp_path).get_init_inputs() == [64]
+
+
+def test_an_undeclared_case_is_named_with_the_declared_ones(tmp_path):
+    with pytest.raises(LoadError, match=r"declares no case 'big'.*gpu, odd"):
+        load_problem(CASES, "big", tmp_path)
+
+
+def test_a_case_may_only_set_constants_that_exist(tmp_path):
+    source = PROBLEM + "\ndef get_cases():\n    return {'gpu': {'WIDTH': 1}}\n"
+    with pytest.raises(LoadError, match="'WIDTH', which the module does not define"):
+        load_problem(source, None, tmp_path)
+
+
+def test_an_import_error_keeps_its_words_and_line_without_private_paths(tmp_path):
+    with pytest.raises(LoadError) as caught:
+        write_module("import torch\n\nraise RuntimeError('the lock is gone')\n", tmp_path, "candidate")
+    assert caught.value.line == 3
+    assert "the lock is gone" in caught.value.message
+    assert str(tmp_path) not in caught.value.message
+
+
+def test_exiting_at_import_is_an_error_like_any_other(tmp_path):
+    with pytest.raises(LoadError, match="SystemExit"):
+        write_module("import sys\nsys.exit(0)\n", tmp_path, "candidate")
+
+
+def test_the_module_lies_in_a_real_file(tmp_path):
+    module = write_module("def answer():\n    return 42\n", tmp_path, "candidate")
+    assert module.answer() == 42
+    assert (tmp_path / "candidate.py").read_text().startswith("def answer")
+
+
+def test_a_candidate_without_the_class_says_what_to_define(tmp_path):
+    with pytest.raises(LoadError, match="`ModelNew`"):
+        load_candidate("class Other: pass\n", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "words"),
+    [
+        ("def f(:\n    pass\n", "source.syntax", "line 1"),
+        ("```python\nclass ModelNew: pass\n```\n", "source.syntax", "fences"),
+        ("x = 1\n", "source.no_model", "`ModelNew` is not defined"),
+        ("x = '\x00'\n", "source.binary", "not UTF-8 text"),
+        ("#" + "x" * 2000, "source.too_large", "the limit is 1,000"),
+        ("(" * 5000, "source.syntax", ""),
+    ],
+)
+def test_unusable_text_is_refused_with_a_reason(source, reason, words):
+    with pytest.raises(LoadError) as caught:
+        check_source(source, needs=("ModelNew",), max_bytes=1000 if "xxx" in source else 10_000)
+    assert caught.value.reason == reason
+    assert words in caught.value.message
+
+
+def test_a_class_defined_in_a_branch_counts():
+    check_source("try:\n    class ModelNew: pass\nexcept ImportError:\n    pass\n", needs=("ModelNew",), max_bytes=999)
