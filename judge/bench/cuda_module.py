@@ -157,7 +157,7 @@ def patch_torch_cuda(target: Target) -> None:
     for name in ("range_push", "range_pop", "mark"):
         setattr(cuda.nvtx, name, _own(_none))
     cuda.nvtx.range = _own(_nothing)
-    torch.Generator = StandInGenerator  # type: ignore[misc]
+    torch.Generator = StandInGenerator
     _remap_autocast()
 
 

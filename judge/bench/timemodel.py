@@ -4,7 +4,7 @@ For each launch, in turn: launch cost + max(unique bytes / DRAM, sector bytes / 
 torch's own kernels read every input once and fill the device; a Triton launch with fewer programs than SMs reaches
 only its share; clocks are the published ones; nothing overlaps.
 
-Checked against 15 eager operators on one H200 (with its own 4.8 TB/s): 10 inside the range, 5 slower than its end by up to
+Checked against 15 eager operators on one H200 (its own 4.8 TB/s): 10 inside the range, 5 slower than its end by up to
 2.4 times (transposing copy, convolution, softmax, max and layer norm over rows of 8,192). So the model flatters eager,
 and speedups over it tend to be too low. Triton kernels have not been checked.
 """
