@@ -99,14 +99,7 @@ def rearrange(b: Builder, node: OpNode, x: Prim, *args: Any, **named: Any) -> Pr
     if op not in {"transpose", "permute", "t"}:
         raise Unsupported(op)
     dims = list(args[0]) if op == "permute" else list(args[:2])
-    order = list(range(len(x.shape)))
-    if op == "permute":
-        order = [d % len(order) for d in args[0]]
-    else:
-        i, j = (args[0], args[1]) if op == "transpose" else (0, 1)
-        i, j = i % len(order), j % len(order)
-        order[i], order[j] = order[j], order[i]
-    return b.torch(f"{{0}}.{op}({', '.join(map(str, dims))})", x, view=tuple(order))
+    return b.torch(f"{{0}}.{op}({', '.join(map(str, dims))})", x, view=True)
 
 
 @handles("scaled_dot_product_attention")

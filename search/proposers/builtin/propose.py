@@ -20,6 +20,7 @@ from search.proposers.builtin.plans import (
     Traits,
     neighbours,
     read_plan,
+    relevant,
     shaken,
     structures,
     traits,
@@ -139,22 +140,32 @@ def _difference(before: Plan, after: Plan) -> str:
     return ", ".join(f"{name} {getattr(before, name) or 'none'} → {getattr(after, name) or 'none'}" for name in changed)
 
 
+FUSION_WORDS = {"full": "fused as far as possible", "reduce": "split at reductions", "node": "one kernel per operator"}
+
+
 def describe(plan: Plan, found: Traits) -> str:
     """The structural fields that matter here, in words."""
+    kept = relevant(found, plan)
+    if kept["attention"] and plan.attention == "flash" and found.flashed is not None:
+        found = found.flashed
     words = []
-    if found.point or found.reduction:
-        words.append(
-            {"full": "one fused kernel per region", "reduce": "split at reductions"}.get(plan.fusion, "per operator")
-        )
+    if kept["fusion"]:
+        words.append(FUSION_WORDS[plan.fusion])
+    elif found.point or found.reduction:
+        words.append("one fused kernel")
     if found.matmul:
-        words.append("torch matmul with a fused tail" if plan.matmul == "torch" else f"tl.dot {plan.precision}")
-    if found.attention:
-        words.append("online softmax" if plan.attention == "flash" else "torch attention")
+        words.append("torch matmul, fused tail" if plan.matmul == "torch" else f"tl.dot {plan.precision}, fused tail")
+    if kept["bias"] and plan.bias == "torch":
+        words.append("bias in the product")
+    if kept["attention"]:
+        words.append(f"online softmax {plan.precision}" if plan.attention == "flash" else "attention in parts")
     if found.reduction:
         words.append("rows in registers" if plan.reduce == "once" else "rows in blocks")
-    if plan.grid == "stride":
+    if kept["layout"]:
+        words.append("tiles of rows and columns" if plan.layout == "rows" else "flat ranges")
+    if kept["grid"] and plan.grid == "stride":
         words.append("resident grid")
-    if plan.tune == "auto":
+    if kept["tune"] and plan.tune == "auto":
         words.append("autotuned")
     if plan.split_k > 1 and plan.matmul == "dot":
         words.append(f"split-K {plan.split_k}")
