@@ -198,7 +198,7 @@ class Outcome:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Rebuild and re-check a value that came over a pipe. Raises ValueError, KeyError or TypeError when malformed."""
+        """Rebuild and re-check a value from a pipe. Raises ValueError, KeyError or TypeError when malformed."""
 
         def timing(row: dict[str, Any]) -> Timing:
             row = {**row, "subject": Subject(row["subject"]), "basis": Basis(row["basis"])}
