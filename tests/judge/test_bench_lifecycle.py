@@ -1,0 +1,162 @@
+"""The bench itself: what it reports, what survives it, what happens when its own parts die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from judge.runner import Bench
+from judge.values import JudgeError, Limits, ProblemSpec, Verdict
+from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
+
+pytestmark = pytest.mark.bench
+
+LAYERS = {
+    "namespaces",
+    "rlimits",
+    "memory_limit",
+    "process_limit",
+    "capabilities",
+    "no_new_privs",
+    "landlock",
+    "seccomp",
+}
+
+
+def test_a_pass_reports_its_stages_in_order_while_they_happen(cpu_bench):
+    from judge.values import Job
+
+    seen = []
+    outcome = cpu_bench.evaluate(Job("x", ProblemSpec(PROBLEM), SAME, timing=False), progress=seen.append)
+    assert [stage.name for stage in seen] == ["parse", "load", "smoke", "correctness"]
+    assert [stage.name for stage in outcome.stages] == ["parse", "load", "smoke", "correctness"]
+    assert len(outcome.cases) >= 5 and {case.family for case in outcome.cases} >= {"given", "centred", "adversarial"}
+
+
+def test_every_sandbox_layer_is_declared(cpu_bench):
+    outcome = judge(cpu_bench, SAME)
+    assert set(outcome.environment["sandbox"]) == LAYERS
+    assert set(outcome.environment["children"]) == {"referee", "candidate"}
+    assert outcome.environment["toolchain"].startswith("torch ")
+
+
+def test_the_zygote_has_one_thread_and_no_cuda(cpu_bench):
+    ready = cpu_bench.server("plain").wait_ready()
+    assert ready["threads"] == 1
+    assert ready["cuda_touched"] is False
+
+
+def test_measured_times_come_in_pairs_with_an_interval(cpu_bench):
+    outcome = judge(cpu_bench, SAME, timing=True)
+    assert outcome.verdict is Verdict.PASS
+    assert outcome.speedup is not None and outcome.speedup.n >= 32
+    assert outcome.speedup.low <= outcome.speedup.value <= outcome.speedup.high
+    assert all(timing.n == outcome.speedup.n for timing in outcome.timings)
+
+
+def test_a_slower_candidate_is_slower(cpu_bench):
+    slow = candidate("for _ in range(20): y = self.right(x)\nreturn y")
+    speedup = judge(cpu_bench, slow, timing=True).speedup
+    assert speedup is not None and speedup.high < 0.5
+
+
+def test_a_dead_zygote_is_the_judges_fault_and_the_next_call_starts_another(cpu_bench):
+    os.kill(cpu_bench.server("plain").process.pid, signal.SIGKILL)
+    with pytest.raises(JudgeError):
+        for _ in range(2):  # the first may still find the process listed as alive
+            judge(cpu_bench, SAME)
+            os.kill(cpu_bench.server("plain").process.pid, signal.SIGKILL)
+    assert judge(cpu_bench, SAME).verdict is Verdict.PASS
+
+
+def test_a_layer_that_is_required_and_missing_refuses_to_judge():
+    with (
+        Bench("cpu", minimum_sandbox=frozenset({"hypervisor"})) as bench,
+        pytest.raises(JudgeError, match="hypervisor"),
+    ):
+        judge(bench, SAME)
+
+
+def test_without_a_sandbox_the_environment_says_so():
+    with Bench("cpu", sandbox=False, compile_baseline=False) as bench:
+        outcome = judge(bench, SAME)
+        assert outcome.verdict is Verdict.PASS
+        assert outcome.environment["sandbox"] == {"namespaces": "off"}
+        folder = bench._root
+        assert folder is not None and folder.exists()
+    assert not folder.exists()
+    bench.close()
+
+
+WORKER = """
+import sys
+sys.path.insert(0, {root!r})
+from judge.runner import Bench
+from judge.values import Job, ProblemSpec
+from tests.judge.bench_problems import PROBLEM, candidate
+bench = Bench("cpu", compile_baseline=False)
+bench.server("plain").wait_ready()
+print(bench._root, bench.server("plain").process.pid, flush=True)
+bench.evaluate(Job("x", ProblemSpec(PROBLEM), candidate("print('in'); time.sleep(300)")))
+"""
+
+
+def gone(path: Path, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while path.exists() and time.monotonic() < deadline:
+        os.sched_yield()
+    return not path.exists()
+
+
+def test_nothing_outlives_a_worker_that_is_killed():
+    root = str(Path(__file__).resolve().parents[2])
+    worker = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(WORKER.format(root=root))],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdout is not None
+    folder, pid = worker.stdout.readline().split()
+    waiting = Path(f"/proc/{pid}/task/{pid}/children")
+    deadline = time.monotonic() + 30
+    while not waiting.read_text().strip() and time.monotonic() < deadline:
+        os.sched_yield()
+    children = waiting.read_text().split()
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
+    assert children
+    for process in (pid, *children):
+        assert gone(Path(f"/proc/{process}"), 20)
+    assert gone(Path(folder), 5)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "words"),
+    [
+        (PROBLEM + "\nwhile True: pass\n", "problem.timeout", "importing it"),
+        (PROBLEM + "\nimport os\nos._exit(0)\n", "problem.raises", "exited with status 0"),
+        (PROBLEM + "\nkeep = bytearray(1 << 36)\n", "problem.memory", "memory"),
+        (PROBLEM + "\nraise SystemExit(3)\n", "problem.raises", "SystemExit"),
+        (PROBLEM.replace("SIZE)]", "SIZE]"), "source.syntax", "line"),
+    ],
+)
+def test_a_problem_that_cannot_be_admitted_is_refused_with_what_to_do(cpu_bench, source, reason, words):
+    report = cpu_bench.admit(ProblemSpec(source), limits=Limits(wall_s=4))
+    assert (report.state, report.reason) == ("refused", reason)
+    assert words in report.message
+
+
+def test_a_fit_problem_is_admitted_with_its_stages(cpu_bench):
+    seen = []
+    report = cpu_bench.admit(ProblemSpec(PROBLEM), progress=seen.append)
+    assert report.state == "admitted", report
+    assert report.inputs[0]["shape"] == [16, 64]
+    assert [stage.name for stage in seen] == [stage.name for stage in report.stages]

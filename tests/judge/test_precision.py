@@ -1,0 +1,131 @@
+"""How much error is allowed, and how errors and intervals are computed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from judge.bench.exchange import JITTER, PATTERN, capacity, host_arena, plan
+from judge.bench.families import redraw, reshaped
+from judge.bench.nested import NotCarried, TensorMeta, decode, encode
+from judge.bench.poison import poison, poisoned, poisoned_allocations
+from judge.bench.precision import Errors, allowed, errors, longest_reduction, rounded
+from judge.bench.statistics import interval_ranks, median_interval, paired_speedup
+from judge.bench.targets import target
+from judge.bench.traffic import LaunchTraffic, TrafficReport
+from judge.bench.watch import traffic_report, traffic_row
+
+
+def test_errors_are_scaled_by_the_oracles_spread():
+    oracle = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64) * 1e-6
+    found = errors(torch.zeros(4), oracle)
+    assert found.rms == pytest.approx(1.0)
+    assert found.largest == pytest.approx(1.0)
+
+
+def test_a_constant_oracle_of_zero_must_be_met_exactly():
+    assert errors(torch.zeros(4), torch.zeros(4)).rms == 0
+    assert math.isinf(errors(torch.full((4,), 1e-30), torch.zeros(4)).rms)
+
+
+def test_equal_infinities_and_nans_are_right():
+    exact = torch.tensor([math.inf, math.nan, 1.0, 2.0], dtype=torch.float64)
+    assert errors(exact.float(), exact).rms == 0
+
+
+def test_allowed_error_follows_the_formula():
+    unit = 2.0**-24
+    limit = allowed(Errors(1e-7, 2e-7), Errors(1.0, 1.0), torch.float32, 4096)
+    assert limit.rms == pytest.approx(32 * unit * 64)
+    assert limit.largest == pytest.approx(128 * unit * 64)
+    assert allowed(Errors(1e-7, 2e-7), Errors(4e-7, 4e-7), torch.float32, 4096).rms == pytest.approx(4e-7)
+    assert allowed(Errors(1e-3, 1e-3), None, torch.float16, 1).rms == pytest.approx(4e-3)
+
+
+def test_tf32_keeps_ten_bits_of_mantissa():
+    value = torch.tensor([1 + 2**-10, 1 + 2**-11, 1 + 3 * 2**-12, math.inf])
+    assert rounded(value, "tf32").tolist() == [1 + 2**-10, 1.0, 1 + 2**-10, math.inf]
+
+
+def test_longest_reduction_is_read_off_the_operators():
+    assert longest_reduction(lambda: torch.randn(4, 300) @ torch.randn(300, 5)) == 300
+    assert longest_reduction(lambda: torch.randn(4, 70).sum(1)) == 70
+    assert longest_reduction(lambda: torch.randn(9).exp()) == 1
+
+
+def test_order_statistics_enclose_the_median_with_95_percent():
+    assert interval_ranks(32) == (9, 22)
+    assert interval_ranks(5) == (0, 4)
+    low, middle, high = median_interval([float(i) for i in range(101)])
+    assert (low, middle, high) == (40.0, 50.0, 60.0)
+
+
+def test_a_paired_speedup_is_the_median_of_ratios():
+    speedup = paired_speedup([2.0, 4.0, 6.0], [1.0, 2.0, 2.0])
+    assert (speedup.value, speedup.low, speedup.high, speedup.n) == (2.0, 2.0, 3.0, 3)
+
+
+def test_poison_is_found_where_nothing_was_written():
+    with poisoned_allocations():
+        value = torch.empty(8)
+    value[:5] = 1.0
+    assert poisoned(value).tolist() == [False] * 5 + [True] * 3
+    assert value.isnan().sum() == 3
+    whole = torch.zeros(4, dtype=torch.bfloat16)
+    poison(whole)
+    assert poisoned(whole).all()
+
+
+def test_nested_values_survive_the_exchange():
+    value = ([1, 2.5, float("inf")], {"a": (torch.ones(2), None)}, "text", torch.float16)
+    tensors: list[torch.Tensor] = []
+    data = encode(value, lambda t: tensors.append(t) or len(tensors) - 1)
+    back = decode(data, tensors.__getitem__, "cpu")
+    assert back[0] == value[0] and back[2:] == value[2:]
+    assert torch.equal(back[1]["a"][0], torch.ones(2))
+    with pytest.raises(NotCarried, match=r"value\[0\] is a object"):
+        encode([object()], lambda t: 0)
+
+
+def test_an_arena_keeps_layout_and_shows_a_stray_write():
+    tensors = [torch.randn(4, 6).t(), torch.arange(5), torch.randn(3, 1).expand(3, 7), torch.tensor(2.0)]
+    metas = [TensorMeta.of(tensor) for tensor in tensors]
+    arena, _ = host_arena(capacity(metas), "cpu")
+    slots, end = plan(metas, 0, JITTER)
+    assert end <= arena.memory.numel()
+    arena.fill_bands(slots)
+    for slot, tensor in zip(slots, tensors, strict=True):
+        arena.put(slot, tensor)
+        assert torch.equal(arena.fetch(slot), tensor)
+    assert arena.fetch(slots[0]).stride() == tensors[0].stride()
+    assert arena.broken_band(slots) is None
+    arena.memory[slots[1].offset - 1] = PATTERN ^ 1
+    assert arena.broken_band(slots) in (0, 1)
+
+
+def test_families_keep_shape_layout_and_integers():
+    torch.manual_seed(0)
+    given = [torch.rand(8, 16).t(), torch.arange(4), 3]
+    for family in ("centred", "scaled", "adversarial"):
+        changed = reshaped(family, given)
+        assert changed[0].shape == (16, 8) and changed[0].stride() == given[0].stride()
+        assert not torch.equal(changed[0], given[0])
+        assert torch.equal(changed[1], given[1]) and changed[2] == 3
+
+
+def test_redrawn_parameters_are_no_longer_special():
+    torch.manual_seed(0)
+    assert redraw("norm.weight", torch.ones(64)).std() > 0.1
+    assert redraw("norm.bias", torch.zeros(64)).std() > 0.1
+    assert (redraw("bn.running_var", torch.ones(64)) > 0).all()
+    assert torch.equal(redraw("steps", torch.tensor(3)), torch.tensor(3))
+
+
+def test_counted_traffic_survives_the_wire():
+    row = LaunchTraffic("k", "triton", programs=4, unique_bytes=128, dot_flops={"tf32": 64})
+    assert traffic_report([traffic_row(row)]) == TrafficReport((row,))
+    assert target("sm_90").sm_count == 132
+    with pytest.raises((TypeError, ValueError)):
+        traffic_report([{"name": "k", "origin": "elsewhere"}])
