@@ -1,14 +1,16 @@
-"""Element-wise kernels, and kernels that reduce along one run of dimensions with what comes before and after."""
+"""Kernels that reduce along one run of dimensions, with what comes before and after."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from search.proposers.builtin.elementwise import Operand
-from search.proposers.builtin.fuse import Group, Layout
+from search.proposers.builtin.emit_points import write_points
+from search.proposers.builtin.fuse import Layout
 from search.proposers.builtin.ir import Prim, product
-from search.proposers.builtin.kernel import IDENTITY, Arguments, Axes, Tile, _split
+from search.proposers.builtin.kernel import IDENTITY, Arguments, Axes, Tile
 from search.proposers.builtin.plans import Plan
+from search.proposers.builtin.tiling import launch_grid, note_of, power_of_two, striding
 from search.proposers.builtin.written import Written, big, call, function
 
 ONE_PASS_LIMIT = 32768  # elements of a row held in registers at most
@@ -16,176 +18,9 @@ ONE_PASS_LIMIT = 32768  # elements of a row held in registers at most
 
 def write_rows(layout: Layout, at: int, plan: Plan, name: str, names: dict[str, str]) -> Written:
     """A kernel for group `at`; `names` gives the host expression of every tensor it may read."""
-    group = layout.groups[at]
-    if group.span is not None:
-        return _Reduction(layout, at, plan, name, names).write()
-    columns = _columns(layout, group) if plan.layout == "rows" else None
-    return _Pointwise(layout, at, plan, name, names, columns).write()
-
-
-def _columns(layout: Layout, group: Group) -> tuple[int, str] | None:
-    """The trailing dimensions (how many elements, run-time text) that make every operand per row or per column."""
-    base = group.base
-    if group.shapes != {base.shape}:
-        return None
-    for at in range(1, len(base.shape)):
-        columns, rows = 1, 1
-        for size in base.shape[at:]:
-            columns *= size
-        for size in base.shape[:at]:
-            rows *= size
-        if columns < 2 or rows < 2 or _split(base.shape, columns) != at:
-            continue
-        if all(_one_sided(prim.shape, base.shape, at) for prim in _reads(layout, group)):
-            return columns, product(base.sym[at:])
-    return None
-
-
-def _one_sided(own: tuple[int, ...], shape: tuple[int, ...], at: int) -> bool:
-    if own == shape:
-        return True
-    padded = (1,) * (len(shape) - len(own)) + own
-    spans = [d for d in range(len(shape)) if padded[d] != 1 and shape[d] != 1]
-    return all(d < at for d in spans) or all(d >= at for d in spans)
-
-
-def _reads(layout: Layout, group: Group) -> list[Prim]:
-    found: dict[str, Prim] = {}
-
-    def visit(prim: Prim) -> None:
-        for name in prim.refs():
-            if name in layout.floating:
-                visit(layout.program.prims[name])
-            elif name not in group.scopes:
-                found[name] = layout.program.prims[name]
-
-    for member in group.members:
-        visit(layout.program.prims[member])
-    return list(found.values())
-
-
-class _Pointwise:
-    """Element-wise only: a flat range of elements, or tiles of rows and columns where vectors are broadcast."""
-
-    def __init__(
-        self, layout: Layout, at: int, plan: Plan, name: str, names: dict[str, str], columns: tuple[int, str] | None
-    ) -> None:
-        self.layout, self.group, self.plan, self.name, self.names = layout, layout.groups[at], plan, name, names
-        self.stored = layout.stored(at)
-        self.columns = columns
-        axes = Axes(flat=columns is None, columns=columns[0] if columns else 1)
-        self.arguments = Arguments()
-        self.tile = Tile(layout, self.group, self.arguments, axes, plan.evict)
-
-    def write(self) -> Written:
-        for prim in self.stored:
-            self.tile.store(prim)
-        count = product(self.group.base.sym)
-        if self.columns is None:
-            head, sizes, grid = self._flat(count)
-        else:
-            head, sizes, grid = self._tiled(count, self.columns[1])
-        plan = self.plan
-        body = _striding(plan.grid, head, self.tile.lines, sizes["tiles"])
-        constants = sizes["constants"]
-        configs = None
-        extra = [*sizes["values"], f"BIG={big(count)}"]
-        if plan.tune == "auto":
-            configs = _pointwise_configs(plan, constants)
-        else:
-            extra += [f"{key}={value}" for key, value in constants.items()] + [f"num_warps={plan.warps}"]
-        parameters = [*self.arguments.parameters(), *sizes["parameters"], "BIG: tl.constexpr"]
-        parameters += [f"{key}: tl.constexpr" for key in constants]
-        kernel = function(self.name, parameters, body, note=_note(self.layout, self.group), configs=configs)
-        grid = _grid(grid, constants if plan.tune != "auto" else None, plan)
-        return Written(kernel, call(self.name, grid, self.arguments, extra, self.names))
-
-    def _flat(self, count: str) -> tuple[list[str], dict[str, Any], str]:
-        head = [
-            "base = tile",
-            "if BIG:",
-            "    base = tile.to(tl.int64)",
-            "lin = base * BLOCK + tl.arange(0, BLOCK)[None, :]",
-            "ok = lin < total",
-        ]
-        sizes = {
-            "tiles": "tl.cdiv(total, BLOCK)",
-            "parameters": ["total"],
-            "values": [count],
-            "constants": {"BLOCK": self.plan.block},
-        }
-        return head, sizes, f"triton.cdiv({count}, BLOCK)"
-
-    def _tiled(self, count: str, columns: str) -> tuple[list[str], dict[str, Any], str]:
-        rows = product(self.group.base.sym[: len(self.group.base.sym) - _trailing(self.group.base, self.columns)])
-        head = [
-            "strips = tl.cdiv(N, COLS)",
-            "rows = (tile // strips) * ROWS + tl.arange(0, ROWS)[:, None]",
-            "if BIG:",
-            "    rows = rows.to(tl.int64)",
-            "cols = (tile % strips) * COLS + tl.arange(0, COLS)[None, :]",
-            "row_ok = rows < M",
-            "col_ok = cols < N",
-            "ok = row_ok & col_ok",
-            "lin = rows * N + cols",
-        ]
-        width = min(_power(self.columns[0] if self.columns else 1), self.plan.block)
-        constants = {"ROWS": max(1, self.plan.block // width), "COLS": width}
-        sizes = {
-            "tiles": "tl.cdiv(M, ROWS) * tl.cdiv(N, COLS)",
-            "parameters": ["M", "N"],
-            "values": [rows, columns],
-            "constants": constants,
-        }
-        return head, sizes, f"triton.cdiv({rows}, ROWS) * triton.cdiv({columns}, COLS)"
-
-
-def _trailing(base: Prim, columns: tuple[int, str] | None) -> int:
-    at = _split(base.shape, columns[0] if columns else 1)
-    assert at is not None
-    return len(base.shape) - at
-
-
-def _power(size: int) -> int:
-    return 1 << max(0, size - 1).bit_length()
-
-
-def _pointwise_configs(plan: Plan, constants: dict[str, int]) -> list[str]:
-    out = []
-    for scale, warps in ((1, plan.warps), (2, plan.warps), (2, min(16, plan.warps * 2)), (1, max(1, plan.warps // 2))):
-        first = next(iter(constants))
-        sizes = {key: value * scale if key == first else value for key, value in constants.items()}
-        text = ", ".join(f'"{key}": {value}' for key, value in sizes.items())
-        out.append(f"triton.Config({{{text}}}, num_warps={warps})")
-    return list(dict.fromkeys(out))
-
-
-def _striding(grid: str, head: list[str], lines: list[str], tiles: str) -> list[str]:
-    """One tile per program, or a grid of fixed size whose programs walk over the tiles."""
-    if grid == "stride":
-        return [
-            f"for tile in range(tl.program_id(0), {tiles}, tl.num_programs(0)):",
-            *("    " + x for x in head + lines),
-        ]
-    return ["tile = tl.program_id(0)", *head, *lines]
-
-
-def _grid(text: str, constants: dict[str, Any] | None, plan: Plan) -> str:
-    """The launch grid; names of tile sizes are replaced by their values, or read from the chosen configuration."""
-    if constants is None:
-        for key in ("BLOCK", "ROWS", "COLS"):
-            text = text.replace(f", {key})", f', meta["{key}"])')
-    else:
-        for key, value in constants.items():
-            text = text.replace(f", {key})", f", {value})")
-    if plan.grid == "stride":
-        text = f"_resident({text}, {plan.waves})"
-    return f"lambda meta: ({text},)" if constants is None else f"({text},)"
-
-
-def _note(layout: Layout, group: Group) -> str:
-    operators = dict.fromkeys(layout.program.prims[name].attrs.get("node", name) for name in group.members)
-    return f"Fused: {', '.join(operators)}."
+    if layout.groups[at].span is None:
+        return write_points(layout, at, plan, name, names)
+    return _Reduction(layout, at, plan, name, names).write()
 
 
 class _Reduction:
@@ -199,7 +34,7 @@ class _Reduction:
         self.arguments = Arguments()
         axes = Axes(trailing=self.span.trailing, columns=self.span.key[1])
         self.tile = Tile(layout, self.group, self.arguments, axes, plan.evict)
-        self.loop = plan.reduce == "loop" or _power(self.span.key[1]) > ONE_PASS_LIMIT
+        self.loop = plan.reduce == "loop" or power_of_two(self.span.key[1]) > ONE_PASS_LIMIT
         self.prims = layout.program.prims
 
     def write(self) -> Written:
@@ -210,7 +45,7 @@ class _Reduction:
         constants = self._constants()
         head = ["rows = tile * ROWS + tl.arange(0, ROWS)[:, None]", "if BIG:", "    rows = rows.to(tl.int64)"]
         head += ["row_ok = rows < M"]
-        lines = _striding(plan.grid, head, body, "tl.cdiv(M, ROWS)")
+        lines = striding(plan.grid, head, body, "tl.cdiv(M, ROWS)")
         parameters = [
             *self.arguments.parameters(),
             *numbers,
@@ -227,8 +62,8 @@ class _Reduction:
             extra += [f"{key}={value}" for key, value in constants.items()] + [f"num_warps={plan.row_warps}"]
             if self.loop:
                 extra.append(f"num_stages={plan.stages}")
-        kernel = function(self.name, parameters, lines, note=_note(self.layout, self.group), configs=configs)
-        grid = _grid(f"triton.cdiv({rows}, ROWS)", None if plan.tune == "auto" else constants, plan)
+        kernel = function(self.name, parameters, lines, note=note_of(self.layout, self.group), configs=configs)
+        grid = launch_grid(f"triton.cdiv({rows}, ROWS)", None if plan.tune == "auto" else constants, plan)
         return Written(kernel, call(self.name, grid, self.arguments, extra, self.names))
 
     def _constants(self) -> dict[str, Any]:

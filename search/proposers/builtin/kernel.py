@@ -154,7 +154,7 @@ class Tile:
         if spans == wide:
             return whole, mask
         if scope == "full" and not self.axes.flat and self.axes.trailing:
-            split = _split(shape, self.axes.columns)
+            split = split_at(shape, self.axes.columns)
             if split is not None:
                 return self._by_axis(shape, sym, spans, split)
         return self._pick(whole, shape, sym, spans), mask
@@ -207,7 +207,7 @@ class Tile:
 IDENTITY = {"sum": "0.0", "max": '-float("inf")', "min": 'float("inf")'}
 
 
-def _split(shape: Shape, columns: int) -> int | None:
+def split_at(shape: Shape, columns: int) -> int | None:
     """How many leading dimensions the rows cover, when the trailing ones make up `columns` elements."""
     size = 1
     for at in range(len(shape), -1, -1):
