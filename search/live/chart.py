@@ -9,6 +9,7 @@ from typing import Any
 from search.live.looks import LOOKS
 
 WIDTH, HEIGHT = 400, 210
+MAX_DOTS = 400  # beyond, every second, third, ... point is drawn; new bests always are
 LEFT, RIGHT, TOP, BOTTOM = 40, 8, 10, 22
 
 
@@ -51,6 +52,7 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
     low = math.floor(math.log2(min([*known, 0.5])))
     high = math.ceil(math.log2(max([*known, 2.0])))
     span = max(1, len(told))
+    stride = 1 + len(told) // MAX_DOTS
 
     def at_x(place: int) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * (place + 1) / (span + 1), 1)
@@ -71,6 +73,8 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
             records.append(number)
             path.append(f"{'H' if path else 'M'}{at_x(place)}{'V' if path else ' '}{at_y(value)}")
         y = at_y(value) if value else HEIGHT - BOTTOM + 4
+        if not record and place % stride:
+            continue
         dots.append(Dot(at_x(place), y, LOOKS[columns["s"][index]], number, record))
     if path:
         path.append(f"H{WIDTH - RIGHT}")

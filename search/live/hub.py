@@ -131,11 +131,12 @@ class Hub:
         """Receive hints in a task of its own: cancelling `receive` would unsubscribe the channel."""
         if self._layer is None:
             return
-        group = f"run.{self.run_id}"
+        group, deaf = f"run.{self.run_id}", False
         while True:
             try:
                 channel = await self._layer.new_channel()
                 await self._layer.group_add(group, channel)
+                deaf = False
                 try:
                     while True:
                         hint = await self._layer.receive(channel)
@@ -144,7 +145,9 @@ class Hub:
                 finally:
                     await self._layer.group_discard(group, channel)
             except (OSError, RedisError) as error:
-                log.warning("run %s: no hints (%s); looking every %s s", self.run_id, error, self._pace.poll_s)
+                if not deaf:
+                    log.warning("run %s: no hints (%s); looking every %s s", self.run_id, error, self._pace.poll_s)
+                deaf = True
                 await asyncio.sleep(self._pace.poll_s)
 
 

@@ -71,8 +71,7 @@ async def measure(stack: LiveStack, sockets: int, nodes: int, gap_s: float) -> N
     run = stack.write("run", steps=nodes)["run"]
     cookie = await asyncio.to_thread(sign_in, stack.address)
     url = f"ws://127.0.0.1:{stack.port}/ws/run/{run}?since=0&v=1"
-    per_node = 2
-    until = 1 + per_node * nodes  # the run's start, then reserved and told for each node
+    until = 1 + 3 * nodes  # the run's start, then reserved, told and best for each node
     seen: list[dict[int, float]] = [{} for _ in range(sockets)]
     ready = [asyncio.Event() for _ in range(sockets)]
     lines = [
@@ -87,12 +86,10 @@ async def measure(stack: LiveStack, sockets: int, nodes: int, gap_s: float) -> N
     def share(part: float) -> float:
         return delays[min(len(delays) - 1, int(part * len(delays)))]
 
-    sys.stdout.write(
-        f"{sockets} sockets, {nodes} nodes, one every {gap_s} s: {len(delays)} of {expected} deliveries, {gaps} gaps\n"
-    )
-    sys.stdout.write(
-        f"commit -> message: p50 {share(0.5):.0f} ms, p95 {share(0.95):.0f} ms, p99 {share(0.99):.0f} ms\n"
-    )
+    say = sys.stdout.write
+    say(f"{sockets} sockets, {nodes} nodes, one every {gap_s} s: ")
+    say(f"{len(delays)} of {expected} deliveries, {gaps} gaps\n")
+    say(f"commit -> message: p50 {share(0.5):.0f} ms, p95 {share(0.95):.0f} ms, p99 {share(0.99):.0f} ms\n")
 
 
 def main() -> None:

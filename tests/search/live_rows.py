@@ -114,6 +114,16 @@ class Browser:
         assert message["type"] in kinds, message
         return message
 
+    async def until(self, seq: int) -> list[dict[str, Any]]:
+        """Acknowledged frames up to event `seq`, which must follow each other without a gap."""
+        frames: list[dict[str, Any]] = []
+        while not frames or frames[-1]["to"] < seq:
+            frame = await self.next("frame")
+            assert not frames or frame["from"] == frames[-1]["to"]
+            await self.ack(frame)
+            frames.append(frame)
+        return frames
+
     async def send(self, kind: str, **fields: Any) -> None:
         await self.line.send_to(json.dumps({"type": kind, **fields}))
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
+from asgiref.sync import sync_to_async
 from channels.auth import AuthMiddlewareStack
 from channels.routing import URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.db import connections
 from django.test import Client
 from django.urls import path
 
@@ -19,6 +23,13 @@ from tests.search.live_rows import close, make_user, rows
 from tests.search.makers import make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+async def no_connection_stays() -> AsyncIterator[None]:
+    """The session middleware reads in the one thread that async code shares; its connection would outlive the test."""
+    yield
+    await sync_to_async(connections.close_all)()
 
 
 def sign_in(user: User) -> str:
