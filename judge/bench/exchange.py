@@ -51,7 +51,7 @@ class Arena:
 
     @property
     def shared_in_place(self) -> bool:
-        return self.memory.device.type == torch.device(self.device).type
+        return bool(self.memory.device.type == torch.device(self.device).type)
 
     def view(self, slot: Slot) -> torch.Tensor:
         """The slot itself, as a tensor over the shared memory."""

@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.values import JudgeError, Limits
@@ -19,7 +20,10 @@ from judge.values import JudgeError, Limits
 PROJECT = Path(__file__).resolve().parents[2]
 START_S = 180.0
 # Nothing else of the caller's environment reaches a child: no keys, no addresses, no passwords.
-PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "TZ")
+PASSED_ON = (
+    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "TZ",
+    "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH",
+)  # fmt: skip
 FIXED = {
     "USER": "judge",  # torch asks who runs it; in a user namespace the answer is in no password file
     "LOGNAME": "judge",
@@ -114,7 +118,7 @@ class ForkServer:
         self._label = kind
         self.facts: Message | None = None
         self.gone = False
-        self._stderr = parent._stderr if parent else (root / f"zygote-{self._label}.log").open("wb+")
+        self._stderr: IO[bytes] = parent._stderr if parent else (root / f"zygote-{kind}.log").open("wb+")
         self.channel, theirs = Channel.pair()
         self.process: subprocess.Popen[bytes] | None = None
         if parent is None:

@@ -132,7 +132,7 @@ class Measurement:
     @staticmethod
     def _close(value: torch.Tensor, exact: torch.Tensor, limit: Allowed) -> bool:
         if not value.is_floating_point():
-            return torch.equal(value, exact)
+            return bool(torch.equal(value, exact))
         return Allowed(GAIN * limit.rms, GAIN * limit.largest).holds(errors(value, exact))
 
 

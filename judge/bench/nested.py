@@ -56,7 +56,7 @@ class TensorMeta:
 
     @property
     def nbytes(self) -> int:
-        return self.extent * self.torch_dtype.itemsize
+        return self.extent * int(self.torch_dtype.itemsize)
 
 
 def _dense_enough(tensor: torch.Tensor) -> bool:
@@ -67,7 +67,7 @@ def _dense_enough(tensor: torch.Tensor) -> bool:
         if step <= reach:
             return False
         reach += step * (size - 1)
-    return reach + 1 <= 2 * max(1, tensor.numel())
+    return bool(reach + 1 <= 2 * max(1, tensor.numel()))
 
 
 def encode(value: Any, put: Callable[[torch.Tensor], int], where: str = "value", depth: int = 0) -> Any:

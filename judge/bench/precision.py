@@ -125,13 +125,13 @@ def _terms(name: str, tensors: list[torch.Tensor], out: Any) -> int:
         return int(left.shape[-1]) if left.dim() else 1
     if "convolution" in name and len(tensors) > 1:
         weight = tensors[1]
-        return max(1, weight.numel() // max(1, weight.shape[0]))
+        return int(max(1, weight.numel() // max(1, weight.shape[0])))
     if "attention" in name or "softmax" in name or name.startswith(("cumsum", "cumprod", "logcumsumexp")):
-        return max(tensors[0].shape, default=1)
+        return int(max(tensors[0].shape, default=1))
     if "norm" in name:
         return max(1, tensors[0].numel() // max(1, min(t.numel() for t in (out[1:] or [result])))) if _many(out) else 1
     if tensors[0].numel() > result.numel() > 0 and name not in ("slice", "select", "index", "embedding"):
-        return tensors[0].numel() // result.numel()
+        return int(tensors[0].numel() // result.numel())
     return 1
 
 

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from judge.bench import gpu, seal
@@ -143,7 +144,7 @@ class Referee:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
         names = [name for name in self.contacts if name != "compile"]
         for name in names:
-            self._attributed(name, "load", lambda n=name: self._introduce(n, reference, first))
+            self._attributed(name, "load", partial(self._introduce, name, reference, first))
         self.loads = True
         self.environment["exchange"] = self.contacts["candidate"].arena.kind
 

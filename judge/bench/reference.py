@@ -77,7 +77,7 @@ class Reference:
 
     def _moved(self, value: Any) -> Any:
         tensors: list[torch.Tensor] = []
-        template = encode(value, lambda t: tensors.append(t) or len(tensors) - 1, "get_inputs()")
+        template = encode(value, collect(tensors), "get_inputs()")
         return decode(template, lambda i: tensors[i].detach().to(self.device), self.device)
 
     def load(self, state: State, model: Any = None) -> None:

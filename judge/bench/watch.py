@@ -39,7 +39,7 @@ class Counted:
     def during(self, *, count: bool) -> AbstractContextManager[Any]:
         self.adapter.counts = count
         self.adapter.reset()
-        return self.adapter.counting() if count else nullcontext()  # type: ignore[no-any-return]
+        return self.adapter.counting() if count else nullcontext()
 
     def report(self, *, count: bool) -> Message:
         if not count:
