@@ -14,9 +14,9 @@ from search.models import RunEvent
 
 _RUN = {
     "run.started": ("running", "Search started"),
-    "run.paused": ("paused", "Paused: steps in flight end, no new ones start"),
+    "run.paused": ("paused", "Paused; steps in flight end first"),
     "run.resumed": ("running", "Resumed"),
-    "run.stopping": ("paused", "Stopping once the steps in flight have ended"),
+    "run.stopping": ("paused", "Stopping; steps in flight end first"),
 }
 HIDDEN = frozenset({"node.reserved", "node.proposed", "node.judging"})
 
@@ -54,10 +54,10 @@ def feed_items(events: Iterable[RunEvent]) -> list[FeedItem]:
 
 def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:
     if kind in _RUN:
-        return (*_RUN[kind], None, "")
+        return (*_RUN[kind], None, payload.get("reason", ""))
     if kind == "run.ended":
         state = payload.get("state", "ended")
-        return state, f"Search {state}", None, payload.get("reason") or payload.get("stop_reason") or ""
+        return state, f"Search {state}", None, payload.get("reason", "")
     if kind == "node.told":
         return _told(payload)
     if kind == "node.best":
@@ -65,11 +65,11 @@ def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, 
     if kind == "node.waiting":
         return "waiting", "waits for a reply by hand", None, ""
     if kind == "node.cancelled":
-        return "cancelled", "was withdrawn", None, payload.get("reason", "")
+        return "cancelled", "was withdrawn", None, payload.get("why", "")
     if kind == "proposer.retry":
-        return "waiting", "asks the proposer again", None, payload.get("message") or payload.get("error") or ""
+        return "waiting", "asks the proposer again", None, payload.get("message", "")
     if kind == "lease.expired":
-        return "waiting", "lost its worker and starts again", None, ""
+        return "waiting", "starts again", None, payload.get("message") or "Its worker was lost."
     return "proposing", kind.replace(".", " "), None, ""
 
 

@@ -25,6 +25,7 @@ export class Live extends EventTarget {
     this.stopped = false;
     this.missteps = 0;
     this.lag = null;
+    this.skew = 0;
   }
 
   async start() {
@@ -115,6 +116,7 @@ export class Live extends EventTarget {
       this.polling = false;
       clearTimeout(this.nextPoll);
       this.head = Math.max(this.head, message.head);
+      this.skew = message.time - Date.now(); // of the two clocks, within the time of one message
       if (this.paused) this.send({ type: "pause" });
       if (document.hidden) this.send({ type: "pace", fps: 1 });
       this.settle();
@@ -152,7 +154,7 @@ export class Live extends EventTarget {
     this.missteps = 0;
     this.last = frame.to;
     this.head = Math.max(this.head, frame.head);
-    if (frame.t) this.lag = Math.max(0, Date.now() - frame.t);
+    if (frame.t) this.lag = Math.max(0, Date.now() + this.skew - frame.t);
     this.send({ type: "ack", to: frame.to });
     this.settle();
   }
