@@ -1,12 +1,12 @@
 // The tree on a canvas: drawn only when something changed, moved only when the reader asks.
 
-import { text as measureText, times } from "./measure.js";
-import { layout } from "./treelayout.js";
 import { lookOf } from "./store.js";
+import { paintLabels } from "./treelabels.js";
+import { layout } from "./treelayout.js";
+import { CIRCLE, shapesFrom, tipLines } from "./treemarks.js";
 
 const EASE_MS = 150;
 const MANY = 3000; // visible nodes beyond which they are plain squares
-const MAX_LABELS = 400;
 const EDGE = 44; // px of air around a fitted tree
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -306,7 +306,7 @@ export class Tree extends EventTarget {
     if (visible.length > MANY) this.paintSquares(ctx, spots, visible);
     else this.paintMarks(ctx, spots, visible);
     this.paintRings(ctx, spots);
-    this.paintLabels(ctx, spots, visible);
+    paintLabels(this, ctx, spots, visible);
     this.dispatchEvent(new CustomEvent("painted", { detail: { outside: this.scene.nodes.length - visible.length } }));
   }
 
@@ -435,114 +435,6 @@ export class Tree extends EventTarget {
     ring(this.hovered, this.colours.soft, 4, 1);
     ring(this.selected, this.colours.focus, 5.5, 2);
   }
-
-  paintLabels(ctx, spots, visible) {
-    const all = this.view.sy >= 11 && this.view.sx >= 56;
-    ctx.textBaseline = "middle";
-    ctx.lineJoin = "round";
-    const named = (node) => node.n === this.selected || node.n === this.hovered || node.n === this.scene.best;
-    const worth = (node) => (named(node) ? 3 : this.scene.spine.has(node.n) || node.k === 0 ? 2 : node.x !== null ? 1 : 0);
-    const wanted = all ? [...visible] : visible.filter(named);
-    wanted.sort((a, b) => worth(b) - worth(a));
-    const taken = new Taken();
-    for (const node of all ? visible : wanted) {
-      const { x, y } = spots.get(node.n);
-      const r = this.radius(node) + 1;
-      taken.add(x - r, y - r, x + r, y + r);
-    }
-    let drawn = 0;
-    for (const node of wanted) {
-      if (drawn >= MAX_LABELS) break;
-      drawn += this.paintLabel(ctx, spots.get(node.n), node, named(node), taken);
-    }
-  }
-
-  // Leaves carry their label at the side, inner nodes above or below the lines to their children; a label that would
-  // cover a mark or another label is left out. The tip and the table say it anyway.
-  paintLabel(ctx, { x, y }, node, first, taken) {
-    const label = node.k === 0 ? "start" : node.x === null ? String(node.n) : `${node.n} · ${times(node)}`;
-    const best = node.n === this.scene.best;
-    ctx.font = `${first ? "600 " : ""}11px ${this.colours.font}`;
-    const gap = this.radius(node) + (best || node.n === this.selected ? 9 : 5);
-    const wide = ctx.measureText(label).width;
-    const side = { x: x + gap, y };
-    const above = { x: x - wide / 2, y: y - gap - 5 };
-    const below = { x: x - wide / 2, y: y + gap + 6 };
-    const tries = this.scene.childrenOf(node.n).length ? [above, below] : [side, above];
-    const free = (at) => taken.free(at.x - 1, at.y - 5, at.x + wide + 1, at.y + 5);
-    const at = tries.find(free) || (first ? tries[0] : null);
-    if (!at) return 0;
-    taken.add(at.x - 1, at.y - 5, at.x + wide + 1, at.y + 5);
-    ctx.textAlign = "left";
-    ctx.strokeStyle = this.colours.surface;
-    ctx.lineWidth = 4;
-    ctx.strokeText(label, at.x, at.y);
-    ctx.fillStyle = best ? this.colours.best : first ? this.colours.text : node.x === null ? this.colours.faint : this.colours.soft;
-    ctx.fillText(label, at.x, at.y);
-    return 1;
-  }
-}
-
-// Rectangles already drawn on, in coarse cells, so that asking is cheap.
-class Taken {
-  constructor() {
-    this.cells = new Map();
-  }
-
-  each(x0, y0, x1, y1, visit) {
-    for (let cx = Math.floor(x0 / 64); cx <= Math.floor(x1 / 64); cx += 1) {
-      for (let cy = Math.floor(y0 / 32); cy <= Math.floor(y1 / 32); cy += 1) {
-        if (visit(cx * 65536 + cy)) return true;
-      }
-    }
-    return false;
-  }
-
-  add(...box) {
-    this.each(...box, (key) => {
-      if (!this.cells.has(key)) this.cells.set(key, []);
-      this.cells.get(key).push(box);
-      return false;
-    });
-  }
-
-  free(x0, y0, x1, y1) {
-    const hit = ([a, b, c, d]) => a < x1 && c > x0 && b < y1 && d > y0;
-    return !this.each(x0, y0, x1, y1, (key) => (this.cells.get(key) || []).some(hit));
-  }
-}
-
-const CIRCLE = new Path2D("M6 2a4 4 0 1 1 0 8 4 4 0 1 1 0-8z");
-
-// The legend's own marks are the shapes on the canvas, so the two cannot differ.
-function shapesFrom(legend) {
-  const shapes = new Map();
-  for (const entry of legend.querySelectorAll("[data-look]")) {
-    const svg = entry.querySelector("svg");
-    shapes.set(entry.dataset.look, {
-      path: new Path2D(svg.querySelector("path").getAttribute("d")),
-      line: svg.classList.contains("mark-line"),
-    });
-  }
-  return shapes;
-}
-
-function tipLines(scene, node, words) {
-  const line = (content, name) => {
-    const made = document.createElement("p");
-    made.textContent = content;
-    if (name) made.className = name;
-    return made;
-  };
-  const kind = node.k === 0 ? "the empty start" : node.k === 1 ? "large step" : "small step";
-  const lines = [line(node.k === 0 ? "Start" : `Node ${node.n}`, "tip-title"), line(`${words[node.look]} · ${kind}`)];
-  const measure = measureText(node);
-  if (measure) lines.push(line(measure, "mono"));
-  if (node.r) lines.push(line(node.r, "mono"));
-  if (node.d) lines.push(line(node.d));
-  const below = scene.childrenOf(node.n).length;
-  if (below) lines.push(line(`${below} ${below === 1 ? "child" : "children"}`, "tip-soft"));
-  return lines;
 }
 
 function clamp(value, low, high) {

@@ -1,0 +1,36 @@
+// Shapes of the nodes, taken from the legend, and the lines of the tip.
+
+import { text as measureText } from "./measure.js";
+
+export const CIRCLE = new Path2D("M6 2a4 4 0 1 1 0 8 4 4 0 1 1 0-8z");
+
+// The legend's own marks are the shapes on the canvas, so the two cannot differ.
+export function shapesFrom(legend) {
+  const shapes = new Map();
+  for (const entry of legend.querySelectorAll("[data-look]")) {
+    const svg = entry.querySelector("svg");
+    shapes.set(entry.dataset.look, {
+      path: new Path2D(svg.querySelector("path").getAttribute("d")),
+      line: svg.classList.contains("mark-line"),
+    });
+  }
+  return shapes;
+}
+
+export function tipLines(scene, node, words) {
+  const line = (content, name) => {
+    const made = document.createElement("p");
+    made.textContent = content;
+    if (name) made.className = name;
+    return made;
+  };
+  const kind = node.k === 0 ? "the empty start" : node.k === 1 ? "large step" : "small step";
+  const lines = [line(node.k === 0 ? "Start" : `Node ${node.n}`, "tip-title"), line(`${words[node.look]} · ${kind}`)];
+  const measure = measureText(node);
+  if (measure) lines.push(line(measure, "mono"));
+  if (node.r) lines.push(line(node.r, "mono"));
+  if (node.d) lines.push(line(node.d));
+  const below = scene.childrenOf(node.n).length;
+  if (below) lines.push(line(`${below} ${below === 1 ? "child" : "children"}`, "tip-soft"));
+  return lines;
+}
