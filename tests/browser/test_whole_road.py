@@ -1,0 +1,192 @@
+"""The main job in real Chromium, on the product as a user starts it: upload, watch, download; then kill things."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.chromium import launched
+from tests.browser.stack import Stack, wait_for
+
+pytestmark = pytest.mark.browser
+
+MODULE = '''"""A gate: sigmoid of a scaled sum, times the input."""
+
+import torch
+from torch import nn
+
+ROWS, COLUMNS = 32, 96
+
+
+class Model(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+        self.bias = nn.Parameter(torch.randn(COLUMNS))
+
+    def forward(self, x):
+        return torch.sigmoid(x * self.scale + self.bias) * x
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return [1.5]
+'''
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("road") / "data").start()
+    yield stack
+    if stack.process is not None and stack.process.poll() is None:
+        stack.stop()
+    assert stack.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, stack: Stack) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    page = context.new_page()
+    page.goto(stack.link)
+    expect(page.get_by_role("heading", name="Searches")).to_be_visible()
+    page.close()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on(
+        "request",
+        lambda r: None if "localhost" in r.url or r.url.startswith(("data:", "blob:")) else faults.append(r.url),
+    )
+    yield page
+    page.close()
+    assert faults == []
+
+
+def foreign(url: str) -> bool:
+    return "localhost" not in url and not url.startswith(("data:", "blob:"))
+
+
+def run_id(page: Page) -> int:
+    return int(page.url.split("/s/")[1].split("/")[0])
+
+
+def snapshot(page: Page, run: int) -> dict[str, object]:
+    """What the server knows of a run, past all scripts of the page."""
+    answer = page.request.get(page.url.split("/s/")[0] + f"/s/{run}/snapshot")
+    assert answer.ok
+    return dict(answer.json())
+
+
+def told(stack: Stack, run: int) -> list[int]:
+    """Numbers of the told nodes of a run, the root left out, straight from the rows."""
+    code = (
+        "import json; from search.models import Node; "
+        f"print(json.dumps(list(Node.objects.filter(run_id={run}, state='told', number__gt=0)"
+        ".order_by('number').values_list('number', flat=True))))"
+    )
+    return list(json.loads(stack.manage("shell", "-v", "0", "-c", code).strip().splitlines()[-1]))
+
+
+def start_sample(page: Page, stack: Stack, steps: int, name: str = "") -> int:
+    page.goto(stack.address + "/new")
+    page.get_by_role("link", name=name or "Row softmax").first.click()
+    page.get_by_label("Steps").fill(str(steps))
+    page.locator("#start-button").click()
+    page.wait_for_url("**/s/*/**", timeout=60_000)
+    return run_id(page)
+
+
+def test_two_clicks_start_a_sample_and_its_first_node_is_told_within_a_minute(page: Page, stack: Stack) -> None:
+    opened = time.monotonic()
+    page.goto(stack.address + "/")
+    page.get_by_role("link", name="Try sample").click()
+    page.locator("#start-button").click()
+    page.wait_for_url("**/s/*/**", timeout=60_000)
+    page.wait_for_function(
+        "() => document.querySelectorAll('[data-look=correct],[data-number]').length >= 2", timeout=60_000
+    )
+    wait_for(lambda: told(stack, run_id(page)), 60 - (time.monotonic() - opened), "the first told node")
+    assert time.monotonic() - opened < 60
+    page.get_by_role("button", name="Stop").click()
+
+
+def test_upload_watch_look_and_take_the_winner_home(page: Page, stack: Stack, tmp_path: Path) -> None:
+    page.goto(stack.address + "/new")
+    page.locator("input[type=file]").set_input_files(
+        {"name": "gate.py", "mimeType": "text/x-python", "buffer": MODULE.encode()}
+    )
+    upload = page.get_by_role("button", name="Upload")
+    if upload.count() and upload.first.is_visible():
+        upload.first.click()
+    expect(page.locator("#start-button")).to_be_visible(timeout=30_000)
+    page.get_by_label("Steps").fill("4")
+    page.locator("#start-button").click()
+    page.wait_for_url("**/s/*/**", timeout=60_000)
+    run = run_id(page)
+    page.evaluate("() => { window.stayed = true }")
+    expect(page.locator("#feed li").first).to_be_visible(timeout=30_000)
+    wait_for(lambda: len(told(stack, run)) == 4, 120, "four told nodes")
+    expect(page.locator("#evidence")).to_contain_text("4", timeout=10_000)
+    assert page.evaluate("() => window.stayed") is True, "the page was reloaded"
+
+    best = next(n for n in told(stack, run) if page.request.get(f"{stack.address}/s/{run}/n/{n}/kernel.py").ok)
+    page.goto(f"{stack.address}/s/{run}/n/{best}/")
+    expect(page.locator("#node-title")).to_contain_text(f"Node {best}")
+    page.get_by_role("link", name="Source").first.click()
+    expect(page.locator("#node-panel")).to_contain_text("ModelNew")
+
+    archive = page.request.get(f"{stack.address}/s/{run}/n/{best}/proof.zip")
+    assert archive.ok
+    with zipfile.ZipFile(io.BytesIO(archive.body())) as bundle:
+        bundle.extractall(tmp_path)
+    repro = next(tmp_path.rglob("repro.py"))
+    done = subprocess.run([sys.executable, repro.name], cwd=repro.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_run_survives_the_death_of_worker_and_web_server(page: Page, stack: Stack) -> None:
+    run = start_sample(page, stack, 8)
+    wait_for(lambda: len(told(stack, run)) >= 2, 90, "two told nodes")
+    stack.kill("-Q device.interpreter")
+    stack.kill("daphne")
+    stack.kill("-Q io")
+    wait_for(lambda: len(told(stack, run)) == 8, 180, "all eight nodes")
+    assert told(stack, run) == list(range(1, 9))
+    wait_for(lambda: "finished" in page.locator("#cockpit").inner_text().lower(), 45, "the page to say finished")
+
+
+def test_ctrl_c_stops_everything_and_the_next_start_goes_on(page: Page, stack: Stack) -> None:
+    run = start_sample(page, stack, 6)
+    wait_for(lambda: len(told(stack, run)) >= 1, 90, "a told node")
+    assert stack.stop() == 0
+    assert stack.leftovers() == []
+    done = len(told(stack, run))
+    begun = time.monotonic()
+    stack.start()
+    assert time.monotonic() - begun < 20
+    wait_for(lambda: len(told(stack, run)) == 6, 120, f"the rest of the run (it had {done})")
+    assert told(stack, run) == list(range(1, 7))
