@@ -8,7 +8,7 @@ PORT ?= 8000
 export PORT
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup setup-dev run test lint types lock clean screenshots
+.PHONY: setup setup-dev run test lint lock clean screenshots
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.ready static/node_modules/.ready
@@ -45,9 +45,7 @@ lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-
-types: setup-dev
-	$(BIN)/mypy adaexplore_site search judge memory
+	$(BIN)/mypy --no-error-summary adaexplore_site search judge memory
 
 test: lint
 	@$(BIN)/python -m tests.run

@@ -159,8 +159,8 @@ STATICFILES_DIRS = [
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
-# Problems: UTF-8 Python of at most this many bytes.
-MAX_PROBLEM_BYTES = 1 << 20
+# Problems: UTF-8 Python of at most this many bytes. Candidates may be larger (judge.values.Limits).
+MAX_PROBLEM_BYTES = env.integer("MAX_PROBLEM_KIB", 256, minimum=1, maximum=1024) << 10
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 << 20
 FILE_UPLOAD_MAX_MEMORY_SIZE = 2 << 20
 

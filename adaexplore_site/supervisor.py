@@ -49,8 +49,15 @@ def _die_with_parent() -> None:
 class Supervisor:
     """Starts roles in order, restarts the dead with a delay of 1, 2, 4 ... 30 s, stops them in reverse order."""
 
-    def __init__(self, roles: Sequence[Role], logs: Path, say: Callable[[str], None]) -> None:
-        self.roles, self.logs, self.say = list(roles), logs, say
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        logs: Path,
+        say: Callable[[str], None],
+        on_death: Callable[[Role], None] = lambda _role: None,
+    ) -> None:
+        """`on_death` is called once for every child that ends unasked, before it is started again."""
+        self.roles, self.logs, self.say, self.on_death = list(roles), logs, say, on_death
         self.children: list[Child] = []
         self.stopping = False
 
@@ -121,6 +128,7 @@ class Supervisor:
             child.failures += 1
             delay = min(30.0, 2.0 ** (child.failures - 1))
             child.restart_at = now + delay
+            self.on_death(child.role)
             self.say(
                 f"{child.role.name} ended with status {child.process.returncode}; "
                 f"starting it again in {delay:.0f} s (log: {self.logs / child.role.name}.log)"

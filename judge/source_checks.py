@@ -61,7 +61,7 @@ def check_problem(data: bytes, *, max_bytes: int = MAX_BYTES) -> SourceFacts:
 def _decode(data: bytes, max_bytes: int) -> str:
     if len(data) > max_bytes:
         raise ProblemRejected(
-            f"The file has {len(data):,} bytes; the limit is {max_bytes:,} (1 MiB). "
+            f"The file has {len(data) / 1024:,.0f} KiB; the limit is {max_bytes / 1024:,.0f} KiB. "
             "Create large tensors in get_inputs() instead of writing them out."
         )
     if not data.strip():

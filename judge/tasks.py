@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_process_shutdown, worker_shutdown
+from celery.signals import worker_process_shutdown, worker_ready, worker_shutdown
 
 from judge.benches import bench_for, close_benches
 from judge.models import Device, Problem
 from judge.services.admissions import problem_admit
 from judge.values import JudgeError
+
+log = logging.getLogger(__name__)
 
 
 @shared_task(name="judge.tasks.admit_problem", acks_late=True)  # type: ignore[untyped-decorator]
@@ -24,6 +27,18 @@ def admit_problem(problem_id: int, device_id: int) -> None:
         problem_admit(problem=problem, device=device, bench=bench_for(device))
     except JudgeError:
         return  # stored as state "failed" with the message, for the page to show
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def warm_up(sender: Any, **_: Any) -> None:
+    """A device's worker starts its bench before the first job: loading torch and Triton takes seconds."""
+    served = set(sender.app.amqp.queues.consume_from)
+    for device in Device.objects.exclude(kind=Device.Kind.EXTERNAL):
+        if device.queue in served:
+            try:
+                bench_for(device).facts()
+            except JudgeError as error:
+                log.warning("the bench of %s does not start: %s", device.name, error)
 
 
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator]

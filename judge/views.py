@@ -83,9 +83,9 @@ def problem_upload(request: SiteRequest) -> HttpResponse:
 def _take(sent: UploadedFile[bytes] | None, user: Any) -> tuple[Problem, bool]:
     if sent is None:
         raise ProblemRejected("No file came with the form. Choose a .py file, or drop one on the dashed area.")
-    if (sent.size or 0) > settings.MAX_PROBLEM_BYTES:
+    if sent.size is not None and sent.size > settings.MAX_PROBLEM_BYTES:
         raise ProblemRejected(
-            f"The file has {sent.size:,} bytes; the limit is {settings.MAX_PROBLEM_BYTES:,}. "
+            f"The file has {sent.size / 1024:,.0f} KiB; the limit is {settings.MAX_PROBLEM_BYTES / 1024:,.0f} KiB. "
             "Create large tensors in get_inputs() instead of writing them out."
         )
     return upload(name=sent.name or "", data=sent.read(), user=user)

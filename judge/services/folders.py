@@ -74,7 +74,7 @@ def _level(file: Path, root: Path) -> str:
 def _take(path: Path, shown: str, *, origin: str, level: str = "", user: Any = None) -> ImportedFile:
     try:
         if path.stat().st_size > settings.MAX_PROBLEM_BYTES:
-            return ImportedFile(shown, "refused", reason=f"larger than {settings.MAX_PROBLEM_BYTES:,} bytes")
+            return ImportedFile(shown, "refused", reason=f"larger than {settings.MAX_PROBLEM_BYTES >> 10} KiB")
         data = path.read_bytes()
     except OSError as error:
         return ImportedFile(shown, "refused", reason=f"cannot be read: {error.strerror or error}")

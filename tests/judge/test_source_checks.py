@@ -36,12 +36,13 @@ def test_the_docstring_gives_title_family_and_description() -> None:
     assert (facts.title, facts.family, facts.description) == ("Row sums", "reductions", "Adds up every row.")
 
 
-def test_a_file_of_300_kib_is_fine() -> None:
-    assert check_problem(GOOD + b"# padding\n" * 30_720).title == "Row sums"
+def test_the_limit_is_told_in_kib_with_what_to_do() -> None:
+    with pytest.raises(ProblemRejected, match=r"has 300 KiB; the limit is 256 KiB. Create large tensors in get_inputs"):
+        check_problem(GOOD.ljust(300 << 10, b"#"), max_bytes=256 << 10)
 
 
-def test_more_than_one_mib_is_too_large() -> None:
-    assert "1 MiB" in rejected(GOOD + b"#" * (1 << 20)).message
+def test_a_long_file_below_the_limit_is_fine() -> None:
+    assert check_problem(GOOD + b"# padding\n" * 25_000, max_bytes=256 << 10).title == "Row sums"
 
 
 @pytest.mark.parametrize("data", [b"\x7fELF\x02\x01", b"PK\x03\x04zip", GOOD + b"\x00"])

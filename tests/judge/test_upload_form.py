@@ -48,7 +48,7 @@ def test_a_second_upload_of_the_same_text_finds_the_first(operator):
         (b"x = 1\nclass Model(:\n", "line 2"),
         (b"\x7fELF\x00\x01", "binary"),
         (b"# caf\xe9\nclass Model: ...\n", "not UTF-8"),
-        (b"# " + b"x" * (1 << 20), "1,048,578 bytes"),
+        (b"# " + b"x" * (300 << 10), "300 KiB; the limit is 256 KiB"),
     ],
 )
 def test_a_bad_file_is_a_form_error_and_nothing_is_stored(operator, data, says):

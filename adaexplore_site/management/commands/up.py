@@ -15,7 +15,8 @@ from typing import IO, Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, OperationalError
+from django.db import DatabaseError, OperationalError, connection
+from django.utils import timezone
 
 from adaexplore_site import embedded, env, signin
 from adaexplore_site.supervisor import CannotStart, Role, Supervisor
@@ -39,8 +40,10 @@ class Command(BaseCommand):
         _check_disk(env.data_dir())
         _check_port(host, port)
         self._prepare()
-        supervisor = Supervisor(self._roles(host, port, io_threads), env.data_dir() / "logs", self._say)
+        roles = self._roles(host, port, io_threads)
+        supervisor = Supervisor(roles, env.data_dir() / "logs", self._say, on_death=_free_leases)
         signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGINT, _interrupt)  # also when started with "&", where the shell has it ignored
         try:
             supervisor.start()
             self._greet(host, port, time.monotonic() - begun)
@@ -61,6 +64,7 @@ class Command(BaseCommand):
             from judge.services.devices import devices_sync
 
             devices_sync()
+            _free_leases()
         except (OperationalError, DatabaseError) as error:
             raise CommandError(_database_help(error)) from error
         except OSError as error:
@@ -109,6 +113,19 @@ class Command(BaseCommand):
     def _say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
+
+
+def _free_leases(died: Role | None = None) -> None:
+    """Whatever a dead process worked on goes on with the next reap; without an argument: at the start of everything."""
+    from search.services.leases import leases_release
+
+    own_queue = not env.text("REDIS_URL")
+    try:
+        leases_release(now=timezone.now(), queue_lost=own_queue and (died is None or died.name == "valkey"))
+    except DatabaseError:
+        pass  # the leases run out by themselves
+    finally:
+        connection.close()  # the supervisor keeps no connection while it only watches
 
 
 def _interrupt(*_: object) -> None:
