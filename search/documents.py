@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from judge.models import Measurement
 from search.models import Node, Run
 from search.selectors import RunTree, TreeNode, run_tree
 
@@ -33,14 +34,23 @@ def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> di
             "wall_s": round(wall_s, 3),
             "command": command,
         },
-        "best": _best(tree),
+        "best": _best(run, tree),
         "nodes": [_node(node) for node in told],
     }
 
 
-def _best(tree: RunTree) -> dict[str, Any] | None:
+def _best(run: Run, tree: RunTree) -> dict[str, Any] | None:
+    """The best node with the times behind its speedup, those of the baselines included."""
     best = None if tree.best is None else tree.get(tree.best)
-    return None if best is None else {**_node(best), "n": best.n}
+    if best is None:
+        return None
+    rows = Measurement.objects.filter(evaluation__nodes__run=run, evaluation__nodes__number=best.number)
+    times = {row.subject: _times(row) for row in rows.order_by("subject")}
+    return {**_node(best), "n": best.n, "times_us": times}
+
+
+def _times(row: Measurement) -> dict[str, Any]:
+    return {"median": row.median_us, "interval": [row.low_us, row.high_us], "n": row.n, "method": row.method}
 
 
 def _node(node: TreeNode) -> dict[str, Any]:

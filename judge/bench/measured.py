@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 WARM_CALLS = 3
 MIN_PAIRS, MAX_PAIRS = 32, 100
-ENOUGH_S = 1.2  # no further pairs after this, once there are MIN_PAIRS
+ENOUGH_S = 0.5  # no further pairs after this, once there are MIN_PAIRS
 AT_LEAST = 8  # pairs of a problem so slow that even MIN_PAIRS would not fit the limit
 GAIN = 4.0  # a repetition may be this much further off than the rounds allowed: it is compared with same-dtype output
 

@@ -93,13 +93,14 @@ class Subject:
         return {"arena": self.arena.kind}
 
     def _construct(self, command: Message) -> Message:
-        init = self._values(command)
+        init = self._values(command, keep=True)
         torch.manual_seed(command["seed"])
         assert self.model_class is not None
         with self._quietly():
             model = self.model_class(*init)
             if isinstance(model, torch.nn.Module):
                 model = model.to(self.device)
+        self._synchronize()
         self.model = model
         rows = [{"name": name, "kind": kind, **TensorMeta.of(tensor).to_json()} for name, kind, tensor in self._state()]
         return {"constructed": True, "state": rows, "hook": hasattr(model, "load_reference_state")}
@@ -122,17 +123,19 @@ class Subject:
                     own[name].copy_(tensor)
             if hasattr(self.model, "prepare"):
                 self.model.prepare()
+        self._synchronize()  # after this reply the referee writes over the arena that the copies read from
         if self.mode == "compile" and not command.get("again"):
             self.model = torch.compile(self.model)
         return {"parameters": len(given)}
 
-    def _values(self, command: Message) -> Any:
-        """The nested arguments of a command, tensors taken from the arena."""
+    def _values(self, command: Message, *, keep: bool = False) -> Any:
+        """The nested arguments of a command, tensors in the arena; copies with `keep`, which outlive the command."""
         slots = [Slot.from_json(row) for row in command["slots"]]
 
         def get(number: int) -> torch.Tensor:
             assert self.arena is not None
-            return self.arena.fetch(slots[number])
+            tensor = self.arena.fetch(slots[number])
+            return tensor.clone() if keep else tensor
 
         return decode(command["args"], get, self.device)
 
