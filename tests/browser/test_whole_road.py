@@ -111,9 +111,9 @@ def told(stack: Stack, run: int) -> list[int]:
     return list(json.loads(stack.manage("shell", "-v", "0", "-c", code).strip().splitlines()[-1]))
 
 
-def start_sample(page: Page, stack: Stack, steps: int, name: str = "") -> int:
+def start_sample(page: Page, stack: Stack, steps: int, slug: str = "row_softmax") -> int:
     page.goto(stack.address + "/new")
-    page.get_by_role("link", name=name or "Row softmax").first.click()
+    page.locator(f"a[href$='?problem={slug}']").click()
     page.get_by_label("Steps").fill(str(steps))
     page.locator("#start-button").click()
     page.wait_for_url("**/s/*/**", timeout=60_000)
