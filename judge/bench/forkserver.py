@@ -255,9 +255,10 @@ def wipe(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         for parent, names, _ in os.walk(folder):
-            for name in names:
+            for path in (Path(parent) / name for name in names):
                 try:
-                    (Path(parent) / name).chmod(0o700)
+                    if not path.is_symlink():  # a link of the child's would change a folder elsewhere
+                        path.chmod(0o700)
                 except OSError:
                     pass
         shutil.rmtree(folder, ignore_errors=True)

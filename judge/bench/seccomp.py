@@ -2,6 +2,11 @@
 
 Denied calls fail with EPERM. `setsid` and `setpgid` are among them on purpose: every descendant then stays in the
 child's process group, where one signal reaches them all at once and no fork can slip away.
+
+Some calls reach past the other layers and are only pretended: they answer 0 and do nothing. Landlock does not guard
+modes, owners and times of files, and any process may slow down, move or starve another one of the same user (the
+baseline of its own speedup, or the server). Compilers and copying make such calls on their own files and would stop at
+an error.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 X86_64 = 0xC000003E
 LOAD, JUMP_EQ, JUMP_GE, JUMP_SET, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
+REFUSED, DONE = 0x0005006F, 0x00050000  # ECONNREFUSED, as when nobody listens; success without an effect
 NR, ARCH, ARG0 = 0, 4, 16  # offsets in struct seccomp_data; ARG0 is the low word
 
 # fmt: off
@@ -33,10 +39,20 @@ DENIED = {
     "iopl": 172, "ioperm": 173, "modify_ldt": 154, "vhangup": 153, "personality": 135,
     "setsid": 112, "setpgid": 109, "setuid": 105, "setgid": 106, "setreuid": 113, "setregid": 114,
     "setresuid": 117, "setresgid": 119, "setfsuid": 122, "setfsgid": 123, "setgroups": 116,
+    "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199,
+    "setxattrat": 463, "removexattrat": 466, "file_setattr": 469, "migrate_pages": 256,
+}
+PRETENDED = {
+    "chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452,
+    "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
+    "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280,
+    "setpriority": 141, "ioprio_set": 251, "sched_setparam": 142, "sched_setscheduler": 144,
+    "sched_setaffinity": 203, "sched_setattr": 314,
 }
 # fmt: on
 FORK, VFORK, CLONE, CLONE3 = 57, 58, 56, 435
 SOCKET, CONNECT, AF_UNIX = 41, 42, 1
+PRLIMIT, ITSELF = 302, 0  # its first argument: a process id, 0 for the caller
 SIGNALS = (62, 200, 234)  # kill, tkill, tgkill
 CLONE_THREAD, NEW_NAMESPACES = 0x00010000, 0x7E020000
 
@@ -60,8 +76,8 @@ def _only(number: int, value: int) -> list[bytes]:
     ]
 
 
-def program(*, own_pid: int, allow_fork: bool, allow_connect: bool) -> bytes:
-    """The filter as bytes. Signals reach only the child itself; sockets are Unix ones; no namespaces can be made."""
+def program(*, own_pid: int, allow_fork: bool, allow_socket: bool, allow_connect: bool) -> bytes:
+    """The filter as bytes. Signals and limits reach only the child itself; sockets are Unix ones; no new namespaces."""
     ops = [
         _op(LOAD, 0, 0, ARCH),
         _op(JUMP_EQ, 1, 0, X86_64),
@@ -72,9 +88,13 @@ def program(*, own_pid: int, allow_fork: bool, allow_connect: bool) -> bytes:
     ]
     for number in sorted(DENIED.values()):
         ops += _deny(number)
+    for number in sorted(PRETENDED.values()):
+        ops += _deny(number, DONE)
     ops += _deny(CLONE3, ENOSYS)  # its flags lie in memory, out of the filter's sight; libc falls back to clone
     if not allow_connect:
-        ops += _deny(CONNECT)
+        ops += _deny(CONNECT, REFUSED)
+    if not allow_socket:  # a datagram needs no connection to reach a socket in the file system
+        ops += _deny(SOCKET)
     if not allow_fork:
         ops += _deny(FORK) + _deny(VFORK)
     wanted = [] if allow_fork else [_op(JUMP_SET, 1, 0, CLONE_THREAD), _op(RETURN, 0, 0, EPERM)]
@@ -88,16 +108,17 @@ def program(*, own_pid: int, allow_fork: bool, allow_connect: bool) -> bytes:
     ]
     for number in SIGNALS:
         ops += _only(number, own_pid)
+    ops += _only(PRLIMIT, ITSELF)
     ops += _only(SOCKET, AF_UNIX)
     ops.append(_op(RETURN, 0, 0, ALLOW))
     return b"".join(ops)
 
 
-def install(*, allow_fork: bool, allow_connect: bool) -> bool:
+def install(*, allow_fork: bool, allow_socket: bool, allow_connect: bool) -> bool:
     """Put the filter on this process and all it will fork. False when the machine or kernel has no such filter."""
     if platform.machine() != "x86_64":
         return False
-    code = program(own_pid=os.getpid(), allow_fork=allow_fork, allow_connect=allow_connect)
+    code = program(own_pid=os.getpid(), allow_fork=allow_fork, allow_socket=allow_socket, allow_connect=allow_connect)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
     LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
