@@ -16,7 +16,7 @@ from judge.bench.fitting import Fit
 from judge.bench.nested import TensorMeta, encode, shape_of
 from judge.bench.poison import poisoned
 from judge.bench.precision import ILL_CONDITIONED, Errors, errors, rounded
-from judge.bench.reference import Expected, Reference, State, collect
+from judge.bench.reference import REFUSALS, Expected, Reference, State, collect
 from judge.bench.wire import Message
 from judge.values import CaseRecord, Verdict
 
@@ -96,14 +96,29 @@ class Rounds:
         for number, family in list(enumerate(FAMILIES))[1:]:
             if number in REDRAWN_ROUNDS:
                 self.previous, self.state = self.state, self.reference.redrawn()
-            question = self.question(family, self.state)
-            if not question.expected.finite or self._hopeless(question):
-                self.records.append(
-                    CaseRecord(self.case, family, ok=True, detail="left out: the oracle is not finite or too uncertain")
-                )
+            question = self._answerable(family)
+            if question is None:
                 continue
             slots = self.tell(question, poison=number in POISONED_ROUNDS)
             self.judge(question, self.contact.answer(), slots, "correctness")
+
+    def _answerable(self, family: str) -> Question | None:
+        """A question of `family`; None, and a record of why, where the reference has no answer to judge by.
+
+        A reference may refuse content it was not made for: binary cross entropy wants probabilities.
+        """
+        try:
+            question = self.question(family, self.state)
+        except REFUSALS as error:
+            self._leave_out(family, f"the reference raised {type(error).__name__}: {error}")
+            return None
+        if not question.expected.finite or self._hopeless(question):
+            self._leave_out(family, "the oracle is not finite or too uncertain")
+            return None
+        return question
+
+    def _leave_out(self, family: str, why: str) -> None:
+        self.records.append(CaseRecord(self.case, family, ok=True, detail=f"left out: {why}"[:400]))
 
     def _hopeless(self, question: Question) -> bool:
         return max((e.rms for e in question.expected.reference_errors), default=0.0) > max(HOPELESS, ILL_CONDITIONED)

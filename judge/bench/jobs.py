@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from judge.bench.crew import Crew
 from judge.bench.forkserver import Child
-from judge.bench.wire import Message
+from judge.bench.wire import Message, WireClosed
 from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Verdict
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ class EvaluationPlan(_Listening):
         fds = (*(link.fileno() for link in links), *((lock_fd,) if lock_fd is not None else ()))
         try:
             crew.members["referee"].boss.send(payload, fds)
+        except WireClosed:
+            pass  # it died already; its exit status will say so
         finally:
             for link in links:
                 link.close()

@@ -131,7 +131,7 @@ class Measurement:
 
     @staticmethod
     def _close(value: torch.Tensor, exact: torch.Tensor, limit: Allowed) -> bool:
-        if not value.is_floating_point():
+        if not value.is_floating_point() and not value.is_complex():
             return bool(torch.equal(value, exact))
         return Allowed(GAIN * limit.rms, GAIN * limit.largest).holds(errors(value, exact))
 

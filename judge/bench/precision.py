@@ -35,6 +35,8 @@ def errors(value: torch.Tensor, oracle: torch.Tensor) -> Errors:
     """Errors of `value` against `oracle` (fp64). Equal infinities and NaN in the same place count as right."""
     if oracle.numel() == 0:
         return Errors(0.0, 0.0)
+    if oracle.is_complex():
+        value, oracle = torch.view_as_real(value), torch.view_as_real(oracle)
     value, oracle = value.double(), oracle.double()
     same = (value == oracle) | (value.isnan() & oracle.isnan())
     difference = torch.where(same, torch.zeros((), dtype=torch.float64, device=oracle.device), value - oracle).abs()

@@ -16,7 +16,10 @@ from judge.bench.nested import TensorMeta, decode, encode
 from judge.bench.precision import Allowed, Errors, allowed, errors, longest_reduction, rounded
 
 State = dict[str, torch.Tensor]
-COARSE = ("tf32", "bfloat16", "float16")
+# What a reference raises on content or types it was not made for.
+REFUSALS = (
+    RuntimeError, TypeError, ValueError, AttributeError, AssertionError, LookupError, ArithmeticError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class Reference:
         outs: list[torch.Tensor] = []
         try:
             encode(run(), collect(outs))
-        except (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError):
+        except REFUSALS:
             return None
         return outs
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Self
 
-MAX_MESSAGE = 4 << 20
+MAX_MESSAGE = 8 << 20  # a source of 1 MiB has up to six bytes of JSON for each of its own
 MAX_FDS = 64  # descriptors kept until somebody takes them
 _HEADER = struct.Struct("!I")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -10,11 +11,13 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.models import F, Q
 from django.utils import timezone
 
 from search.models import Node
+
+log = logging.getLogger(__name__)
 
 LEASE_S = 30.0  # a dead worker's node is free again after this
 RENEW_S = 8.0
@@ -80,8 +83,12 @@ def lease_kept(*, node_id: int, owner: str, every_s: float = RENEW_S) -> Iterato
     def renew() -> None:
         try:
             while not done.wait(every_s):
-                if not lease_renew(node_id=node_id, owner=owner, now=timezone.now()):
-                    return
+                try:
+                    if not lease_renew(node_id=node_id, owner=owner, now=timezone.now()):
+                        return
+                except DatabaseError as error:  # locked or away for a moment: the work goes on, try again
+                    log.warning("the lease of node %s was not renewed: %s", node_id, error)
+                    connection.close()
         finally:
             connection.close()
 

@@ -25,6 +25,12 @@ def test_errors_are_scaled_by_the_oracles_spread():
     assert found.largest == pytest.approx(1.0)
 
 
+def test_an_error_in_the_imaginary_part_counts():
+    oracle = torch.complex(torch.tensor([1.0, -1.0]), torch.tensor([1.0, -1.0]))
+    found = errors(oracle + torch.tensor([1j, 0]), oracle)
+    assert found.largest == pytest.approx(1.0)
+
+
 def test_a_constant_oracle_of_zero_must_be_met_exactly():
     assert errors(torch.zeros(4), torch.zeros(4)).rms == 0
     assert math.isinf(errors(torch.full((4,), 1e-30), torch.zeros(4)).rms)

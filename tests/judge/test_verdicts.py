@@ -216,3 +216,34 @@ def test_a_pointer_out_of_bounds_is_named_and_harms_nobody(interpreter_bench):
         TRITON.replace("tl.load(x + row * n + at, mask=mask", "tl.load(x + row * n + at + 99999, mask=mask"),
     )
     assert (outcome.verdict, outcome.reason) == (Verdict.CRASHED, "run.out_of_bounds")
+
+
+OWN_TERMS = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return {answer}
+def get_inputs():
+    return [torch.rand(16, 64)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_content_that_the_reference_refuses_is_left_out_and_said_so(cpu_bench):
+    problem = OWN_TERMS.format(answer="torch.nn.functional.binary_cross_entropy(x, x, reduction='none')")
+    outcome = judge(cpu_bench, problem.replace("class Model(", "class ModelNew("), problem=problem)
+    assert outcome.verdict is Verdict.PASS
+    told = {case.family: case.detail for case in outcome.cases}
+    assert told["given"] == "" and "the reference raised RuntimeError" in told["centred"]
+
+
+def test_a_complex_output_is_timed_within_its_allowed_error(cpu_bench):
+    problem = OWN_TERMS.format(answer="torch.fft.fft(x)")
+    source = problem.replace("class Model(", "class ModelNew(").replace("fft(x)", "fft(x) * (1 + 1e-7)")
+    assert judge(cpu_bench, source, problem=problem, timing=True).verdict is Verdict.PASS
+
+
+def test_a_source_that_grows_sixfold_on_the_wire_is_judged(cpu_bench):
+    outcome = judge(cpu_bench, "#" + "\x01" * 1_000_000 + "\nimport torch\n" + SAME)
+    assert outcome.verdict is Verdict.PASS

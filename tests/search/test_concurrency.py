@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from search.events import event_write
 from search.models import Node, Run
+from search.services import leases
 from search.services.hops import Hop
 from search.services.leases import QUEUED, lease_kept, lease_renew, node_claim
 from tests.search.makers import Worker, kinds, make_run, told
@@ -99,6 +100,23 @@ def test_a_lease_is_renewed_while_the_work_goes_on():
                 break
             threading.Event().wait(0.02)
     assert renewed.is_set()
+
+
+def test_a_database_that_is_away_for_a_moment_costs_no_lease(monkeypatch):
+    answers = iter([OperationalError("database is locked"), True, False])
+    asked = threading.Event()
+
+    def renew(**_: object) -> bool:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        if not answer:
+            asked.set()
+        return answer
+
+    monkeypatch.setattr(leases, "lease_renew", renew)
+    with lease_kept(node_id=1, owner="me", every_s=0.01):
+        assert asked.wait(timeout=10)
 
 
 def test_a_lease_can_be_claimed_and_renewed_by_its_owner_only():
