@@ -17,6 +17,7 @@ from judge.bench import seal
 from judge.bench.crew import Crew
 from judge.bench.forkserver import ForkServer, folder_mode
 from judge.bench.jobs import AdmissionPlan, EvaluationPlan
+from judge.bench.sandbox import missing
 from judge.bench.sources import LoadError, check_source
 from judge.values import (
     AdmissionReport,
@@ -53,7 +54,7 @@ class Bench:
         compile_baseline: bool = True,
         lock_folder: Path | None = None,
     ) -> None:
-        """`minimum_sandbox`: layers that must be active, else evaluations raise JudgeError."""
+        """`minimum_sandbox`: layers without which no foreign code is run; evaluations then raise JudgeError."""
         self.device = device
         self.target = target
         self.sandbox = sandbox
@@ -205,7 +206,7 @@ class Bench:
         key, nonce = secrets.token_hex(32), secrets.token_hex(16)
         deadline = time.monotonic() + limits.wall_s + plan.grace_s
         body: dict[str, Any] | None = None
-        with Crew(limits, sandbox=self.sandbox) as crew:
+        with Crew(limits, sandbox=self.sandbox, required=self.minimum_sandbox) as crew:
             plan.start(crew, key=key, nonce=nonce)
             while body is None and time.monotonic() < deadline:
                 for message in crew.step(min(1.0, deadline - time.monotonic()), plan.judge):
@@ -223,9 +224,9 @@ class Bench:
 
     def _require_layers(self) -> None:
         for name, layers in self._last_layers.items():
-            missing = [layer for layer in self.minimum_sandbox if not layers.get(layer, "off").startswith("active")]
-            if missing and layers:
-                raise JudgeError(f"required sandbox layers are not active in the {name} child: {', '.join(missing)}")
+            gaps = missing(layers, sorted(self.minimum_sandbox))
+            if gaps and layers:
+                raise JudgeError(f"required sandbox layers are not active in the {name} child: {', '.join(gaps)}")
 
     def _environment(self) -> dict[str, Any]:
         facts = self.facts()

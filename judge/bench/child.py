@@ -100,6 +100,8 @@ def _serve(boss_fd: int, order: Message, context: dict[str, Any]) -> None:
         )
         layers |= sandbox.lock(bounds, namespaced=layers["namespaces"] != "unavailable")
     boss.send({"sandbox": layers})
+    if sandbox.missing(layers, order["required"]):
+        return  # before anybody's code runs; the runner reads why
     payload = boss.receive(None)
     assignment = Assignment(
         role=payload["role"],

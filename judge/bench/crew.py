@@ -26,13 +26,14 @@ def wait_readable(fds: list[int], timeout: float) -> set[int]:
 class Crew:
     """Children that live and die together. Use as a context manager: nothing survives the block."""
 
-    def __init__(self, limits: Limits, *, sandbox: bool = True) -> None:
+    def __init__(self, limits: Limits, *, sandbox: bool = True, required: frozenset[str] = frozenset()) -> None:
         self.limits = limits
         self.sandbox = sandbox
+        self.required = required
         self.members: dict[str, Child] = {}
 
     def start(self, name: str, server: ForkServer, *, allow_fork: bool = True) -> Child:
-        child = server.spawn(limits=self.limits, sandbox=self.sandbox, allow_fork=allow_fork)
+        child = server.spawn(limits=self.limits, sandbox=self.sandbox, allow_fork=allow_fork, required=self.required)
         self.members[name] = child
         return child
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -171,8 +172,8 @@ class ForkServer:
                 raise JudgeError(f"the {self._label} fork server did not start: {self._last_words()}") from error
         return self.facts
 
-    def spawn(self, *, limits: Limits, sandbox: bool, allow_fork: bool) -> Child:
-        """Fork a child. It enters its sandbox and waits for its assignment."""
+    def spawn(self, *, limits: Limits, sandbox: bool, allow_fork: bool, required: Iterable[str] = ()) -> Child:
+        """Fork a child. It enters its sandbox and waits for its assignment; without the `required` layers it ends."""
         self.wait_ready()
         self._next += 1
         folder = self.root / f"{self._label}-{self._next}"
@@ -189,6 +190,7 @@ class ForkServer:
             "memory_mb": limits.memory_mb,
             "cpu_s": int(limits.wall_s * 2) + 10,
             "sandbox": sandbox,
+            "required": sorted(required),
             "allow_fork": allow_fork,
         }
         try:

@@ -115,6 +115,11 @@ def lock(bounds: Bounds, *, namespaced: bool) -> Layers:
     return layers
 
 
+def missing(layers: Layers, required: Iterable[str]) -> list[str]:
+    """Required layers that are not active."""
+    return [name for name in required if not layers.get(name, "off").startswith("active")]
+
+
 def toolchain_folders() -> Iterable[str]:
     """Folders that Python, torch, Triton and the C compiler are read from."""
     found = {sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(__file__).resolve().parents[1])}

@@ -84,6 +84,16 @@ def test_a_layer_that_is_required_and_missing_refuses_to_judge():
         judge(bench, SAME)
 
 
+def test_without_a_required_layer_no_foreign_code_runs_at_all(tmp_path):
+    mark = f"\nopen({str(tmp_path / 'ran')!r}, 'w').close()\n"
+    with Bench("cpu", sandbox=False, minimum_sandbox=frozenset({"landlock"})) as bench:
+        with pytest.raises(JudgeError, match="landlock"):
+            judge(bench, SAME + mark, problem=PROBLEM + mark)
+        with pytest.raises(JudgeError, match="landlock"):
+            bench.admit(ProblemSpec(PROBLEM + mark))
+    assert not (tmp_path / "ran").exists()
+
+
 def test_without_a_sandbox_the_environment_says_so():
     with Bench("cpu", sandbox=False, compile_baseline=False) as bench:
         outcome = judge(bench, SAME)
