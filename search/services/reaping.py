@@ -28,7 +28,7 @@ def reap(*, now: datetime | None = None) -> list[Hop]:
 
 
 def _idle_runs(now: datetime) -> list[int]:
-    """Running runs with a free place, and draining ones without work."""
+    """Running runs with a free place, or with nothing in flight. Draining ones end with their last node."""
     in_flight = Count("nodes", filter=Q(nodes__state__in=Node.IN_FLIGHT))
     live = Count("nodes", filter=~Q(nodes__state=Node.State.CANCELLED) & ~Q(nodes__kind=Node.Kind.ROOT))
     runs = Run.objects.filter(state=Run.State.RUNNING).annotate(in_flight=in_flight, live=live)
