@@ -49,7 +49,7 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
     )
     speedups = [columns["x"][index] for _, index in told]
     known = [value for value in speedups if value]
-    low = math.floor(math.log2(min([*known, 0.5])))
+    low = math.floor(math.log2(min([*known, 1.0])))
     high = math.ceil(math.log2(max([*known, 2.0])))
     span = max(1, len(told))
     stride = 1 + len(told) // MAX_DOTS

@@ -3,7 +3,6 @@
 import { lookOf } from "./store.js";
 
 const SERIES = ["best", "correct", "slower", "suspect"]; // looks with a value; failures go to a strip below
-const FLOOR = 0.5;
 
 export class Chart extends EventTarget {
   constructor({ holder, Plot }) {
@@ -128,7 +127,7 @@ export class Chart extends EventTarget {
       },
       axes: [
         { ...axis, size: 26, gap: 4, grid: { show: false }, values: (u, ticks) => ticks.map((t) => this.xLabel(t)) },
-        { ...axis, scale: "y", size: 44, gap: 4, splits: (u) => powers(u.scales.y), filter: (u, s) => s, values: (u, ticks) => ticks.map(timesLabel) },
+        { ...axis, scale: "y", size: 44, gap: 4, splits: (u) => ticksOf(u.scales.y), filter: (u, s) => s, values: (u, ticks) => ticks.map(timesLabel) },
       ],
       series: [
         {},
@@ -248,26 +247,30 @@ function spanOf(min, max, axis) {
   return min > low + (max - min) * 0.02 + 1.5 ? [min, max] : [low, high * 1.02];
 }
 
-// Room below for the strip of failures, 1.0x always in sight.
+// 1.0x is always in sight; below the lowest point there is room for the strip of failures.
 function rangeOf(min, max) {
-  const low = Math.min(min ?? 1, FLOOR);
-  const high = Math.max(max ?? 2, 2);
-  const power = Math.floor(Math.log2(low) - 0.01);
-  return [2 ** (power - 0.6), 2 ** (Math.ceil(Math.log2(high) * 2) / 2 + 0.15)];
+  const low = Math.min(min ?? 1, 1);
+  const high = Math.max(max ?? 2, 1.5);
+  const octaves = Math.log2(high / low);
+  return [low / 2 ** (0.16 * octaves + 0.04), high * 2 ** (0.08 * octaves + 0.03)];
 }
 
-function powers(scale) {
-  const low = Math.ceil(Math.log2(scale.min));
-  const high = Math.floor(Math.log2(scale.max));
-  const step = Math.max(1, Math.ceil((high - low) / 5));
+// Round values, three to six of them: even steps while the axis is short, powers of two once it is long.
+function ticksOf({ min, max }) {
   const ticks = [];
-  for (let power = 0; power <= high; power += step) ticks.push(2 ** power);
-  for (let power = -step; power >= low; power -= step) ticks.unshift(2 ** power);
+  if (max / min > 6) {
+    const [low, high] = [Math.ceil(Math.log2(min)), Math.floor(Math.log2(max))];
+    const step = Math.max(1, Math.ceil((high - low) / 5));
+    for (let power = Math.ceil(low / step) * step; power <= high; power += step) ticks.push(2 ** power);
+    return ticks;
+  }
+  const step = [0.1, 0.2, 0.25, 0.5].find((size) => (max - min) / size <= 6.5) ?? 1;
+  for (let i = Math.ceil(min / step); i * step <= max; i += 1) ticks.push(i * step);
   return ticks;
 }
 
 function timesLabel(value) {
-  return value >= 1 ? `${value}×` : `1/${Math.round(1 / value)}×`;
+  return value >= 0.5 ? `${Number(value.toFixed(2))}×` : `1/${Math.round(1 / value)}×`;
 }
 
 function crosses(u, seriesIdx, idx0, idx1) {

@@ -59,8 +59,8 @@ function caption() {
   if (!told.length) $("chart-caption").textContent = "No candidate has been judged yet.";
   else if (best === null) $("chart-caption").textContent = `None of ${many(told.length, "candidate")} has passed yet.`;
   else {
-    $("chart-caption").textContent =
-      `${many(told.length, "candidate")}; the best so far rose ${many(records.size, "time")}, last at node ${best} (${measureText(by.get(best))}).`;
+    const rose = records.size === 1 ? "set once, by" : `raised ${records.size} times, last by`;
+    $("chart-caption").textContent = `${many(told.length, "candidate")}; the best was ${rose} node ${best} (${measureText(by.get(best))}).`;
   }
 }
 
@@ -268,7 +268,7 @@ function replayHeader() {
   const facts = [
     ["Best at this moment", best ? `${measureText(best)} · node ${best.n}` : "none yet"],
     ["Moment", $("replay-word").textContent],
-    ["Steps told", `${scene.told.length} of ${root.dataset.steps}`],
+    ["Steps judged", `${scene.told.length} of ${root.dataset.steps}`],
     ["In flight", String(scene.pending.length)],
     ["Correct", String(scene.told.filter((node) => node.x !== null).length)],
   ];
@@ -296,8 +296,8 @@ $("vendor-missing").hidden = Boolean(tree && chart);
 if (chart) {
   $("chart").hidden = false;
   $("chart-still").remove();
-  $("chart-tools").hidden = false;
-  chart.axis = address.searchParams.get("x") === "time" ? "time" : "attempts";
+  $("chart-tools").hidden = root.dataset.origin === "import"; // a recording has no clock
+  chart.axis = address.searchParams.get("x") === "time" && !$("chart-tools").hidden ? "time" : "attempts";
   for (const input of document.querySelectorAll('input[name="x"]')) {
     input.checked = input.value === chart.axis;
     input.addEventListener("change", () => {

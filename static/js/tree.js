@@ -89,10 +89,10 @@ export class Tree extends EventTarget {
     const ahead = first && this.scene.told.length < this.steps;
     const rows = Math.max(this.extent.rows, ahead ? this.steps * 0.42 : 1);
     const columns = Math.max(this.extent.columns, ahead ? 7 : 1);
-    const sx = clamp((this.width - 2 * EDGE - 30) / columns, 34, 128);
-    const sy = clamp((this.height - 2 * EDGE) / rows, 3, 34);
-    const spare = this.height - 2 * EDGE - this.extent.rows * sy;
-    this.view = { sx, sy, tx: EDGE, ty: EDGE + (ahead ? 0 : Math.max(0, Math.min(spare / 2, 60))) };
+    const sx = clamp((this.width - 2 * EDGE - 30) / columns, 34, 150);
+    const sy = clamp((this.height - 2 * EDGE) / rows, 3, 44);
+    const spare = this.height - 2 * EDGE - rows * sy;
+    this.view = { sx, sy, tx: EDGE, ty: EDGE + Math.max(0, Math.min(spare / 2, 120)) };
     this.placed = true;
     this.draw();
   }
