@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from adaexplore_site import embedded, env, signin
 from adaexplore_site.supervisor import CannotStart, Role, Supervisor
+from judge.bench import landlock
 
 FREE_BYTES = 300 << 20
 
@@ -108,6 +109,11 @@ class Command(BaseCommand):
         address = f"http://{shown}:{port}"
         self._say(f"AdaExplore Dashboard is up after {seconds:.1f} s: {address}/")
         self._say(f"Sign in once with: {address}{signin.link_path(signin.first_admin())}")
+        if landlock.abi() <= 0 and "landlock" not in settings.JUDGE_MIN_SANDBOX:
+            self._say(
+                "This kernel has no Landlock: uploaded code is bounded, but could read files of this account. "
+                "Upload only what you trust; JUDGE_MIN_SANDBOX=landlock,rlimits refuses to run without it."
+            )
         self._say(f"Logs: {env.data_dir() / 'logs'}. Ctrl-C stops everything; searches resume at the next start.")
 
     def _say(self, line: str) -> None:
