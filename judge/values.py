@@ -149,6 +149,10 @@ class StageRecord:
     fix: str = ""  # what the person should change; empty when ok
 
     def __post_init__(self) -> None:
+        if not all(isinstance(text, str) for text in (self.name, self.detail, self.fix)):
+            raise ValueError("name, detail and fix of a stage are text")
+        if not math.isfinite(self.wall_ms):
+            raise ValueError("the time of a stage is a finite number")
         if self.state not in {"ok", "failed", "warned", "skipped"}:
             raise ValueError(f"unknown stage state {self.state!r}")
 

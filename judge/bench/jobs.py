@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[StageRecord], None]
 NEWS_S = 1.0  # how long to wait for the exit report of a child that a verdict says has died
+MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
+FORGED_FIX = "remove what writes to the process's open descriptors"
 TIMING_S = 8.0  # a slow reference gets fewer repetitions after this
 
 
@@ -33,15 +35,23 @@ class _Listening:
         self.layers: dict[str, str] = {}
 
     def hear(self, message: Message, progress: Progress | None) -> dict[str, Any] | None:
-        """Take one message; the signed verdict is returned."""
+        """Take one message; the signed verdict is returned.
+
+        The problem runs in that child and may forge messages: what is malformed is left out, like bytes that are none.
+        """
         if "verdict" in message:
             return {"body": message["verdict"], "mac": str(message.get("mac", ""))}
         if "sandbox" in message:
-            self.layers = {str(k): str(v) for k, v in message["sandbox"].items()}
+            found = message["sandbox"]
+            if not self.layers and isinstance(found, dict):  # the first comes before any foreign code
+                self.layers = {str(k): str(v) for k, v in found.items()}
         elif "doing" in message:
             self.doing = str(message["doing"])
         elif "stage" in message:
-            record = StageRecord(**message["stage"])
+            try:
+                record = StageRecord(**message["stage"])
+            except MALFORMED:
+                return None
             self.stages.append(record)
             if progress is not None:
                 progress(record)
@@ -73,7 +83,10 @@ class AdmissionPlan(_Listening):
     def admission(self, body: dict[str, Any] | None, crew: Crew) -> AdmissionReport:
         """The child's report, or a refusal that says how the problem ended its process."""
         if body is not None:
-            return AdmissionReport.from_json(body)
+            try:
+                return AdmissionReport.from_json(body)
+            except MALFORMED:
+                return self._refused("problem.raises", "the problem forged the report of its own preflight", FORGED_FIX)
         child = crew.members["admit"]
         if not self.doing.startswith("problem"):
             raise JudgeError(f"the preflight child ended before it read the problem: {child.ending()} {_tail(child)}")
@@ -87,6 +100,9 @@ class AdmissionPlan(_Listening):
         else:
             reason, message = "problem.raises", f"the problem ended its process, in {step}: {child.ending()}"
             fix = "remove calls that exit or crash the process"
+        return self._refused(reason, message, fix)
+
+    def _refused(self, reason: str, message: str, fix: str) -> AdmissionReport:
         stage = StageRecord("import" if self.doing == "problem.import" else "run", "failed", 0.0, message, fix)
         return AdmissionReport(
             "refused",
@@ -180,7 +196,10 @@ class EvaluationPlan(_Listening):
         log = _log(crew.members["candidate"])
         if body is None:
             return replace(self._without_verdict(crew), log=log)
-        outcome = replace(Outcome.from_json(body), log=log)
+        try:
+            outcome = replace(Outcome.from_json(body), log=log)
+        except MALFORMED as error:
+            raise JudgeError(f"the verdict is signed but malformed: {error}") from error
         if outcome.reason.endswith(".died"):
             return self._died(outcome, crew)
         return outcome
