@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseFault
 from redis.exceptions import RedisError
 
 from search.live import frames
@@ -37,7 +37,8 @@ class Pace:
 
 
 class Hub:
-    """Follows one run. `head` is the newest event number known here; `gone` says the run was deleted."""
+    """Follows one run. `head` is the newest event number known here; `gone` says the run was deleted, `ended` that
+    nothing is followed any more."""
 
     def __init__(self, run_id: int, *, reads: Reads, layer: Any, pace: Pace, on_idle: Callable[[Hub], None]) -> None:
         self.run_id = run_id
@@ -53,12 +54,16 @@ class Hub:
         self._tasks: list[asyncio.Task[None]] = []
         self._ready: asyncio.Task[None] | None = None
 
-    async def join(self, wake: asyncio.Event) -> None:
-        """Register a socket's event; returns once `head` is known. The first socket starts the hub."""
+    def join(self, wake: asyncio.Event) -> None:
+        """Register a socket's event, which keeps the hub alive until `leave`. The first socket starts the hub."""
         self._watchers.add(wake)
         if self._ready is None:
             self._ready = asyncio.create_task(self._look())
             self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._listen())]
+
+    async def ready(self) -> None:
+        """Returns once `head` is known. After `join`."""
+        assert self._ready is not None
         await asyncio.shield(self._ready)
 
     def leave(self, wake: asyncio.Event) -> None:
@@ -86,7 +91,7 @@ class Hub:
         """Read the run's counter. A database that is away for a moment costs a look, not the hub."""
         try:
             seq = await self._reads(frames.head_of, self.run_id)
-        except DatabaseError as error:
+        except DatabaseFault as error:
             log.warning("run %s: cannot read its counter: %s", self.run_id, error)
             return
         if seq is None:
@@ -106,6 +111,16 @@ class Hub:
             wake.set()
 
     async def _follow(self) -> None:
+        """Follow to the end. Should that end be a bug, the sockets close and the next one gets a new hub."""
+        try:
+            await self._advance_while_watched()
+        except Exception:
+            log.exception("run %s: its hub ended", self.run_id)
+        self.ended.set()
+        self._wake_all()
+        self._on_idle(self)
+
+    async def _advance_while_watched(self) -> None:
         """Advance on hints, at most once per `frame_s`; look at the row every `poll_s`; end when nobody watches."""
         loop = asyncio.get_running_loop()
         last_watched = last_frame = loop.time()
@@ -124,8 +139,6 @@ class Hub:
                 last_watched = loop.time()
             elif loop.time() - last_watched >= self._pace.idle_s:
                 break
-        self.ended.set()
-        self._on_idle(self)
 
     async def _listen(self) -> None:
         """Receive hints in a task of its own: cancelling `receive` would unsubscribe the channel."""
@@ -167,9 +180,9 @@ class Hubs:
         self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, run_id: int) -> Hub:
-        """The hub of a run, made on first use."""
+        """The hub of a run, made on first use. Join it before the next await: it may end when nobody watches."""
         hub = self._hubs.get(run_id)
-        if hub is None or hub.gone:
+        if hub is None or hub.gone or hub.ended.is_set():
             layer = self._layer() if self._layer else None
             hub = Hub(run_id, reads=self.reads, layer=layer, pace=self.pace, on_idle=self._drop)
             hub.build = self._build

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model
 from django.contrib.sessions.models import Session
-from django.db import DatabaseError
+from django.db import Error as DatabaseFault
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
@@ -88,7 +88,7 @@ class Sessions:
                 return
             try:
                 ended = await self._reads(signed_out, {entry.session_key for entry in self._watched})
-            except DatabaseError as error:
+            except DatabaseFault as error:
                 log.warning("cannot check sessions now: %s", error)
                 continue
             for entry in self._watched:

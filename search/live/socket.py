@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseFault
 
 from search.live.hub import Hubs
 from search.live.sessions import GONE, SIGNED_OUT, Sessions, access
@@ -59,7 +59,7 @@ class RunSocket:
             return OLD_CLIENT
         try:
             return await self.hubs.reads(access, scope.get("user"), run_id)
-        except DatabaseError as error:
+        except DatabaseFault as error:
             log.warning("run %s: socket refused, the database is away: %s", run_id, error)
             return INTERNAL
 
@@ -86,6 +86,7 @@ class Line:
 
     async def serve(self, receive: Receive) -> None:
         """Until the browser leaves or the writer closes."""
+        self.hub.join(self._wake)
         writer = asyncio.create_task(self._write())
         reader = asyncio.create_task(self._read(receive))
         try:
@@ -136,7 +137,7 @@ class Line:
         return True
 
     async def _write(self) -> None:
-        await self.hub.join(self._wake)
+        await self.hub.ready()
         await self._json(type="hello", run=self.hub.run_id, head=self.hub.head, v=VERSION, time=_now_ms())
         beat_at = time.monotonic() + self.pace.beat_s
         while True:
@@ -157,6 +158,8 @@ class Line:
     def _must_close(self) -> int | None:
         if self.hub.gone:
             return GONE
+        if self.hub.ended.is_set():
+            return INTERNAL
         patience = self.pace.hidden_ack_s if self._frame_gap_s >= 1 else self.pace.ack_s
         if self._unacked and time.monotonic() - self._unacked[0][1] > patience:
             return SLOW
@@ -172,7 +175,7 @@ class Line:
         assert since is not None  # _may_send
         try:
             frame = await self.hub.frame(since)
-        except DatabaseError as error:
+        except DatabaseFault as error:
             log.warning("run %s: no frame from %s: %s", self.hub.run_id, since, error)
             await self._send({"type": "websocket.close", "code": INTERNAL})
             return False

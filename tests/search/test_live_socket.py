@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import AnonymousUser
+from django.db import InterfaceError
 from django.db.models import F
 
 from search.live import frames
 from search.live.hub import Hubs, Pace
+from search.live.socket import INTERNAL
 from search.models import Run
 from tests.search.live_rows import HINTS_ONLY, QUICK, Browser, close, grow, rows, run_and_user
 
@@ -197,6 +200,60 @@ async def test_a_hub_ends_after_its_last_socket_and_comes_back_for_the_next():
     again = Browser(hubs, run.pk, user)
     assert (await again.open())["head"] == 1
     await again.leave()
+    await close(hubs)
+
+
+async def test_a_database_that_loses_its_connection_costs_a_look_and_not_the_hub(monkeypatch):
+    hubs = Hubs(QUICK)
+    run, user = await run_and_user()
+    browser = Browser(hubs, run.pk, user, "since=1&v=1")
+    await browser.open()
+    lost = asyncio.Event()
+
+    def away(run_id: int) -> int:
+        loop.call_soon_threadsafe(lost.set)
+        raise InterfaceError("connection already closed")
+
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as patch:
+        patch.setattr(frames, "head_of", away)
+        await asyncio.wait_for(lost.wait(), 5)
+    await rows(grow, run)
+    assert (await browser.until(3))[-1]["to"] == 3
+    await browser.leave()
+    await close(hubs)
+
+
+async def test_a_hub_that_ends_badly_closes_its_sockets_and_the_next_gets_another(monkeypatch, caplog):
+    hubs = Hubs(QUICK)
+    run, user = await run_and_user()
+    browser = Browser(hubs, run.pk, user, "since=1&v=1")
+    await browser.open()
+
+    def broken(run_id: int) -> int:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(frames, "head_of", broken)
+        assert await browser.code() == INTERNAL
+    assert len(hubs) == 0 and "a bug" in caplog.text
+    again = Browser(hubs, run.pk, user)
+    assert (await again.open())["head"] == 1
+    await again.leave()
+    await close(hubs)
+
+
+async def test_a_hub_that_has_been_joined_does_not_end():
+    hubs = Hubs(Pace(poll_s=0.01, idle_s=0))
+    run, _ = await run_and_user()
+    hub, wake = hubs.of(run.pk), asyncio.Event()
+    hub.join(wake)
+    await hub.ready()
+    await asyncio.sleep(0.1)
+    assert hubs.of(run.pk) is hub and not hub.ended.is_set()
+    hub.leave(wake)
+    await hub.ended.wait()
+    assert hubs.of(run.pk) is not hub
     await close(hubs)
 
 
