@@ -9,9 +9,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from uuid import uuid4
 
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseFault
+from django.db import connection
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -29,19 +31,31 @@ MAX_ATTEMPTS = 5
 QUEUED, RETRY, PERSON = "queue", "retry", "person"
 
 
+def here() -> str:
+    """Where a process id of this process means something: host, boot and process namespace.
+
+    Containers may share a host name. Without /proc the name has to do.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+        namespace = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return socket.gethostname()[:32]
+    return f"{socket.gethostname()[:32]}@{boot}-{namespace}"
+
+
 def owner_name() -> str:
     """A name no other claim has, so that a late worker cannot be taken for its successor."""
-    return f"{socket.gethostname()[:40]}:{os.getpid()}:{uuid4().hex[:12]}"
+    return f"{here()}:{os.getpid()}:{uuid4().hex[:12]}"
 
 
 def leases_release(*, now: datetime, queue_lost: bool) -> int:
-    """End the leases of processes of this host that no longer live; with `queue_lost` those of queued nodes too.
+    """End the leases of dead processes that ran here; with `queue_lost` those of queued nodes too.
 
     For whoever knows that processes died (the supervisor at its start, or when it replaces a worker): the next reap
     then goes on at once instead of waiting for the expiry. Returns how many leases ended.
     """
-    host = socket.gethostname()[:40] + ":"
-    held = Node.objects.filter(state__in=Node.IN_FLIGHT, lease_until__gte=now, lease_owner__startswith=host)
+    held = Node.objects.filter(state__in=Node.IN_FLIGHT, lease_until__gte=now, lease_owner__startswith=here() + ":")
     dead = [owner for owner in held.values_list("lease_owner", flat=True) if not _lives(owner)]
     gone = Q(lease_owner__in=dead)
     if queue_lost:
@@ -86,7 +100,7 @@ def lease_kept(*, node_id: int, owner: str, every_s: float = RENEW_S) -> Iterato
                 try:
                     if not lease_renew(node_id=node_id, owner=owner, now=timezone.now()):
                         return
-                except DatabaseError as error:  # locked or away for a moment: the work goes on, try again
+                except DatabaseFault as error:  # locked or away for a moment: the work goes on, try again
                     log.warning("the lease of node %s was not renewed: %s", node_id, error)
                     connection.close()
         finally:

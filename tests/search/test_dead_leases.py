@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from search.models import Node
-from search.services.leases import QUEUED, leases_release, owner_name
+from search.services import leases
+from search.services.leases import QUEUED, here, leases_release, owner_name
 from tests.search.makers import make_run
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +41,7 @@ def is_free(node: Node) -> bool:
 
 
 def test_the_lease_of_a_dead_process_ends() -> None:
-    node = node_held_by(f"{socket.gethostname()[:40]}:{dead_process()}:abc")
+    node = node_held_by(f"{here()}:{dead_process()}:abc")
     assert leases_release(now=NOW, queue_lost=False) == 1
     assert is_free(node)
 
@@ -55,6 +57,23 @@ def test_another_host_is_left_alone() -> None:
     node = node_held_by(f"elsewhere:{dead_process()}:abc")
     assert leases_release(now=NOW, queue_lost=False) == 0
     assert not is_free(node)
+
+
+def test_another_container_of_the_same_host_name_is_left_alone() -> None:
+    node = node_held_by(f"{socket.gethostname()[:32]}@00000000-1:{dead_process()}:abc")
+    assert leases_release(now=NOW, queue_lost=False) == 0
+    assert not is_free(node)
+
+
+def test_a_name_fits_its_field_and_is_made_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "h" * 60)
+    longest = Node._meta.get_field("lease_owner").max_length
+    assert longest is not None and len(here()) + len(f":{1 << 22}:") + 12 <= longest
+    monkeypatch.setattr(leases, "Path", lambda name: Path("/nowhere") / name.lstrip("/"))
+    assert here() == "h" * 32
+    node = node_held_by(f"{here()}:{dead_process()}:abc")
+    assert leases_release(now=NOW, queue_lost=False) == 1
+    assert is_free(node)
 
 
 @pytest.mark.parametrize("queue_lost", [True, False])
