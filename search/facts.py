@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+from judge.models import Evaluation
 from judge.values import Verdict
+from memory.fingerprints import fingerprint
 from search.algorithm.reward import reward
 from search.algorithm.tree import Fact, Tree
 from search.models import Node
@@ -97,3 +99,12 @@ def tree_of(rows: list[NodeRow]) -> Tree:
         for row in rows
         if row.state != Node.State.CANCELLED
     )
+
+
+def fingerprint_of(evaluation: Evaluation | None, reason: str, message: str) -> str:
+    """Which failures share the cause of this ending; empty for a pass."""
+    if evaluation is None:
+        return fingerprint("proposal", reason, message)
+    if evaluation.verdict == Verdict.PASS:
+        return ""
+    return fingerprint(evaluation.stage, evaluation.reason or evaluation.verdict, evaluation.message)

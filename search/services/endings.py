@@ -11,7 +11,7 @@ from judge.models import Evaluation
 from judge.values import Verdict
 from search.algorithm.reward import reward
 from search.events import event_write
-from search.facts import verdict_of
+from search.facts import fingerprint_of, verdict_of
 from search.models import Node, Run
 from search.selectors import best_node
 from search.services.hops import Hop
@@ -50,6 +50,7 @@ def node_tell(
         reused=reused,
         reason=reason,
         message=message,
+        fingerprint=fingerprint_of(evaluation, reason, message),
         lease_owner="",
         lease_until=None,
     ):

@@ -16,6 +16,7 @@ from judge.services.problems import ProblemRejected, problem_upload
 from judge.storable import storable, storable_text
 from judge.values import Basis, Verdict, canonical_hash
 from search.algorithm.params import SearchParams
+from search.facts import fingerprint_of
 from search.models import Action, Node, Proposal, Run, RunEvent
 from search.recordings import RecordedStep, Recording, RecordingRejected, read_recording
 from search.services.actions import ActionRefused, action_done, action_record
@@ -169,6 +170,7 @@ def _node(run: Run, step: RecordedStep, parent: Node, evaluation: Evaluation, no
         source=evaluation.source,
         source_hash=evaluation.candidate_hash if step.code else "",
         evaluation=evaluation,
+        fingerprint=fingerprint_of(evaluation, "", ""),
         told_order=step.number,
         told_at=now,
     )

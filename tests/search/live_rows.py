@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from judge.models import Evaluation
 from search.events import event_write
+from search.facts import fingerprint_of
 from search.live.hub import Hubs, Pace
 from search.live.socket import RunSocket
 from search.models import Node, Run
@@ -60,6 +61,7 @@ def tell(node: Node, speedup: float | None) -> None:
             basis="modelled" if speedup else "",
         )
         node.state, node.evaluation, node.told_at = Node.State.TOLD, evaluation, timezone.now()
+        node.fingerprint = fingerprint_of(evaluation, "", "")
         node.told_order = run.nodes.filter(state="told").count()
         node.save()
         payload = {"number": node.number, "verdict": verdict, "n": 7, "basis": evaluation.basis, **numbers}
