@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from judge.bench.claims import BadClaim, check_claim
 from judge.bench.exchange import Arena, Slot, capacity, offer_arena, plan
 from judge.bench.gpu import IpcRefused
+from judge.bench.gpu_lock import LONGEST_WAIT_S
 from judge.bench.nested import TensorMeta
 from judge.bench.poison import poison
 from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
@@ -21,7 +23,7 @@ from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTime
 
 @dataclass(frozen=True)
 class SubjectFailed(Exception):
-    """A subject did not answer as asked. `kind`: died, timeout, garbage, or the kind of fault it reported."""
+    """A subject did not answer as asked. `kind`: died, timeout, garbage, too_large (what we asked), or its fault."""
 
     subject: str
     kind: str
@@ -38,6 +40,18 @@ class Deadline:
         self._now = now
         self._end = now() + wall_s
         self._stage_s = stage_s
+        self._grace_s = LONGEST_WAIT_S
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time in the block does not count, up to LONGEST_WAIT_S in all."""
+        started = self._now()
+        try:
+            yield
+        finally:
+            waited = min(self._now() - started, self._grace_s)
+            self._grace_s -= waited
+            self._end += waited
 
     def stage(self) -> float:
         """Seconds that the next single step may take."""
@@ -67,10 +81,15 @@ class Contact:
 
     def tell(self, op: str, fds: tuple[int, ...] = (), **fields: Any) -> None:
         self.doing = op
+        limit = self.deadline.stage()
         try:
-            self.link.send({"op": op, **fields}, fds, timeout=self.deadline.stage())
-        except (WireClosed, WireTimeout) as error:
+            self.link.send({"op": op, **fields}, fds, timeout=limit)
+        except WireTimeout as error:
+            raise self._failed("timeout", f"no sign of listening within {limit:.1f} s") from error
+        except WireClosed as error:
             raise self._failed("died", "it ended without an answer") from error
+        except WireGarbage as error:
+            raise self._failed("too_large", f"the problem's arguments of {op} do not fit: {error}") from error
 
     def answer(self) -> Message:
         """The next answer. Raises SubjectFailed for faults it reported, and when it is late, gone or not understood."""

@@ -33,6 +33,8 @@ def of_candidate(failed: SubjectFailed, stage: str) -> Ended:
     prefix = "load" if loading else "run"
     if kind == "died":
         return Ended(Verdict.CRASHED, stage, f"{prefix}.died", "the candidate's process ended before it answered")
+    if kind == "too_large":
+        return Ended(Verdict.REFUSED_PROBLEM, stage, "problem.unsupported", message)
     if kind == "garbage":
         return Ended(Verdict.DISHONEST, stage, "tamper.channel", f"the candidate broke the protocol: {message}")
     if kind == "timeout":
@@ -63,6 +65,8 @@ def of_baseline(failed: SubjectFailed) -> Exception:
             "problem.timeout" if failed.kind == "timeout" else "problem.raises",
             f"the reference itself failed as a baseline: {failed.message}",
         )
+    if failed.kind == "too_large":
+        return Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.unsupported", failed.message)
     return JudgeError(f"the {failed.subject} baseline failed while doing {failed.doing}: {failed.message}")
 
 

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 GPU, QUEUE = 0, 1
+WAITING = "waiting for the GPU"  # what the referee tells the runner meanwhile
+LONGEST_WAIT_S = 600.0  # waiting counts against no time limit, up to this in one evaluation
 
 
 class GpuLock:
-    """`fd` is open for reading and writing; None (no GPU) makes every method do nothing. One holder per process."""
+    """`fd` is open for reading and writing; None (no GPU) makes every method do nothing. One holder per process.
 
-    def __init__(self, fd: int | None) -> None:
+    `waiting` is entered around every wait, and only when there is one.
+    """
+
+    def __init__(self, fd: int | None, waiting: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         self.fd = fd
+        self._waiting = waiting
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -47,8 +53,13 @@ class GpuLock:
             self._free(QUEUE)
 
     def _lock(self, kind: int, byte: int) -> None:
-        if self.fd is not None:
-            fcntl.lockf(self.fd, kind, 1, byte, os.SEEK_SET)
+        if self.fd is None:
+            return
+        try:
+            fcntl.lockf(self.fd, kind | fcntl.LOCK_NB, 1, byte, os.SEEK_SET)
+        except (BlockingIOError, PermissionError):  # which of the two, POSIX leaves open: somebody else has it
+            with self._waiting():
+                fcntl.lockf(self.fd, kind, 1, byte, os.SEEK_SET)
 
     def _free(self, byte: int) -> None:
         if self.fd is not None:

@@ -1,0 +1,46 @@
+"""The referee's end of a subject: what every kind of silence means."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from judge.bench.contact import Contact, Deadline, SubjectFailed
+from judge.bench.endings import Ended, of_baseline, of_candidate
+from judge.bench.wire import MAX_MESSAGE
+from judge.values import Verdict
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Contact, socket.socket]]:
+    mine, theirs = socket.socketpair()
+    contact = Contact("candidate", mine.detach(), Deadline(10.0, 0.1), "cpu")
+    yield contact, theirs
+    contact.hang_up()
+    theirs.close()
+
+
+def failure(contact: Contact, text: str) -> SubjectFailed:
+    with pytest.raises(SubjectFailed) as caught:
+        contact.tell("forward", args=text)
+    return caught.value
+
+
+def test_a_subject_that_does_not_read_is_late_and_not_dead(ends):
+    failed = failure(ends[0], "x" * (4 << 20))
+    assert failed.kind == "timeout"
+    assert of_candidate(failed, "smoke").verdict is Verdict.TIMED_OUT
+
+
+def test_a_subject_that_is_gone_has_died(ends):
+    ends[1].close()
+    assert failure(ends[0], "x").kind == "died"
+
+
+def test_arguments_that_no_message_holds_are_the_problems_fault(ends):
+    failed = failure(ends[0], "x" * MAX_MESSAGE)
+    for ended in (of_candidate(failed, "smoke"), of_baseline(failed)):
+        assert isinstance(ended, Ended)
+        assert (ended.verdict, ended.reason) == (Verdict.REFUSED_PROBLEM, "problem.unsupported")
