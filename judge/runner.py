@@ -194,8 +194,7 @@ class Bench:
         """Descriptor of this GPU's lock file; the referee holds it while it uses the GPU. None without a GPU."""
         if not self.device.startswith("cuda"):
             return None
-        path = self.lock_folder / f"adaexplore-gpu-{self.device.partition(':')[2] or 0}.lock"
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return _open_lock(self.lock_folder / f"adaexplore-gpu-{self.device.partition(':')[2] or 0}.lock")
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -204,12 +203,12 @@ class Bench:
     ) -> tuple[dict[str, Any] | None, Crew]:
         """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
         key, nonce = secrets.token_hex(32), secrets.token_hex(16)
-        deadline = time.monotonic() + limits.wall_s + plan.grace_s
         body: dict[str, Any] | None = None
         with Crew(limits, sandbox=self.sandbox, required=self.minimum_sandbox) as crew:
             plan.start(crew, key=key, nonce=nonce)
-            while body is None and time.monotonic() < deadline:
-                for message in crew.step(min(1.0, deadline - time.monotonic()), plan.judge):
+            deadline = time.monotonic() + limits.wall_s + plan.grace_s  # from here: starting a bench is not its time
+            while body is None and (left := deadline + plan.waited_s() - time.monotonic()) > 0:
+                for message in crew.step(min(1.0, left), plan.judge):
                     body = plan.hear(message, progress) or body
                 if body is None and crew.ended(plan.judge):
                     for message in crew.step(0, plan.judge):
@@ -232,6 +231,24 @@ class Bench:
         facts = self.facts()
         layers = {name: dict(found) for name, found in self._last_layers.items()}
         return {**{k: v for k, v in facts.items() if k != "sandbox"}, "sandbox": facts["sandbox"], "children": layers}
+
+
+def _open_lock(path: Path) -> int:
+    """The lock file, made on first use for every user of this machine. Raises JudgeError.
+
+    Never through a link, and created only when it is missing: in a folder with the sticky bit the kernel may refuse
+    O_CREAT for somebody else's file.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        try:
+            fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            return os.open(path, flags)
+        os.fchmod(fd, 0o666)  # whatever the umask
+    except OSError as error:
+        raise JudgeError(f"the GPU's lock file {path} cannot be opened for writing: {error.strerror}") from error
+    return fd
 
 
 def _key(problem: ProblemSpec) -> str:

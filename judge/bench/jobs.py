@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from judge.bench.crew import Crew
 from judge.bench.forkserver import Child
+from judge.bench.gpu_lock import LONGEST_WAIT_S, WAITING
 from judge.bench.wire import Message, WireClosed
 from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Verdict
 
@@ -33,6 +35,8 @@ class _Listening:
         self.doing = "start"
         self.stages: list[StageRecord] = []
         self.layers: dict[str, str] = {}
+        self._waited_s = 0.0
+        self._waits_since: float | None = None
 
     def hear(self, message: Message, progress: Progress | None) -> dict[str, Any] | None:
         """Take one message; the signed verdict is returned.
@@ -46,7 +50,7 @@ class _Listening:
             if not self.layers and isinstance(found, dict):  # the first comes before any foreign code
                 self.layers = {str(k): str(v) for k, v in found.items()}
         elif "doing" in message:
-            self.doing = str(message["doing"])
+            self._does(str(message["doing"]))
         elif "stage" in message:
             try:
                 record = StageRecord(**message["stage"])
@@ -56,6 +60,18 @@ class _Listening:
             if progress is not None:
                 progress(record)
         return None
+
+    def _does(self, what: str) -> None:
+        self.waited_s()
+        self.doing = what
+        self._waits_since = time.monotonic() if what == WAITING else None
+
+    def waited_s(self) -> float:
+        """Seconds spent waiting for the GPU, by this clock; they extend the wall limit."""
+        if self._waits_since is not None:
+            now = time.monotonic()
+            self._waited_s, self._waits_since = self._waited_s + now - self._waits_since, now
+        return min(self._waited_s, LONGEST_WAIT_S)
 
     def settle(self, crew: Crew) -> None:
         """Note what is known only while the children still exist."""
@@ -172,9 +188,10 @@ class EvaluationPlan(_Listening):
             "basis": "modelled" if self.bench.device == "interpreter" else "measured",
             "compile_us": list(known.samples_us) if known else None,
         }
-        lock_fd = self.bench.gpu_lock()
-        fds = (*(link.fileno() for link in links), *((lock_fd,) if lock_fd is not None else ()))
+        lock_fd: int | None = None
         try:
+            lock_fd = self.bench.gpu_lock()
+            fds = (*(link.fileno() for link in links), *((lock_fd,) if lock_fd is not None else ()))
             crew.members["referee"].boss.send(payload, fds)
         except WireClosed:
             pass  # it died already; its exit status will say so
@@ -222,6 +239,8 @@ class EvaluationPlan(_Listening):
 
     def _without_verdict(self, crew: Crew) -> Outcome:
         referee = crew.members["referee"]
+        if self.doing == WAITING:
+            raise JudgeError(f"another process kept the GPU for {self.waited_s():.0f} s")
         if self.doing != "problem":
             raise JudgeError(f"the referee gave no verdict in stage {self.doing}: {referee.ending()} {_tail(referee)}")
         if referee.killed:

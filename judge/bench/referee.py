@@ -6,7 +6,8 @@ import json
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from judge.bench.endings import Ended, of_baseline, of_candidate
 from judge.bench.faults import describe_fault
 from judge.bench.fitting import Fit, fit
 from judge.bench.gpu import make_clock, neutral_flags
-from judge.bench.gpu_lock import GpuLock
+from judge.bench.gpu_lock import WAITING, GpuLock
 from judge.bench.loading import LoadError, load_problem
 from judge.bench.measured import Measurement, Runner
 from judge.bench.modelled import fixed_seed, modelled
@@ -48,12 +49,14 @@ class Referee:
         self.assignment = assignment
         self.payload = payload
         self.device = assignment.device
-        deadline = Deadline(payload["wall_s"], payload["stage_s"])
+        self.deadline = deadline = Deadline(payload["wall_s"], payload["stage_s"])
         names: list[str] = payload["subjects"]
         self.contacts = {
             name: Contact(name, fd, deadline, self.device) for name, fd in zip(names, assignment.links, strict=False)
         }
-        self.lock = GpuLock(assignment.links[len(names)] if len(assignment.links) > len(names) else None)
+        lock_fd = assignment.links[len(names)] if len(assignment.links) > len(names) else None
+        self.lock = GpuLock(lock_fd, self._waiting)
+        self.doing = "start"
         self.stages: list[StageRecord] = []
         self.records: list[CaseRecord] = []
         self.loads = False
@@ -236,7 +239,17 @@ class Referee:
 
     def _doing(self, what: str) -> None:
         """Tell the runner where we are: if we hang or die there, it knows whose code was running."""
+        self.doing = what
         self.assignment.boss.send({"doing": what})
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Others use the GPU: their time counts neither here nor at the runner."""
+        doing = self.doing
+        self._doing(WAITING)
+        with self.deadline.paused():
+            yield
+        self._doing(doing)
 
     def _timed(self, name: str, step: Callable[[], Any]) -> Any:
         started = time.monotonic()
