@@ -69,6 +69,11 @@ class Arena:
             return self._own_storage(slot)
         return self.view(slot)
 
+    def give_back(self, slot: Slot, fetched: torch.Tensor) -> None:
+        """Let the other side see what became of a fetched tensor; where it lies in place, it does already."""
+        if not self.shared_in_place:
+            self.put(slot, fetched)
+
     def _own_storage(self, slot: Slot) -> torch.Tensor:
         """A CPU view whose storage ends with the slot, so that the interpreter's bounds are the tensor's own."""
         meta = slot.meta

@@ -48,6 +48,7 @@ class Subject:
         self.model_class: type | None = None
         self.model: Any = None
         self.clock: Any = None
+        self._fetched: list[tuple[Slot, torch.Tensor]] = []
 
     def serve(self) -> None:
         self._answer(self._load, {})
@@ -131,11 +132,15 @@ class Subject:
     def _values(self, command: Message, *, keep: bool = False) -> Any:
         """The nested arguments of a command, tensors in the arena; copies with `keep`, which outlive the command."""
         slots = [Slot.from_json(row) for row in command["slots"]]
+        self._fetched = []
 
         def get(number: int) -> torch.Tensor:
             assert self.arena is not None
             tensor = self.arena.fetch(slots[number])
-            return tensor.clone() if keep else tensor
+            if keep:
+                return tensor.clone()
+            self._fetched.append((slots[number], tensor.detach()))  # the model may give its own another shape
+            return tensor
 
         return decode(command["args"], get, self.device)
 
@@ -154,9 +159,16 @@ class Subject:
             stack.enter_context(self.watch.during(count=bool(command.get("count"))))
             out = self.model(*args)
         self._synchronize()
+        self._give_back()
         reply = self._hand_over(out, command)
         reply["changed_alias"] = _shares_memory(out, args)
         return reply | self.watch.report(count=bool(command.get("count")))
+
+    def _give_back(self) -> None:
+        """Show the referee the inputs as the call left them."""
+        assert self.arena is not None
+        for slot, tensor in self._fetched:
+            self.arena.give_back(slot, tensor)
 
     def _hand_over(self, out: Any, command: Message) -> Message:
         tensors: list[torch.Tensor] = []

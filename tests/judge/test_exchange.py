@@ -1,0 +1,64 @@
+"""What the referee sees of an arena that a subject's device cannot use in place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from judge.bench.child import Assignment
+from judge.bench.exchange import Arena, Slot, host_arena, open_host_arena, plan
+from judge.bench.nested import TensorMeta, encode
+from judge.bench.reference import collect
+from judge.bench.subject import Subject
+
+SIZE = 1 << 16
+
+
+class Copied(Arena):
+    """As on a device that only takes copies: what is fetched shares nothing with the slot."""
+
+    @property
+    def shared_in_place(self) -> bool:
+        return False
+
+    def fetch(self, slot: Slot) -> torch.Tensor:
+        return self.view(slot).clone()
+
+
+def changes(x: torch.Tensor) -> torch.Tensor:
+    out = x + 1
+    x.zero_()
+    return out
+
+
+def changes_shape_too(x: torch.Tensor) -> torch.Tensor:
+    out = x + 1
+    x.zero_().unsqueeze_(0)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("model", "left"),
+    [(lambda x: x + 1, 3.0), (changes, 0.0), (changes_shape_too, 0.0)],
+    ids=["keeps", "changes", "changes shape too"],
+)
+@pytest.mark.parametrize("kind", [Arena, Copied])
+def test_a_changed_input_is_seen_in_every_kind_of_arena(tmp_path: Path, kind, model, left) -> None:
+    arena, fd = host_arena(SIZE, "cpu")
+    theirs = open_host_arena(fd, SIZE, "cpu")
+    os.close(fd)
+    given = torch.full((4, 8), 3.0)
+    slots, _ = plan([TensorMeta.of(given)] * 2)
+    arena.put(slots[0], given)
+    job = Assignment("subject", {"mode": "run"}, None, [], tmp_path, "cpu", "sm_90", None, {})
+    subject = Subject(job, None)
+    subject.arena = kind(theirs.memory, "cpu", "host-copies")
+    subject.arena.buffer = theirs.buffer
+    subject.model = model
+    command = {"args": encode([given], collect([])), "slots": [slots[0].to_json()], "out": [slots[1].to_json()]}
+    assert subject._forward({**command, "seed": 1})["stored"]
+    assert torch.equal(arena.view(slots[1]), given + 1)
+    assert torch.equal(arena.view(slots[0]), torch.full((4, 8), left))
