@@ -54,7 +54,8 @@ def begin(boss_fd: int, log_fd: int, order: Message, context: dict[str, Any]) ->
 def _detach(boss_fd: int, log_fd: int, folder: Path) -> None:
     os.setsid()
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(log_fd, 1)

@@ -229,6 +229,7 @@ class ForkServer:
         """End the zygote; it kills its children first."""
         self.channel.close()
         if self.process is not None:
+            self.process.terminate()  # while it still preloads, it does not look at the channel
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:

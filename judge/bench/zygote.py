@@ -37,7 +37,7 @@ class Zygote:
 
     def serve(self, parent: int) -> None:
         """Answer the runner until it, or the process that started us, is gone; then kill every child."""
-        waker, wake_fd = _child_signals()
+        waker, wake_fd = _told_of_signals()
         parent_fd = os.pidfd_open(parent)  # unlike the parent-death signal, not tied to the parent's thread
         poll = select.poll()
         for fd in (self.runner.fileno(), waker.fileno(), parent_fd):
@@ -47,8 +47,8 @@ class Zygote:
                 ready = {fd for fd, _ in poll.poll()}
                 if parent_fd in ready:
                     return
-                if waker.fileno() in ready:
-                    waker.recv(4096)
+                if waker.fileno() in ready and signal.SIGTERM in waker.recv(4096):  # a byte for each signal
+                    return
                 self._reap()
                 if self.runner.fileno() in ready:
                     for message in self.runner.pump():
@@ -119,7 +119,7 @@ class Zygote:
 
     def _kill_all(self) -> None:
         for pid in self.branches:  # they see the runner's end themselves; this is for when only we were asked to go
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGKILL)  # at once, preloading or not; its children come to us
             os.waitpid(pid, 0)
         self.branches.clear()
         for pid in self.pids.values():
@@ -138,12 +138,13 @@ def _kill_group(pid: int) -> None:
             pass
 
 
-def _child_signals() -> tuple[socket.socket, socket.socket]:
+def _told_of_signals() -> tuple[socket.socket, socket.socket]:
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: None)  # the wakeup tells; raising could be swallowed anywhere
     return reader, writer
 
 
@@ -165,14 +166,10 @@ def _become_branch(fd: int, kind: str, options: argparse.Namespace) -> NoReturn:
 
 def _run(runner: Channel, options: argparse.Namespace) -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends the preload at once: there are no children yet
     context = preload(options)
     runner.send({"ready": context["facts"]})
     Zygote(runner, options, context).serve(options.parent)
-
-
-def _leave(number: int, frame: object) -> None:
-    raise WireClosed("asked to go")
 
 
 def _threads() -> int:

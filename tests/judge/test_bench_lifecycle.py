@@ -76,33 +76,57 @@ def test_a_dead_zygote_is_the_judges_fault_and_the_next_call_starts_another(cpu_
     assert judge(cpu_bench, SAME).verdict is Verdict.PASS
 
 
-def test_a_layer_that_is_required_and_missing_refuses_to_judge():
-    with (
-        Bench("cpu", minimum_sandbox=frozenset({"hypervisor"})) as bench,
-        pytest.raises(JudgeError, match="hypervisor"),
-    ):
-        judge(bench, SAME)
+def test_a_layer_that_is_required_and_missing_refuses_to_judge(cpu_bench, monkeypatch):
+    monkeypatch.setattr(cpu_bench, "minimum_sandbox", frozenset({"hypervisor"}))
+    with pytest.raises(JudgeError, match="hypervisor"):
+        judge(cpu_bench, SAME)
 
 
-def test_without_a_required_layer_no_foreign_code_runs_at_all(tmp_path):
+def test_without_a_required_layer_no_foreign_code_runs_at_all(cpu_bench, monkeypatch, tmp_path):
     mark = f"\nopen({str(tmp_path / 'ran')!r}, 'w').close()\n"
-    with Bench("cpu", sandbox=False, minimum_sandbox=frozenset({"landlock"})) as bench:
-        with pytest.raises(JudgeError, match="landlock"):
-            judge(bench, SAME + mark, problem=PROBLEM + mark)
-        with pytest.raises(JudgeError, match="landlock"):
-            bench.admit(ProblemSpec(PROBLEM + mark))
+    monkeypatch.setattr(cpu_bench, "sandbox", False)
+    monkeypatch.setattr(cpu_bench, "minimum_sandbox", frozenset({"landlock"}))
+    with pytest.raises(JudgeError, match="landlock"):
+        judge(cpu_bench, SAME + mark, problem=PROBLEM + mark)
+    with pytest.raises(JudgeError, match="landlock"):
+        cpu_bench.admit(ProblemSpec(PROBLEM + mark))
     assert not (tmp_path / "ran").exists()
 
 
-def test_without_a_sandbox_the_environment_says_so():
-    with Bench("cpu", sandbox=False, compile_baseline=False) as bench:
-        outcome = judge(bench, SAME)
-        assert outcome.verdict is Verdict.PASS
-        assert outcome.environment["sandbox"] == {"namespaces": "off"}
+def test_without_a_sandbox_the_environment_says_so(cpu_bench, monkeypatch):
+    monkeypatch.setattr(cpu_bench, "sandbox", False)
+    outcome = judge(cpu_bench, SAME)
+    assert outcome.verdict is Verdict.PASS
+    assert outcome.environment["sandbox"] == {"namespaces": "off"}
+
+
+@pytest.mark.parametrize("after_s", [0.0, 1.0])
+def test_closing_waits_for_nothing_that_still_loads_and_leaves_no_folder(after_s):
+    with Bench("cpu") as bench:
+        process = bench.server("plain").process
         folder = bench._root
         assert folder is not None and folder.exists()
+        time.sleep(after_s)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 3
+    assert process is not None and process.returncode is not None
     assert not folder.exists()
     bench.close()
+
+
+def test_a_server_that_is_told_to_end_takes_along_a_branch_that_still_loads():
+    with Bench("cpu") as bench:
+        server = bench.server("plain")
+        bench.server("recorder")
+        assert server.process is not None
+        children = children_of(server.process.pid)
+        begun = time.monotonic()
+        server.process.terminate()
+        server.process.wait(20)
+        assert time.monotonic() - begun < 3
+    assert children
+    for child in children:
+        assert gone(Path(f"/proc/{child}"), 5)
 
 
 WORKER = """
@@ -125,6 +149,15 @@ def gone(path: Path, within_s: float) -> bool:
     return not path.exists()
 
 
+def children_of(pid: int | str) -> list[str]:
+    """Its children, as soon as there are any."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    deadline = time.monotonic() + 30
+    while not path.read_text().strip() and time.monotonic() < deadline:
+        os.sched_yield()
+    return path.read_text().split()
+
+
 def test_nothing_outlives_a_worker_that_is_killed():
     root = str(Path(__file__).resolve().parents[2])
     worker = subprocess.Popen(
@@ -134,11 +167,7 @@ def test_nothing_outlives_a_worker_that_is_killed():
     )
     assert worker.stdout is not None
     folder, pid = worker.stdout.readline().split()
-    waiting = Path(f"/proc/{pid}/task/{pid}/children")
-    deadline = time.monotonic() + 30
-    while not waiting.read_text().strip() and time.monotonic() < deadline:
-        os.sched_yield()
-    children = waiting.read_text().split()
+    children = children_of(pid)
     worker.kill()
     worker.wait()
     worker.stdout.close()
