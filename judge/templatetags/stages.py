@@ -13,6 +13,7 @@ register = template.Library()
 
 # In the order of judge.bench.admission, which sends one record per stage.
 LABELS = {
+    "import": "Imports in the sandbox",
     "size": "Fits the device",
     "construct": "Model is built",
     "inputs": "Inputs are made",
@@ -30,12 +31,16 @@ LABELS = {
 @register.filter
 def stage_lines(check: Preflight) -> list[dict[str, Any]]:
     """Done stages, then the running one, then the pending ones; only what happened once it is decided."""
-    done = [_plain("The file parses", "ok"), _plain("Imports in the sandbox", _import_state(check))]
+    done = [_plain("The file parses", "ok")]
+    if not any(row["name"] == "import" for row in check.stages):  # sent only when the import itself fails
+        done.append(_plain(LABELS["import"], _import_state(check)))
     done += [_line(row) for row in check.stages]
     if not check.unfinished and check.state != "new":
         return done
     seen = {row["name"] for row in check.stages}
-    order = [name for name in LABELS if name != "baseline" or check.device.kind == Device.Kind.CUDA]
+    order = [
+        name for name in LABELS if name != "import" and (name != "baseline" or check.device.kind == Device.Kind.CUDA)
+    ]
     last = max((place for place, name in enumerate(order) if name in seen), default=-1)
     coming = [_plain(LABELS[name], "pending") for name in order[last + 1 :]]
     if seen and coming and check.state == "running":
@@ -44,12 +49,20 @@ def stage_lines(check: Preflight) -> list[dict[str, Any]]:
 
 
 def _import_state(check: Preflight) -> str:
-    """The bench reports stages after the import only: any of them means that it went well."""
+    """Without a stage of its own, the import went well as soon as any later stage was sent."""
     if check.stages:
         return "ok"
     if check.state == "running":
         return "failed" if check.stalled else "running"
     return "pending" if check.state in {"new", "queued"} else "failed"
+
+
+@register.filter
+def said_by_stage(check: Preflight) -> bool:
+    """Whether a line of the list already tells the whole message, so that it need not stand there twice."""
+    message = str(check.report.get("message", ""))
+    said = (f"{row.get('detail', '')}; {row.get('fix', '')}" for row in check.stages if row.get("detail"))
+    return any(message in text or message.endswith(text.partition("; ")[0]) for text in said)
 
 
 @register.filter
@@ -59,12 +72,13 @@ def stage_label(name: str) -> str:
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:
+    fix = str(row.get("fix") or "")
     return {
         "label": stage_label(str(row["name"])),
         "state": row["state"],
         "detail": row.get("detail", ""),
-        "fix": row.get("fix", ""),
-        "wall_ms": row.get("wall_ms"),
+        "fix": fix[:1].upper() + fix[1:],
+        "wall_ms": row.get("wall_ms") or None,  # 0 is a step that was cut off, not one that took no time
     }
 
 

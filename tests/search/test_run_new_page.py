@@ -90,6 +90,16 @@ def test_a_refused_problem_does_not_start(operator, hops):
     assert not Run.objects.exists()
 
 
+def test_a_failed_import_is_one_line_with_a_cross_and_told_once(operator, hops):
+    stage = {"name": "import", "state": "failed", "wall_ms": 0.0, "detail": "It raised KeyError.", "fix": "correct it"}
+    told = {"reason": "problem.raises", "message": "line 3: It raised KeyError.", "stages": [stage]}
+    problem = admission(make_problem(), state="refused", **told)
+    html = operator.get(f"/problems/{problem.slug}/preflight").content.decode()
+    assert html.count("Imports in the sandbox") == 1 and "is-failed" in html
+    assert html.count("It raised KeyError.") == 1
+    assert "Correct it" in html and "0 µs" not in html
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
