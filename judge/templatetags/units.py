@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import template
+from django.conf import settings
 
 register = template.Library()
 UNKNOWN = "—"
@@ -87,3 +88,9 @@ def error_size(value: float | None) -> str:
 def words(code: str) -> str:
     """`compile_failed` or `compile.resources` as words."""
     return str(code).replace("_", " ").replace(".", ": ")
+
+
+@register.simple_tag
+def upload_limit() -> str:
+    """The largest module that may be uploaded: `256 KiB`."""
+    return f"{settings.MAX_PROBLEM_BYTES >> 10} KiB"
