@@ -8,17 +8,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 
-from tests.browser.chromium import launched
 from tests.browser.live import LiveStack
 from tests.browser.stack import wait_for
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.chromium import launched
 from tests.browser.stack import Stack, wait_for
 
 pytestmark = pytest.mark.browser
@@ -53,12 +52,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     if stack.process is not None and stack.process.poll() is None:
         stack.stop()
     assert stack.leftovers() == []
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from typing import IO, Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, OperationalError, connection
+from django.db import Error as DatabaseFault
+from django.db import connection
 from django.utils import timezone
 
 from adaexplore_site import embedded, env, signin
@@ -66,7 +67,7 @@ class Command(BaseCommand):
 
             devices_sync()
             _free_leases()
-        except (OperationalError, DatabaseError) as error:
+        except DatabaseFault as error:
             raise CommandError(_database_help(error)) from error
         except OSError as error:
             raise CommandError(f"{error}. Free some disk space or set ADAEXPLORE_DATA to another folder.") from error
@@ -128,7 +129,7 @@ def _free_leases(died: Role | None = None) -> None:
     own_queue = not env.text("REDIS_URL")
     try:
         leases_release(now=timezone.now(), queue_lost=own_queue and (died is None or died.name == "valkey"))
-    except DatabaseError:
+    except DatabaseFault:
         pass  # the leases run out by themselves
     finally:
         connection.close()  # the supervisor keeps no connection while it only watches
