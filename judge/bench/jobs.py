@@ -4,89 +4,26 @@ from __future__ import annotations
 
 import os
 import socket
-import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from judge.bench.crew import Crew
 from judge.bench.forkserver import Child
-from judge.bench.gpu_lock import LONGEST_WAIT_S, WAITING
+from judge.bench.gpu_lock import WAITING
+from judge.bench.listening import MALFORMED, Host, Listening
 from judge.bench.wire import Message, WireClosed
 from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Verdict
 
-if TYPE_CHECKING:
-    from judge.runner import Bench
-
-Progress = Callable[[StageRecord], None]
-NEWS_S = 1.0  # how long to wait for the exit report of a child that a verdict says has died
-MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
 FORGED_FIX = "remove what writes to the process's open descriptors"
 TIMING_S = 8.0  # a slow reference gets fewer repetitions after this
 
 
-class _Listening:
-    """Reads the trusted child's messages."""
-
-    judge = ""
-    grace_s = 0.0  # beyond the wall limit; for a child that keeps the limit itself
-
-    def __init__(self) -> None:
-        self.doing = "start"
-        self.stages: list[StageRecord] = []
-        self.layers: dict[str, str] = {}
-        self._waited_s = 0.0
-        self._waits_since: float | None = None
-
-    def hear(self, message: Message, progress: Progress | None) -> dict[str, Any] | None:
-        """Take one message; the signed verdict is returned.
-
-        The problem runs in that child and may forge messages: what is malformed is left out, like bytes that are none.
-        """
-        if "verdict" in message:
-            return {"body": message["verdict"], "mac": str(message.get("mac", ""))}
-        if "sandbox" in message:
-            found = message["sandbox"]
-            if not self.layers and isinstance(found, dict):  # the first comes before any foreign code
-                self.layers = {str(k): str(v) for k, v in found.items()}
-        elif "doing" in message:
-            self._does(str(message["doing"]))
-        elif "stage" in message:
-            try:
-                record = StageRecord(**message["stage"])
-            except MALFORMED:
-                return None
-            self.stages.append(record)
-            if progress is not None:
-                progress(record)
-        return None
-
-    def _does(self, what: str) -> None:
-        self.waited_s()
-        self.doing = what
-        self._waits_since = time.monotonic() if what == WAITING else None
-
-    def waited_s(self) -> float:
-        """Seconds spent waiting for the GPU, by this clock; they extend the wall limit."""
-        if self._waits_since is not None:
-            now = time.monotonic()
-            self._waited_s, self._waits_since = self._waited_s + now - self._waits_since, now
-        return min(self._waited_s, LONGEST_WAIT_S)
-
-    def settle(self, crew: Crew) -> None:
-        """Note what is known only while the children still exist."""
-        crew.members[self.judge].layers = self.layers
-        for name in crew.members:
-            if name != self.judge:
-                crew.read_layers(name)
-
-
-class AdmissionPlan(_Listening):
+class AdmissionPlan(Listening):
     """One sandboxed child that imports the problem and examines it."""
 
     judge = "admit"
 
-    def __init__(self, bench: Bench, problem: ProblemSpec, limits: Limits) -> None:
+    def __init__(self, bench: Host, problem: ProblemSpec, limits: Limits) -> None:
         super().__init__()
         self.bench, self.problem, self.limits = bench, problem, limits
 
@@ -132,13 +69,13 @@ class AdmissionPlan(_Listening):
         return repr(self.stages[-1].name) if self.stages else "the import"
 
 
-class EvaluationPlan(_Listening):
+class EvaluationPlan(Listening):
     """A referee and the children it talks to, each in a process of its own."""
 
     judge = "referee"
     grace_s = 15.0
 
-    def __init__(self, bench: Bench, job: Job) -> None:
+    def __init__(self, bench: Host, job: Job) -> None:
         super().__init__()
         self.bench, self.job = bench, job
         self.endings: dict[str, str] = {}

@@ -141,7 +141,7 @@ def test_paused_time_extends_a_deadline_up_to_a_bound() -> None:
 
 def test_the_runner_counts_the_wait_by_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("judge.bench.jobs.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("judge.bench.listening.time.monotonic", lambda: now[0])
     plan = EvaluationPlan(Bench("cpu"), Job("x", ProblemSpec(PROBLEM), SAME))
     plan.hear({"doing": WAITING}, None)
     now[0] = 7.0

@@ -1,0 +1,90 @@
+"""Hears the child that decides: where it is, what it has done, its one signed verdict. Standard library only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from judge.bench.crew import Crew
+from judge.bench.forkserver import ForkServer
+from judge.bench.gpu_lock import LONGEST_WAIT_S, WAITING
+from judge.bench.wire import Message
+from judge.values import ProblemSpec, StageRecord, Timing
+
+Progress = Callable[[StageRecord], None]
+MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
+
+
+class Host(Protocol):
+    """What a plan asks of the bench that runs it."""
+
+    device: str
+
+    def server(self, kind: str) -> ForkServer:
+        """The zygote "plain", "interpreter" or "recorder"."""
+
+    def compile_time(self, problem: ProblemSpec) -> Timing | None:
+        """torch.compile's time of this problem, when it is known already."""
+
+    def wants_compile(self, problem: ProblemSpec) -> bool:
+        """Whether torch.compile is to be measured."""
+
+    def gpu_lock(self) -> int | None:
+        """Descriptor of the GPU's lock file, for the caller to close; None without a GPU."""
+
+
+class Listening:
+    """Reads the trusted child's messages."""
+
+    judge = ""
+    grace_s = 0.0  # beyond the wall limit; for a child that keeps the limit itself
+
+    def __init__(self) -> None:
+        self.doing = "start"
+        self.stages: list[StageRecord] = []
+        self.layers: dict[str, str] = {}
+        self._waited_s = 0.0
+        self._waits_since: float | None = None
+
+    def hear(self, message: Message, progress: Progress | None) -> dict[str, Any] | None:
+        """Take one message; the signed verdict is returned.
+
+        The problem runs in that child and may forge messages: what is malformed is left out, like bytes that are none.
+        """
+        if "verdict" in message:
+            return {"body": message["verdict"], "mac": str(message.get("mac", ""))}
+        if "sandbox" in message:
+            found = message["sandbox"]
+            if not self.layers and isinstance(found, dict):  # the first comes before any foreign code
+                self.layers = {str(k): str(v) for k, v in found.items()}
+        elif "doing" in message:
+            self._does(str(message["doing"]))
+        elif "stage" in message:
+            try:
+                record = StageRecord(**message["stage"])
+            except MALFORMED:
+                return None
+            self.stages.append(record)
+            if progress is not None:
+                progress(record)
+        return None
+
+    def _does(self, what: str) -> None:
+        self.waited_s()
+        self.doing = what
+        self._waits_since = time.monotonic() if what == WAITING else None
+
+    def waited_s(self) -> float:
+        """Seconds spent waiting for the GPU, by this clock; they extend the wall limit."""
+        if self._waits_since is not None:
+            now = time.monotonic()
+            self._waited_s, self._waits_since = self._waited_s + now - self._waits_since, now
+        return min(self._waited_s, LONGEST_WAIT_S)
+
+    def settle(self, crew: Crew) -> None:
+        """Note what is known only while the children still exist."""
+        crew.members[self.judge].layers = self.layers
+        for name in crew.members:
+            if name != self.judge:
+                crew.read_layers(name)
