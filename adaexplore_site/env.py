@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
+from urllib.parse import quote
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -74,8 +76,16 @@ def database() -> dict[str, object]:
 
 
 def redis_url() -> str:
-    """`REDIS_URL`, or the address of the embedded server that `manage.py up` keeps (a private socket)."""
-    return text("REDIS_URL") or f"unix://{embedded_socket()}"
+    """`REDIS_URL`, or the address of the embedded server that `manage.py up` keeps: a private socket, a password.
+
+    A value for settings, never for an environment or a command line: both can be read from outside the process.
+    """
+    return text("REDIS_URL") or f"unix://:{embedded_password()}@{quote(str(embedded_socket()))}"
+
+
+def embedded_password() -> str:
+    """Password of the embedded server: random, made once, kept in the data folder (mode 0600)."""
+    return _kept("valkey_password")
 
 
 def embedded_socket() -> Path:
@@ -98,20 +108,21 @@ def celery_url() -> str:
 
 def secret_key() -> str:
     """`SECRET_KEY`, or a random key created once in the data folder (mode 0600)."""
-    given = text("SECRET_KEY")
-    if given:
-        return given
-    path = data_dir() / "secret_key"
-    if not path.exists():
-        import secrets
+    return text("SECRET_KEY") or _kept("secret_key")
 
+
+def _kept(name: str) -> str:
+    """A random secret in the data folder, made on first use, for this account only."""
+    path = data_dir() / name
+    if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path.with_suffix(f".{os.getpid()}"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        mine = path.with_suffix(f".{os.getpid()}")
+        descriptor = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as handle:
             handle.write(secrets.token_urlsafe(50))
         try:
-            os.link(path.with_suffix(f".{os.getpid()}"), path)  # two first starts at once: one key wins
+            os.link(mine, path)  # two first starts at once: one secret wins
         except FileExistsError:
             pass
-        path.with_suffix(f".{os.getpid()}").unlink()
+        mine.unlink()
     return path.read_text().strip()

@@ -24,7 +24,7 @@ class LiveStack:
         self.data, self.port = data, free_port()
         # A socket path holds at most 107 bytes; a test's own folder may be longer.
         self.redis_path = Path(tempfile.mkdtemp(prefix="adaexplore-live-")) / "hints.sock"
-        self.env = environment(data, self.port, REDIS_URL=f"unix://{self.redis_path}", PYTHONPATH=str(ROOT))
+        self.env = environment(data, self.port, REDIS_URL=f"unix://:{PASSWORD}@{self.redis_path}", PYTHONPATH=str(ROOT))
         self.web: subprocess.Popen[bytes] | None = None
         self.redis: subprocess.Popen[bytes] | None = None
 
@@ -48,8 +48,9 @@ class LiveStack:
         self.start_web()
 
     def start_redis(self) -> None:
-        self.redis = subprocess.Popen(embedded.argv(embedded.binary(), self.redis_path), stdout=subprocess.DEVNULL)
-        wait_for(lambda: embedded.answers(self.redis_path), 10, "the channel server")
+        config = embedded.configure(self.redis_path.parent, self.redis_path, PASSWORD)
+        self.redis = subprocess.Popen(embedded.argv(embedded.binary(), config), stdout=subprocess.DEVNULL)
+        wait_for(lambda: embedded.answers(self.redis_path, PASSWORD), 10, "the channel server")
 
     def stop_redis(self) -> None:
         _end(self.redis)

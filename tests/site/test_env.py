@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -53,5 +54,26 @@ def test_a_long_data_folder_still_gets_a_short_socket(monkeypatch: pytest.Monkey
     monkeypatch.setenv("ADAEXPLORE_DATA", str(tmp_path / ("x" * 120)))
     monkeypatch.setenv("REDIS_URL", "")
     assert len(str(env.embedded_socket())) < 107
-    assert env.redis_url() == f"unix://{env.embedded_socket()}"
-    assert env.celery_url() == f"redis+socket://{env.embedded_socket()}"
+    assert env.redis_url().endswith(f"@{env.embedded_socket()}")
+    assert env.celery_url() == env.redis_url().replace("unix://", "redis+socket://")
+
+
+def test_the_broker_password_is_made_once_private_and_in_both_addresses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "50% of #1"
+    monkeypatch.setenv("ADAEXPLORE_DATA", str(folder))
+    monkeypatch.setenv("REDIS_URL", "")
+    password = env.embedded_password()
+    assert len(password) > 40 and env.embedded_password() == password
+    assert stat.S_IMODE((folder / "valkey_password").stat().st_mode) == 0o600
+    for url in (env.redis_url(), env.celery_url()):
+        parts = urlsplit(url)
+        assert (parts.password, unquote(parts.path)) == (password, str(env.embedded_socket()))
+
+
+def test_with_an_address_of_ones_own_no_password_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ADAEXPLORE_DATA", str(tmp_path))
+    monkeypatch.setenv("REDIS_URL", "redis://elsewhere:6379/0")
+    assert env.redis_url() == "redis://elsewhere:6379/0"
+    assert not list(tmp_path.iterdir())

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from adaexplore_site import embedded
 from adaexplore_site.management.commands import up
 from adaexplore_site.supervisor import CannotStart, Role, Supervisor
 
@@ -107,17 +106,3 @@ def test_two_supervisors_do_not_share_a_data_folder(tmp_path: Path) -> None:
         up._claim(tmp_path)
     held.close()
     up._claim(tmp_path).close()
-
-
-def test_the_server_of_the_wheel_answers_on_its_private_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))  # no redis-server, no valkey-server
-    monkeypatch.setenv("ADAEXPLORE_DATA", str(tmp_path))
-    path = tmp_path / "v.sock"
-    binary = embedded.binary()
-    assert "valkey" in binary.name
-    role = Role("valkey", embedded.argv(binary, path), ready=lambda: embedded.answers(path))
-    supervisor = Supervisor([role], tmp_path, print)
-    supervisor.start()
-    assert embedded.answers(path)
-    supervisor.stop()
-    assert not embedded.answers(path)

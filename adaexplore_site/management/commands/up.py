@@ -75,13 +75,7 @@ class Command(BaseCommand):
     def _roles(self, host: str, port: int, io_threads: int) -> list[Role]:
         roles: list[Role] = []
         if not env.text("REDIS_URL"):
-            try:
-                server = embedded.binary()
-            except embedded.NoServer as error:
-                raise CommandError(str(error)) from error
-            path = env.embedded_socket()
-            path.unlink(missing_ok=True)
-            roles.append(Role("valkey", embedded.argv(server, path), ready=lambda: embedded.answers(path)))
+            roles.append(_broker())
         python = sys.executable
         worker = [python, "-m", "celery", "-A", "adaexplore_site", "worker", "--loglevel", "INFO", "--without-mingle",
                   "--without-gossip"]  # fmt: skip
@@ -120,6 +114,18 @@ class Command(BaseCommand):
     def _say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
+
+
+def _broker() -> Role:
+    """The embedded server, on its private socket and with its password."""
+    try:
+        server = embedded.binary()
+    except embedded.NoServer as error:
+        raise CommandError(str(error)) from error
+    path, password = env.embedded_socket(), env.embedded_password()
+    path.unlink(missing_ok=True)
+    command = embedded.argv(server, embedded.configure(env.data_dir(), path, password))
+    return Role("valkey", command, ready=lambda: embedded.answers(path, password))
 
 
 def _free_leases(died: Role | None = None) -> None:
