@@ -42,6 +42,26 @@ class Preflight:
         return self.state in {"admitted", "degenerate"}
 
     @property
+    def why_not(self) -> str:
+        """Why no search may start here and what to do about it. Empty when one may, or when nobody knows yet."""
+        if self.state == "refused":
+            return (
+                f"The preflight on {self.device.name} refused this problem. {self._said}"
+                "Upload a corrected module, or choose another device."
+            )
+        if self.state == "failed":
+            return f"The preflight on {self.device.name} could not be done. {self._said}Check again before you start."
+        return ""
+
+    @property
+    def _said(self) -> str:
+        """The report's own words as a sentence with a blank after it; empty when it has none."""
+        said = str(self.report.get("message") or self.report.get("reason") or "").strip()
+        if not said:
+            return ""
+        return f"{said} " if said.endswith((".", "!", "?")) else f"{said}. "
+
+    @property
     def nobody_answers(self) -> bool:
         """Queued for so long that no worker can be serving the device."""
         return self.state == "queued" and (self.waited_s or 0) > SILENT_AFTER_S

@@ -15,14 +15,14 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
-from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.http import HttpResponseClientRedirect, trigger_client_event
 from kombu.exceptions import OperationalError
 
 from adaexplore_site.access import Role, require, role_required
 from adaexplore_site.requests import SiteRequest
 from judge.highlighting import listing, visible
 from judge.models import Device, Problem
-from judge.preflight import preflight
+from judge.preflight import Preflight, preflight
 from judge.selectors import judging_devices, problem_page
 from judge.services.admissions import admission_queue
 from judge.services.problems import ProblemRejected
@@ -108,12 +108,20 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
         "problem": problem,
         "code": listing(problem.source),
         "checks": checks,
+        "why_not": _why_not(problem, checks),
         "graph": [_graph_row(node) for node in nodes[:GRAPH_ROWS]],
         "graph_hidden": max(0, len(nodes) - GRAPH_ROWS),
         "runs": problem.runs.select_related("device").order_by("-id")[:20],
         "run_count": problem.runs.count(),
     }
     return render(request, "judge/problem_detail.html", context)
+
+
+def _why_not(problem: Problem, checks: list[Preflight]) -> str:
+    """Why this problem can be searched on no device; empty when it can on some, or when nobody knows yet."""
+    if problem.state != Problem.State.REFUSED:
+        return ""
+    return next((check.why_not for check in checks if check.why_not), "The preflight refused this problem.")
 
 
 def _graph_row(node: dict[str, Any]) -> dict[str, Any]:
@@ -152,8 +160,11 @@ def problem_preflight(request: SiteRequest, slug: str) -> HttpResponse:
         if not request.htmx:
             return redirect(reverse("run-new", query={"problem": problem.slug, "device": device.name}))
     check = preflight(problem, device, now=timezone.now())
-    asked = bool(request.htmx)
-    return render(request, "judge/_preflight.html", {"check": check, "asked": asked, "auto": "auto" in request.GET})
+    asked, auto = bool(request.htmx), "auto" in request.GET
+    answer = render(request, "judge/_preflight.html", {"check": check, "asked": asked, "auto": auto})
+    if request.method == "POST" or auto or not check.unfinished:  # not with each poll of one that runs
+        trigger_client_event(answer, "preflight-changed")  # what hangs on it, such as a start button, asks anew
+    return answer
 
 
 def preflight_start(problem: Problem, device: Device, *, again: bool = False) -> None:

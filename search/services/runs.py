@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from judge.models import Device, Problem
+from judge.preflight import preflight
 from search.algorithm.params import SearchParams
 from search.events import event_write
 from search.models import Node, Run
@@ -169,11 +170,10 @@ def _check(problem: Problem, device: Device, steps: int, concurrency: int) -> No
         raise ActionRefused(f"Steps in flight must be from 1 to {MAX_CONCURRENCY}, not {concurrency}.")
     if device.kind == Device.Kind.EXTERNAL or device.state != Device.State.ACTIVE:
         raise ActionRefused(f"Device {device.name} takes no new searches. Choose another device.")
-    report = problem.report_for(device.name)
-    if report is None or report.get("state") not in {"admitted", "degenerate"}:
-        raise ActionRefused(
-            f"{problem.title} has not passed the preflight on {device.name} yet. Run the preflight first."
-        )
+    check = preflight(problem, device, now=timezone.now())
+    if not check.usable:
+        yet = f"{problem.title} has not passed the preflight on {device.name} yet. Run the preflight first."
+        raise ActionRefused(check.why_not or yet)
 
 
 def _check_proposer(name: str, options: Mapping[str, Any]) -> None:

@@ -98,9 +98,8 @@ def run_new(request: SiteRequest) -> HttpResponse:
     wanted = request.GET.get("device", "interpreter")
     initial = {"device": wanted, "proposer": proposers.default_name()}
     form = StartForm(initial=initial, devices=devices, choices=choices)
-    context = _form_context(problem, form, devices, secrets.token_urlsafe(16))
     device = next((device for device in devices if device.name == wanted), devices[0] if devices else None)
-    context["check"] = preflight(problem, device, now=timezone.now()) if device else None
+    context = _form_context(problem, form, devices, secrets.token_urlsafe(16)) | _checked(problem, device)
     return render(request, "search/run_new.html", context)
 
 
@@ -125,6 +124,11 @@ def _form_context(problem: Problem, form: StartForm, devices: list[Device], key:
     }
 
 
+def _checked(problem: Problem, device: Device | None) -> dict[str, Any]:
+    """What the chosen device knows of the problem: the panel shows it, and the start button hangs on it."""
+    return {"check": preflight(problem, device, now=timezone.now()) if device else None}
+
+
 def _start(request: SiteRequest) -> HttpResponse:
     problem = get_object_or_404(Problem, slug=request.POST.get("problem", ""))
     devices, choices = list(judging_devices()), proposers.available()
@@ -141,7 +145,7 @@ def _start(request: SiteRequest) -> HttpResponse:
     if check.unfinished:
         return _start_page(request, context | {"waiting": True}, status=200)
     if not check.usable:
-        form.add_error(None, f"The preflight on {device.name} did not pass: {check.report.get('message', '')}")
+        form.add_error(None, check.why_not or f"The preflight on {device.name} did not pass. Check again.")
         return _start_page(request, context, status=422)
     try:
         run = run_services.run_start(
@@ -163,11 +167,9 @@ def _start(request: SiteRequest) -> HttpResponse:
 
 
 def _start_page(request: SiteRequest, context: dict[str, Any], *, status: int) -> HttpResponse:
-    if request.htmx:
-        return render(request, "search/_start.html", context, status=status)
     device = context["form"].cleaned_data.get("device") or next(iter(context["devices"]), None)
-    context["check"] = preflight(context["problem"], device, now=timezone.now()) if device else None
-    return render(request, "search/run_new.html", context, status=status)
+    template = "search/_start.html" if request.htmx else "search/run_new.html"
+    return render(request, template, context | _checked(context["problem"], device), status=status)
 
 
 @role_required(Role.OPERATOR)

@@ -34,6 +34,16 @@ def run(steps: int = 50) -> dict[str, Any]:
     return {"run": makers.make_run(steps=steps).pk}
 
 
+def admission(**entry: Any) -> dict[str, Any]:
+    """The problem of these tests with this entry for its one device; `started` is now."""
+    makers.make_device()
+    problem = makers.make_problem()
+    problem.state = "refused" if entry["state"] == "refused" else "admitted"
+    problem.admission = {"interpreter": {"started": timezone.now().isoformat(), "stages": []} | entry}
+    problem.save()
+    return {"problem": problem.slug}
+
+
 def grow(run: int, count: int = 1, speedup: float | None = 1.5, parent: int = 0, gap_s: float = 0) -> dict[str, Any]:
     """`count` nodes reserved and told; every fifth is wrong, each one a little faster than the last."""
     row = Run.objects.get(pk=run)
@@ -60,7 +70,7 @@ def end(run: int) -> dict[str, Any]:
     return {}
 
 
-COMMANDS = {command.__name__: command for command in (user, run, grow, reserve, end)}
+COMMANDS = {command.__name__: command for command in (user, run, admission, grow, reserve, end)}
 
 
 def main() -> None:

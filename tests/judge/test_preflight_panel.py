@@ -96,5 +96,15 @@ def test_a_queue_that_is_away_breaks_no_page(sent, monkeypatch):
     assert answer.status_code == 200
 
 
+def test_the_rest_of_the_page_hears_of_a_preflight_once_it_is_decided_or_asked_for(sent):
+    found, operator = problem(state="running", started=since(1), stages=[]), client_of("operator")
+    address = f"/problems/{found.slug}/preflight"
+    assert "HX-Trigger" not in operator.get(address, headers=HTMX)
+    assert "preflight-changed" in operator.get(f"{address}?auto=1", headers=HTMX)["HX-Trigger"]
+    assert "preflight-changed" in operator.post(address, headers=HTMX)["HX-Trigger"]
+    problem(state="refused", stages=[])
+    assert "preflight-changed" in operator.get(address, headers=HTMX)["HX-Trigger"]
+
+
 def test_an_unknown_device_is_not_found(sent):
     assert client_of("viewer").get(f"/problems/{problem().slug}/preflight?device=cuda:9").status_code == 404

@@ -30,6 +30,22 @@ def test_problems_without_a_family_come_last():
     assert html.index("Norms") < html.index("Other")
 
 
+def test_a_refused_problem_leads_to_no_search_and_says_why():
+    make_device()
+    problem = make_problem()
+    problem.admission = {"interpreter": {"state": "refused", "message": "It returns a dict.", "stages": []}}
+    problem.state = "refused"
+    problem.save()
+    operator, to_search = client_of("operator"), f"/new?problem={problem.slug}"
+    html = operator.get(f"/problems/{problem.slug}/").content.decode()
+    assert to_search not in html
+    assert "refused this problem. It returns a dict. Upload" in html.split('id="search-why-not"')[1]
+    assert to_search not in operator.get("/problems/").content.decode()
+    Problem.objects.update(state="admitted", admission={"interpreter": {"state": "admitted"}})
+    assert to_search in operator.get(f"/problems/{problem.slug}/").content.decode()
+    assert to_search in operator.get("/problems/").content.decode()
+
+
 def test_the_page_of_a_problem_shows_source_graph_shapes_and_flag():
     make_device()
     out = {"shape": [4, 8], "dtype": "float32", "stride": [8, 1]}

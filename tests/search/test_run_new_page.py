@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from django.test import Client
 from django.utils import timezone
 
 from judge import views as judge_views
-from judge.models import Problem
+from judge.models import Device, Problem
 from search.models import Run
+from search.services.actions import ActionRefused
 from search.views import runs as page
 from tests.pages import client_of
-from tests.search.makers import make_device, make_problem
+from tests.search.makers import make_device, make_problem, make_run
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
@@ -87,6 +89,57 @@ def test_a_refused_problem_does_not_start(operator, hops):
     for headers in ({}, HTMX):
         answer = operator.post("/new", form(problem), headers=headers)
         assert answer.status_code == 422 and "It returns a dict." in answer.content.decode()
+    assert not Run.objects.exists()
+
+
+REFUSED = {"state": "refused", "reason": "problem.x", "message": "It returns a dict", "stages": []}
+
+
+def start_button(html: str) -> str:
+    return re.search(r'<button[^>]*id="start-button"[^>]*>', html)[0]
+
+
+def test_a_refused_problem_offers_no_start_and_says_why_beside_it(operator, hops):
+    problem = admission(make_problem(), **REFUSED)
+    html = operator.get(f"/new?problem={problem.slug}").content.decode()
+    assert "disabled" in start_button(html) and 'aria-describedby="start-why-not"' in start_button(html)
+    reason = html.split('id="start-why-not">')[1].split("</p>")[0]
+    assert reason == (
+        "The preflight on interpreter refused this problem. It returns a dict. "
+        "Upload a corrected module, or choose another device."
+    )
+    refused = operator.post("/new", form(problem), headers=HTMX).content.decode()
+    assert reason in refused.split('role="alert"')[1] and "disabled" in start_button(refused)
+
+
+@pytest.mark.parametrize("entry", [{}, {"state": "admitted"}, {"state": "degenerate"}, {"state": "queued"}])
+def test_a_problem_that_may_pass_can_be_started(operator, hops, entry):
+    problem = admission(make_problem(), **({"started": timezone.now().isoformat()} | entry if entry else {}))
+    html = operator.get(f"/new?problem={problem.slug}").content.decode()
+    assert "disabled" not in start_button(html) and "start-why-not" not in html
+
+
+def test_a_preflight_that_could_not_be_done_asks_to_check_again(operator, hops):
+    problem = admission(
+        make_problem(), state="failed", message="The judge failed, not the problem: no memory", stages=[]
+    )
+    for answer in (operator.get(f"/new?problem={problem.slug}"), operator.post("/new", form(problem))):
+        html = answer.content.decode()
+        assert "no memory. Check again before you start." in html and "disabled" in start_button(html)
+
+
+def test_the_device_in_the_address_decides_about_the_button(operator, hops):
+    problem = admission(make_problem(), **REFUSED)
+    Device.objects.create(name="cuda:0", kind=Device.Kind.CUDA, title="A GPU", arch="sm_90")
+    for device, refused in (("interpreter", True), ("cuda:0", False)):
+        html = operator.get(f"/new?problem={problem.slug}&device={device}").content.decode()
+        assert ("disabled" in start_button(html)) is refused
+
+
+def test_the_service_refuses_with_the_reason_of_the_preflight():
+    problem = admission(make_problem(), **REFUSED)
+    with pytest.raises(ActionRefused, match=r"refused this problem\. It returns a dict\."):
+        make_run(problem=problem)
     assert not Run.objects.exists()
 
 

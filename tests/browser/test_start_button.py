@@ -1,0 +1,63 @@
+"""The start button follows the preflight beside it: none for a refused problem, and no reload to say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.live import LiveStack
+
+pytestmark = pytest.mark.browser
+WHY = "The preflight on interpreter refused this problem. It returns a dict."
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, live_stack: LiveStack) -> Iterator[BrowserContext]:
+    context = live_stack.sign_in(browser)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    yield page
+    page.close()
+
+
+def test_a_refusal_that_arrives_disables_start_and_says_why_beside_it(page: Page, live_stack: LiveStack) -> None:
+    slug = live_stack.write("admission", state="running")["problem"]
+    page.goto(f"{live_stack.address}/new?problem={slug}")
+    page.get_by_label("Steps").fill("7")
+    expect(page.locator("#start-button")).to_be_enabled()
+    live_stack.write("admission", state="refused", message="It returns a dict.")
+    expect(page.locator("#start-button")).to_be_disabled()
+    expect(page.locator("#start-button")).to_have_accessible_description(
+        f"{WHY} Upload a corrected module, or choose another device."
+    )
+    expect(page.get_by_label("Steps")).to_have_value("7")  # only the button was replaced
+    page.get_by_label("Steps").press("Enter")
+    expect(page).to_have_url(f"{live_stack.address}/new?problem={slug}")
+
+
+def test_start_comes_back_when_the_preflight_is_taken_up_again(page: Page, live_stack: LiveStack) -> None:
+    slug = live_stack.write("admission", state="refused", message="It returns a dict.")["problem"]
+    page.goto(f"{live_stack.address}/new?problem={slug}")
+    expect(page.locator("#start-button")).to_be_disabled()
+    page.get_by_role("button", name="Check again").click()
+    expect(page.locator("#start-button")).to_be_enabled()
+    expect(page.locator("#start-why-not")).to_have_count(0)
+    live_stack.write("admission", state="admitted")
+    page.locator("#start-button").click()
+    page.wait_for_url("**/s/*/")
+
+
+def test_the_page_of_a_problem_takes_its_way_to_a_search_back(page: Page, live_stack: LiveStack) -> None:
+    slug = live_stack.write("admission", state="running")["problem"]
+    page.goto(f"{live_stack.address}/problems/{slug}/")
+    expect(page.get_by_role("link", name="Search this")).to_be_visible()
+    live_stack.write("admission", state="refused", message="It returns a dict.")
+    expect(page.get_by_role("link", name="Search this")).to_have_count(0)
+    expect(page.locator("#problem-head")).to_contain_text(WHY)
