@@ -5,6 +5,7 @@ The key never leaves this module: it is scrubbed from every text that comes back
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 import ssl
@@ -31,6 +32,8 @@ from adaexplore_site.llm_faults import (
 )
 
 __all__ = ["ChatClient", "Completion", "Endpoint", "LLMError", "Message", "Retry", "endpoint_from_settings", "scrub"]
+
+log = logging.getLogger(__name__)
 
 Message = dict[str, str]  # {"role": "system" | "user" | "assistant", "content": text}
 
@@ -172,6 +175,7 @@ class ChatClient:
             if wait is None:
                 answer.attempts = attempt
                 raise answer
+            log.warning("%s: attempt %d of %d, next in %.1f s", answer.brief, attempt, self._retry.attempts, wait)
             self._sleep(wait)
             attempt += 1
 

@@ -19,7 +19,8 @@ class LLMError(Exception):
     """The endpoint gave no usable answer.
 
     `permanent`: asking again changes nothing until a person acts. `again`: worth another attempt within the same call.
-    `partial`: text received before a cut-off. `attempts`: requests made. The message never holds the key.
+    `partial`: text received before a cut-off. `attempts`: requests made. `brief`: the same in a few words, for a list
+    of attempts. No text of it holds the key.
     """
 
     def __init__(
@@ -31,8 +32,10 @@ class LLMError(Exception):
         retry_after_s: float | None = None,
         partial: str = "",
         attempts: int = 1,
+        brief: str = "",
     ) -> None:
         super().__init__(message)
+        self.brief = brief or message.rstrip(".")
         self.permanent = permanent
         self.again = again and not permanent
         self.retry_after_s = retry_after_s
@@ -48,6 +51,7 @@ class LLMError(Exception):
             again=self.again,
             retry_after_s=self.retry_after_s,
             partial=scrub(self.partial, secret),
+            brief=scrub(self.brief, secret)[:MESSAGE_CHARS],
         )
 
 
@@ -97,9 +101,8 @@ def connection_fault(error: Exception, url: str, partial: str) -> LLMError:
         return LLMError("LLM_BASE_URL or LLM_API_KEY cannot be sent over HTTP: check both for stray characters.", True)
     if partial or isinstance(cause, httpx2.ReadError | httpx2.RemoteProtocolError):
         return LLMError(f"The answer of {url} was cut off: the connection was lost.", False, partial=partial)
-    return LLMError(
-        f"{url} cannot be reached ({type(cause).__name__}). Is it running, and is LLM_BASE_URL right?", False
-    )
+    why = f"{url} cannot be reached ({type(cause).__name__}). Is it running, and is LLM_BASE_URL right?"
+    return LLMError(why, False, brief=f"LLM endpoint unreachable at {url}")
 
 
 def timeout_fault(timeout_s: float, partial: str) -> LLMError:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from adaexplore_site.llm import ChatClient, Endpoint, endpoint_from_settings
 from judge.models import Device, Problem
 from judge.values import AdmissionReport, StageRecord
 from search.management.commands import run_search
 from search.models import Node, Run
+from search.proposers.openai import OpenAIProposer
 from search.proposers.protocol import ProposerError
+from tests.llm_stub import Step, StubLLM
 from tests.search.fakes import FakeBench, ScriptedProposer, wrong
 from tests.search.makers import make_problem
 
@@ -143,6 +148,66 @@ def test_a_failed_run_says_why(search):
     with pytest.raises(CommandError, match="failed: the key was refused"):
         search("--problem", "relu", proposer=ScriptedProposer({2: refuse}))
     assert json.loads(search.out)["run"]["stop_reason"] == "the key was refused"
+
+
+KEY = "sk-secret-0123456789"
+
+
+@pytest.fixture
+def model(search, settings, monkeypatch):
+    """Calls the command with the real openai proposer on this endpoint; the waits are noted down, not slept."""
+    waits = []
+    monkeypatch.setattr(run_search.Command, "sleep", staticmethod(waits.append))
+
+    def call(url):
+        settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY = url, "tiny", KEY
+        client = ChatClient(endpoint_from_settings(), rng=random.Random(1), sleep=waits.append)
+        arguments = ("--problem", "relu", "--steps", "3", "--proposer", "openai")
+        with pytest.raises(CommandError) as caught:
+            search(*arguments, proposer=lambda name: OpenAIProposer(client))
+        assert caught.value.returncode == 1
+        return json.loads(search.out), str(caught.value)
+
+    call.waits = waits
+    return call
+
+
+def test_a_dead_endpoint_is_told_attempt_by_attempt_and_named_in_the_document(model, search, caplog):
+    with StubLLM() as stub:
+        url = stub.url  # free again below
+    document, error = model(url)
+    attempts = [record.getMessage() for record in caplog.records if record.name == "adaexplore_site.llm"]
+    first = re.fullmatch(
+        rf"LLM endpoint unreachable at {re.escape(url)}: attempt 1 of 4, next in (\d\.\d) s", attempts[0]
+    )
+    assert float(first[1]) == round(model.waits[0], 1)
+    assert [line.split(": attempt ")[1][:6] for line in attempts[:4]] == ["1 of 4", "2 of 4", "3 of 4", "1 of 4"]
+    assert "node 1: asking the model" in search.err
+    assert "node 1: no proposal, try 1 of 8, next in 2 s." in search.err
+    assert "node 1: no proposal, try 7 of 8, next in 60 s." in search.err
+    assert (document["run"]["state"], document["nodes"], document["best"]) == ("paused", [], None)
+    assert "failed 8 times in a row" in document["run"]["stop_reason"] and url in document["run"]["stop_reason"]
+    assert "The search is paused" in error and "No node was made" in error
+
+
+def test_a_refused_key_ends_the_search_at_once_and_shows_nowhere(model, search, capfd, caplog):
+    with StubLLM([Step("401", echo=True)]) as stub:
+        document, error = model(stub.url)
+    assert "refused the key (401)" in document["run"]["stop_reason"]
+    assert "The search is failed" in error and "No node was made" in error
+    printed = capfd.readouterr()
+    assert KEY not in search.out + search.err + error + caplog.text + printed.out + printed.err
+    assert (len(stub.requests), model.waits) == (1, [])
+
+
+def test_an_endpoint_that_comes_back_is_forgiven(search, settings, caplog):
+    settings.LLM_BASE_URL, settings.LLM_MODEL = "http://127.0.0.1:1/v1", "tiny"
+    with StubLLM([Step("503", message="warming up"), Step(text="no code")]) as stub:
+        client = ChatClient(Endpoint("tiny", stub.url, KEY), rng=random.Random(1), sleep=lambda seconds: None)
+        arguments = ("--problem", "relu", "--steps", "1", "--proposer", "openai")
+        document = search(*arguments, proposer=lambda name: OpenAIProposer(client))
+    assert document["run"]["state"] == "finished"
+    assert f"{stub.url} failed (503). It said: warming up: attempt 1 of 4, next in" in caplog.text
 
 
 def test_out_holds_the_document_and_the_best_kernel(search, tmp_path):

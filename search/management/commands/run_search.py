@@ -31,11 +31,13 @@ from search.proposers import NAMES
 from search.proposers import get as get_proposer
 from search.selectors import best_node, events_since
 from search.services.actions import ActionRefused
+from search.services.faults import MAX_RETRIES
 from search.services.runs import run_start, run_stop
 
 
 class Command(BaseCommand):
     help = "Search for a faster kernel in this process and print the result."
+    sleep = staticmethod(time.sleep)  # between tries of the endpoint or the judge
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--problem", required=True, metavar="SLUG")
@@ -69,7 +71,8 @@ class Command(BaseCommand):
         if interrupted:
             raise CommandError("Interrupted: the search was stopped, its tree is kept.", returncode=130)
         if run.state != Run.State.FINISHED:
-            raise CommandError(f"The search is {run.state}: {run.stop_reason}")
+            nothing = "" if document["nodes"] else " No node was made."
+            raise CommandError(f"The search is {run.state}: {run.stop_reason.removeprefix('Paused: ')}{nothing}")
 
     def _search(self, problem: Problem, device: Device, options: dict[str, Any]) -> tuple[Run, bool]:
         """The run as it stands at the end, and whether it was interrupted."""
@@ -126,7 +129,7 @@ class Command(BaseCommand):
                 if line:
                     self._say(line)
 
-        drive(run=run, proposer_for=get_proposer, bench_for=bench_for, sleep=time.sleep, report=report)
+        drive(run=run, proposer_for=get_proposer, bench_for=bench_for, sleep=self.sleep, report=report)
 
     def _say_stage(self, stage: StageRecord) -> None:
         self._say(f"  {stage.name}: {stage.state} {stage.wall_ms:.0f} ms {stage.detail or stage.fix}".rstrip())
@@ -144,7 +147,12 @@ def _progress(run: Run, kind: str, payload: dict[str, Any]) -> str:
         return f"[{payload['order']}/{run.steps}] node {payload['number']}: {payload['verdict']} {result}{again}"
     if kind == "node.best":
         return f"    new best: node {payload['number']}, {_figure(payload)}"
-    if kind in {"proposer.retry", "lease.expired"}:
+    if kind == "node.reserved" and run.proposer == "openai":
+        return f"    node {payload['number']}: asking the model"
+    if kind == "proposer.retry":
+        tries = f"try {payload['attempt']} of {MAX_RETRIES}, next in {payload['wait_s']:g} s"
+        return f"    node {payload['number']}: no proposal, {tries}. {payload['message']}"
+    if kind == "lease.expired":
         return f"    node {payload['number']}: {payload.get('message', 'taken up again')}"
     return ""
 
