@@ -74,6 +74,7 @@ class Node(models.Model):
         CANCELLED = "cancelled"  # withdrawn without a result: no visit, no reward
 
     IN_FLIGHT = (State.PROPOSING, State.JUDGING)
+    PERSON = "person"  # owner of the lease while a reply by hand is awaited
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="nodes")
     number = models.PositiveIntegerField()

@@ -14,7 +14,6 @@ from search.diffs import Diff, diff
 from search.live.looks import WORDS, look_of
 from search.models import Node, Proposal, Run
 from search.selectors import RunTree, TreeNode
-from search.services.leases import PERSON
 
 TEXT_CHARS = 200_000  # of a prompt, reply or log shown on the page
 ROWS = 200
@@ -94,7 +93,7 @@ def children(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
 
 def waits_for_person(node: Node) -> bool:
     """Whether a reply by hand is expected."""
-    return node.state == Node.State.PROPOSING and node.lease_owner == PERSON
+    return node.state == Node.State.PROPOSING and node.lease_owner == Node.PERSON
 
 
 def age_s(node: Node, *, now: datetime) -> float | None:

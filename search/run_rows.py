@@ -38,11 +38,6 @@ class RunRow:
     def run(self) -> Run:
         return self.summary.run
 
-    @property
-    def look(self) -> str:
-        """Name of the run's state for shape and colour."""
-        return str(self.run.state)
-
 
 def run_row(summary: RunSummary, *, now: datetime) -> RunRow:
     """Shape one summary."""

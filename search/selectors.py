@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Max, Min, Q, QuerySet
 from django.utils import timezone
 
 from judge.models import Evaluation
@@ -66,7 +66,8 @@ class RunTree:
 @dataclass(frozen=True)
 class RunSummary:
     """One run at a glance. `states` and `verdicts` count nodes without the root; `spark` holds (told order, speedup)
-    at each new best. `eta_s` is None unless the run is running and has told a node."""
+    at each new best. `eta_s` is None unless the run is running and has told a node. `waiting` counts the nodes that
+    wait for a person's reply, `waiting_node` is the number of the first of them."""
 
     run: Run
     states: dict[str, int]
@@ -74,6 +75,8 @@ class RunSummary:
     told: int
     steps: int
     in_flight: int
+    waiting: int
+    waiting_node: int | None
     best: int | None
     best_evaluation: Evaluation | None
     spark: tuple[tuple[int, float], ...]
@@ -82,6 +85,12 @@ class RunSummary:
     median_step_s: float | None
     eta_s: float | None
     last_event_at: datetime | None
+
+    @property
+    def look(self) -> str:
+        """The run's state for shape and colour: `waiting` when it runs, but nothing moves until a person replies."""
+        held = self.run.state == Run.State.RUNNING and self.waiting and self.waiting == self.in_flight
+        return "waiting" if held else str(self.run.state)
 
 
 def run_tree(run: Run) -> RunTree:
@@ -177,6 +186,7 @@ def _summaries(runs: list[Run]) -> list[RunSummary]:
     ids = [run.pk for run in runs]
     counts = _counts(ids)
     sparks, evaluations = _bests(ids)
+    waits = _waits(ids)
     medians = _median_steps([run.pk for run in runs if run.state == Run.State.RUNNING])
     last = dict(RunEvent.objects.filter(run__in=ids).values_list("run").annotate(Max("created_at")).order_by())
     now = timezone.now()
@@ -186,6 +196,7 @@ def _summaries(runs: list[Run]) -> list[RunSummary]:
         told = states[Node.State.TOLD]
         points = sparks[run.pk]
         median_s = medians.get(run.pk)
+        waiting, waiting_node = waits.get(run.pk, (0, None))
         measured = run.origin != Run.Origin.IMPORT
         found.append(
             RunSummary(
@@ -195,6 +206,8 @@ def _summaries(runs: list[Run]) -> list[RunSummary]:
                 told=told,
                 steps=run.steps,
                 in_flight=sum(states[state] for state in Node.IN_FLIGHT),
+                waiting=waiting,
+                waiting_node=waiting_node,
                 best=points[-1][2] if points else None,
                 best_evaluation=evaluations.get(points[-1][3]) if points else None,
                 spark=tuple((order, speedup) for order, speedup, _, _ in points),
@@ -223,6 +236,13 @@ def _counts(run_ids: list[int]) -> dict[int, tuple[Counter[str], Counter[str]]]:
         if state == Node.State.TOLD:
             counts[run_id][1][verdict_of(verdict, kind, reason)] += count
     return counts
+
+
+def _waits(run_ids: list[int]) -> dict[int, tuple[int, int]]:
+    """Per run that has nodes waiting for a person: how many, and the lowest number."""
+    nodes = Node.objects.filter(run__in=run_ids, state=Node.State.PROPOSING, lease_owner=Node.PERSON)
+    found = nodes.order_by().values_list("run").annotate(Count("id"), Min("number"))
+    return {run_id: (count, number) for run_id, count, number in found}
 
 
 def _bests(

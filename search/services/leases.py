@@ -28,7 +28,7 @@ RESENT_S = 60.0
 MAX_ATTEMPTS = 5
 
 # Owners that are not a worker. The first two may be claimed at any time, the person's never expires.
-QUEUED, RETRY, PERSON = "queue", "retry", "person"
+QUEUED, RETRY, PERSON = "queue", "retry", Node.PERSON
 
 
 def here() -> str:

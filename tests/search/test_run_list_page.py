@@ -11,13 +11,22 @@ from django.utils import timezone
 
 from judge.models import Problem
 from search.models import Run, RunEvent
+from search.proposers import get as get_proposer
 from search.run_rows import spark
+from search.services.runs import run_pause
+from search.services.steps import reply_submit
 from search.views import runs as page
 from tests.pages import client_of, full_run
-from tests.search.makers import make_problem, make_run
+from tests.search.makers import Worker, make_problem, make_run
+from tests.search.test_manual_reply import KERNEL
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
+
+
+def state_cell(html: str) -> str:
+    """What the first row says of its state."""
+    return html.split('data-label="State">')[1].split("</td>")[0]
 
 
 def test_the_first_visit_offers_a_sample_and_the_drop_zone():
@@ -56,6 +65,38 @@ def test_filters_by_state_and_words():
     html = client.get("/?q=alp").content.decode()
     assert "alpha" in html and ">beta<" not in html
     assert "No search matches" in client.get("/?q=nowhere").content.decode()
+
+
+def test_a_search_that_waits_for_a_reply_says_so_and_leads_to_the_form():
+    worker, run = Worker(), make_run(proposer="manual", steps=2)
+    worker.proposer = get_proposer
+    worker.run(run)
+    state = state_cell(client_of("operator").get("/").content.decode())
+    assert "is-waiting" in state and "<span>waiting for a reply</span>" in state and "running" not in state
+    assert f'href="/s/{run.pk}/n/1/">Reply to node 1</a>' in state
+    assert 'name="text"' in client_of("operator", "another").get(f"/s/{run.pk}/n/1/").content.decode()
+    assert "Reply to" not in state_cell(client_of("viewer").get("/").content.decode())
+    assert "<span>waiting for a reply</span>" in client_of("viewer", "third").get(f"/s/{run.pk}/").content.decode()
+    worker.work(reply_submit(node=run.nodes.get(number=1), text=KERNEL, user=None, key="r1"))
+    assert f'href="/s/{run.pk}/n/2/"' in state_cell(client_of("viewer", "fourth").get("/").content.decode())
+
+
+def test_a_search_that_also_judges_is_running_and_still_asks_for_the_reply():
+    worker, run = Worker(), make_run(proposer="manual", steps=3, concurrency=3)
+    worker.proposer = get_proposer
+    worker.run(run)
+    assert run.nodes.filter(lease_owner="person").count() == 3
+    reply_submit(node=run.nodes.get(number=1), text=KERNEL, user=None, key="r1")  # its hops stay in the queue
+    state = state_cell(client_of("operator").get("/").content.decode())
+    assert "is-running" in state and "Reply to node 2</a> and 1 more" in state
+
+
+def test_a_paused_search_stays_paused_while_a_reply_is_awaited():
+    worker, run = Worker(), make_run(proposer="manual", steps=2)
+    worker.proposer = get_proposer
+    run_pause(run=worker.run(run), user=None)
+    state = state_cell(client_of("operator").get("/").content.decode())
+    assert "is-paused" in state and "Reply to node 1" in state
 
 
 def test_older_searches_are_a_link_away(monkeypatch):
