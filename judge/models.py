@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from judge.values import Basis, Subject, Verdict
+from judge.values import Audit, Basis, Policy, ProblemSpec, SealedCase, Subject, Verdict
 
 
 class Problem(models.Model):
@@ -29,7 +29,10 @@ class Problem(models.Model):
     title = models.CharField(max_length=120)
     description = models.TextField(blank=True)
     source = models.TextField()
-    source_hash = models.CharField(max_length=64, unique=True)  # one row per text: a second upload finds the first
+    # ProblemSpec.hash, one row per text and policy: a second upload finds the first
+    source_hash = models.CharField(max_length=64, unique=True)
+    policy = models.JSONField(default=dict, blank=True)  # Policy.to_json(); part of source_hash, so it never changes
+    sealed_cases = models.JSONField(default=list, blank=True)  # SealedCase rows: never in a prompt, a log or an export
     origin = models.CharField(max_length=10, choices=Origin.choices)
     family = models.CharField(max_length=40, blank=True)
     level = models.CharField(max_length=40, blank=True)  # KernelBench level folder, e.g. "level2"
@@ -46,6 +49,11 @@ class Problem(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+    def spec(self, case: str | None) -> ProblemSpec:
+        """What the bench is given. `case` is one of the source's own; None means its plain constants."""
+        sealed = tuple(SealedCase(**row) for row in self.sealed_cases)
+        return ProblemSpec(self.source, case, Policy.from_json(self.policy), sealed)
 
     def report_for(self, device_name: str) -> dict[str, Any] | None:
         """The stored admission report of one device, or None when the problem has not been tried there."""
@@ -106,6 +114,7 @@ class Evaluation(models.Model):
     reason = models.CharField(max_length=60, blank=True)
     message = models.TextField(blank=True)
     loads = models.BooleanField(default=False)
+    audit = models.CharField(max_length=10, choices=[(a.value, a.name.lower()) for a in Audit], blank=True)
     report = models.JSONField(default=dict)  # Outcome.to_json() without samples: stages, cases, environment, log
     # The headline speedup over eager, copied out of the report so that lists need not open it.
     speedup = models.FloatField(null=True, blank=True)

@@ -15,7 +15,7 @@ from judge.runner import Bench
 from judge.services.evaluations import with_retries
 from judge.source_checks import case_for, declared_cases
 from judge.storable import storable
-from judge.values import AdmissionReport, JudgeError, Limits, ProblemSpec, StageRecord
+from judge.values import AdmissionReport, JudgeError, Limits, StageRecord
 
 TOO_BIG = "problem.too_big_for_interpreter"
 STALLED_AFTER_S = 300  # a running preflight older than this has lost its worker
@@ -82,10 +82,10 @@ def admission_stalled(entry: dict[str, Any] | None, *, now: datetime) -> bool:
 def _admit(problem: Problem, device: Device, bench: Bench, progress: Callable[[StageRecord], None]) -> AdmissionReport:
     case = case_for(device.kind, declared_cases(problem.source))
     limits = _LIMITS[Device.Kind(device.kind)]
-    report = bench.admit(ProblemSpec(problem.source, case), limits=limits, progress=progress)
+    report = bench.admit(problem.spec(case), limits=limits, progress=progress)
     better = case_for(device.kind, report.cases)
     if case is None and better is not None:  # get_cases() computes its names: they are known only now
-        report = bench.admit(ProblemSpec(problem.source, better), limits=limits, progress=progress)
+        report = bench.admit(problem.spec(better), limits=limits, progress=progress)
     return report
 
 

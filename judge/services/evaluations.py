@@ -19,7 +19,6 @@ from judge.values import (
     JudgeError,
     Limits,
     Outcome,
-    ProblemSpec,
     Verdict,
     canonical_hash,
 )
@@ -44,7 +43,7 @@ def evaluation_run(*, problem: Problem, device: Device, source: str, bench: Benc
         return known, True
     job = Job(
         id=uuid.uuid4().hex,
-        problem=ProblemSpec(problem.source, case_of(problem, device)),
+        problem=problem.spec(case_of(problem, device)),
         candidate=source,
         limits=_LIMITS.get(Device.Kind(device.kind), Limits()),
     )
@@ -114,6 +113,7 @@ def _store(
             reason=outcome.reason[:60],
             message=storable_text(outcome.message),
             loads=outcome.loads,
+            audit=outcome.audit.value,
             report=storable(report),
             speedup=speedup.value if speedup else None,
             speedup_low=speedup.low if speedup else None,

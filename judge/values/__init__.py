@@ -1,0 +1,36 @@
+"""What crosses process borders in the judge: frozen values that check themselves. Standard library only."""
+
+from judge.values.admission import AdmissionReport
+from judge.values.hashes import canonical_hash, text_hash
+from judge.values.jobs import Job, Limits, ProblemSpec, SealedCase
+from judge.values.outcomes import Audit, CaseRecord, Finding, Outcome, Speedup, StageRecord, Timing
+from judge.values.policy import DEFAULT_POLICY, Library, Mode, Policy, Precision
+from judge.values.verdicts import PROTOCOL, UNCACHED, Basis, JudgeError, Subject, Verdict
+
+__all__ = [
+    "DEFAULT_POLICY",
+    "PROTOCOL",
+    "UNCACHED",
+    "AdmissionReport",
+    "Audit",
+    "Basis",
+    "CaseRecord",
+    "Finding",
+    "Job",
+    "JudgeError",
+    "Library",
+    "Limits",
+    "Mode",
+    "Outcome",
+    "Policy",
+    "Precision",
+    "ProblemSpec",
+    "SealedCase",
+    "Speedup",
+    "StageRecord",
+    "Subject",
+    "Timing",
+    "Verdict",
+    "canonical_hash",
+    "text_hash",
+]

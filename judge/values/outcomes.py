@@ -1,0 +1,162 @@
+"""What the judge answers: frozen values that check themselves. Standard library only."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from judge.values.verdicts import Basis, Subject, Verdict
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of one subject: raw samples (us), their median and a 95 % interval of the median."""
+
+    subject: Subject
+    basis: Basis
+    method: str  # "cuda_events", "traffic_model"
+    samples_us: tuple[float, ...]
+    median_us: float
+    low_us: float
+    high_us: float
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        values = (self.median_us, self.low_us, self.high_us, *self.samples_us)
+        if not self.samples_us or any(not math.isfinite(v) or v <= 0 for v in values):
+            raise ValueError(f"{self.subject}: times must be finite and positive")
+        if not self.low_us <= self.median_us <= self.high_us:
+            raise ValueError(f"{self.subject}: the interval must hold the median")
+
+    @property
+    def n(self) -> int:
+        return len(self.samples_us)
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """Baseline time / candidate time, with a 95 % interval. For MODELLED it spans the model's stated range."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    basis: Basis
+    over: Subject = Subject.EAGER
+
+    def __post_init__(self) -> None:
+        if not (0 < self.low <= self.value <= self.high and math.isfinite(self.high)):
+            raise ValueError("speedup interval must be positive, finite and hold the value")
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """One stage of an evaluation or of a preflight: `state` is ok, failed, warned or skipped."""
+
+    name: str
+    state: str
+    wall_ms: float
+    detail: str = ""
+    fix: str = ""  # what the person should change; empty when ok
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(text, str) for text in (self.name, self.detail, self.fix)):
+            raise ValueError("name, detail and fix of a stage are text")
+        if not math.isfinite(self.wall_ms):
+            raise ValueError("the time of a stage is a finite number")
+        if self.state not in {"ok", "failed", "warned", "skipped"}:
+            raise ValueError(f"unknown stage state {self.state!r}")
+
+
+@dataclass(frozen=True)
+class CaseRecord:
+    """One correctness round: which case and input family, the error and what was allowed."""
+
+    case: str
+    family: str
+    ok: bool
+    error: float | None = None
+    allowed: float | None = None
+    detail: str = ""
+
+
+class Audit(StrEnum):
+    """Whether a pass may become a best."""
+
+    NONE = ""  # not looked at: slower than the best, or judged before there were audits
+    PASSED = "passed"
+    FAILED = "failed"  # the verdict says what was found
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something the judge noticed that is no verdict: shown with the evaluation, e.g. `library.share`."""
+
+    code: str
+    message: str
+    data: dict[str, Any] = field(default_factory=dict)  # plain numbers and names behind the message
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The value an evaluation ends in. `speedup` and `timings` only with `pass`."""
+
+    verdict: Verdict
+    stage: str
+    reason: str = ""
+    message: str = ""
+    loads: bool = False
+    timings: tuple[Timing, ...] = ()
+    speedup: Speedup | None = None
+    speedup_compile: Speedup | None = None
+    stages: tuple[StageRecord, ...] = ()
+    cases: tuple[CaseRecord, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    audit: Audit = Audit.NONE
+    kernels: tuple[dict[str, Any], ...] = ()  # per launch: name, grid, warps, stages, regs, spills, shared_bytes
+    environment: dict[str, Any] = field(default_factory=dict)  # device, toolchain, sandbox layers -> active/...
+    log: str = ""
+    wall_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.verdict is not Verdict.PASS and (self.timings or self.speedup or self.speedup_compile):
+            raise ValueError("only a pass may carry times")
+        if self.verdict is Verdict.PASS and not self.loads:
+            raise ValueError("a pass has loaded")
+        if self.audit is Audit.PASSED and self.verdict is not Verdict.PASS:
+            raise ValueError("only a pass can have passed an audit")
+        if self.verdict is not Verdict.PASS and not self.reason:
+            raise ValueError("a verdict other than pass needs a reason code")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types; `from_json` is its inverse."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Rebuild and re-check a value from a pipe. Raises ValueError, KeyError or TypeError when malformed."""
+
+        def timing(row: dict[str, Any]) -> Timing:
+            row = {**row, "subject": Subject(row["subject"]), "basis": Basis(row["basis"])}
+            return Timing(**{**row, "samples_us": tuple(row["samples_us"])})
+
+        def speedup(row: dict[str, Any] | None) -> Speedup | None:
+            return Speedup(**{**row, "basis": Basis(row["basis"]), "over": Subject(row["over"])}) if row else None
+
+        return cls(
+            **{
+                **data,
+                "verdict": Verdict(data["verdict"]),
+                "timings": tuple(timing(row) for row in data.get("timings", ())),
+                "speedup": speedup(data.get("speedup")),
+                "speedup_compile": speedup(data.get("speedup_compile")),
+                "stages": tuple(StageRecord(**row) for row in data.get("stages", ())),
+                "cases": tuple(CaseRecord(**row) for row in data.get("cases", ())),
+                "findings": tuple(Finding(**row) for row in data.get("findings", ())),
+                "audit": Audit(data.get("audit", "")),
+                "kernels": tuple(data.get("kernels", ())),
+            }
+        )
