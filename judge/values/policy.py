@@ -61,7 +61,8 @@ class Policy:
         if unknown:
             raise ValueError(f"policy: unknown field {', '.join(sorted(unknown))}")
         kinds = {"precision": Precision, "mode": Mode, "library": Library}
-        return cls(**{key: kinds[key](value) if key in kinds else value for key, value in data.items()})
+        fields: dict[str, Any] = {key: kinds[key](value) if key in kinds else value for key, value in data.items()}
+        return cls(**fields)
 
 
 DEFAULT_POLICY = Policy()
