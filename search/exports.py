@@ -16,8 +16,8 @@ from django.template import Context, Engine
 from judge.models import Measurement
 from judge.storable import storable
 from judge.values import Basis
-from search.models import Node
-from search.provenance import PRODUCT, escaped, header, headline, product_version
+from search.models import Node, Run
+from search.provenance import PRODUCT, PUBLISHED, escaped, header, headline, product_version
 
 FOLDER = Path(__file__).resolve().parent.parent / "templates" / "exports"
 FORMAT = "adaexplore-proof/1"
@@ -62,7 +62,8 @@ def verdict_document(node: Node) -> dict[str, Any]:
         "headline": headline(node),
         "problem": {key: getattr(run.problem, key) for key in ("slug", "title", "source_hash", "origin")},
         "run": {
-            **{key: getattr(run, key) for key in ("id", "proposer", "seed", "steps", "params", "origin", "imported")},
+            **{key: getattr(run, key) for key in ("id", "proposer", "seed", "steps", "params", "origin")},
+            "imported": {**run.imported, "figures": PUBLISHED} if run.imported else {},
             "model": run.proposer_options.get("model"),
         },
         "node": {
@@ -120,14 +121,16 @@ def _module(node: Node) -> str:
 def _readme(node: Node, calls: list[str]) -> str:
     title = escaped(f"{PRODUCT}: {node.run.problem.title}, run {node.run.pk}, node {node.number}")
     basis = node.evaluation.basis if node.evaluation else ""
+    imported = node.run.origin == Run.Origin.IMPORT
+    about = "as the source published it" if imported else "what was exchanged with the proposer"
     values = {
         "title": title,
         "underline": "=" * len(title),
         "headline": escaped(headline(node)),
         "problem_hash": node.run.problem.source_hash,
-        "calls": [f"{name:<15}what was exchanged with the proposer" for name in calls],
+        "calls": [f"{name:<15}{about}" for name in calls],
         "modelled": basis == Basis.MODELLED.value,
-        "reported": basis == Basis.REPORTED.value,
+        "imported": imported,
     }
     template = Engine(autoescape=False).from_string(_template("README.txt"))
     return template.render(Context(values, autoescape=False))

@@ -13,6 +13,7 @@ from judge.values import Verdict, canonical_hash
 from search.models import Node
 
 PRODUCT = "AdaExplore Dashboard"
+PUBLISHED = "figures of that source, not measured by this product"
 WIDTH = 300
 
 
@@ -55,10 +56,11 @@ def facts(node: Node) -> list[tuple[str, str]]:
     rows += [
         ("run", f"{run.pk}, proposer {run.proposer}, seed {run.seed}"),
         ("node", f"{node.number}, {node.kind} step" + (f" on node {node.parent.number}" if node.parent else "")),
-        ("found", f"{(node.told_at or node.created_at).isoformat(timespec='seconds')}"),
+        ("imported" if run.imported else "found", (node.told_at or node.created_at).isoformat(timespec="seconds")),
     ]
     if run.imported:
-        rows.append(("imported from", f"{run.imported.get('file', '')} {run.imported.get('label', '')}"))
+        rows.append(("imported from", str(run.imported.get("file", ""))))
+        rows.append((f"published as ({PUBLISHED})", str(run.imported.get("label", ""))))
     return [*rows, ("made by", f"{PRODUCT} {product_version()}")]
 
 
@@ -79,7 +81,8 @@ def header(node: Node) -> str:
 
     The first line declares the encoding, so that no later comment can be taken for such a declaration.
     """
-    lines = ["# -*- coding: utf-8 -*-", f"# Kernel found by {PRODUCT}. Provenance:"]
+    found = f"recorded elsewhere, imported by {PRODUCT}" if node.run.imported else f"found by {PRODUCT}"
+    lines = ["# -*- coding: utf-8 -*-", f"# Kernel {found}. Provenance:"]
     lines += [f"#   {name}: {escaped(value)}" for name, value in facts(node)]
     return "\n".join([*lines, "", ""])
 

@@ -16,6 +16,8 @@ from search.algorithm.tree import LARGE, SMALL
 
 MAX_BYTES = 64 << 20
 MAX_STEPS = 20_000
+# "249×", "3.2x", "4-fold", "2 times"; not the "16x16" of a shape.
+_FIGURE = re.compile(r"\d[\d.,]*\s?(?:[×xX](?!\w)|-?fold\b|times\b)")
 _KINDS = {"large_step": LARGE, "small_step": SMALL}
 
 
@@ -50,6 +52,12 @@ class Recording:
     hardware: str
     digest: str
     steps: tuple[RecordedStep, ...]
+
+    @property
+    def title(self) -> str:
+        """The label up to its first speedup: a claim of the source must not stand in a title as if it were ours."""
+        found = _FIGURE.search(self.label)
+        return self.label[: found.start()].rstrip(" \t—–-:;,|(>→~≈<=") if found else self.label
 
     @property
     def level(self) -> str:

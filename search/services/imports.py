@@ -76,7 +76,7 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
     run = Run.objects.create(
         problem=problem,
         device=device,
-        title=clip(recording.label, 160),
+        title=clip(recording.title, 160),
         proposer="imported",
         params=SearchParams().to_json(),
         steps=len(recording.steps),

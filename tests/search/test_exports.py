@@ -79,14 +79,20 @@ def test_an_imported_kernel_says_that_nobody_here_measured_it():
             "speedup_high": None,
             "speedup_n": None,
         },
-        run={"origin": "import", "imported": {"file": "kb.json", "label": "L2 / 63"}},
+        run={"origin": "import", "imported": {"file": "kb.json", "label": "L2 / 63: 249×"}},
     )
     files = unzipped(proof_zip(node)[1])
     assert "pass as reported, not judged here, 15.7× reported, not measured here" in files["kernel.py"].replace(
         "15.65", "15.7"
     )
-    assert "#   imported from: kb.json L2 / 63" in files["kernel.py"]
-    assert "were not measured by this product" in files["README.txt"]
+    head = files["kernel.py"].partition("\n\n")[0]
+    assert head.splitlines()[1].startswith("# Kernel recorded elsewhere, imported by")
+    assert "#   imported from: kb.json\n" in head
+    assert "#   published as (figures of that source, not measured by this product): L2 / 63: 249×" in head
+    assert "were not measured by this product" in files["README.txt"] and "raw sample" not in files["README.txt"]
+    document = json.loads(files["verdict.json"])
+    assert document["run"]["imported"]["figures"] == "figures of that source, not measured by this product"
+    assert (document["evaluation"]["basis"], document["measurements"]) == ("reported", [])
 
 
 def test_an_archive_holds_reference_report_samples_and_calls():
