@@ -32,6 +32,7 @@ from judge.bench.loading import LoadedProblem
 from judge.bench.nested import NotCarried, encode
 from judge.bench.reference_run import SEED, Reference, leaves, relative
 from judge.bench.tensor_words import described, listed, short, si
+from judge.bench.whereabouts import FORWARD
 from judge.graph import OpGraph
 from judge.values import AdmissionReport, StageRecord
 
@@ -44,7 +45,7 @@ def admit(loaded: LoadedProblem, device: str, send: Callable[[StageRecord], None
     Sends one StageRecord per stage: size, construct, inputs, reference, output, finite, deterministic, graph, cost,
     worth, baseline. A problem that fails one is a refused report, never an exception.
     """
-    return _Preflight(loaded, device, Stages(send), target).report()
+    return _Preflight(loaded, device, Stages(send, loaded.whereabouts.doing), target).report()
 
 
 class _Preflight:
@@ -55,6 +56,7 @@ class _Preflight:
         self.on_gpu = device.startswith("cuda")
         self.device = device if self.on_gpu else "cpu"
         self.stages = stages
+        self.whereabouts = loaded.whereabouts
         self.path = Path(str(loaded.module.__file__))
         self.facts: dict[str, Any] = {
             "case": loaded.case,
@@ -88,7 +90,7 @@ class _Preflight:
     def _examine(self) -> Finding | None:
         if not self.on_gpu:
             check_size(self.loaded, self.stages, self.facts)
-        reference = Reference(self._construct(), self.loaded.get_inputs, self.device)
+        reference = Reference(self._construct(), self.loaded.get_inputs, self.device, self.whereabouts)
         inputs = self._inputs(reference)
         first = self._reference(reference, inputs)
         self._finite(first)
@@ -98,26 +100,30 @@ class _Preflight:
         finding = self._worth(reference, first, traced)
         if self.on_gpu:
             with self.stages.stage("baseline") as note, problem_code("Model.forward", self.path):
-                self.facts["eager_us"] = eager_time_us(reference.model, inputs, self.device)
+                self.facts["eager_us"] = eager_time_us(
+                    reference.model, inputs, self.device, whereabouts=self.whereabouts
+                )
                 note.detail = f"{self.facts['eager_us']:.1f} us in eager mode"
         return finding
 
     def _construct(self) -> torch.nn.Module:
-        with self.stages.stage("construct") as note, problem_code("Model(*get_init_inputs())", self.path):
+        with self.stages.stage("construct") as note:
             torch.manual_seed(SEED)
-            arguments = self.loaded.get_init_inputs()
+            with problem_code("get_init_inputs()", self.path):
+                arguments = self.loaded.get_init_inputs()
             if not isinstance(arguments, list | tuple):
                 raise Refused(
                     "problem.raises",
                     f"get_init_inputs() returned a {type(arguments).__name__}.",
                     "Return the list of arguments for Model(...), [] if there are none.",
                 )
-            model = self.loaded.Model(*arguments)
-            if not isinstance(model, torch.nn.Module):
-                raise Refused(
-                    "problem.raises", "Model is not a torch.nn.Module.", "Write `class Model(torch.nn.Module)`."
-                )
-            model = model.to(self.device)
+            with problem_code("Model(*get_init_inputs())", self.path):
+                model = self.loaded.Model(*arguments)
+                if not isinstance(model, torch.nn.Module):
+                    raise Refused(
+                        "problem.raises", "Model is not a torch.nn.Module.", "Write `class Model(torch.nn.Module)`."
+                    )
+                model = model.to(self.device)
             self.facts["parameters"] = sum(parameter.numel() for parameter in model.parameters())
             note.detail = f"{self.facts['parameters']:,} parameters, {'train' if model.training else 'eval'} mode"
         return model
@@ -186,8 +192,9 @@ class _Preflight:
                 )
 
     def _graph(self, reference: Reference, inputs: list[Any]) -> Trace:
-        with self.stages.stage("graph") as note:
-            traced = trace_report(reference.model, inputs)
+        with self.stages.stage("graph") as note, problem_code("Model.forward", self.path):
+            with self.whereabouts.inside(FORWARD):
+                traced = trace_report(reference.model, inputs)
             reference.restore()
             if traced.graph is None:
                 note.warn(
@@ -202,7 +209,8 @@ class _Preflight:
 
     def _cost(self, reference: Reference, first: Draw, graph: OpGraph | None) -> None:
         with self.stages.stage("cost") as note, problem_code("Model.forward", self.path):
-            flops = float(count_flops(reference.model, pytree.tree_map(_copied, first.inputs)))
+            with self.whereabouts.inside(FORWARD):
+                flops = float(count_flops(reference.model, pytree.tree_map(_copied, first.inputs)))
             reference.restore()
             moved = float(compulsory_bytes(reference.model, first.inputs, first.output, graph))
             self.facts |= {"flops": flops, "compulsory_bytes": moved}
@@ -234,7 +242,10 @@ class _Preflight:
         )
 
     def _dead(self, reference: Reference, draw: Draw, traced: Trace) -> Finding | None:
-        with suppress(RuntimeError, ValueError, TypeError):  # the exported form itself may refuse other values
+        with (
+            suppress(RuntimeError, ValueError, TypeError),  # the exported form itself may refuse other values
+            self.whereabouts.inside(FORWARD),
+        ):
             return dead_finding(traced.program, draw.inputs, reference.restore, budget_s=2.0, clock=time.perf_counter)
         return None
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import torch
 
+from judge.bench.faults import cause_of, kind_of
 from judge.bench.sources import describe
+from judge.bench.whereabouts import KEEP_IN_RANGE
 from judge.values import StageRecord
 
 Send = Callable[[StageRecord], None]
@@ -41,15 +43,17 @@ class Note:
 
 
 class Stages:
-    """Sends a record at the end of each stage and keeps them for the report."""
+    """Tells when a stage begins, sends a record at its end and keeps them for the report."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, begins: Callable[[str], None]) -> None:
         self._send = send
+        self._begins = begins
         self.records: list[StageRecord] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Note]:
         """One stage. A Refused raised inside is recorded as failed and passed on."""
+        self._begins(name)
         note, started = Note(), time.perf_counter()
         try:
             yield note
@@ -69,23 +73,24 @@ def problem_code(doing: str, path: Path) -> Iterator[None]:
     """Runs a part of the problem's own code: whatever it raises becomes a Refused that shows its line."""
     try:
         yield
-    except (MemoryError, torch.cuda.OutOfMemoryError) as error:
-        raise _out_of_memory(doing) from error
+    except Refused:
+        raise
     except (Exception, SystemExit) as error:  # uploaded code may raise anything
-        if isinstance(error, Refused):
-            raise
-        if "can't allocate memory" in str(error):
-            raise _out_of_memory(doing) from error
-        raise Refused(
-            "problem.raises",
-            f"{doing} raised {describe(error, path)}",
-            f"Make {doing} run by itself with torch {torch.__version__}, then upload the file again.",
-        ) from error
+        raise _refusal(doing, path, error) from error
 
 
-def _out_of_memory(doing: str) -> Refused:
+def _refusal(doing: str, path: Path, error: BaseException) -> Refused:
+    kind = kind_of(error)
+    if kind == "oom":
+        return Refused(
+            "problem.memory",
+            f"{doing} needs more memory than this device may use.",
+            "Use smaller tensors, or a device with more memory.",
+        )
+    if kind == "device":
+        return Refused("problem.raises", f"{cause_of(error)}.", KEEP_IN_RANGE)
     return Refused(
         "problem.raises",
-        f"{doing} needs more memory than this device may use.",
-        "Use smaller tensors, or a device with more memory.",
+        f"{doing} raised {describe(error, path)}",
+        f"Make {doing} run by itself with torch {torch.__version__}, then upload the file again.",
     )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from judge.bench.contact import SubjectFailed
+from judge.bench.faults import describe_fault, kind_of
+from judge.bench.sources import LoadError
+from judge.bench.whereabouts import KEEP_IN_RANGE, DeviceLost
 from judge.values import JudgeError, Verdict
 
 
@@ -17,6 +22,13 @@ class Ended(Exception):
         self.message = message
 
 
+_PLACES = {
+    "load": "the import",
+    "construct": "ModelNew(...)",
+    "parameters": "load_reference_state() or prepare()",
+    "forward": "ModelNew.forward",
+    "timed": "ModelNew.forward",
+}
 _LOAD_STEPS = {
     "load": "load.import",
     "arena": "load.construct",
@@ -30,15 +42,16 @@ def of_candidate(failed: SubjectFailed, stage: str) -> Ended:
     """What the candidate's fault means for the verdict. `stage` is the one the referee was in."""
     kind, message = failed.kind, failed.message
     loading = failed.doing in _LOAD_STEPS
+    place = _PLACES.get(failed.doing, failed.doing)
     prefix = "load" if loading else "run"
     if kind == "died":
-        return Ended(Verdict.CRASHED, stage, f"{prefix}.died", "the candidate's process ended before it answered")
+        return Ended(Verdict.CRASHED, stage, f"{prefix}.died", f"{place} ended the candidate's process")
     if kind == "too_large":
         return Ended(Verdict.REFUSED_PROBLEM, stage, "problem.unsupported", message)
     if kind == "garbage":
         return Ended(Verdict.DISHONEST, stage, "tamper.channel", f"the candidate broke the protocol: {message}")
     if kind == "timeout":
-        return Ended(Verdict.TIMED_OUT, stage, f"{prefix}.timeout", f"the candidate's {failed.doing} gave {message}")
+        return Ended(Verdict.TIMED_OUT, stage, f"{prefix}.timeout", f"{place} of the candidate gave {message}")
     if kind == "oom":
         return Ended(Verdict.OUT_OF_MEMORY, stage, f"{prefix}.oom", message)
     if kind in ("compile", "resources"):
@@ -68,6 +81,21 @@ def of_baseline(failed: SubjectFailed) -> Exception:
     if failed.kind == "too_large":
         return Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.unsupported", failed.message)
     return JudgeError(f"the {failed.subject} baseline failed while doing {failed.doing}: {failed.message}")
+
+
+def of_reference(error: Exception, path: Path, place: str) -> Ended:
+    """What the reference in the referee raised, its own frames only. `place` is where its code was last."""
+    reason, message = "problem.raises", f"the reference raised {describe_fault(error, path)['message']}"
+    if kind_of(error) == "oom":
+        reason, message = "problem.memory", f"the reference: {place} needs more memory than this device may use"
+    elif isinstance(error, LoadError):
+        message = error.message
+    return Ended(Verdict.REFUSED_PROBLEM, "problem", reason, message)
+
+
+def broken_device(lost: DeviceLost, stage: str) -> Ended:
+    """The reference left the referee without a working GPU: the problem's fault, and the end of this referee."""
+    return Ended(Verdict.REFUSED_PROBLEM, stage, "problem.raises", f"the reference: {lost}. {KEEP_IN_RANGE}")
 
 
 def lower_precision(stage: str, kind: str, found: float, limit: float) -> Ended:

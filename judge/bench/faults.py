@@ -19,22 +19,31 @@ _BY_NAME = {
     "PTXASError": "compile",
     "MemoryError": "oom",
     "OutOfMemoryError": "oom",
+    "DeviceLost": "device",
 }
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "cannot allocate memory", "unable to mmap")
 
 
+def cause_of(error: BaseException) -> BaseException:
+    """The first of the error's chain whose kind is known; the error itself when there is none."""
+    return next((cause for cause in _chain(error) if _kind(cause) != "exception"), error)
+
+
+def kind_of(error: BaseException) -> str:
+    """bounds, unsupported, resources, compile, oom, device (see DeviceLost), else exception."""
+    return _kind(cause_of(error))
+
+
 def describe_fault(error: BaseException, path: Path) -> dict[str, Any]:
-    """`kind` (bounds, unsupported, resources, compile, oom, exception), reason code if it has one, message, line."""
-    for cause in _chain(error):
-        kind = _kind(cause)
-        if kind != "exception":
-            return {
-                "kind": kind,
-                "reason": str(getattr(cause, "reason", "") or ""),
-                "message": describe(cause, path) if cause is error else _both(cause, error, path),
-                "line": line_of(error, path),
-            }
-    return {"kind": "exception", "reason": "", "message": describe(error, path), "line": line_of(error, path)}
+    """`kind` (see `kind_of`), reason code if it has one, message, line."""
+    cause = cause_of(error)
+    kind = _kind(cause)
+    return {
+        "kind": kind,
+        "reason": str(getattr(cause, "reason", "") or "") if kind != "exception" else "",
+        "message": describe(cause, path) if cause is error else _both(cause, error, path),
+        "line": line_of(error, path),
+    }
 
 
 def _both(cause: BaseException, error: BaseException, path: Path) -> str:

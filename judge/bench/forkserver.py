@@ -97,6 +97,10 @@ class Child:
             return f"killed by {signal.Signals(number).name}"
         return f"exited with status {os.WEXITSTATUS(self.status)}"
 
+    def tail(self) -> str:
+        """The end of what it printed."""
+        return bytes(self.log[-1500:]).decode("utf-8", "replace").strip()
+
     @property
     def killed_for_memory(self) -> bool:
         """SIGKILL that we did not send: the kernel's out-of-memory killer."""

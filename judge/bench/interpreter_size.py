@@ -15,6 +15,7 @@ from judge.bench.graph_trace import trace_report
 from judge.bench.loading import LoadedProblem
 from judge.bench.reference_run import listed
 from judge.bench.tensor_words import described
+from judge.bench.whereabouts import FORWARD
 from judge.graph import OpGraph
 
 MAX_STEPS = 8000  # per forward; an evaluation makes several and has a minute
@@ -49,7 +50,8 @@ def _preview(loaded: LoadedProblem) -> Preview:
     with problem_code("the module on shapes alone", path), FakeTensorMode(allow_non_fake_inputs=True):
         model = loaded.Model(*loaded.get_init_inputs())
         inputs = listed(loaded.get_inputs())
-        return model, inputs, trace_report(model, inputs).graph
+        with loaded.whereabouts.inside(FORWARD):
+            return model, inputs, trace_report(model, inputs).graph
 
 
 def _check_bytes(loaded: LoadedProblem, held: list[torch.Tensor]) -> None:

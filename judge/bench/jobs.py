@@ -14,6 +14,11 @@ from judge.bench.listening import MALFORMED, Host, Listening
 from judge.bench.wire import Message, WireClosed
 from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Verdict
 
+FIXES = {
+    "problem.timeout": "look for an endless loop, or make the shapes smaller",
+    "problem.memory": "make the shapes smaller",
+    "problem.raises": "remove calls that exit or crash the process",
+}
 FORGED_FIX = "remove what writes to the process's open descriptors"
 TIMING_S = 8.0  # a slow reference gets fewer repetitions after this
 
@@ -41,22 +46,17 @@ class AdmissionPlan(Listening):
             except MALFORMED:
                 return self._refused("problem.raises", "the problem forged the report of its own preflight", FORGED_FIX)
         child = crew.members["admit"]
-        if not self.doing.startswith("problem"):
-            raise JudgeError(f"the preflight child ended before it read the problem: {child.ending()} {_tail(child)}")
-        step = "importing it" if self.doing == "problem.import" else f"the step after {self._last_stage()}"
-        if child.killed:
-            reason, message = "problem.timeout", f"the problem did not finish in {self.limits.wall_s:.0f} s, in {step}"
-            fix = "look for an endless loop, or make the shapes smaller"
-        elif child.killed_for_memory or "MemoryError" in _tail(child) or "allocate memory" in _tail(child):
-            reason, message = "problem.memory", f"the problem needs more memory than it may have, in {step}"
-            fix = f"stay below {self.limits.memory_mb} MiB: make the shapes smaller"
-        else:
-            reason, message = "problem.raises", f"the problem ended its process, in {step}: {child.ending()}"
-            fix = "remove calls that exit or crash the process"
+        if self.doing == "start":
+            raise JudgeError(f"the preflight child ended before it read the problem: {child.ending()} {child.tail()}")
+        reason, message = self.fault_of_problem(child, self.limits.wall_s)
+        fix = FIXES[reason]
+        if reason == "problem.memory" and not self.bench.device.startswith("cuda"):
+            fix += f"; {self.limits.memory_mb:,} MiB are the limit"
         return self._refused(reason, message, fix)
 
     def _refused(self, reason: str, message: str, fix: str) -> AdmissionReport:
-        stage = StageRecord("import" if self.doing == "problem.import" else "run", "failed", 0.0, message, fix)
+        told = {stage.name for stage in self.stages}
+        stage = StageRecord("run" if self.doing in told else self.doing, "failed", 0.0, message, fix)
         return AdmissionReport(
             "refused",
             reason=reason,
@@ -64,9 +64,6 @@ class AdmissionPlan(Listening):
             case=self.problem.case,
             stages=(*self.stages, stage),
         )
-
-    def _last_stage(self) -> str:
-        return repr(self.stages[-1].name) if self.stages else "the import"
 
 
 class EvaluationPlan(Listening):
@@ -163,7 +160,7 @@ class EvaluationPlan(Listening):
         how = self.endings.get("candidate") or child.ending()
         if self.out_of_memory:
             reason = outcome.reason.replace(".died", ".oom")
-            message = f"the candidate's process was {how}: it used too much memory"
+            message = f"{outcome.message}, which used too much memory: {how}"
             return replace(outcome, verdict=Verdict.OUT_OF_MEMORY, reason=reason, message=message)
         if how == "killed by SIGXCPU":
             return replace(
@@ -172,29 +169,34 @@ class EvaluationPlan(Listening):
                 reason=outcome.reason.replace(".died", ".timeout"),
                 message="the candidate used up its processor time",
             )
-        return replace(outcome, message=f"the candidate's process {how} before it answered")
+        return replace(outcome, message=f"{outcome.message}: {how}")
 
     def _without_verdict(self, crew: Crew) -> Outcome:
         referee = crew.members["referee"]
         if self.doing == WAITING:
             raise JudgeError(f"another process kept the GPU for {self.waited_s():.0f} s")
-        if self.doing != "problem":
-            raise JudgeError(f"the referee gave no verdict in stage {self.doing}: {referee.ending()} {_tail(referee)}")
-        if referee.killed:
-            reason, message = "problem.timeout", f"the reference did not finish in {self.job.limits.wall_s:.0f} s"
-        elif referee.killed_for_memory:
-            reason, message = "problem.memory", "the reference used too much memory"
-        else:
-            reason, message = "problem.raises", f"the reference ended its process: {referee.ending()}"
+        if not self._is_the_problems(referee):
+            where = f", in {self.inside}" if self.inside else ""
+            raise JudgeError(
+                f"the referee gave no verdict in stage {self.doing}{where}: {referee.ending()} {referee.tail()}"
+            )
+        reason, message = self.fault_of_problem(referee, self.job.limits.wall_s)
         return Outcome(
-            Verdict.REFUSED_PROBLEM, stage="problem", reason=reason, message=message, stages=tuple(self.stages)
+            Verdict.REFUSED_PROBLEM,
+            stage=self.doing,
+            reason=reason,
+            message=f"the reference: {message}; {FIXES[reason]}",
+            stages=tuple(self.stages),
         )
+
+    def _is_the_problems(self, referee: Child) -> bool:
+        """Before the candidate does anything, a referee's end is the problem's doing; afterwards only inside its code.
+
+        Memory that ran out then may have been the candidate's: that is nobody's fault.
+        """
+        return self.doing == "problem" or bool(self.inside and not referee.killed_for_memory)
 
 
 def _log(child: Child) -> str:
     text = bytes(child.log).decode("utf-8", "replace")
     return text + (f"\n[{child.log_dropped:,} more bytes were dropped]" if child.log_dropped else "")
-
-
-def _tail(child: Child) -> str:
-    return bytes(child.log[-1500:]).decode("utf-8", "replace").strip()

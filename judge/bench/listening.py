@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from judge.bench.crew import Crew
-from judge.bench.forkserver import ForkServer
+from judge.bench.forkserver import Child, ForkServer
 from judge.bench.gpu_lock import LONGEST_WAIT_S, WAITING
+from judge.bench.whereabouts import PLACES
 from judge.bench.wire import Message
 from judge.values import ProblemSpec, StageRecord, Timing
 
@@ -42,6 +43,9 @@ class Listening:
 
     def __init__(self) -> None:
         self.doing = "start"
+        self.inside = ""  # where the problem's own code was last known to run, one of PLACES; empty: in ours
+        self.inside_s = 0.0  # for how long, known once settled
+        self._entered = 0.0
         self.stages: list[StageRecord] = []
         self.layers: dict[str, str] = {}
         self._waited_s = 0.0
@@ -59,7 +63,9 @@ class Listening:
             if not self.layers and isinstance(found, dict):  # the first comes before any foreign code
                 self.layers = {str(k): str(v) for k, v in found.items()}
         elif "doing" in message:
-            self._does(str(message["doing"]))
+            self._does(str(message["doing"])[:40])
+        elif "inside" in message:
+            self._enters(message["inside"])
         elif "stage" in message:
             try:
                 record = StageRecord(**message["stage"])
@@ -75,6 +81,10 @@ class Listening:
         self.doing = what
         self._waits_since = time.monotonic() if what == WAITING else None
 
+    def _enters(self, place: object) -> None:
+        if place in ("", *PLACES):
+            self.inside, self._entered = str(place), time.monotonic()
+
     def waited_s(self) -> float:
         """Seconds spent waiting for the GPU, by this clock; they extend the wall limit."""
         if self._waits_since is not None:
@@ -84,7 +94,25 @@ class Listening:
 
     def settle(self, crew: Crew) -> None:
         """Note what is known only while the children still exist."""
+        self.inside_s = time.monotonic() - self._entered
         crew.members[self.judge].layers = self.layers
         for name in crew.members:
             if name != self.judge:
                 crew.read_layers(name)
+
+    def fault_of_problem(self, child: Child, wall_s: float) -> tuple[str, str]:
+        """Reason code and sentence for a problem whose process hung, took too much memory or ended. After `settle`."""
+        last = f"the last finished stage is {self.stages[-1].name!r}" if self.stages else "no stage was finished"
+        if child.killed and self.inside:
+            return "problem.timeout", f"{self.inside} did not return within {_seconds(self.inside_s)}"
+        if child.killed:
+            return "problem.timeout", f"no result within {_seconds(wall_s)}; {last}"
+        if child.killed_for_memory or any(words in child.tail() for words in ("MemoryError", "allocate memory")):
+            reason, end = "problem.memory", "needs more memory than it may have"
+        else:
+            reason, end = "problem.raises", f"ended the process: {child.ending()}"
+        return reason, f"{self.inside} {end}" if self.inside else f"it {end}; {last}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"

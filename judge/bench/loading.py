@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from judge.bench.sources import LoadError, raised
+from judge.bench.whereabouts import CASES, IMPORT, INIT_INPUTS, INPUTS, MODEL, SILENT, Whereabouts
 from judge.values import JudgeError
 
 PROBLEM = "problem"  # module name, so the file is problem.py
@@ -21,14 +22,18 @@ __all__ = ["CANDIDATE", "PROBLEM", "LoadError", "LoadedProblem", "load_candidate
 
 @dataclass(frozen=True)
 class LoadedProblem:
-    """A problem imported with one case applied. The factories read the module's constants each time they are called."""
+    """A problem imported with one case applied. The factories read the module's constants each time they are called.
+
+    `whereabouts` is told of every call of `Model` and the factories; whoever calls the model itself tells it.
+    """
 
     module: ModuleType
-    Model: type
+    Model: Callable[..., Any]
     get_inputs: Callable[[], Any]
     get_init_inputs: Callable[[], Any]
     cases: dict[str, dict[str, Any]]
     case: str | None
+    whereabouts: Whereabouts
 
 
 def write_module(source: str, folder: Path | str, name: str) -> ModuleType:
@@ -53,16 +58,18 @@ def write_module(source: str, folder: Path | str, name: str) -> ModuleType:
     return module
 
 
-def load_problem(source: str, case: str | None, folder: Path | str) -> LoadedProblem:
+def load_problem(source: str, case: str | None, folder: Path | str, whereabouts: Whereabouts = SILENT) -> LoadedProblem:
     """Import a problem and set the constants of `case` (None: as written). Raises LoadError."""
-    module = write_module(source, folder, PROBLEM)
+    with whereabouts.inside(IMPORT):
+        module = write_module(source, folder, PROBLEM)
     parts: dict[str, Callable[[], Any]] = {}
     for name in ("Model", "get_inputs", "get_init_inputs"):
         part = getattr(module, name, None)
         if not callable(part):
             raise LoadError("source.no_model", f"the module needs a callable `{name}` at its top level")
         parts[name] = part
-    cases = _declared_cases(module, Path(folder) / f"{PROBLEM}.py")
+    with whereabouts.inside(CASES):
+        cases = _declared_cases(module, Path(folder) / f"{PROBLEM}.py")
     if case is not None:
         if case not in cases:
             known = ", ".join(sorted(cases)) or "none"
@@ -72,7 +79,15 @@ def load_problem(source: str, case: str | None, folder: Path | str) -> LoadedPro
     model = parts["Model"]
     if not isinstance(model, type):
         raise LoadError("source.no_model", "`Model` must be a class")
-    return LoadedProblem(module, model, parts["get_inputs"], parts["get_init_inputs"], cases, case)
+    return LoadedProblem(
+        module,
+        whereabouts.declared(MODEL, model),
+        whereabouts.declared(INPUTS, parts["get_inputs"]),
+        whereabouts.declared(INIT_INPUTS, parts["get_init_inputs"]),
+        cases,
+        case,
+        whereabouts,
+    )
 
 
 def _declared_cases(module: ModuleType, path: Path) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from judge.bench.targets import target as target_named
 from judge.bench.timemodel import eager_traffic, kernel_time_us, modelled_speedup
 from judge.bench.traffic import TrafficReport
 from judge.bench.watch import traffic_report
+from judge.bench.whereabouts import FORWARD
 from judge.bench.wire import Message
 from judge.values import Basis, Speedup, Subject, Timing, Verdict
 
@@ -46,7 +47,9 @@ def modelled(reference: Reference, asked: Question, answer: Message, target_name
     except (KeyError, TypeError, ValueError) as error:
         raise Ended(Verdict.DISHONEST, "timing", "tamper.channel", "the counted traffic is malformed") from error
     reference.load(asked.state)
-    eager = eager_traffic(reference.model, cloned(asked.inputs))
+    inputs = cloned(asked.inputs)
+    with reference.whereabouts.inside(FORWARD):
+        eager = eager_traffic(reference.model, inputs)
     if not candidate.kernels or not eager.kernels:
         raise Ended(
             Verdict.UNSUPPORTED, "timing", "time.nothing_launched", "no launch was counted, so no time can be modelled"

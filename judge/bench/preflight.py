@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 
 from judge.bench import seal
 from judge.bench.admission import admit
 from judge.bench.child import Assignment
-from judge.bench.faults import describe_fault
-from judge.bench.gpu import neutral_flags
+from judge.bench.faults import kind_of
+from judge.bench.gpu import neutral_flags, settle
 from judge.bench.loading import LoadError, load_problem
+from judge.bench.whereabouts import DeviceLost, Whereabouts
 from judge.values import AdmissionReport, StageRecord
 
 
@@ -28,21 +31,24 @@ def run(assignment: Assignment) -> None:
     assignment.boss.send({"verdict": body, "mac": mac})
 
 
-def _report(assignment: Assignment, send) -> AdmissionReport:  # type: ignore[no-untyped-def]
-    payload = assignment.payload
-    assignment.boss.send({"doing": "problem.import"})
+def _report(assignment: Assignment, send: Callable[[StageRecord], None]) -> AdmissionReport:
+    payload, folder = assignment.payload, assignment.folder
+    whereabouts = Whereabouts(assignment.boss.send, partial(settle, assignment.device))
+    whereabouts.doing("import")
     try:
-        loaded = load_problem(payload["source"], payload["case"], assignment.folder)
-    except LoadError as error:
-        if error.__cause__ is not None and describe_fault(error.__cause__, assignment.folder)["kind"] == "oom":
-            message = "Importing the module needs more memory than this device may use."
-            fix = "Create large tensors in get_inputs(), not at import."
-            send(StageRecord("import", "failed", 0.0, message, fix=fix))
-            return AdmissionReport("refused", reason="problem.memory", message=message, case=payload["case"])
-        where = f"line {error.line}: " if error.line else ""
-        send(StageRecord("import", "failed", 0.0, error.message, fix="correct the file so that it imports"))
-        return AdmissionReport(
-            "refused", reason="problem.raises", message=f"{where}{error.message}", case=payload["case"]
-        )
-    assignment.boss.send({"doing": "problem.run"})
+        loaded = load_problem(payload["source"], payload["case"], folder, whereabouts)
+    except (LoadError, MemoryError, DeviceLost) as error:
+        reason, message, line, fix = _not_imported(error)
+        send(StageRecord("import", "failed", 0.0, message, fix=fix))
+        where = f"line {line}: " if line else ""
+        return AdmissionReport("refused", reason=reason, message=f"{where}{message}", case=payload["case"])
     return admit(loaded, payload["device"], send, assignment.target)
+
+
+def _not_imported(error: Exception) -> tuple[str, str, int | None, str]:
+    """Reason code, message, line and fix."""
+    if kind_of(error) == "oom":
+        message = "Importing the module needs more memory than this device may use."
+        return "problem.memory", message, None, "Create large tensors in get_inputs(), not at import."
+    line = error.line if isinstance(error, LoadError) else None
+    return "problem.raises", str(error), line, "correct the file so that it imports"

@@ -16,19 +16,19 @@ from judge.bench import gpu, seal
 from judge.bench.child import Assignment
 from judge.bench.contact import Contact, Deadline, SubjectFailed
 from judge.bench.correctness import Question, Rounds
-from judge.bench.endings import Ended, of_baseline, of_candidate
-from judge.bench.faults import describe_fault
+from judge.bench.endings import Ended, broken_device, of_baseline, of_candidate, of_reference
 from judge.bench.fitting import Fit, fit
 from judge.bench.gpu import make_clock, neutral_flags
 from judge.bench.gpu_lock import WAITING, GpuLock
-from judge.bench.loading import LoadError, load_problem
+from judge.bench.loading import load_problem
 from judge.bench.measured import Measurement, Runner
 from judge.bench.modelled import fixed_seed, modelled
 from judge.bench.nested import NotCarried, TensorMeta, encode
 from judge.bench.reference import Reference, collect
 from judge.bench.statistics import paired_speedup, timing_of, unpaired_speedup
+from judge.bench.whereabouts import DeviceLost, Whereabouts
 from judge.bench.wire import Message
-from judge.values import CaseRecord, Outcome, StageRecord, Subject, Timing, Verdict
+from judge.values import CaseRecord, JudgeError, Outcome, StageRecord, Subject, Timing, Verdict
 
 
 def run(assignment: Assignment) -> None:
@@ -56,6 +56,7 @@ class Referee:
         }
         lock_fd = assignment.links[len(names)] if len(assignment.links) > len(names) else None
         self.lock = GpuLock(lock_fd, self._waiting)
+        self.whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(self.device))
         self.doing = "start"
         self.stages: list[StageRecord] = []
         self.records: list[CaseRecord] = []
@@ -72,8 +73,13 @@ class Referee:
         try:
             with self.lock.shared():
                 self._judge()
+        except DeviceLost as lost:
+            return self._not_passed(broken_device(lost, self.doing))
         except Ended as ended:
+            if ended.verdict is not Verdict.REFUSED_PROBLEM:
+                self._trust_the_device()
             return self._not_passed(ended)
+        self._trust_the_device()
         return Outcome(
             Verdict.PASS,
             stage=self.stages[-1].name,
@@ -86,6 +92,11 @@ class Referee:
             kernels=tuple(self.kernels),
             environment=self.environment,
         )
+
+    def _trust_the_device(self) -> None:
+        """No verdict on a candidate by a referee whose own device failed it. Raises JudgeError."""
+        if self.whereabouts.device_lost():
+            raise JudgeError("the referee's GPU context broke while it compared")
 
     def _not_passed(self, ended: Ended) -> Outcome:
         self._record(ended.stage, "failed", 0.0, ended.reason)
@@ -127,21 +138,20 @@ class Referee:
         """Import the problem and answer the first question, while the subjects import their own sources."""
         path = self.assignment.folder / "problem.py"
         try:
-            loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder)
+            loaded = load_problem(
+                self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts
+            )
             reference = Reference(loaded, self.device)
             encode(reference.init, collect([]), "get_init_inputs()")
             rounds = Rounds(reference, self.contacts["candidate"], Fit((), hook=False), self.payload["case"])
             fixed = fixed_seed(self.payload["source"]) if self.payload["basis"] == "modelled" else None
             return reference, rounds, rounds.first(fixed)
-        except LoadError as error:
-            raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.raises", error.message) from error
         except NotCarried as error:
             raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.unsupported", str(error)) from error
-        except (Ended, SubjectFailed):
+        except (Ended, SubjectFailed, DeviceLost):
             raise
         except Exception as error:
-            text = describe_fault(error, path)["message"]
-            raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.raises", f"the reference raised {text}") from error
+            raise of_reference(error, path, self.whereabouts.last) from error
 
     def _load(self, reference: Reference, first: Question) -> None:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""

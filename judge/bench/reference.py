@@ -14,6 +14,7 @@ from judge.bench.families import redraw, reshaped
 from judge.bench.loading import LoadedProblem
 from judge.bench.nested import TensorMeta, decode, encode
 from judge.bench.precision import Allowed, Errors, allowed, errors, longest_reduction, rounded
+from judge.bench.whereabouts import FORWARD
 
 State = dict[str, torch.Tensor]
 # What a reference raises on content or types it was not made for.
@@ -45,6 +46,7 @@ class Reference:
     def __init__(self, loaded: LoadedProblem, device: str) -> None:
         self.loaded = loaded
         self.device = device
+        self.whereabouts = loaded.whereabouts
         self.construct_seed = secrets.randbits(31)
         torch.manual_seed(self.construct_seed)
         self.init = loaded.get_init_inputs()
@@ -94,7 +96,7 @@ class Reference:
         """The honest same-dtype answer. Inputs are used as they are: clone them before if they matter."""
         self.load(state)
         torch.manual_seed(seed)
-        with torch.no_grad():
+        with self.whereabouts.inside(FORWARD), torch.no_grad():
             return self.model(*inputs)
 
     def _run_double(self, inputs: list[Any], state: State, seed: int) -> Any:
@@ -103,8 +105,9 @@ class Reference:
             model = model.double()
         self.load(state, model)
         torch.manual_seed(seed)
-        with torch.no_grad():
-            return model(*as_double(inputs))
+        wide = as_double(inputs)
+        with self.whereabouts.inside(FORWARD), torch.no_grad():
+            return model(*wide)
 
     def expect(self, inputs: list[Any], state: State, seed: int) -> Expected:
         """Oracle, honest answer and allowed errors for `inputs`; the inputs themselves are left alone."""

@@ -11,6 +11,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from judge.bench.flops import tensors_in
+from judge.bench.gpu import settle
+from judge.bench.whereabouts import FORWARD, SILENT, Whereabouts
 
 SEED = 20_001
 
@@ -18,8 +20,9 @@ SEED = 20_001
 class Reference:
     """A model with its inputs' factory. Every run starts from the parameters, buffers and RNG state of the first."""
 
-    def __init__(self, model: torch.nn.Module, get_inputs: Any, device: str) -> None:
+    def __init__(self, model: torch.nn.Module, get_inputs: Any, device: str, whereabouts: Whereabouts = SILENT) -> None:
         self.model = model
+        self.whereabouts = whereabouts
         self.get_inputs = get_inputs
         self.device = device
         self.last_s = 0.0
@@ -43,18 +46,14 @@ class Reference:
         """`forward` on copies of `inputs`, gradients off, RNG at `seed`. Whatever it raises comes through."""
         arguments = pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, list(inputs))
         torch.manual_seed(seed)
-        started = time.perf_counter()
-        with torch.no_grad():
+        with self.whereabouts.inside(FORWARD), torch.no_grad():
+            started = time.perf_counter()
             output = self.model(*arguments)
-        self.sync()
-        self.last_s = time.perf_counter() - started
+            settle(self.device)
+            self.last_s = time.perf_counter() - started
         output = pytree.tree_map(lambda x: x.detach().clone() if isinstance(x, torch.Tensor) else x, output)
         self.restore()
         return output
-
-    def sync(self) -> None:
-        if self.device.startswith("cuda"):
-            torch.cuda.synchronize(self.device)
 
     def restore(self) -> None:
         """Put parameters and buffers back to what they were at the start."""
@@ -65,7 +64,7 @@ class Reference:
 
     def double(self) -> Reference:
         """The same reference in fp64."""
-        return Reference(copy.deepcopy(self.model).double(), self.get_inputs, self.device)
+        return Reference(copy.deepcopy(self.model).double(), self.get_inputs, self.device, self.whereabouts)
 
 
 def listed(made: Any) -> list[Any]:

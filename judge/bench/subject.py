@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -45,7 +46,7 @@ class Subject:
         self.path = assignment.folder / f"{name}.py"
         self.watch: Watch = watch_for(self.mode, assignment)
         self.arena: Arena | None = None
-        self.model_class: type | None = None
+        self.model_class: Callable[..., Any] | None = None
         self.model: Any = None
         self.clock: Any = None
         self._fetched: list[tuple[Slot, torch.Tensor]] = []

@@ -19,7 +19,7 @@ def test_memory_is_told_from_other_faults(tmp_path: Path, line: str, reason: str
     stages: list[StageRecord] = []
     boss = SimpleNamespace(send=lambda message: None)
     payload: dict[str, Any] = {"source": line, "case": None, "device": "cpu"}
-    assignment: Any = SimpleNamespace(payload=payload, boss=boss, folder=tmp_path, target="sm_90")
+    assignment: Any = SimpleNamespace(payload=payload, boss=boss, folder=tmp_path, target="sm_90", device="cpu")
     report = _report(assignment, stages.append)
     assert (report.state, report.reason) == ("refused", reason)
     assert stages[0].state == "failed"
