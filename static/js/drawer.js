@@ -8,6 +8,9 @@ export class Drawer {
     this.link = link;
     this.base = base;
     this.shown = null;
+    this.outdated = false;
+    // What came while the panel was in use is fetched once the reader has left it.
+    element.addEventListener("focusout", () => setTimeout(() => this.outdated && this.refresh()));
   }
 
   // `focus`: whether the reader's focus goes into the drawer; never when data alone opened or refreshed it.
@@ -26,8 +29,8 @@ export class Drawer {
   // A panel in use is not swapped under the reader's hands.
   async refresh() {
     if (this.shown === null) return;
-    if (held(this.body)) this.outdated = true;
-    else await this.load();
+    this.outdated = held(this.body);
+    if (!this.outdated) await this.load();
   }
 
   async load() {
@@ -50,10 +53,11 @@ export class Drawer {
   }
 }
 
-// Focus in a field, selected text or an open menu: the reader is using it.
+// Focus in a field, selected text or a draft that was not sent yet: the reader is using it.
 export function held(element) {
   const active = document.activeElement;
   if (element.contains(active) && active !== element) return true;
+  if ([...element.querySelectorAll("textarea")].some((field) => field.value.trim() !== "")) return true;
   const selection = getSelection();
   return Boolean(selection && !selection.isCollapsed && element.contains(selection.anchorNode));
 }

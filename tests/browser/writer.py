@@ -22,6 +22,7 @@ from django.utils import timezone  # noqa: E402
 
 from search.events import event_write  # noqa: E402
 from search.models import Run  # noqa: E402
+from search.proposers import get as get_proposer  # noqa: E402
 from tests.search import live_rows, makers  # noqa: E402
 
 
@@ -42,6 +43,28 @@ def admission(**entry: Any) -> dict[str, Any]:
     problem.admission = {"interpreter": {"started": timezone.now().isoformat(), "stages": []} | entry}
     problem.save()
     return {"problem": problem.slug}
+
+
+def ask(steps: int = 5) -> dict[str, Any]:
+    """A run whose first two nodes wait for a person's reply."""
+    row = makers.make_run(proposer="manual", steps=steps, concurrency=2)
+    worker = makers.Worker()
+    worker.proposer = get_proposer
+    worker.run(row)
+    return {"run": row.pk}
+
+
+def mention(run: int, number: int) -> dict[str, Any]:
+    """One more event about a node, so that every page that shows it hears of it."""
+    with transaction.atomic():
+        event_write(run=Run.objects.get(pk=run), kind="node.waiting", payload={"number": number})
+    return {}
+
+
+def tell(run: int, number: int, speedup: float | None) -> dict[str, Any]:
+    """The verdict of a node in flight."""
+    live_rows.tell(Run.objects.get(pk=run).nodes.get(number=number), speedup)
+    return {}
 
 
 def grow(run: int, count: int = 1, speedup: float | None = 1.5, parent: int = 0, gap_s: float = 0) -> dict[str, Any]:
@@ -70,7 +93,7 @@ def end(run: int) -> dict[str, Any]:
     return {}
 
 
-COMMANDS = {command.__name__: command for command in (user, run, admission, grow, reserve, end)}
+COMMANDS = {command.__name__: command for command in (user, run, admission, ask, mention, tell, grow, reserve, end)}
 
 
 def main() -> None:
