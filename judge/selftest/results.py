@@ -1,0 +1,120 @@
+"""What a self-test found: one row per entry, counts per corpus, and whether the device can be believed. A plain value."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from judge.selftest.entries import Corpus
+
+FALSE_FASTER_RATE = 0.01  # of A/A comparisons
+
+
+class State(StrEnum):
+    RIGHT = "right"  # what must happen happened
+    MISSED = "missed"  # an attack or a bug passed, or an honest kernel was rejected
+    REASON = "reason"  # rejected, but for a reason that is not the one
+    LOST = "lost"  # the judge itself failed
+
+
+@dataclass(frozen=True)
+class EntryResult:
+    """What became of one entry. For A/A entries `faster` of `comparisons` were called FASTER."""
+
+    corpus: Corpus
+    id: str
+    title: str
+    bench: str  # kind of bench it ran on
+    state: State
+    verdict: str
+    reason: str = ""
+    message: str = ""
+    expected: str = ""
+    findings: tuple[str, ...] = ()
+    number: int | None = None
+    wall_ms: float = 0.0
+    comparisons: int = 0
+    faster: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> Self:
+        """Inverse of `to_json`. Raises TypeError, KeyError or ValueError when malformed."""
+        fields = {**row, "corpus": Corpus(row["corpus"]), "state": State(row["state"])}
+        return cls(**{**fields, "findings": tuple(row.get("findings", ()))})
+
+
+@dataclass(frozen=True)
+class CorpusCount:
+    """Counts of one corpus. `right` + `missed` + `reason` + `lost` = `n`, except for A/A, where n counts comparisons."""
+
+    corpus: Corpus
+    n: int
+    right: int
+    missed: tuple[str, ...] = ()
+    reason: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    wall_ms: float = 0.0
+
+    @property
+    def red(self) -> bool:
+        return bool(self.missed or self.reason or self.lost)
+
+
+@dataclass(frozen=True)
+class Report:
+    """One self-test of one device. `environment` is the bench's facts; times are seconds since the epoch."""
+
+    device: str
+    protocol: str
+    started: float
+    finished: float
+    results: tuple[EntryResult, ...]
+    environment: dict[str, Any] = field(default_factory=dict)
+    whole: bool = True  # every entry that this device can judge was run
+    skipped: tuple[str, ...] = ()  # entries that need another device
+
+    @property
+    def toolchain(self) -> str:
+        return str(self.environment.get("toolchain", ""))
+
+    @property
+    def red(self) -> bool:
+        """Whether anything was not as it must be; a run without a single entry proves nothing and is red too."""
+        return not self.results or any(count.red for count in self.counts())
+
+    def of(self, corpus: Corpus) -> tuple[EntryResult, ...]:
+        return tuple(row for row in self.results if row.corpus is corpus)
+
+    def counts(self) -> tuple[CorpusCount, ...]:
+        """Per corpus that was run, in their order."""
+        return tuple(_count(corpus, self.of(corpus)) for corpus in Corpus if self.of(corpus))
+
+    def to_json(self) -> dict[str, Any]:
+        rows = {"results": [row.to_json() for row in self.results]}
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {**plain, **rows, "skipped": list(self.skipped)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Inverse of `to_json`. Raises TypeError, KeyError or ValueError when malformed."""
+        rows = tuple(EntryResult.from_json(row) for row in data["results"])
+        return cls(**{**data, "results": rows, "skipped": tuple(data.get("skipped", ()))})
+
+
+def _count(corpus: Corpus, rows: tuple[EntryResult, ...]) -> CorpusCount:
+    wall_ms = sum(row.wall_ms for row in rows)
+    states = Counter(row.state for row in rows)
+    ids = {state: tuple(row.id for row in rows if row.state is state) for state in State}
+    if corpus is not Corpus.AA:
+        return CorpusCount(
+            corpus, len(rows), states[State.RIGHT], ids[State.MISSED], ids[State.REASON], ids[State.LOST], wall_ms
+        )
+    n, faster = sum(row.comparisons for row in rows), sum(row.faster for row in rows)
+    missed = tuple(row.id for row in rows if row.faster) if faster > FALSE_FASTER_RATE * n else ()
+    return CorpusCount(corpus, n, n - faster, missed, ids[State.REASON], ids[State.LOST], wall_ms)

@@ -1,0 +1,215 @@
+"""Runs entries of the corpora on the benches of one device and says what became of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import threading
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+from judge.selftest.entries import Corpus, Entry
+from judge.selftest.results import EntryResult, Report, State
+from judge.source_checks import case_for, declared_cases
+from judge.values import PROTOCOL, AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec
+
+RETRIES = 2  # a fault of the judge is tried again before it counts
+Progress = Callable[[EntryResult], None]
+
+
+class Judge(Protocol):
+    """What is asked of a bench: `judge.runner.Bench`, or a stand-in in tests."""
+
+    def evaluate(self, job: Job) -> Outcome: ...
+
+    def admit(self, problem: ProblemSpec, *, limits: Limits) -> AdmissionReport: ...
+
+    def facts(self) -> dict[str, object]: ...
+
+    def close(self) -> None: ...
+
+
+Open = Callable[[str], Judge]  # a bench by its device's name; each worker closes what it opened
+
+
+def kinds_of(device: str) -> tuple[str, ...]:
+    """Kinds of bench that speak for a device, the preferred first.
+
+    Attacks on the clock need one: on a machine without a GPU they meet it on the CPU bench, which takes the same road
+    as CUDA with the CPU's wall clock.
+    """
+    kind = device.partition(":")[0]
+    return ("interpreter", "cpu") if kind == "interpreter" else (kind,)
+
+
+def bench_kind(entry: Entry, device: str) -> str | None:
+    """The kind of bench that judges `entry` for `device`; None where it cannot be judged."""
+    return next((kind for kind in kinds_of(device) if kind in entry.benches), None)
+
+
+def run_entries(
+    found: Sequence[Entry], device: str, open_bench: Open, *, workers: int = 2, progress: Progress | None = None
+) -> Report:
+    """Judge every entry that `device` can, `workers` at a time, each with benches of its own.
+
+    A fault of the judge is retried, then stands as `lost` in the result. Raises JudgeError when no bench can start.
+    """
+    started = time.time()
+    groups: dict[str, list[Entry]] = defaultdict(list)
+    skipped = []
+    for entry in found:
+        kind = bench_kind(entry, device)
+        groups[kind].append(entry) if kind else skipped.append(entry.id)
+    crew = _Crew(device, open_bench, progress)
+    crew.work([(kind, entry) for kind in sorted(groups) for entry in groups[kind]], workers)
+    order = {entry.id: number for number, entry in enumerate(found)}
+    rows = sorted(crew.rows, key=lambda row: order[row.id])
+    return Report(
+        device=device,
+        protocol=PROTOCOL,
+        started=started,
+        finished=time.time(),
+        results=tuple(rows),
+        environment=crew.environment,
+        skipped=tuple(skipped),
+    )
+
+
+class _Crew:
+    """Threads that take entries off one queue. A bench belongs to one thread."""
+
+    def __init__(self, device: str, open_bench: Open, progress: Progress | None) -> None:
+        self.device = device
+        self.open_bench = open_bench
+        self.progress = progress
+        self.rows: list[EntryResult] = []
+        self.environment: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._faults: list[BaseException] = []
+
+    def work(self, todo: list[tuple[str, Entry]], workers: int) -> None:
+        """Each kind of bench gets threads by its share of the work, so that few zygotes have to start."""
+        queues: dict[str, queue.SimpleQueue[Entry]] = defaultdict(queue.SimpleQueue)
+        for kind, entry in todo:
+            queues[kind].put(entry)
+        kinds = sorted(queues, key=lambda kind: -queues[kind].qsize())
+        threads = [
+            threading.Thread(target=self._serve, args=(_rotated(kinds, number), queues), daemon=True)
+            for number in range(max(1, min(workers, len(todo))))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self._faults:
+            raise self._faults[0]
+
+    def _serve(self, kinds: list[str], queues: dict[str, queue.SimpleQueue[Entry]]) -> None:
+        try:
+            for kind in kinds:
+                with ExitStack() as stack:
+                    bench: Judge | None = None
+                    while (entry := _next(queues[kind])) is not None:
+                        if bench is None:
+                            bench = self.open_bench(self._name(kind))
+                            stack.callback(bench.close)
+                        self._done(judged(entry, kind, bench), bench)
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            self._faults.append(error)
+
+    def _name(self, kind: str) -> str:
+        return self.device if self.device.partition(":")[0] == kind else kind
+
+    def _done(self, row: EntryResult, bench: Judge) -> None:
+        with self._lock:
+            self.rows.append(row)
+            if not self.environment or row.bench == self.device.partition(":")[0]:
+                self.environment = dict(bench.facts())
+            if self.progress is not None:
+                self.progress(row)
+
+
+def _rotated(kinds: list[str], by: int) -> list[str]:
+    by %= max(1, len(kinds))
+    return kinds[by:] + kinds[:by]
+
+
+def _next(waiting: queue.SimpleQueue[Entry]) -> Entry | None:
+    try:
+        return waiting.get_nowait()
+    except queue.Empty:
+        return None
+
+
+def judged(entry: Entry, kind: str, bench: Judge) -> EntryResult:
+    """One entry on one bench."""
+    started = time.monotonic()
+    try:
+        ended = _patiently(lambda: _judge(entry, kind, bench))
+    except JudgeError as error:
+        row = _row(entry, kind, State.LOST, "lost", "judge.failed", str(error))
+    else:
+        row = _seen(entry, kind, ended)
+    return dataclasses.replace(row, wall_ms=(time.monotonic() - started) * 1000)
+
+
+def _judge(entry: Entry, kind: str, bench: Judge) -> Outcome | AdmissionReport:
+    problem = entry.problem
+    if problem.case is None:
+        problem = dataclasses.replace(problem, case=case_for(kind, declared_cases(problem.source)))
+    if entry.admits:
+        return bench.admit(problem, limits=entry.limits)
+    job = Job(
+        id=uuid.uuid4().hex,
+        problem=problem,
+        candidate=entry.candidate,
+        limits=entry.limits,
+        timing=entry.timing,
+        beat=None if entry.audit else float("inf"),
+        incumbent=entry.incumbent,
+    )
+    for _ in range(entry.repeat - 1):
+        bench.evaluate(job)
+    return bench.evaluate(job)
+
+
+def _patiently(attempt: Callable[[], Outcome | AdmissionReport]) -> Outcome | AdmissionReport:
+    for _ in range(RETRIES):
+        try:
+            return attempt()
+        except JudgeError:
+            continue
+    return attempt()
+
+
+def _seen(entry: Entry, kind: str, ended: Outcome | AdmissionReport) -> EntryResult:
+    verdict = ended.state if isinstance(ended, AdmissionReport) else str(ended.verdict)
+    findings = () if isinstance(ended, AdmissionReport) else tuple(finding.code for finding in ended.findings)
+    state = State.RIGHT if entry.fits(kind, ended) else _wrong(entry, verdict)
+    row = _row(entry, kind, state, verdict, ended.reason, ended.message)
+    return dataclasses.replace(row, findings=findings)
+
+
+def _wrong(entry: Entry, verdict: str) -> State:
+    """A cheat or a bug that got through, or an honest kernel that did not, is a miss; else only the reason is wrong."""
+    passed = verdict in ("pass", "admitted")
+    return State.MISSED if passed or entry.corpus in (Corpus.HONEST, Corpus.AA) else State.REASON
+
+
+def _row(entry: Entry, kind: str, state: State, verdict: str, reason: str, message: str) -> EntryResult:
+    return EntryResult(
+        corpus=entry.corpus,
+        id=entry.id,
+        title=entry.title,
+        bench=kind,
+        state=state,
+        verdict=verdict,
+        reason=reason,
+        message=message[:600],
+        expected=" | ".join(str(one) for one in entry.endings(kind)),
+        number=entry.number,
+    )
