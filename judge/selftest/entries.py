@@ -12,6 +12,7 @@ from enum import StrEnum
 from judge.values import AdmissionReport, Finding, Limits, Outcome, ProblemSpec, Verdict
 
 BENCHES = frozenset({"interpreter", "cpu", "cuda"})
+LIMITS = Limits(wall_s=60.0, stage_s=20.0)
 ADMISSIONS = frozenset({"admitted", "degenerate", "refused"})
 
 
@@ -24,7 +25,7 @@ class Corpus(StrEnum):
 
 @dataclass(frozen=True)
 class Expected:
-    """One acceptable ending: a verdict (or an admission state), a prefix of its reason, codes of findings it must carry.
+    """One acceptable ending: a verdict (or an admission state), a prefix of its reason, codes of its findings.
 
     Empty `reasons` accept any reason. Each of `findings` must be a prefix of the code of at least one finding.
     """
@@ -70,7 +71,7 @@ class Entry:
     timing: bool = True
     audit: bool = True  # judged as if it were to become the best
     quick: bool = False  # part of the short run
-    limits: Limits = Limits(wall_s=60.0, stage_s=20.0)
+    limits: Limits = LIMITS
 
     def __post_init__(self) -> None:
         if not self.benches or not self.benches <= BENCHES:

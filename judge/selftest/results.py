@@ -1,4 +1,4 @@
-"""What a self-test found: one row per entry, counts per corpus, and whether the device can be believed. A plain value."""
+"""What a self-test found, as a plain value: a row per entry, counts per corpus, whether the device can be believed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class EntryResult:
 
 @dataclass(frozen=True)
 class CorpusCount:
-    """Counts of one corpus. `right` + `missed` + `reason` + `lost` = `n`, except for A/A, where n counts comparisons."""
+    """Counts of one corpus: `n` is the sum of the others, except for A/A, where it counts comparisons."""
 
     corpus: Corpus
     n: int
