@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from django.conf import settings
 from django.utils import timezone
 
+from judge.gpus import Gpu, nvidia_smi, parse_gpus
 from judge.models import Device
 
-_QUERY = "index,uuid,name,compute_cap,memory.total,driver_version"
 Lister = Callable[[], str]
 
 
 class DeviceMissing(Exception):
     """No such device; the message names those that exist and how one comes to be."""
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One line of nvidia-smi. `ordinal` is the N of "cuda:N" in this process tree."""
-
-    ordinal: int
-    uuid: str
-    title: str
-    arch: str  # "sm_90"
-    memory_mb: int
-    driver: str
 
 
 def devices_sync(*, lister: Lister | None = None) -> list[Device]:
@@ -51,54 +37,6 @@ def device_get(*, name: str) -> Device:
     raise DeviceMissing(
         f"There is no device {name!r}. Known: {', '.join(known) or 'none'}. A GPU appears as cuda:N once nvidia-smi "
         "lists it on this machine; without one, use the device 'interpreter'."
-    )
-
-
-def nvidia_smi() -> str:
-    """CSV lines of nvidia-smi, or "" when it is absent, fails or hangs: then there is no usable GPU."""
-    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
-
-
-def parse_gpus(text: str, visible: str | None) -> list[Gpu]:
-    """GPUs in the order that CUDA numbers them. `visible` is CUDA_VISIBLE_DEVICES: None means all, "" none.
-
-    As in CUDA, the list ends at the first entry that names no GPU. Lines that do not parse are skipped.
-    """
-    found: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == 6 and cells[0].isdigit():
-            found[cells[0]] = cells
-    order = list(found)
-    if visible is not None:
-        order = []
-        for entry in (part.strip() for part in visible.split(",")):
-            match = entry if entry in found else _by_uuid(found, entry)
-            if match is None:
-                break
-            order.append(match)
-    return [_gpu(number, found[key]) for number, key in enumerate(order)]
-
-
-def _by_uuid(found: dict[str, list[str]], entry: str) -> str | None:
-    return next((key for key, cells in found.items() if entry.startswith("GPU-") and cells[1].startswith(entry)), None)
-
-
-def _gpu(ordinal: int, cells: list[str]) -> Gpu:
-    _, uuid, title, capability, memory, driver = cells
-    digits = capability.replace(".", "")
-    return Gpu(
-        ordinal=ordinal,
-        uuid=uuid,
-        title=title,
-        arch=f"sm_{digits}" if digits.isdigit() else "",
-        memory_mb=int(memory) if memory.isdigit() else 0,
-        driver=driver,
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from judge import benches
+from judge.gpus import parse_gpus
 from judge.models import Device
-from judge.services.devices import DeviceMissing, device_get, devices_sync, parse_gpus
+from judge.services.devices import DeviceMissing, device_get, devices_sync
 
 SMI = """0, GPU-aaaa-1, NVIDIA H100 80GB HBM3, 9.0, 81559, 570.12
 1, GPU-bbbb-2, NVIDIA A10G, 8.6, 23028, 570.12
