@@ -20,6 +20,7 @@ class Ended(Exception):
         self.stage = stage
         self.reason = reason
         self.message = message
+        self.subject = "candidate"  # the child it is about
 
 
 _PLACES = {
@@ -38,8 +39,25 @@ _LOAD_STEPS = {
 _IEEE_HINT = "ask for IEEE arithmetic: tl.dot(a, b, input_precision='ieee'), and keep torch's TF32 switches off"
 
 
+def of_subject(failed: SubjectFailed, stage: str) -> Exception:
+    """What a child's fault means, by its name: "eager", "compile#2", "incumbent", else it ran the candidate.
+
+    The incumbent's own fault is nobody's here: it is given back as it is.
+    """
+    role = failed.subject.partition("#")[0]
+    if role in ("eager", "compile"):
+        return of_baseline(failed)
+    return failed if role == "incumbent" else of_candidate(failed, stage)
+
+
 def of_candidate(failed: SubjectFailed, stage: str) -> Ended:
     """What the candidate's fault means for the verdict. `stage` is the one the referee was in."""
+    ended = _of_candidate(failed, stage)
+    ended.subject = failed.subject
+    return ended
+
+
+def _of_candidate(failed: SubjectFailed, stage: str) -> Ended:
     kind, message = failed.kind, failed.message
     loading = failed.doing in _LOAD_STEPS
     place = _PLACES.get(failed.doing, failed.doing)

@@ -10,8 +10,9 @@ from typing import Any
 from judge.bench.crew import Crew
 from judge.bench.forkserver import Child
 from judge.bench.gpu_lock import WAITING
-from judge.bench.listening import MALFORMED, Host, Listening
-from judge.bench.wire import Message, WireClosed
+from judge.bench.listening import MALFORMED, Host, Listening, Progress
+from judge.bench.recruits import Recruits
+from judge.bench.wire import WireClosed
 from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Verdict
 
 FIXES = {
@@ -75,36 +76,34 @@ class EvaluationPlan(Listening):
     def __init__(self, bench: Host, job: Job) -> None:
         super().__init__()
         self.bench, self.job = bench, job
+        self.recruits = Recruits(bench, job)
+        self.crew: Crew | None = None
         self.endings: dict[str, str] = {}
-        self.out_of_memory = False
+        self.out_of_memory: set[str] = set()
 
     def start(self, crew: Crew, *, key: str, nonce: str) -> None:
-        plain = self.bench.server("plain")
+        self.crew = crew
         roles = self._subjects()
-        crew.start("referee", plain)
-        links: list[socket.socket] = []
-        for name, (mode, kind) in roles.items():
-            crew.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-            links.append(ours)
-            crew.assign(name, {"role": "subject", "mode": mode, **self._source(mode)}, [theirs])
+        crew.start("referee", self.bench.server("plain"))
+        links = [self.recruits.start(crew, name, mode) for name, mode in roles.items()]
         self._assign_referee(crew, list(roles), links, key, nonce)
 
-    def _subjects(self) -> dict[str, tuple[str, str]]:
-        """Child name -> (mode, zygote) on this device."""
+    def _subjects(self) -> dict[str, str]:
+        """Child name -> mode, for those that take part from the start on this device."""
         if self.bench.device == "interpreter":
-            return {"candidate": ("run", "interpreter"), "recorder": ("record", "recorder")}
-        roles = {"candidate": ("run", "plain")}
+            return {"candidate": "run", "recorder": "record"}
+        roles = {"candidate": "run"}
         if self.job.timing:
-            roles["eager"] = ("eager", "plain")
+            roles["eager"] = "eager"
             if self.bench.wants_compile(self.job.problem):
-                roles["compile"] = ("compile", "plain")
+                roles["compile"] = "compile"
         return roles
 
-    def _source(self, mode: str) -> Message:
-        if mode in ("eager", "compile"):
-            return {"source": self.job.problem.source, "case": self.job.problem.case}
-        return {"source": self.job.candidate}
+    def hear(self, message: dict[str, Any], progress: Progress | None) -> dict[str, Any] | None:
+        if "need" in message and self.crew is not None:
+            self.recruits.provide(self.crew, message["need"], self.crew.members["referee"].boss)
+            return None
+        return super().hear(message, progress)
 
     def _assign_referee(self, crew: Crew, names: list[str], links: list[socket.socket], key: str, nonce: str) -> None:
         limits, known = self.job.limits, self.bench.compile_time(self.job.problem)
@@ -137,10 +136,12 @@ class EvaluationPlan(Listening):
 
     def settle(self, crew: Crew) -> None:
         super().settle(crew)
-        child = crew.ended("candidate")
-        if child is not None:
-            self.endings["candidate"] = child.ending()
-            self.out_of_memory = child.killed_for_memory
+        for name in crew.members:
+            child = crew.ended(name)
+            if child is not None:
+                self.endings[name] = child.ending()
+                if child.killed_for_memory:
+                    self.out_of_memory.add(name)
 
     def outcome(self, body: dict[str, Any] | None, crew: Crew) -> Outcome:
         """The referee's verdict, completed by what only the runner knows: exit status, output, sandbox."""
@@ -156,9 +157,10 @@ class EvaluationPlan(Listening):
         return outcome
 
     def _died(self, outcome: Outcome, crew: Crew) -> Outcome:
-        child = crew.members["candidate"]
-        how = self.endings.get("candidate") or child.ending()
-        if self.out_of_memory:
+        name = str(outcome.environment.get("failed_child", "candidate"))
+        child = crew.members.get(name, crew.members["candidate"])
+        how = self.endings.get(name) or child.ending()
+        if name in self.out_of_memory:
             reason = outcome.reason.replace(".died", ".oom")
             message = f"{outcome.message}, which used too much memory: {how}"
             return replace(outcome, verdict=Verdict.OUT_OF_MEMORY, reason=reason, message=message)

@@ -16,7 +16,7 @@ from judge.bench import gpu, seal
 from judge.bench.child import Assignment
 from judge.bench.contact import Contact, Deadline, SubjectFailed
 from judge.bench.correctness import Question, Rounds
-from judge.bench.endings import Ended, broken_device, of_baseline, of_candidate, of_reference
+from judge.bench.endings import Ended, broken_device, of_candidate, of_reference, of_subject
 from judge.bench.fitting import Fit, fit
 from judge.bench.gpu import make_clock, neutral_flags
 from judge.bench.gpu_lock import WAITING, GpuLock
@@ -24,6 +24,7 @@ from judge.bench.loading import load_problem
 from judge.bench.measured import Measurement, Runner
 from judge.bench.modelled import fixed_seed, modelled
 from judge.bench.nested import NotCarried, TensorMeta, encode
+from judge.bench.recruits import ask_for
 from judge.bench.reference import Reference, collect
 from judge.bench.statistics import paired_speedup, timing_of, unpaired_speedup
 from judge.bench.whereabouts import DeviceLost, Whereabouts
@@ -99,6 +100,8 @@ class Referee:
             raise JudgeError("the referee's GPU context broke while it compared")
 
     def _not_passed(self, ended: Ended) -> Outcome:
+        if ended.subject != "candidate":
+            self.environment["failed_child"] = ended.subject
         self._record(ended.stage, "failed", 0.0, ended.reason)
         return Outcome(
             ended.verdict,
@@ -157,7 +160,7 @@ class Referee:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
         names = [name for name in self.contacts if name != "compile"]
         for name in names:
-            self._attributed(name, "load", partial(self._introduce, name, reference, first))
+            self._guarded("load", partial(self._introduce, name, reference, first))
         self.loads = True
         self.environment["exchange"] = self.contacts["candidate"].arena.kind
 
@@ -236,16 +239,21 @@ class Referee:
         return timing_of(Subject.COMPILE, runner.samples_us, method, mode="default")
 
     def _guarded(self, stage: str, step: Callable[[], Any]) -> Any:
-        return self._attributed("candidate", stage, step)
-
-    def _attributed(self, name: str, stage: str, step: Callable[[], Any]) -> Any:
         """Turn a subject's failure into the ending it means."""
         try:
             return step()
         except SubjectFailed as failed:
-            if name in ("eager", "compile"):
-                raise of_baseline(failed) from failed
-            raise of_candidate(failed, stage) from failed
+            raise of_subject(failed, stage) from failed
+
+    def more(self, wanted: dict[str, str]) -> dict[str, Contact]:
+        """Further children, each in a fresh process: name ("candidate#2", "eager#2", "incumbent") -> mode, see MODES.
+
+        They import at once; `_introduce` makes them ready. Hang up on whom you no longer need. Raises JudgeError.
+        """
+        links = ask_for(self.assignment.boss, wanted, self.deadline.stage())
+        given = {name: Contact(name, fd, self.deadline, self.device) for name, fd in links.items()}
+        self.contacts |= given
+        return given
 
     def _doing(self, what: str) -> None:
         """Tell the runner where we are: if we hang or die there, it knows whose code was running."""

@@ -57,7 +57,8 @@ class Channel:
         try:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
             sent = self.sock.sendmsg([data], rights)
-            self.sock.sendall(data[sent:])
+            if sent < len(data):  # sending nothing to a peer that has read it all and left would fail
+                self.sock.sendall(data[sent:])
         except TimeoutError as error:
             raise WireTimeout("send") from error
         except OSError as error:
