@@ -12,13 +12,14 @@ from judge.bench.contact import Contact
 from judge.bench.endings import Ended, lower_precision
 from judge.bench.exchange import JITTER, Slot
 from judge.bench.families import FAMILIES
+from judge.bench.faults import kind_of
 from judge.bench.fitting import Fit
 from judge.bench.nested import TensorMeta, encode, shape_of
 from judge.bench.poison import poisoned
 from judge.bench.precision import ILL_CONDITIONED, Errors, errors, rounded
 from judge.bench.reference import REFUSALS, Expected, Reference, State, collect
 from judge.bench.wire import Message
-from judge.values import CaseRecord, Verdict
+from judge.values import CaseRecord, JudgeError, Verdict
 
 REDRAWN_ROUNDS = frozenset({1, 2, 4})  # parameters change before these rounds
 POISONED_ROUNDS = frozenset({1})  # uninitialised memory reads as a marked NaN; it slows the interpreter
@@ -105,11 +106,14 @@ class Rounds:
     def _answerable(self, family: str) -> Question | None:
         """A question of `family`; None, and a record of why, where the reference has no answer to judge by.
 
-        A reference may refuse content it was not made for: binary cross entropy wants probabilities.
+        A reference may refuse content it was not made for: binary cross entropy wants probabilities. A lack of memory
+        is no such refusal: a candidate that holds it all would then be asked nothing more.
         """
         try:
             question = self.question(family, self.state)
         except REFUSALS as error:
+            if kind_of(error) == "oom" or self.reference.whereabouts.device_lost():
+                raise JudgeError(f"the referee cannot ask for inputs {family!r}: {error}") from error
             self._leave_out(family, f"the reference raised {type(error).__name__}: {error}")
             return None
         if not question.expected.finite or self._hopeless(question):

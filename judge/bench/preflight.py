@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 
-from judge.bench import seal
+from judge.bench import gpu, seal
 from judge.bench.admission import admit
 from judge.bench.child import Assignment
 from judge.bench.faults import kind_of
-from judge.bench.gpu import neutral_flags, settle
+from judge.bench.gpu import neutral_flags
 from judge.bench.loading import LoadError, load_problem
 from judge.bench.whereabouts import DeviceLost, Whereabouts
 from judge.values import AdmissionReport, StageRecord
@@ -33,7 +32,7 @@ def run(assignment: Assignment) -> None:
 
 def _report(assignment: Assignment, send: Callable[[StageRecord], None]) -> AdmissionReport:
     payload, folder = assignment.payload, assignment.folder
-    whereabouts = Whereabouts(assignment.boss.send, partial(settle, assignment.device))
+    whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(assignment.device))
     whereabouts.doing("import")
     try:
         loaded = load_problem(payload["source"], payload["case"], folder, whereabouts)

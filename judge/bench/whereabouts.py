@@ -51,7 +51,11 @@ class Whereabouts:
 
     @contextmanager
     def inside(self, place: str) -> Iterator[None]:
-        """The problem's code runs in the block. Raises DeviceLost in place of an error that broke the device."""
+        """The problem's code runs in the block. Raises DeviceLost in place of an error that broke the device.
+
+        What our own work before it left on the device is waited for first: it is not the problem's.
+        """
+        self._settle()
         self._send({"inside": place})
         self.last = place
         try:

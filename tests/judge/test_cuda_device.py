@@ -112,6 +112,41 @@ def test_endings_on_the_gpu_have_their_verdicts_and_the_next_one_passes(gpu_benc
     assert judge(gpu_bench, SAME, timing=False).verdict is Verdict.PASS
 
 
+LOOKS_UP = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(64, 128)
+    def forward(self, x):
+        return self.table((x * ROWS).long())
+def get_inputs():
+    return [torch.rand(4096)]
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(("rows", "stage"), [(63, "correctness"), (6_400, "problem")])
+def test_an_index_out_of_bounds_in_the_reference_is_the_problems_fault_and_ends_with_its_referee(
+    gpu_bench, rows, stage
+):
+    problem = LOOKS_UP.replace("ROWS", str(rows))  # 63: as given every index is in the table, centred some are below 0
+    source = problem.replace("class Model(", "class ModelNew(")
+    outcome = judge(gpu_bench, source, problem, timing=False)
+    assert (outcome.verdict, outcome.stage, outcome.reason) == (Verdict.REFUSED_PROBLEM, stage, "problem.raises")
+    assert "Model.forward broke the GPU's context" in outcome.message and "clamp" in outcome.message
+    assert judge(gpu_bench, SAME, timing=False).verdict is Verdict.PASS
+
+
+def test_a_preflight_on_the_gpu_says_when_the_reference_breaks_it(gpu_bench):
+    report = gpu_bench.admit(ProblemSpec(LOOKS_UP.replace("ROWS", "6_400")), limits=LIMITS)
+    say(report.state, report.reason, report.message)
+    assert (report.state, report.reason) == ("refused", "problem.raises")
+    assert "broke the GPU's context" in report.message and "clamp" in report.stages[-1].fix
+    assert gpu_bench.admit(ProblemSpec(BIG), limits=LIMITS).state == "admitted"
+
+
 def test_matmul_at_tf32_is_lower_precision(gpu_bench):
     problem = """
 import torch
