@@ -81,6 +81,7 @@ def _plain(value: Any) -> bool:
 def _timed(reply: Message) -> None:
     _output(reply)
     _need(type(reply.get("us")) in (int, float), "no time")
+    _need(type(reply.get("host_us", 0.0)) in (int, float), "a bad launch time")
 
 
 def _constructed(reply: Message) -> None:
@@ -104,4 +105,7 @@ _CHECKS: dict[str, Callable[[Message], None]] = {
     "parameters": _has("parameters"),
     "forward": _forward,
     "timed": _timed,
+    "burst_ready": _has("ready"),
+    "burst_capture": _has("captured"),
+    "burst": _has("done"),
 }

@@ -21,7 +21,7 @@ from judge.bench.poison import poison
 from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # not frozen: a context manager sets an exception's traceback
 class SubjectFailed(Exception):
     """A subject did not answer as asked. `kind`: died, timeout, garbage, too_large (what we asked), or its fault."""
 

@@ -29,6 +29,9 @@ _PLACES = {
     "parameters": "load_reference_state() or prepare()",
     "forward": "ModelNew.forward",
     "timed": "ModelNew.forward",
+    "burst_ready": "ModelNew.forward",
+    "burst_capture": "ModelNew.forward",
+    "burst": "ModelNew.forward",
 }
 _LOAD_STEPS = {
     "load": "load.import",

@@ -1,15 +1,11 @@
-"""The device itself: its context, neutral flags, the L2 flush and the clock. On the CPU a wall clock, for tests."""
+"""The device itself: its context, neutral flags, facts, and memory that two processes share."""
 
 from __future__ import annotations
 
 import ctypes
-import time
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-
-IDLE_SYNC_US = 30.0  # a device-wide wait takes less than this when nothing is left to do
-CACHE_BYTES = 64 << 20  # when the device does not tell the size of its L2
 
 
 def make_context(device: str) -> None:
@@ -31,70 +27,6 @@ def neutral_flags() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
-
-
-class Clock(Protocol):
-    """Times one call on the device, in microseconds."""
-
-    def flush(self) -> None: ...
-
-    def start(self) -> None: ...
-
-    def stop(self) -> float: ...
-
-
-class CudaClock:
-    """CUDA events around the call; the stop waits for every stream of the device first, then for its own event."""
-
-    method = "cuda_events"
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-        properties = torch.cuda.get_device_properties(device)
-        size = int(getattr(properties, "L2_cache_size", 0)) or CACHE_BYTES
-        self._clean = torch.zeros(2 * size // 4, dtype=torch.float32, device=device)
-        self._sink = torch.zeros((), dtype=torch.float32, device=device)
-        self._begin = torch.cuda.Event(enable_timing=True)
-        self._end = torch.cuda.Event(enable_timing=True)
-
-    def flush(self) -> None:
-        """Evict the L2 by reading a clean buffer twice its size: writing would leave dirty lines to pay for later."""
-        torch.sum(self._clean, dim=0, out=self._sink)
-
-    def start(self) -> None:
-        self._begin.record()
-
-    def stop(self) -> float:
-        """Time from start to the end of the current stream's work, plus what other streams still had to do."""
-        self._end.record()
-        self._end.synchronize()
-        waiting = time.perf_counter_ns()
-        torch.cuda.synchronize(self.device)
-        late_us = (time.perf_counter_ns() - waiting) / 1e3
-        elapsed_us = float(self._begin.elapsed_time(self._end)) * 1e3
-        return elapsed_us + (late_us if late_us > IDLE_SYNC_US else 0.0)
-
-
-class WallClock:
-    """Monotonic clock, for the CPU."""
-
-    method = "wall_clock"
-
-    def __init__(self) -> None:
-        self._began = 0
-
-    def flush(self) -> None:
-        return
-
-    def start(self) -> None:
-        self._began = time.perf_counter_ns()
-
-    def stop(self) -> float:
-        return max(1, time.perf_counter_ns() - self._began) / 1e3
-
-
-def make_clock(device: str) -> Clock:
-    return WallClock() if device == "cpu" else CudaClock(device)
 
 
 def facts(device: str) -> dict[str, Any]:

@@ -120,6 +120,7 @@ class EvaluationPlan(Listening):
             "timing_s": min(TIMING_S, limits.stage_s),
             "basis": "modelled" if self.bench.device == "interpreter" else "measured",
             "compile_us": list(known.samples_us) if known else None,
+            "beat": self.job.beat,
         }
         lock_fd: int | None = None
         try:

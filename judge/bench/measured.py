@@ -1,4 +1,4 @@
-"""Time on a real device: pairs of candidate and baseline side by side, fresh content each, every output checked."""
+"""Time on a real device: subjects side by side in blocks, fresh content each, every output checked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from judge.bench.clocks import SmClock
 from judge.bench.contact import Contact, SubjectFailed
 from judge.bench.endings import Ended, of_baseline, of_candidate
 from judge.bench.exchange import JITTER, Slot
@@ -19,14 +20,16 @@ from judge.bench.gpu_lock import GpuLock
 from judge.bench.nested import TensorMeta, encode
 from judge.bench.precision import Allowed, errors
 from judge.bench.reference import Reference, cloned, collect
-from judge.values import Verdict
+from judge.bench.statistics import LOOKS, kept_blocks, paired_speedup
+from judge.values import SpeedCall, Verdict
 
 Result = TypeVar("Result")
 
 WARM_CALLS = 3
-MIN_PAIRS, MAX_PAIRS = 32, 100
-ENOUGH_S = 0.5  # no further pairs after this, once there are MIN_PAIRS
-AT_LEAST = 8  # pairs of a problem so slow that even MIN_PAIRS would not fit the limit
+ENOUGH_S = 0.5  # a comparison with eager stops after this: nobody asks whether 1.003 is more than 1
+RIVAL_S = 2.0  # one with the best so far may take longer
+CLOSE = 0.03  # relative half width of an interval that is good enough to print
+AT_LEAST = 8  # pairs of a problem so slow that the first look would not fit the limit
 GAIN = 4.0  # a repetition may be this much further off than the rounds allowed: it is compared with same-dtype output
 
 
@@ -38,10 +41,20 @@ class Runner:
     fit: Fit
     blame: bool  # True: its failure ends the evaluation as the candidate's
     samples_us: list[float] = field(default_factory=list)
+    host_us: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Circumstances:
+    """What went on while the samples were taken."""
+
+    clocks_mhz: list[int] = field(default_factory=list)  # one per block
+    throttled: int = 0  # union of the throttle reasons seen
+    dropped: int = 0  # pairs left out for their clock
 
 
 class Measurement:
-    """Times `sides` (one or two) by turns in ABBA blocks; both sides of a pair get equal content."""
+    """Times sides by turns: a block takes them in random order, then in the opposite one, with equal content."""
 
     def __init__(
         self, reference: Reference, limits: list[Allowed], case: str | None, budget_s: float, rng: random.Random
@@ -51,22 +64,44 @@ class Measurement:
         self.case = case
         self.budget_s = budget_s
         self.rng = rng
+        self.clock = SmClock(reference.device)
 
-    def run(self, sides: list[Runner], lock: GpuLock) -> None:
-        """Fill the sides' samples; `lock` is held as shared. Raises Ended, or JudgeError for a baseline."""
+    def run(self, sides: list[Runner], lock: GpuLock, *, rival: Runner | None = None) -> Circumstances:
+        """Fill the sides' samples; the first side is the one in question, `rival` the one it must beat, if any.
+
+        `lock` is held as shared. Raises Ended, or JudgeError for a baseline.
+        """
         for side in sides:
             self._guarded(side, self._warm)
+        seen = Circumstances()
         with lock.alone():
             started = time.monotonic()
-            while not self._enough(len(sides[0].samples_us), time.monotonic() - started):
-                order = sides if self.rng.random() < 0.5 else sides[::-1]
+            while not self._enough(sides, rival, time.monotonic() - started):
+                order = self.rng.sample(sides, len(sides))
                 for block in (order, order[::-1]):  # A B, then B A: drift hits both alike
-                    self._pair(block)
+                    self._together(block)
+                seen.clocks_mhz.append(self.clock.mhz())
+                seen.throttled |= self.clock.throttle_reasons()
+        _drop(sides, seen)
+        return seen
 
-    def _enough(self, pairs: int, elapsed_s: float) -> bool:
-        if pairs >= MAX_PAIRS or (pairs >= MIN_PAIRS and elapsed_s >= ENOUGH_S):
+    def _enough(self, sides: list[Runner], rival: Runner | None, elapsed_s: float) -> bool:
+        pairs = len(sides[0].samples_us)
+        if pairs >= LOOKS[-1] or (pairs >= AT_LEAST and elapsed_s >= self.budget_s):
             return True
-        return pairs >= AT_LEAST and elapsed_s >= self.budget_s
+        if pairs not in LOOKS:
+            return False
+        if rival is None:
+            return elapsed_s >= ENOUGH_S or self._close_enough(sides)
+        call = paired_speedup(rival.samples_us, sides[0].samples_us).call
+        return elapsed_s >= RIVAL_S or call is not SpeedCall.AMBIGUOUS
+
+    @staticmethod
+    def _close_enough(sides: list[Runner]) -> bool:
+        if len(sides) == 1:
+            return len(sides[0].samples_us) >= LOOKS[1]
+        found = paired_speedup(sides[1].samples_us, sides[0].samples_us)
+        return found.call is not SpeedCall.AMBIGUOUS and found.high - found.low < 2 * CLOSE * found.value
 
     def _warm(self, side: Runner) -> None:
         """Compile, autotune, allocate: everything that happens on first calls, with the first stage's time limit."""
@@ -75,13 +110,15 @@ class Measurement:
             inputs = self.reference.inputs("given", secrets.randbits(62))
             self._once(side, inputs, secrets.randbits(31), None)
 
-    def _pair(self, sides: list[Runner]) -> None:
+    def _together(self, sides: list[Runner]) -> None:
         inputs = self.reference.inputs("given", secrets.randbits(62))
         seed = secrets.randbits(31)
         right: list[torch.Tensor] = []
         encode(self.reference.run(cloned(inputs), self.reference.first, seed), collect(right))
         for side in sides:
-            side.samples_us.append(self._guarded(side, lambda s: self._once(s, inputs, seed, right)))
+            claimed_us, host_us = self._guarded(side, lambda s: self._once(s, inputs, seed, right))
+            side.samples_us.append(claimed_us)
+            side.host_us.append(host_us)
 
     def _guarded(self, side: Runner, step: Callable[[Runner], Result]) -> Result:
         try:
@@ -89,8 +126,10 @@ class Measurement:
         except SubjectFailed as failed:
             raise (of_candidate(failed, "timing") if side.blame else of_baseline(failed)) from failed
 
-    def _once(self, side: Runner, inputs: list[Any], seed: int, right: list[torch.Tensor] | None) -> float:
-        """One timed call; its output is checked when `right` is given. Microseconds."""
+    def _once(
+        self, side: Runner, inputs: list[Any], seed: int, right: list[torch.Tensor] | None
+    ) -> tuple[float, float]:
+        """One timed call; its output is checked when `right` is given. Microseconds on the device, and to launch."""
         tensors: list[torch.Tensor] = []
         template = encode(inputs, collect(tensors))
         metas = self._metas(inputs, seed) if right is None else [TensorMeta.of(t) for t in right]
@@ -107,20 +146,26 @@ class Measurement:
                 f"a call of {wall_us:.1f} us by the referee's clock was claimed to take {claimed_us:.1f} us",
             )
         if right is not None and side.blame:
-            self._check(side, reply, outs, right)
-        return claimed_us
+            self.check(side, reply, outs, right)
+        return claimed_us, float(reply.get("host_us", 0.0))
 
     def _metas(self, inputs: list[Any], seed: int) -> list[TensorMeta]:
         out: list[torch.Tensor] = []
         encode(self.reference.run(cloned(inputs), self.reference.first, seed), collect(out))
         return [TensorMeta.of(tensor) for tensor in out]
 
-    def _check(self, side: Runner, reply: dict[str, Any], outs: list[Slot], right: list[torch.Tensor]) -> None:
+    def check(self, side: Runner, reply: dict[str, Any], outs: list[Slot], right: list[torch.Tensor]) -> None:
+        """Raise Ended unless the slots hold what the reference gave."""
         metas = [(row["dtype"], tuple(row["shape"])) for row in reply.get("metas", [])]
         wanted = [(slot.meta.dtype, slot.meta.shape) for slot in outs]
+        self.check_values(side, outs, right, described=metas == wanted)
+
+    def check_values(
+        self, side: Runner, outs: list[Slot], right: list[torch.Tensor], *, described: bool = True
+    ) -> None:
         values = side.contact.take(outs)
         for number, (value, exact, limit) in enumerate(zip(values, right, self.limits, strict=True)):
-            if metas != wanted or not self._close(value, exact, limit):
+            if not described or not self._close(value, exact, limit):
                 raise Ended(
                     Verdict.WRONG,
                     "timing",
@@ -134,6 +179,15 @@ class Measurement:
         if not value.is_floating_point() and not value.is_complex():
             return bool(torch.equal(value, exact))
         return Allowed(GAIN * limit.rms, GAIN * limit.largest).holds(errors(value, exact))
+
+
+def _drop(sides: list[Runner], seen: Circumstances) -> None:
+    """Leave out what was measured at another clock; a block holds two samples of every side."""
+    kept = kept_blocks(seen.clocks_mhz)
+    seen.dropped = 2 * (len(seen.clocks_mhz) - len(kept))
+    for side in sides:
+        side.samples_us[:] = [side.samples_us[i] for n in kept for i in (2 * n, 2 * n + 1)]
+        side.host_us[:] = [side.host_us[i] for n in kept for i in (2 * n, 2 * n + 1)]
 
 
 def _fields(template: Any, ins: list[Slot], outs: list[Slot], seed: int) -> dict[str, Any]:

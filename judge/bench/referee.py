@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,18 +16,17 @@ from judge.bench.contact import Contact, Deadline, SubjectFailed
 from judge.bench.correctness import Question, Rounds
 from judge.bench.endings import Ended, broken_device, of_candidate, of_reference, of_subject
 from judge.bench.fitting import Fit, fit
-from judge.bench.gpu import make_clock, neutral_flags
+from judge.bench.gpu import neutral_flags
 from judge.bench.gpu_lock import WAITING, GpuLock
 from judge.bench.loading import load_problem
-from judge.bench.measured import Measurement, Runner
 from judge.bench.modelled import fixed_seed, modelled
 from judge.bench.nested import NotCarried, TensorMeta, encode
 from judge.bench.recruits import ask_for
 from judge.bench.reference import Reference, collect
-from judge.bench.statistics import paired_speedup, timing_of, unpaired_speedup
+from judge.bench.timing_stage import Measured, TimingStage
 from judge.bench.whereabouts import DeviceLost, Whereabouts
 from judge.bench.wire import Message
-from judge.values import CaseRecord, JudgeError, Outcome, StageRecord, Subject, Timing, Verdict
+from judge.values import CaseRecord, Finding, JudgeError, Outcome, Speedup, StageRecord, Timing, Verdict
 
 
 def run(assignment: Assignment) -> None:
@@ -64,8 +61,10 @@ class Referee:
         self.loads = False
         self.kernels: list[dict[str, Any]] = []
         self.timings: list[Timing] = []
-        self.speedup: Any = None
-        self.speedup_compile: Any = None
+        self.speedup: Speedup | None = None
+        self.speedup_compile: Speedup | None = None
+        self.versus_incumbent: Speedup | None = None
+        self.findings: list[Finding] = []
         self.environment: dict[str, Any] = {}
         self._fits: dict[str, Fit] = {}
 
@@ -88,6 +87,8 @@ class Referee:
             timings=tuple(self.timings),
             speedup=self.speedup,
             speedup_compile=self.speedup_compile,
+            versus_incumbent=self.versus_incumbent,
+            findings=tuple(self.findings),
             stages=tuple(self.stages),
             cases=tuple(self.records),
             kernels=tuple(self.kernels),
@@ -193,50 +194,45 @@ class Referee:
         self.environment["compile"] = "; ".join(str(note) for note in reply.get("notes", [])) or "complete"
 
     def _timing(self, reference: Reference, first: Question, answer: Message) -> None:
-        if self.payload["basis"] == "measured":
-            self._measure(reference, first)
+        if self.payload["basis"] == "modelled":
+            found = modelled(reference, first, answer, self.assignment.target)
+            self.timings = [found.candidate, found.eager]
+            self.speedup = found.speedup
             return
-        found = modelled(reference, first, answer, self.assignment.target)
-        self.timings = [found.candidate, found.eager]
-        self.speedup = found.speedup
+        self._measure(reference, first)
 
     def _measure(self, reference: Reference, first: Question) -> None:
-        """Candidate against eager, pair by pair; torch.compile against eager once per problem."""
-        rng = random.Random(secrets.randbits(64))
-        measurement = Measurement(
-            reference, first.expected.allowed, self.payload["case"], self.payload["timing_s"], rng
+        """Side by side with eager and the best so far; a would-be best also by the trusted clock."""
+        stage = TimingStage(
+            reference,
+            first,
+            case=self.payload["case"],
+            budget_s=self.payload["timing_s"],
+            lock=self.lock,
+            introduce=lambda name: self._ready(name, reference, first),
         )
-        method = str(getattr(make_clock(self.device), "method", ""))
-        candidate = Runner(self.contacts["candidate"], self._fits["candidate"], blame=True)
-        eager = Runner(self.contacts["eager"], self._fits["eager"], blame=False)
-        measurement.run([candidate, eager], self.lock)
-        flags = {"tf32": "off", "l2": "flushed by reading", "order": "ABBA"}
-        mine = timing_of(Subject.CANDIDATE, candidate.samples_us, method, **flags)
-        self.timings = [mine, timing_of(Subject.EAGER, eager.samples_us, method, **flags)]
-        self.speedup = paired_speedup(eager.samples_us, candidate.samples_us)
-        compiled = self._compile_time(measurement, reference, first, eager, method)
-        if compiled is not None:
-            self.timings.append(compiled)
-            self.speedup_compile = unpaired_speedup(compiled, mine)
+        found = stage.measure(rival="incumbent" in self.contacts)
+        failed = stage.compiled(found, self.payload.get("compile_us"), live="compile" in self.contacts)
+        if failed:
+            self.environment["torch_compile"] = failed
+        if self._would_be_best(found.speedup):
+            stage.trust(found)
+        self._publish(found)
         self.environment |= gpu.facts(self.device)
 
-    def _compile_time(
-        self, measurement: Measurement, reference: Reference, first: Question, eager: Runner, method: str
-    ) -> Timing | None:
-        """torch.compile's own time: known from before, measured now, or None when it cannot compile the reference."""
-        known = self.payload.get("compile_us")
-        if known:
-            return timing_of(Subject.COMPILE, known, method, mode="default", cached=True)
-        if "compile" not in self.contacts:
-            return None
-        try:
-            self._introduce("compile", reference, first)
-            runner = Runner(self.contacts["compile"], self._fits["compile"], blame=False)
-            measurement.run([runner], self.lock)
-        except (Ended, SubjectFailed) as failed:
-            self.environment["torch_compile"] = f"failed: {getattr(failed, 'message', failed)}"[:600]
-            return None
-        return timing_of(Subject.COMPILE, runner.samples_us, method, mode="default")
+    def _would_be_best(self, speedup: Speedup | None) -> bool:
+        beat = self.payload.get("beat")
+        return speedup is not None and (beat is None or speedup.value > beat)
+
+    def _publish(self, found: Measured) -> None:
+        self.timings, self.findings = found.timings, [*self.findings, *found.findings]
+        self.speedup, self.speedup_compile, self.versus_incumbent = found.speedup, found.compiled, found.rival
+
+    def _ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Fit]:
+        """A child that has imported and constructed its model."""
+        if name not in self._fits:
+            self._introduce(name, reference, first)
+        return self.contacts[name], self._fits[name]
 
     def _guarded(self, stage: str, step: Callable[[], Any]) -> Any:
         """Turn a subject's failure into the ending it means."""

@@ -14,9 +14,11 @@ from typing import Any
 import torch
 
 from judge.bench import faults
+from judge.bench.burst_calls import BurstCalls
 from judge.bench.child import Assignment
+from judge.bench.clocks import make_clock
 from judge.bench.exchange import Arena, Slot, open_arena
-from judge.bench.gpu import make_clock, neutral_flags
+from judge.bench.gpu import neutral_flags
 from judge.bench.loading import load_candidate, load_problem
 from judge.bench.nested import NotCarried, TensorMeta, decode, encode
 from judge.bench.poison import poisoned_allocations
@@ -49,6 +51,7 @@ class Subject:
         self.model_class: Callable[..., Any] | None = None
         self.model: Any = None
         self.clock: Any = None
+        self.bursts = BurstCalls(self.device, lambda row: self._values(row, held=False))
         self._fetched: list[tuple[Slot, torch.Tensor]] = []
 
     def serve(self) -> None:
@@ -59,6 +62,9 @@ class Subject:
             "parameters": self._parameters,
             "forward": self._forward,
             "timed": self._timed,
+            "burst_ready": self.bursts.ready,
+            "burst_capture": lambda _: self.bursts.capture(self.model, self._opened()),
+            "burst": lambda _: self.bursts.burst(self.model, self._opened()),
         }
         while True:
             try:
@@ -130,8 +136,15 @@ class Subject:
             self.model = torch.compile(self.model)
         return {"parameters": len(given)}
 
-    def _values(self, command: Message, *, keep: bool = False) -> Any:
-        """The nested arguments of a command, tensors in the arena; copies with `keep`, which outlive the command."""
+    def _opened(self) -> Arena:
+        assert self.arena is not None
+        return self.arena
+
+    def _values(self, command: Message, *, keep: bool = False, held: bool = True) -> Any:
+        """The nested arguments of a command, tensors in the arena; copies with `keep`, which outlive the command.
+
+        With `held` the tensors are remembered, to show the referee what the call did to them.
+        """
         slots = [Slot.from_json(row) for row in command["slots"]]
         self._fetched = []
 
@@ -140,7 +153,8 @@ class Subject:
             tensor = self.arena.fetch(slots[number])
             if keep:
                 return tensor.clone()
-            self._fetched.append((slots[number], tensor.detach()))  # the model may give its own another shape
+            if held:
+                self._fetched.append((slots[number], tensor.detach()))  # the model may give its own another shape
             return tensor
 
         return decode(command["args"], get, self.device)
@@ -199,13 +213,11 @@ class Subject:
         args = self._values(command)
         torch.manual_seed(command["seed"])
         with self._quietly():
-            if command["flush"]:
-                self.clock.flush()
-            self.clock.start()
+            self.clock.start(flush=bool(command["flush"]))
             out = self.model(*args)
             elapsed_us = self.clock.stop()
         reply = self._hand_over(out, command)
-        return reply | {"us": elapsed_us}
+        return reply | {"us": elapsed_us, "host_us": self.clock.host_us}
 
     def _synchronize(self) -> None:
         if self.device != "cpu":

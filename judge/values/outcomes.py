@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from judge.values.verdicts import Basis, Subject, Verdict
+from judge.values.verdicts import Basis, SpeedCall, Subject, Verdict
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one subject: raw samples (us), their median and a 95 % interval of the median."""
+    """Times of one subject: raw samples (us), their median and a 99.8 % interval of the median."""
 
     subject: Subject
     basis: Basis
@@ -38,7 +38,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Speedup:
-    """Baseline time / candidate time, with a 95 % interval. For MODELLED it spans the model's stated range."""
+    """Baseline time over candidate time. Interval: 99.8 % when measured, the stated range of the model when MODELLED."""
 
     value: float
     low: float
@@ -46,6 +46,7 @@ class Speedup:
     n: int
     basis: Basis
     over: Subject = Subject.EAGER
+    call: SpeedCall = SpeedCall.NONE
 
     def __post_init__(self) -> None:
         if not (0 < self.low <= self.value <= self.high and math.isfinite(self.high)):
@@ -112,6 +113,7 @@ class Outcome:
     timings: tuple[Timing, ...] = ()
     speedup: Speedup | None = None
     speedup_compile: Speedup | None = None
+    versus_incumbent: Speedup | None = None  # against the best so far, side by side
     stages: tuple[StageRecord, ...] = ()
     cases: tuple[CaseRecord, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -122,7 +124,9 @@ class Outcome:
     wall_ms: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.verdict is not Verdict.PASS and (self.timings or self.speedup or self.speedup_compile):
+        if self.verdict is not Verdict.PASS and (
+            self.timings or self.speedup or self.speedup_compile or self.versus_incumbent
+        ):
             raise ValueError("only a pass may carry times")
         if self.verdict is Verdict.PASS and not self.loads:
             raise ValueError("a pass has loaded")
@@ -144,7 +148,10 @@ class Outcome:
             return Timing(**{**row, "samples_us": tuple(row["samples_us"])})
 
         def speedup(row: dict[str, Any] | None) -> Speedup | None:
-            return Speedup(**{**row, "basis": Basis(row["basis"]), "over": Subject(row["over"])}) if row else None
+            if not row:
+                return None
+            words = {"basis": Basis(row["basis"]), "over": Subject(row["over"]), "call": SpeedCall(row.get("call", ""))}
+            return Speedup(**{**row, **words})
 
         return cls(
             **{
@@ -153,6 +160,7 @@ class Outcome:
                 "timings": tuple(timing(row) for row in data.get("timings", ())),
                 "speedup": speedup(data.get("speedup")),
                 "speedup_compile": speedup(data.get("speedup_compile")),
+                "versus_incumbent": speedup(data.get("versus_incumbent")),
                 "stages": tuple(StageRecord(**row) for row in data.get("stages", ())),
                 "cases": tuple(CaseRecord(**row) for row in data.get("cases", ())),
                 "findings": tuple(Finding(**row) for row in data.get("findings", ())),

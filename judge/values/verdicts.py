@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-PROTOCOL = "judge/1"
+PROTOCOL = "judge/2"
 
 
 class Verdict(StrEnum):
@@ -49,6 +49,16 @@ class Subject(StrEnum):
     COMPILE = "compile"  # torch.compile, default mode
     AUTOTUNE = "max-autotune"  # torch.compile, mode max-autotune
     INCUMBENT = "incumbent"  # the best kernel so far
+
+
+class SpeedCall(StrEnum):
+    """What a measured ratio says at 1 % indifference."""
+
+    NONE = ""  # not a side-by-side measurement
+    FASTER = "faster"  # the whole interval is beyond 1 %
+    SLOWER = "slower"
+    SAME = "same"  # the whole interval is within 1 %
+    AMBIGUOUS = "ambiguous"  # the pairs did not decide it
 
 
 class JudgeError(Exception):

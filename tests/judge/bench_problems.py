@@ -73,7 +73,17 @@ class ModelNew(torch.nn.Module):
 """
 
 
-def judge(bench, source: str, *, problem: str = PROBLEM, timing: bool = False, **limits: float) -> Outcome:
+def judge(
+    bench,
+    source: str,
+    *,
+    problem: str = PROBLEM,
+    timing: bool = False,
+    beat: float | None = None,
+    incumbent: str | None = None,
+    **limits: float,
+) -> Outcome:
     """One evaluation; without timing unless asked."""
     bounds = Limits(**{"wall_s": 40, "stage_s": 20, **limits})
-    return bench.evaluate(Job("test", ProblemSpec(problem), source, limits=bounds, timing=timing))
+    asked = {"limits": bounds, "timing": timing, "beat": beat, "incumbent": incumbent}
+    return bench.evaluate(Job("test", ProblemSpec(problem), source, **asked))

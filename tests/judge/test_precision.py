@@ -12,7 +12,14 @@ from judge.bench.families import redraw, reshaped
 from judge.bench.nested import NotCarried, TensorMeta, decode, encode
 from judge.bench.poison import poison, poisoned, poisoned_allocations
 from judge.bench.precision import Errors, allowed, errors, longest_reduction, rounded
-from judge.bench.statistics import interval_ranks, median_interval, paired_speedup
+from judge.bench.statistics import (
+    LOOKS,
+    call_of,
+    interval_ranks,
+    kept_blocks,
+    median_interval,
+    paired_speedup,
+)
 from judge.bench.targets import target
 from judge.bench.traffic import LaunchTraffic, TrafficReport
 from judge.bench.watch import traffic_report, traffic_row
@@ -61,11 +68,11 @@ def test_longest_reduction_is_read_off_the_operators():
     assert longest_reduction(lambda: torch.randn(9).exp()) == 1
 
 
-def test_order_statistics_enclose_the_median_with_95_percent():
-    assert interval_ranks(32) == (9, 22)
-    assert interval_ranks(5) == (0, 4)
-    low, middle, high = median_interval([float(i) for i in range(101)])
-    assert (low, middle, high) == (40.0, 50.0, 60.0)
+def test_order_statistics_enclose_the_median_so_that_five_looks_err_in_one_percent():
+    ranks = {16: 2, 32: 7, 64: 20, 128: 47, 256: 103}  # 1-based, from either end
+    assert {n: interval_ranks(n)[0] + 1 for n in LOOKS} == ranks
+    assert all(low == n - 1 - high for n in LOOKS for low, high in [interval_ranks(n)])
+    assert interval_ranks(32, 0.95) == (9, 22)
 
 
 def test_a_paired_speedup_is_the_median_of_ratios():
@@ -135,3 +142,23 @@ def test_counted_traffic_survives_the_wire():
     assert target("sm_90").sm_count == 132
     with pytest.raises((TypeError, ValueError)):
         traffic_report([{"name": "k", "origin": "elsewhere"}])
+
+
+def test_the_median_lies_in_its_interval_and_few_samples_give_the_whole_range():
+    assert median_interval([5.0, 1.0, 3.0]) == (1.0, 3.0, 5.0)
+    low, middle, high = median_interval([float(n) for n in range(32)])
+    assert (low, middle, high) == (6.0, 15.5, 25.0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "call"),
+    [(1.02, 1.3, "faster"), (0.8, 0.98, "slower"), (0.995, 1.005, "same"), (1.005, 1.3, "ambiguous")],
+)
+def test_a_call_needs_the_whole_interval_beyond_the_indifference(low, high, call):
+    assert call_of(low, high) == call
+
+
+def test_blocks_at_another_clock_are_left_out_but_a_fifth_at_most():
+    assert kept_blocks([1980.0] * 9 + [1500.0]) == list(range(9))
+    assert len(kept_blocks([1980.0] * 5 + [1200.0] * 5)) == 8
+    assert kept_blocks([0.0, 0.0]) == [0, 1]

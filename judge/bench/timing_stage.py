@@ -1,0 +1,183 @@
+"""The timing stage of one evaluation: side by side, then, for a would-be best, by the trusted clock and once more.
+
+`Job.beat` decides who is a would-be best. Its published times come from a second pair of fresh processes: what a
+process was lucky with, another one is not.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from judge.bench.bursts import Bursts, Trusted
+from judge.bench.clocks import empty_us, make_clock
+from judge.bench.contact import Contact, SubjectFailed
+from judge.bench.correctness import Question
+from judge.bench.endings import Ended, of_candidate
+from judge.bench.fitting import Fit
+from judge.bench.gpu_lock import GpuLock
+from judge.bench.measured import Circumstances, Measurement, Runner
+from judge.bench.reference import Reference
+from judge.bench.statistics import paired_speedup, timing_of, unpaired_speedup
+from judge.values import Finding, SpeedCall, Speedup, Subject, Timing, Verdict
+
+SHORT_US = 20.0  # below this the clock's own reading around nothing is stated
+FLAGS = {"l2": "flushed by reading", "order": "ABBA", "launch_gaps": "left out"}
+
+Introduce = Callable[[str], tuple[Contact, Fit]]
+
+
+@dataclass
+class Measured:
+    """What the stage found. `speedup` is over eager; `rival` against the best so far."""
+
+    timings: list[Timing] = field(default_factory=list)
+    speedup: Speedup | None = None
+    compiled: Speedup | None = None
+    rival: Speedup | None = None
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def candidate(self) -> Timing:
+        return next(timing for timing in self.timings if timing.subject is Subject.CANDIDATE)
+
+
+class TimingStage:
+    """Measures with children that `introduce` readies: it returns the named child's contact and parameter map."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        first: Question,
+        *,
+        case: str | None,
+        budget_s: float,
+        lock: GpuLock,
+        introduce: Introduce,
+        precision: str = "strict",
+    ) -> None:
+        self.reference = reference
+        self.device = reference.device
+        self.lock = lock
+        self.introduce = introduce
+        self.precision = precision
+        self.rng = random.Random(secrets.randbits(64))
+        self.measurement = Measurement(reference, first.expected.allowed, case, budget_s, self.rng)
+        self.method = make_clock(self.device).method
+        self._side: Runner | None = None
+
+    def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
+        """Candidate beside eager and, with `rival`, the best so far; children are named "candidate" + suffix, ..."""
+        sides = {"candidate": self._runner(f"candidate{suffix}", blame=True)}
+        sides["eager"] = self._runner(f"eager{suffix}")
+        if rival:
+            sides["incumbent"] = self._runner(f"incumbent{suffix}")
+        seen = self.measurement.run(list(sides.values()), self.lock, rival=sides.get("incumbent"))
+        found = Measured([self._timing(Subject(name), side, seen) for name, side in sides.items()])
+        mine = sides["candidate"].samples_us
+        found.speedup = paired_speedup(sides["eager"].samples_us, mine)
+        if rival:
+            found.rival = paired_speedup(sides["incumbent"].samples_us, mine, Subject.INCUMBENT)
+        self._side = sides["candidate"]
+        return found
+
+    def compiled(self, found: Measured, known: list[float] | None, *, live: bool) -> str:
+        """Add torch.compile's time: known from before, or measured now when its child is there. Returns what failed."""
+        if known:
+            timing = timing_of(Subject.COMPILE, known, self.method, mode="default", cached=True)
+        elif live:
+            try:
+                side = self._runner("compile")
+                seen = self.measurement.run([side], self.lock)
+            except (Ended, SubjectFailed) as failed:
+                return f"failed: {getattr(failed, 'message', failed)}"[:600]
+            timing = self._timing(Subject.COMPILE, side, seen, mode="default")
+        else:
+            return ""
+        found.timings.append(timing)
+        found.compiled = unpaired_speedup(timing, found.candidate)
+        return ""
+
+    def trust(self, found: Measured) -> None:
+        """Check the candidate's claims by bursts of calls between two stamps of this process.
+
+        Raises Ended (`time.mismatch`) when no clock of ours supports the claim; what cannot be checked is a finding.
+        """
+        assert self._side is not None
+        claimed_us = found.candidate.median_us
+        try:
+            with self.lock.alone():
+                trusted = Bursts(self.measurement, self._side, self.rng).measure(claimed_us)
+        except SubjectFailed as failed:
+            raise of_candidate(failed, "timing") from failed
+        if trusted is None:
+            found.findings.append(Finding("time.unchecked", "outputs are random or too large: no burst was possible"))
+            return
+        if not trusted.supports(claimed_us):
+            raise _mismatch(claimed_us, trusted)
+        data = {"call_us": trusted.call_us, "claimed_us": claimed_us, "calls": trusted.calls, "method": trusted.method}
+        found.findings.append(Finding("time.trusted", _agreement(claimed_us, trusted), data))
+
+    def confirm(self, found: Measured, *, rival: bool) -> Measured:
+        """Measure again with the second set of children; what comes of it is published."""
+        again = self.measure(suffix="#2", rival=rival)
+        again.timings += [timing for timing in found.timings if timing.subject is Subject.COMPILE]
+        if found.compiled is not None:
+            compiled = next(timing for timing in again.timings if timing.subject is Subject.COMPILE)
+            again.compiled = unpaired_speedup(compiled, again.candidate)
+        assert found.speedup is not None and again.speedup is not None
+        first = {"first_speedup": found.speedup.value, "first_low": found.speedup.low, "first_high": found.speedup.high}
+        again.findings = [
+            *found.findings,
+            Finding("time.confirmed", "measured twice, in fresh processes; the second time is shown", first),
+        ]
+        return again
+
+    def _runner(self, name: str, *, blame: bool = False) -> Runner:
+        contact, fit = self.introduce(name)
+        return Runner(contact, fit, blame)
+
+    def _timing(self, subject: Subject, side: Runner, seen: Circumstances, **detail: object) -> Timing:
+        facts: dict[str, object] = {**FLAGS, "precision": self.precision, **detail}
+        if any(side.host_us):
+            facts["host_us"] = sorted(side.host_us)[len(side.host_us) // 2]
+        if any(seen.clocks_mhz):
+            facts |= {"sm_clock_mhz": [min(seen.clocks_mhz), max(seen.clocks_mhz)], "throttled": seen.throttled}
+        elif self.measurement.clock.unavailable:
+            facts["sm_clock_mhz"] = self.measurement.clock.unavailable
+        if seen.dropped:
+            facts["dropped_pairs"] = seen.dropped
+        if side.samples_us and min(side.samples_us) < SHORT_US and self.device != "cpu":
+            facts["empty_us"] = empty_us(self.device)
+        return timing_of(subject, side.samples_us, self.method, **facts)
+
+
+def confirmed(first: Measured, second: Measured) -> bool:
+    """Whether both measurements say that the candidate beats the best so far; without one, that it was measured."""
+    if first.rival is None or second.rival is None:
+        return True
+    return first.rival.call is SpeedCall.FASTER and second.rival.call is SpeedCall.FASTER
+
+
+def _mismatch(claimed_us: float, trusted: Trusted) -> Ended:
+    how = {
+        "burst": "calls back to back (their launches cannot be replayed from a CUDA graph)",
+        "graph_burst": "calls replayed from a CUDA graph",
+    }[trusted.method]
+    return Ended(
+        Verdict.SUSPECT,
+        "timing",
+        "time.mismatch",
+        f"a call was claimed to take {claimed_us:.1f} us, but by the judge's own clock each of {trusted.calls} {how} "
+        f"took {trusted.call_us:.1f} us",
+    )
+
+
+def _agreement(claimed_us: float, trusted: Trusted) -> str:
+    return (
+        f"{trusted.calls} calls on different content took {trusted.call_us:.1f} us each by the judge's own clock "
+        f"({'CUDA graph' if trusted.method == 'graph_burst' else 'back to back'}, L2 not flushed); "
+        f"claimed {claimed_us:.1f} us"
+    )

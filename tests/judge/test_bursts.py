@@ -1,0 +1,55 @@
+"""The trusted clock: what a subject hides from its own clock, the referee's wall clock between bursts still sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.values import SpeedCall, Verdict
+from tests.judge.bench_problems import PROBLEM, candidate, judge
+
+pytestmark = pytest.mark.bench
+
+SLOW = "z = x\nfor _ in range(100): z = (z + 1.0).relu() - z.relu()\n"
+LIE = """
+def lie():
+    from judge.bench.clocks import WallClock
+    WallClock.stop = lambda self: 3.0
+"""
+
+
+def finding(outcome, code):
+    return next((row for row in outcome.findings if row.code == code), None)
+
+
+def test_an_honest_time_is_supported_by_the_referees_own_clock(cpu_bench):
+    outcome = judge(cpu_bench, candidate("return self.right(x)"), timing=True)
+    assert outcome.verdict is Verdict.PASS, outcome
+    trusted = finding(outcome, "time.trusted")
+    assert trusted is not None and trusted.data["calls"] >= 2
+    assert trusted.data["claimed_us"] + 5 >= 0.75 * trusted.data["call_us"] > 0
+
+
+def test_a_patched_clock_is_found_by_bursts(cpu_bench):
+    source = LIE + candidate(f"lie()\n{SLOW}return self.right(x)")
+    outcome = judge(cpu_bench, source, timing=True)
+    assert (outcome.verdict, outcome.reason) == (Verdict.SUSPECT, "time.mismatch"), outcome
+    assert "claimed to take 3.0 us" in outcome.message and outcome.speedup is None
+
+
+def test_a_candidate_that_is_no_would_be_best_is_not_burst(cpu_bench):
+    outcome = judge(cpu_bench, candidate("return self.right(x)"), timing=True, beat=float("inf"))
+    assert outcome.verdict is Verdict.PASS and finding(outcome, "time.trusted") is None
+
+
+def test_random_outputs_are_left_unchecked_and_that_is_said(cpu_bench):
+    problem = PROBLEM.replace("return torch", "return torch.nn.functional.dropout(x, 0.5, True) + 0 * torch", 1)
+    source = problem.replace("class Model(", "class ModelNew(")
+    outcome = judge(cpu_bench, source, problem=problem, timing=True)
+    assert outcome.verdict is Verdict.PASS, outcome
+    assert finding(outcome, "time.unchecked") is not None
+
+
+def test_a_measured_speedup_says_what_the_pairs_decided(cpu_bench):
+    outcome = judge(cpu_bench, candidate(f"{SLOW}return self.right(x)"), timing=True)
+    assert outcome.speedup is not None and outcome.speedup.call is SpeedCall.SLOWER
+    assert outcome.speedup.n in (16, 32, 64, 128, 256)
