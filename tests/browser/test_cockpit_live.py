@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 
 from tests.browser.live import LiveStack
 from tests.browser.stack import wait_for
+from tests.browser.watch import SERVER_AWAY, Faults
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def context(browser: Browser, live_stack: LiveStack) -> Iterator[BrowserContext]:
-    context = live_stack.sign_in(browser, viewport={"width": 1400, "height": 900})
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def page(context: BrowserContext, live_stack: LiveStack) -> Iterator[Page]:
-    """A page that fails its test on any script error, console error or request to another host."""
-    page = context.new_page()
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(f"script: {error}"))
-    page.on("console", lambda m: faults.append(f"console: {m.text}") if m.type == "error" else None)
-    page.on("request", lambda r: None if r.url.startswith((live_stack.address, "data:")) else faults.append(r.url))
-    page.faults = faults  # type: ignore[attr-defined]
-    yield page
-    page.close()
-    assert faults == []
 
 
 def watch(page: Page, stack: LiveStack, run: int, query: str = "") -> None:
@@ -124,7 +103,7 @@ def test_the_anchor_node_stays_where_it_is_while_the_tree_grows(page: Page, live
     assert (round(after["x"]), round(after["y"])) == (round(before["x"]), round(before["y"]))
 
 
-def test_a_killed_server_loses_and_doubles_nothing(page: Page, live_stack: LiveStack) -> None:
+def test_a_killed_server_loses_and_doubles_nothing(page: Page, live_stack: LiveStack, faults: Faults) -> None:
     run = live_stack.write("run")["run"]
     live_stack.write("grow", run=run, count=3)
     watch(page, live_stack, run)
@@ -138,8 +117,7 @@ def test_a_killed_server_loses_and_doubles_nothing(page: Page, live_stack: LiveS
     numbers = feed_numbers(page)
     assert numbers == sorted(set(numbers), reverse=True)
     assert numbers[0] > head
-    # Failed dials are what a dead server looks like; anything else would be a fault.
-    page.faults[:] = [f for f in page.faults if "WebSocket" not in f and "ERR_CONNECTION" not in f]  # type: ignore[attr-defined]
+    faults.forgive(*SERVER_AWAY)
 
 
 def test_nothing_is_lost_when_the_channel_server_is_away(page: Page, live_stack: LiveStack) -> None:

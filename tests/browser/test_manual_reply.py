@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.live import LiveStack
 
@@ -15,20 +14,6 @@ pytestmark = pytest.mark.browser
 HALF = "```python\nimport torch\n\nclass ModelNew("
 WHOLE = HALF + "torch.nn.Module):\n    pass\n```\n"
 POLL_MS = 3000
-
-
-@pytest.fixture(scope="module")
-def context(browser: Browser, live_stack: LiveStack) -> Iterator[BrowserContext]:
-    context = live_stack.sign_in(browser, viewport={"width": 1400, "height": 900})
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    page = context.new_page()
-    yield page
-    page.close()
 
 
 def type_half(page: Page) -> dict[str, Any]:

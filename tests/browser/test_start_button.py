@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.live import LiveStack
 
 pytestmark = pytest.mark.browser
 WHY = "The preflight on interpreter refused this problem. It returns a dict."
-
-
-@pytest.fixture(scope="module")
-def context(browser: Browser, live_stack: LiveStack) -> Iterator[BrowserContext]:
-    context = live_stack.sign_in(browser)
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    page = context.new_page()
-    yield page
-    page.close()
 
 
 def test_a_refusal_that_arrives_disables_start_and_says_why_beside_it(page: Page, live_stack: LiveStack) -> None:

@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.stack import Stack, wait_for
+from tests.browser.watch import SERVER_AWAY, Faults
 
 pytestmark = pytest.mark.browser
 
@@ -68,19 +69,8 @@ def context(browser: Browser, stack: Stack) -> Iterator[BrowserContext]:
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
     page = context.new_page()
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on(
-        "request",
-        lambda r: None if "localhost" in r.url or r.url.startswith(("data:", "blob:")) else faults.append(r.url),
-    )
     yield page
     page.close()
-    assert faults == []
-
-
-def foreign(url: str) -> bool:
-    return "localhost" not in url and not url.startswith(("data:", "blob:"))
 
 
 def run_id(page: Page) -> int:
@@ -163,7 +153,7 @@ def test_upload_watch_look_and_take_the_winner_home(page: Page, stack: Stack, tm
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_run_survives_the_death_of_worker_and_web_server(page: Page, stack: Stack) -> None:
+def test_a_run_survives_the_death_of_worker_and_web_server(page: Page, stack: Stack, faults: Faults) -> None:
     run = start_sample(page, stack, 8)
     wait_for(lambda: len(told(stack, run)) >= 2, 90, "two told nodes")
     stack.kill("-Q device.interpreter")
@@ -172,9 +162,10 @@ def test_a_run_survives_the_death_of_worker_and_web_server(page: Page, stack: St
     wait_for(lambda: len(told(stack, run)) == 8, 180, "all eight nodes")
     assert told(stack, run) == list(range(1, 9))
     wait_for(lambda: "finished" in page.locator("#cockpit").inner_text().lower(), 45, "the page to say finished")
+    faults.forgive(*SERVER_AWAY)
 
 
-def test_ctrl_c_stops_everything_and_the_next_start_goes_on(page: Page, stack: Stack) -> None:
+def test_ctrl_c_stops_everything_and_the_next_start_goes_on(page: Page, stack: Stack, faults: Faults) -> None:
     run = start_sample(page, stack, 6)
     wait_for(lambda: len(told(stack, run)) >= 1, 90, "a told node")
     assert stack.stop() == 0
@@ -185,3 +176,4 @@ def test_ctrl_c_stops_everything_and_the_next_start_goes_on(page: Page, stack: S
     assert time.monotonic() - begun < 20
     wait_for(lambda: len(told(stack, run)) == 6, 120, f"the rest of the run (it had {done})")
     assert told(stack, run) == list(range(1, 7))
+    faults.forgive(*SERVER_AWAY)
