@@ -173,7 +173,7 @@ LLM_STREAM = env.flag("LLM_STREAM", True)
 
 # Judge: GPU architecture that the interpreter device compiles for and models.
 JUDGE_TARGET = env.text("JUDGE_TARGET", "sm_90")
-JUDGE_MIN_SANDBOX = env.text("JUDGE_MIN_SANDBOX", "rlimits")
+JUDGE_MIN_SANDBOX = env.text("JUDGE_MIN_SANDBOX", "auto")
 
 LOGGING = {
     "version": 1,

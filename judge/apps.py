@@ -5,3 +5,7 @@ from django.apps import AppConfig
 
 class JudgeConfig(AppConfig):
     name = "judge"
+
+    def ready(self) -> None:
+        """Register the system checks."""
+        from judge import checks  # noqa: F401 - importing it registers them

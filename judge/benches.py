@@ -9,6 +9,7 @@ from django.conf import settings
 
 from judge.models import Device
 from judge.runner import Bench
+from judge.sandbox_minimum import required_layers
 
 _open: dict[tuple[int, str], Bench] = {}  # by process id: a forked worker must not use its parent's children
 
@@ -22,7 +23,7 @@ def bench_for(device: Device) -> Bench:
         _open[key] = Bench(
             device.name,
             target=device.arch or settings.JUDGE_TARGET,
-            minimum_sandbox=frozenset(part.strip() for part in settings.JUDGE_MIN_SANDBOX.split(",") if part.strip()),
+            minimum_sandbox=required_layers(settings.JUDGE_MIN_SANDBOX),
         )
     return _open[key]
 

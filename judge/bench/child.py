@@ -18,7 +18,12 @@ from judge.bench.sandbox import Bounds, Layers
 from judge.bench.wire import Channel, Message
 
 # role -> module with `run(assignment)`; imported by the zygote, so that a child finds them loaded
-ROLES = {"referee": "judge.bench.referee", "subject": "judge.bench.subject", "admit": "judge.bench.preflight"}
+ROLES = {
+    "referee": "judge.bench.referee",
+    "subject": "judge.bench.subject",
+    "admit": "judge.bench.preflight",
+    "probe": "judge.bench.probe",
+}
 
 
 @dataclass(frozen=True)

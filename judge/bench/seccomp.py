@@ -12,6 +12,7 @@ an error.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import struct
@@ -112,6 +113,14 @@ def program(*, own_pid: int, allow_fork: bool, allow_socket: bool, allow_connect
     ops += _only(SOCKET, AF_UNIX)
     ops.append(_op(RETURN, 0, 0, ALLOW))
     return b"".join(ops)
+
+
+def available() -> bool:
+    """Whether `install` can work here: the kernel takes filters, and this one is written for the machine."""
+    if platform.machine() != "x86_64":
+        return False
+    LIBC.prctl(PR_SET_SECCOMP, 2, None, 0, 0)  # a filter at address 0: only a kernel that takes filters looks there
+    return ctypes.get_errno() == errno.EFAULT
 
 
 def install(*, allow_fork: bool, allow_socket: bool, allow_connect: bool) -> bool:

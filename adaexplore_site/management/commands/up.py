@@ -21,7 +21,8 @@ from django.utils import timezone
 
 from adaexplore_site import embedded, env, signin
 from adaexplore_site.supervisor import CannotStart, Role, Supervisor
-from judge.bench import landlock
+from judge.doctor.warnings import warnings
+from judge.sandbox_minimum import required_layers
 
 FREE_BYTES = 300 << 20
 
@@ -41,6 +42,7 @@ class Command(BaseCommand):
         lock = _claim(env.data_dir())
         _check_disk(env.data_dir())
         _check_port(host, port)
+        _check_sandbox()
         self._prepare()
         roles = self._roles(host, port, io_threads)
         supervisor = Supervisor(roles, env.data_dir() / "logs", self._say, on_death=_free_leases)
@@ -104,16 +106,20 @@ class Command(BaseCommand):
         address = f"http://{shown}:{port}"
         self._say(f"AdaExplore Dashboard is up after {seconds:.1f} s: {address}/")
         self._say(f"Sign in once with: {address}{signin.link_path(signin.first_admin())}")
-        if landlock.abi() <= 0 and "landlock" not in settings.JUDGE_MIN_SANDBOX:
-            self._say(
-                "This kernel has no Landlock: uploaded code is bounded, but could read files of this account. "
-                "Upload only what you trust; JUDGE_MIN_SANDBOX=landlock,rlimits refuses to run without it."
-            )
+        for line in warnings(settings.JUDGE_MIN_SANDBOX):
+            self._say(line)
         self._say(f"Logs: {env.data_dir() / 'logs'}. Ctrl-C stops everything; searches resume at the next start.")
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
+
+
+def _check_sandbox() -> None:
+    try:
+        required_layers(settings.JUDGE_MIN_SANDBOX)
+    except ValueError as error:
+        raise CommandError(f"JUDGE_MIN_SANDBOX: {error}") from error
 
 
 def _broker() -> Role:

@@ -1,0 +1,138 @@
+"""Examines the machine and its devices: the doctor's whole visit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable
+
+from judge.bench.wire import Message
+from judge.doctor.host import Host, read_host
+from judge.doctor.layers import layers_of
+from judge.doctor.probing import Probed, probe
+from judge.doctor.report import DeviceReport, Fact, Report
+from judge.gpus import Gpu, nvidia_smi, parse_gpus
+from judge.runner import Bench
+from judge.values import JudgeError
+
+TEMP_BYTES, SHM_BYTES = 2 << 30, 256 << 20
+GOOD_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page")
+
+
+def device_names() -> list[str]:
+    """The interpreter, and a name for every GPU that nvidia-smi lists."""
+    gpus = parse_gpus(nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return ["interpreter", *(f"cuda:{gpu.ordinal}" for gpu in gpus)]
+
+
+def examine(devices: Iterable[str], *, required: Iterable[str], target: str = "sm_90") -> Report:
+    """Probe every device in turn. A bench that does not start is a finding, not an error."""
+    host, wanted = read_host(), tuple(sorted(required))
+    gpus = {f"cuda:{gpu.ordinal}": gpu for gpu in parse_gpus(nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES"))}
+    found = tuple(_device(name, target, host, wanted, gpus.get(name)) for name in devices)
+    return Report(wanted, tuple(_machine(host)), found)
+
+
+def _device(name: str, target: str, host: Host, required: tuple[str, ...], gpu: Gpu | None) -> DeviceReport:
+    cuda = name.startswith("cuda")
+    try:
+        with Bench(name, target=target, compile_baseline=False) as bench:
+            probed = probe(bench)
+    except JudgeError as error:
+        return DeviceReport(name, fault=str(error))
+    facts = [*_toolchain(probed, cuda), *([_gpu(gpu)] if gpu else []), _exchange(probed, cuda)]
+    return DeviceReport(name, layers=layers_of(probed, host, required, cuda=cuda), facts=tuple(facts))
+
+
+def _machine(host: Host) -> Iterable[Fact]:
+    inside = f", in a container ({host.container})" if host.container else ""
+    yield Fact("kernel", f"{host.kernel} on {host.machine}{inside}, as {'root' if host.root else 'an ordinary user'}")
+    yield Fact("landlock", host.landlock)
+    yield _namespaces(host)
+    scope = "no Yama here" if host.ptrace_scope is None else str(host.ptrace_scope)
+    yield Fact("ptrace scope", f"{scope}; the children's own filter refuses ptrace in any case")
+    yield Fact("control group", host.cgroup.words)
+    yield Fact("bubblewrap", f"{host.bubblewrap}; the judge does without it")
+    yield _clock(host)
+    yield _space("temp folder", tempfile.gettempdir(), TEMP_BYTES, "point TMPDIR to a larger disk")
+    yield _space("/dev/shm", "/dev/shm", SHM_BYTES, "give it more: mount -o remount,size=2g /dev/shm, or --shm-size 2g")
+
+
+def _namespaces(host: Host) -> Fact:
+    switches = {
+        "kernel.unprivileged_userns_clone": host.userns_clone,
+        "user.max_user_namespaces": host.max_user_namespaces,
+        "kernel.apparmor_restrict_unprivileged_userns": host.apparmor_userns,
+    }
+    known = ", ".join(f"{name}={value}" for name, value in switches.items() if value is not None)
+    return Fact("namespaces", f"{f'refused ({host.namespaces})' if host.namespaces else 'can be made'}; {known}")
+
+
+def _clock(host: Host) -> Fact:
+    ticks = [time.perf_counter_ns() for _ in range(2001)]
+    cost_ns = (ticks[-1] - ticks[0]) / (len(ticks) - 1)
+    value = f"{host.clock_source}, one reading takes {cost_ns:.0f} ns"
+    if host.clock_source in GOOD_CLOCKS or cost_ns < 1000:
+        return Fact("clock", value)
+    return Fact("clock", value, "note", "short times are coarse with this clock source; tsc or kvm-clock is better")
+
+
+def _space(name: str, path: str, wanted_bytes: int, advice: str) -> Fact:
+    try:
+        usage = shutil.disk_usage(path)
+    except OSError as error:
+        return Fact(name, f"{path}: {error.strerror}", "note", advice)
+    value = f"{path}: {usage.free / 2**30:.1f} of {usage.total / 2**30:.1f} GiB free"
+    return Fact(name, value) if usage.free >= wanted_bytes else Fact(name, value, "note", advice)
+
+
+def _toolchain(probed: Probed, cuda: bool) -> Iterable[Fact]:
+    facts, tools = probed.facts, probed.tools
+    cuda_version = f", CUDA {facts['cuda']}" if facts["cuda"] else ", no CUDA"
+    yield Fact("versions", f"Python {facts['python']}, torch {facts['torch']}{cuda_version}")
+    yield _triton(facts, tools)
+    yield _tool("ptxas", tools["ptxas"], needed=True, advice="reinstall triton, or set TRITON_PTXAS_PATH")
+    headers = "install a C compiler and Python's headers, e.g. gcc and python3-dev; CC names another compiler"
+    yield _tool("C compiler", tools["compiler"], needed=cuda, advice=headers)
+    if "kernel" in tools:
+        yield _tool(
+            "a kernel", tools["kernel"], needed=True, advice="no kernel runs in the sandbox: read the line above"
+        )
+    yield Fact("fork", f"a sandboxed child is ready {probed.fork_ms:.0f} ms after it was asked for")
+
+
+def _triton(facts: Message, tools: Message) -> Fact:
+    if not facts["triton"]:
+        return Fact("triton", "absent", "bad", "install the version that torch asks for")
+    tried = ", ".join(tools["tried"])
+    if str(facts["triton"]).partition("+")[0] in tools["tried"]:
+        return Fact("triton", f"{facts['triton']} (tried here: {tried})")
+    return Fact("triton", f"{facts['triton']}, untried", "note", f"the interpreter device needs one of {tried}")
+
+
+def _tool(name: str, found: Message, *, needed: bool, advice: str) -> Fact:
+    said = ": ".join(part for part in (str(found.get("path", "")), str(found["says"])) if part)
+    if found["works"]:
+        return Fact(name, f"{said or 'works'}{'' if needed else '; not needed on this device'}")
+    if not needed:
+        return Fact(name, f"{said}; not needed on this device")
+    return Fact(name, said, "bad", advice)
+
+
+def _gpu(gpu: Gpu) -> Fact:
+    return Fact("GPU", f"{gpu.title}, {gpu.arch}, {gpu.memory_mb / 1024:.0f} GiB, driver {gpu.driver}, {gpu.uuid}")
+
+
+def _exchange(probed: Probed, cuda: bool) -> Fact:
+    found = probed.exchange
+    kind = {"ipc": "CUDA IPC, in place", "memfd": "shared host memory", "host-copies": "host copies"}.get(
+        str(found["kind"]), "none"
+    )
+    if not found["works"]:
+        return Fact("exchange", f"broken ({kind}) {found['refused']}".strip(), "bad", "children share no memory here")
+    if cuda and found["kind"] != "ipc":
+        why = f"{kind}: the driver refuses CUDA IPC ({found['refused']})"
+        return Fact("exchange", why, "note", "large problems are slower to judge; containers need --ipc=host for it")
+    return Fact("exchange", kind)

@@ -1,0 +1,139 @@
+"""Runs the probes of one device in children of a bench, inside the sandbox and, for comparison, outside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from judge.bench.crew import Crew
+from judge.bench.forkserver import ForkServer
+from judge.bench.wire import Message
+from judge.doctor.targets import targets
+from judge.runner import Bench
+from judge.values import JudgeError, Limits
+
+LIMITS = Limits(wall_s=120.0, stage_s=60.0, memory_mb=512)
+PROBE_S = 120.0
+DEATH_S = 5.0
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What the children of one device found. Attempts map a name to "through" or the error that stopped it."""
+
+    facts: Message  # the zygote's versions
+    layers: dict[str, str]  # what the sandboxed child says of its own layers
+    inside: dict[str, str]
+    outside: dict[str, str]  # the same attempts without a sandbox
+    exchange: Message
+    tools: Message
+    fork_ms: float  # from the order to a child that waits in its sandbox
+    folder_wiped: bool
+    outlived_s: float | None  # how long a child lived on after its fork server was killed; None: it still did
+
+
+def probe(bench: Bench) -> Probed:
+    """Probe `bench`'s device. It kills the bench's fork server at the end. Raises JudgeError when nothing starts."""
+    server = bench.server("plain")
+    facts = dict(server.wait_ready())
+    cuda = bench.device.startswith("cuda")
+    outside, _, _, _ = _attempt(server, cuda, sandbox=False)
+    inside, layers, fork_ms, folder = _attempt(server, cuda, sandbox=True)
+    return Probed(
+        facts=facts,
+        layers=layers,
+        inside=inside,
+        outside=outside,
+        exchange=_exchange(server),
+        tools=_tools(server),
+        fork_ms=fork_ms,
+        folder_wiped=not folder.exists(),
+        outlived_s=_outlived(server),
+    )
+
+
+def _attempt(server: ForkServer, cuda: bool, *, sandbox: bool) -> tuple[dict[str, str], dict[str, str], float, Path]:
+    """What came of each attempt, the child's layers, milliseconds to a ready child, its folder."""
+    with Crew(LIMITS, sandbox=sandbox) as crew:
+        started = time.monotonic()
+        neighbour = _Member(crew, "neighbour", server, {"part": "stay", "stay": True})
+        neighbour.heard("probe")
+        fork_ms = (time.monotonic() - started) * 1000
+        with targets(neighbour=neighbour.child.pid, limits=LIMITS, cuda=cuda) as reachable:
+            payload = {"part": "attempts", "targets": dataclasses.asdict(reachable)}
+            member = _Member(crew, "probe", server, payload)
+            layers, found = member.heard("sandbox"), member.heard("probe")
+    return _words(found), _words(layers), fork_ms, member.child.folder
+
+
+def _exchange(server: ForkServer) -> Message:
+    with Crew(LIMITS) as crew:
+        giver, taker = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        give = _Member(crew, "give", server, {"part": "give"}, giver)
+        _Member(crew, "take", server, {"part": "take"}, taker)
+        return give.heard("probe")
+
+
+def _tools(server: ForkServer) -> Message:
+    with Crew(LIMITS) as crew:
+        return _Member(crew, "tools", server, {"part": "tools"}).heard("probe")
+
+
+def _outlived(server: ForkServer) -> float | None:
+    """Kill the fork server while a child waits, and see how long the child lives on."""
+    if server.process is None:
+        raise JudgeError("only a fork server of its own can be killed")
+    child = server.spawn(limits=LIMITS, sandbox=True, allow_fork=True)
+    child.boss.receive(PROBE_S)  # its layers: it has set everything up
+    server.pump()
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.process.wait()
+    killed = time.monotonic()
+    try:
+        while _lives(child.pid):
+            if time.monotonic() - killed > DEATH_S:
+                os.kill(child.pid, signal.SIGKILL)
+                return None
+            time.sleep(0.002)
+    finally:
+        child.release()
+    return time.monotonic() - killed
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class _Member:
+    """One started child and what it has said."""
+
+    def __init__(self, crew: Crew, name: str, server: ForkServer, payload: Message, link: socket.socket | None = None):
+        self.crew, self.name = crew, name
+        self.child = crew.start(name, server)
+        self._said: dict[str, Message] = {}
+        crew.assign(name, {"role": "probe", **payload}, [link] if link else [])
+
+    def heard(self, key: str) -> Message:
+        """The value of its message `key`. Raises JudgeError when it ends, or stays silent, without one."""
+        deadline = time.monotonic() + PROBE_S
+        while key not in self._said and (left := deadline - time.monotonic()) > 0:
+            gone = self.crew.ended(self.name)
+            for message in self.crew.step(0 if gone else min(1.0, left), self.name):
+                self._said.update({name: dict(value) for name, value in message.items() if isinstance(value, dict)})
+            if gone:
+                break
+        if key not in self._said:
+            raise JudgeError(f"the {self.name} probe said no {key}: {self.child.ending()} {self.child.tail()}")
+        return self._said[key]
+
+
+def _words(found: Message) -> dict[str, str]:
+    return {str(name): str(value) for name, value in found.items()}
