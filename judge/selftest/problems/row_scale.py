@@ -2,8 +2,8 @@
 
 import torch
 
-ROWS = 16
-COLUMNS = 96
+ROWS = 128
+COLUMNS = 768
 
 
 class Model(torch.nn.Module):
@@ -24,4 +24,4 @@ def get_init_inputs():
 
 
 def get_cases():
-    return {"gpu": {"ROWS": 4096, "COLUMNS": 2048}}
+    return {"gpu": {"ROWS": 4096, "COLUMNS": 2048}, "interpreter": {"ROWS": 12, "COLUMNS": 96}}

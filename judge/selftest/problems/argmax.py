@@ -1,0 +1,23 @@
+"""Position of each row's largest element: the first one where several are equal."""
+
+import torch
+
+ROWS = 64
+COLUMNS = 250
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.argmax(x, dim=-1), torch.amax(x, dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
+
+
+def get_cases():
+    return {"gpu": {"ROWS": 4096, "COLUMNS": 2000}, "interpreter": {"ROWS": 12, "COLUMNS": 96}}
