@@ -95,6 +95,8 @@ class EvaluationPlan(Listening):
         roles = {"candidate": "run"}
         if self.job.timing:
             roles["eager"] = "eager"
+            if self.job.incumbent is not None:
+                roles["incumbent"] = "incumbent"
             if self.bench.wants_compile(self.job.problem):
                 roles["compile"] = "compile"
         return roles

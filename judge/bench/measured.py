@@ -13,7 +13,7 @@ import torch
 
 from judge.bench.clocks import SmClock
 from judge.bench.contact import Contact, SubjectFailed
-from judge.bench.endings import Ended, of_baseline, of_candidate
+from judge.bench.endings import Ended, of_subject
 from judge.bench.exchange import JITTER, Slot
 from judge.bench.fitting import Fit
 from judge.bench.gpu_lock import GpuLock
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 WARM_CALLS = 3
 ENOUGH_S = 0.5  # a comparison with eager stops after this: nobody asks whether 1.003 is more than 1
 RIVAL_S = 2.0  # one with the best so far may take longer
-CLOSE = 0.03  # relative half width of an interval that is good enough to print
+CLOSE = 0.05  # relative half width of an interval that is good enough to print
 AT_LEAST = 8  # pairs of a problem so slow that the first look would not fit the limit
 GAIN = 4.0  # a repetition may be this much further off than the rounds allowed: it is compared with same-dtype output
 
@@ -69,7 +69,7 @@ class Measurement:
     def run(self, sides: list[Runner], lock: GpuLock, *, rival: Runner | None = None) -> Circumstances:
         """Fill the sides' samples; the first side is the one in question, `rival` the one it must beat, if any.
 
-        `lock` is held as shared. Raises Ended, or JudgeError for a baseline.
+        `lock` is held as shared. Raises Ended, JudgeError for a baseline, SubjectFailed for the best so far.
         """
         for side in sides:
             self._guarded(side, self._warm)
@@ -124,7 +124,7 @@ class Measurement:
         try:
             return step(side)
         except SubjectFailed as failed:
-            raise (of_candidate(failed, "timing") if side.blame else of_baseline(failed)) from failed
+            raise of_subject(failed, "timing") from failed
 
     def _once(
         self, side: Runner, inputs: list[Any], seed: int, right: list[torch.Tensor] | None

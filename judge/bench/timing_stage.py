@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 import secrets
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from judge.bench.bursts import Bursts, Trusted
+from judge.bench.bursts import SHARE, Bursts, Trusted
 from judge.bench.clocks import empty_us, make_clock
 from judge.bench.contact import Contact, SubjectFailed
 from judge.bench.correctness import Question
@@ -42,6 +43,11 @@ class Measured:
     @property
     def candidate(self) -> Timing:
         return next(timing for timing in self.timings if timing.subject is Subject.CANDIDATE)
+
+    @property
+    def beats_rival(self) -> bool:
+        """Whether it is surely faster than the best so far; true when there is none to beat."""
+        return self.rival is None or self.rival.call is SpeedCall.FASTER
 
 
 class TimingStage:
@@ -74,7 +80,12 @@ class TimingStage:
         sides["eager"] = self._runner(f"eager{suffix}")
         if rival:
             sides["incumbent"] = self._runner(f"incumbent{suffix}")
-        seen = self.measurement.run(list(sides.values()), self.lock, rival=sides.get("incumbent"))
+        try:
+            seen = self.measurement.run(list(sides.values()), self.lock, rival=sides.get("incumbent"))
+        except SubjectFailed as failed:  # the best so far failed: no fault of this candidate
+            found = self.measure(suffix=suffix)
+            found.findings.append(Finding("time.no_incumbent", f"the best so far failed: {failed.message}"[:400]))
+            return found
         found = Measured([self._timing(Subject(name), side, seen) for name, side in sides.items()])
         mine = sides["candidate"].samples_us
         found.speedup = paired_speedup(sides["eager"].samples_us, mine)
@@ -107,9 +118,10 @@ class TimingStage:
         """
         assert self._side is not None
         claimed_us = found.candidate.median_us
+        bound = SHARE * statistics.median(self._side.host_us or [0.0]) > claimed_us
         try:
             with self.lock.alone():
-                trusted = Bursts(self.measurement, self._side, self.rng).measure(claimed_us)
+                trusted = Bursts(self.measurement, self._side, self.rng).measure(claimed_us, launch_bound=bound)
         except SubjectFailed as failed:
             raise of_candidate(failed, "timing") from failed
         if trusted is None:
@@ -120,14 +132,14 @@ class TimingStage:
         data = {"call_us": trusted.call_us, "claimed_us": claimed_us, "calls": trusted.calls, "method": trusted.method}
         found.findings.append(Finding("time.trusted", _agreement(claimed_us, trusted), data))
 
-    def confirm(self, found: Measured, *, rival: bool) -> Measured:
+    def confirm(self, found: Measured) -> Measured:
         """Measure again with the second set of children; what comes of it is published."""
-        again = self.measure(suffix="#2", rival=rival)
+        again = self.measure(suffix="#2", rival=found.rival is not None)
         again.timings += [timing for timing in found.timings if timing.subject is Subject.COMPILE]
         if found.compiled is not None:
             compiled = next(timing for timing in again.timings if timing.subject is Subject.COMPILE)
             again.compiled = unpaired_speedup(compiled, again.candidate)
-        assert found.speedup is not None and again.speedup is not None
+        assert found.speedup is not None
         first = {"first_speedup": found.speedup.value, "first_low": found.speedup.low, "first_high": found.speedup.high}
         again.findings = [
             *found.findings,
@@ -152,13 +164,6 @@ class TimingStage:
         if side.samples_us and min(side.samples_us) < SHORT_US and self.device != "cpu":
             facts["empty_us"] = empty_us(self.device)
         return timing_of(subject, side.samples_us, self.method, **facts)
-
-
-def confirmed(first: Measured, second: Measured) -> bool:
-    """Whether both measurements say that the candidate beats the best so far; without one, that it was measured."""
-    if first.rival is None or second.rival is None:
-        return True
-    return first.rival.call is SpeedCall.FASTER and second.rival.call is SpeedCall.FASTER
 
 
 def _mismatch(claimed_us: float, trusted: Trusted) -> Ended:

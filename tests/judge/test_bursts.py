@@ -53,3 +53,24 @@ def test_a_measured_speedup_says_what_the_pairs_decided(cpu_bench):
     outcome = judge(cpu_bench, candidate(f"{SLOW}return self.right(x)"), timing=True)
     assert outcome.speedup is not None and outcome.speedup.call is SpeedCall.SLOWER
     assert outcome.speedup.n in (16, 32, 64, 128, 256)
+
+
+def test_a_would_be_best_is_measured_twice_beside_the_best_so_far(cpu_bench):
+    slow = candidate(f"{SLOW}return self.right(x)")
+    outcome = judge(cpu_bench, candidate("return self.right(x)"), timing=True, beat=0.01, incumbent=slow)
+    assert outcome.verdict is Verdict.PASS and outcome.versus_incumbent is not None, outcome
+    assert outcome.versus_incumbent.call is SpeedCall.FASTER and outcome.versus_incumbent.value > 3
+    assert {row.subject.value for row in outcome.timings} == {"candidate", "eager", "incumbent"}
+    first = finding(outcome, "time.confirmed")
+    assert first is not None and first.data["first_speedup"] != outcome.speedup.value
+
+
+@pytest.mark.parametrize(
+    "incumbent",
+    ["raise RuntimeError('no such file')", candidate("raise ValueError('not any more')")],
+    ids=["at import", "in forward"],
+)
+def test_a_best_so_far_that_fails_is_left_out_and_blames_nobody(cpu_bench, incumbent):
+    outcome = judge(cpu_bench, candidate("return self.right(x)"), timing=True, beat=0.01, incumbent=incumbent)
+    assert outcome.verdict is Verdict.PASS and outcome.versus_incumbent is None, outcome
+    assert "incumbent" in outcome.environment or finding(outcome, "time.no_incumbent") is not None
