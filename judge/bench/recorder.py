@@ -1,7 +1,8 @@
 """Compiles every kernel a candidate launches for a chosen GPU, down to machine code, without a GPU.
 
 The candidate runs on CPU tensors; Triton specialises, autotunes and compiles as it would on the target; nothing is
-executed, so tensors a kernel should have filled read as zero. For a process without TRITON_INTERPRET.
+executed, so tensors a kernel should have filled read as zero. Compilers work in forked processes, side by side: a
+launch goes on at once, its machine code is awaited at the end. For a process without TRITON_INTERPRET.
 """
 
 from __future__ import annotations
@@ -9,41 +10,50 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-import triton
-import triton.testing
 from torch.overrides import TorchFunctionMode
-from triton.backends.nvidia.compiler import CUDABackend
-from triton.runtime import driver
-from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources
-from triton.runtime.jit import JITFunction
 
-from judge.bench import cuda_stand_in
 from judge.bench.compile_messages import clean, describe
-from judge.bench.recording_driver import RecordingDriver, Resources
-from judge.bench.targets import Target, target
-from judge.bench.warm_kernel import warm
+from judge.bench.compile_pool import Pool, Ticket, default_workers
+from judge.bench.targets import Target
+from judge.bench.tuning_record import Group, chosen, dropped_row, group_row
+from judge.bench.uncomputed import Uncomputed, is_large
 
-CONFIG_LIMIT = 64
+COMPILE_S = 30.0
 TUNING_S = 20.0
 KERNEL_LIMIT = 1000
 READ_LIMIT = 10_000
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
-_READS = {torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__}
+_READS = {
+    torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__,
+    torch.Tensor.__index__, torch.Tensor.numpy, torch.Tensor.__array__, torch.equal, torch.allclose, torch.is_nonzero,
+}  # fmt: skip
+REASONS = ("compile.error", "compile.resources", "compile.incomplete", "compile.timeout")
 
 
 class CompileFailed(Exception):
-    """A kernel does not compile for the target. `reason` is compile.error, compile.resources or compile.incomplete."""
+    """A kernel does not compile for the target; `reason` is one of REASONS."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
+
+
+@dataclass
+class Launch:
+    """One launch in order: its row is complete once the ticket is settled. `group` when it was autotuned."""
+
+    row: dict[str, Any]
+    ticket: Ticket
+    guessed: bool  # the way here depended on values that nobody computed
+    group: Group | None = None
 
 
 class Recorder:
@@ -52,22 +62,36 @@ class Recorder:
     A row has name, grid, num_warps, num_stages, regs, spills, shared_bytes and error (None when it compiled).
     """
 
-    def __init__(self, target: Target, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, target: Target, clock: Callable[[], float] = time.monotonic, workers: int | None = None) -> None:
         self.target = target
         self.clock = clock
-        self.kernels: list[dict[str, Any]] = []
-        self.tuned: list[dict[str, Any]] = []
-        self.notes: list[str] = []
-        self.failure: CompileFailed | None = None
-        self.launches = 0
-        self._tuning = False
-        self._reads = 0
+        self.workers = workers or default_workers()
+        self.uncomputed = Uncomputed()
+        self.reset()
 
     def reset(self) -> None:
         """Forget what was recorded, and use the temporary folder the environment names now."""
-        self.kernels, self.tuned, self.notes = [], [], []
-        self.failure, self.launches, self._reads = None, 0, 0
+        self.kernels: list[dict[str, Any]] = []
+        self.tuned: list[dict[str, Any]] = []
+        self.groups: list[Group] = []
+        self.notes: list[str] = []
+        self.launchers: list[dict[str, Any]] = []
+        self.failure: CompileFailed | None = None
+        self.pool = Pool(self.workers, self.clock)
+        self.tuning: Group | None = None
+        self._launches: list[Launch] = []
+        self._reads = 0
+        self._began = self.clock()
         tempfile.tempdir = os.environ.get("TMPDIR")
+
+    @property
+    def launches(self) -> int:
+        return len(self._launches)
+
+    @property
+    def guesses(self) -> bool:
+        """Whether Python has looked at values that nobody computed: where it went since may be wrong."""
+        return self._reads > 0
 
     @contextmanager
     def recording(self) -> Iterator[Recorder]:
@@ -78,14 +102,19 @@ class Recorder:
         """
         self.reset()
         try:
-            with _Reads(self):
+            with self.uncomputed, _Reads(self):
                 yield self
+            self._settle()
         except CompileFailed:
+            self._settle(2.0)  # other kernels' rows are worth a moment
             raise
         except Exception as error:
-            if self.failure is None and self.launches == 0:
+            self._settle()
+            if self.failure is None and self.launches == 0 and not self.guesses:
                 raise
             raise self.failure or self._incomplete(error) from error
+        finally:
+            self.pool.close()
         if self.failure is not None:
             raise self.failure
 
@@ -97,26 +126,20 @@ class Recorder:
             f"launches it raised {detail}",
         )
 
-    def on_launch(self, metadata: Any, needs: Resources, grid: tuple[int, int, int]) -> None:
-        """Called by the driver in place of a launch."""
-        row = {
-            "name": metadata.name,
-            "grid": list(grid),
-            "num_warps": metadata.num_warps,
-            "num_stages": metadata.num_stages,
-            "regs": needs.regs,
-            "spills": needs.spills,
-            "shared_bytes": metadata.shared + needs.static_shared_bytes,
-            "error": None,
-        }
-        if self._tuning:
-            self.tuned.append(row)
+    # -- told by the patched Triton ---------------------------------------------------------------------------------
+
+    def on_launch(self, row: dict[str, Any], ticket: Ticket) -> None:
+        """A launch, or a configuration that the autotuner tries."""
+        if self.tuning is not None:
+            self.tuning.try_now(row, ticket)
             return
-        self.launches += 1
-        if len(self.kernels) < KERNEL_LIMIT:
-            self.kernels.append(row)
-        if any(size > limit for size, limit in zip(grid, _GRID_LIMITS, strict=True)):
-            raise CompileFailed("compile.resources", f"grid {grid} of {metadata.name}: at most {_GRID_LIMITS}")
+        if self.launches >= KERNEL_LIMIT * 100:
+            raise self.fail(CompileFailed("compile.incomplete", f"{self.launches:,} launches in one forward"), "")
+        group = next((group for group in self.groups if ticket in group.tickets()), None)
+        self._launches.append(Launch(row, ticket, self.guesses, group))
+        if any(size > limit for size, limit in zip(row["grid"], _GRID_LIMITS, strict=True)):
+            message = f"grid {tuple(row['grid'])} of {row['name']}: at most {_GRID_LIMITS}"
+            raise self.fail(CompileFailed("compile.resources", message), "")
 
     def fail(self, error: BaseException, path: str, diagnostics: str = "") -> CompileFailed:
         """The failure for an error of Triton; the first one of a recording is kept."""
@@ -125,20 +148,102 @@ class Recorder:
         else:
             reason = "compile.resources" if isinstance(error, OutOfResources) else "compile.error"
             failure = CompileFailed(reason, describe(error, path, diagnostics))
+        return self._keep(failure, guessed=self.guesses)
+
+    def _keep(self, failure: CompileFailed, *, guessed: bool) -> CompileFailed:
+        if guessed and failure.reason != "compile.incomplete":
+            failure = CompileFailed(
+                "compile.incomplete", f"after forward looked at values that compiling does not know: {failure.message}"
+            )
         self.failure = self.failure or failure
         return failure
 
-    def read_back(self) -> None:
-        """A value was read after a launch: note it, and stop loops that wait for a kernel's result."""
-        if self.launches == 0:
+    def read_back(self, tensor: torch.Tensor) -> None:
+        """Python looks at a value: note it when nobody computed it, and stop loops that wait for a kernel's result."""
+        if self.launches == 0 and self.uncomputed.skipped == 0 and not is_large(tensor):
             return
         if self._reads == 0:
             self.notes.append("forward reads values back after a launch; the path taken may differ on a GPU")
         self._reads += 1
         if self._reads > READ_LIMIT:
             message = f"forward read values back {READ_LIMIT} times; it waits for what a kernel computes"
-            self.failure = self.failure or CompileFailed("compile.incomplete", message)
-            raise self.failure
+            raise self._keep(CompileFailed("compile.incomplete", message), guessed=True)
+
+    def await_one(self, ticket: Ticket, name: str) -> None:
+        """Until that kernel is machine code. Raises CompileFailed."""
+        if not self.pool.wait([ticket], self._began + COMPILE_S):
+            raise self.fail(CompileFailed("compile.timeout", f"{name} was not compiled within {COMPILE_S:.0f} s"), "")
+        if not fits(ticket):
+            raise self._keep(_failure_of(ticket), guessed=self.guesses)
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def _settle(self, patience_s: float = COMPILE_S) -> None:
+        """Await what was launched and what the autotuners tried, at most so long from now; write the rows."""
+        end = min(self._began + COMPILE_S, self.clock() + patience_s)
+        for group in self.groups:
+            self._settle_group(group, end)
+        self.pool.wait([launch.ticket for launch in self._launches], end)
+        for launch in self._launches:
+            self._settle_launch(launch)
+        self.kernels = [launch.row for launch in self._launches[:KERNEL_LIMIT]]
+
+    def _settle_group(self, group: Group, end: float) -> None:
+        self.pool.wait(group.tickets(), min(end, group.began + TUNING_S))
+        self.pool.wait(group.tickets(), end, enough=fits)
+        group.late = self.pool.drop(group.tickets())
+        for row, ticket in group.tried:
+            row.update(_found(ticket) if fits(ticket) else dropped_row(_why(ticket)))
+            self.tuned.append(row)
+            if ticket.result and not fits(ticket) and not ticket.result.get("drops"):
+                self._keep(_failure_of(ticket), guessed=group.guessed)
+        self.notes += group.notes(TUNING_S)
+
+    def _settle_launch(self, launch: Launch) -> None:
+        ticket = launch.ticket
+        if launch.group is not None and not fits(ticket):
+            taken = chosen(launch.group)
+            if taken is not None:
+                launch.row.update(taken)
+                return
+        if fits(ticket):
+            launch.row.update(_found(ticket))
+            launcher = (ticket.result or {}).get("launcher")
+            if launcher is not None and launcher not in self.launchers:
+                self.launchers.append(launcher)
+            return
+        launch.row["error"] = _why(ticket)
+        if ticket.result is None:
+            message = f"{launch.row['name']} was not compiled within {COMPILE_S:.0f} s"
+            self._keep(CompileFailed("compile.timeout", message), guessed=launch.guessed)
+        else:
+            self._keep(_failure_of(ticket), guessed=launch.guessed)
+
+    def tuning_groups(self) -> list[dict[str, Any]]:
+        """What became of each autotuner's list, for the child that tunes and for the page."""
+        return [group_row(group) for group in self.groups]
+
+
+def fits(ticket: Ticket) -> bool:
+    """Whether the work ended in machine code that the target can run."""
+    return ticket.result is not None and "row" in ticket.result
+
+
+def _found(ticket: Ticket) -> dict[str, Any]:
+    assert ticket.result is not None
+    return dict(ticket.result["row"])
+
+
+def _failure_of(ticket: Ticket) -> CompileFailed:
+    assert ticket.result is not None
+    return CompileFailed(str(ticket.result.get("reason", "compile.error")), _why(ticket))
+
+
+def _why(ticket: Ticket) -> str:
+    if ticket.result is None:
+        return "not compiled in time"
+    died = ticket.result.get("died")
+    return f"the compiler ended with {died}" if died else str(ticket.result.get("error", ""))
 
 
 class _Reads(TorchFunctionMode):  # type: ignore[misc]
@@ -149,119 +254,6 @@ class _Reads(TorchFunctionMode):  # type: ignore[misc]
         self.recorder = recorder
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in _READS:
-            self.recorder.read_back()
+        if func in _READS and args and isinstance(args[0], torch.Tensor):
+            self.recorder.read_back(args[0])
         return func(*args, **(kwargs or {}))
-
-
-def install(arch: int) -> Recorder:
-    """Make this process compile for sm_<arch>, once, before any candidate is imported. Warms the compiler for forks.
-
-    Raises ValueError for an unknown target and RuntimeError in a process that interprets kernels.
-    """
-    recorder = Recorder(target(f"sm_{arch}"))
-    if triton.knobs.runtime.interpret:
-        raise RuntimeError("TRITON_INTERPRET is set: kernels would be interpreted, not compiled")
-    cuda_stand_in.install(recorder.target, zero_fill=True)
-    stand_in = RecordingDriver(recorder.target, recorder.on_launch)
-    driver.set_active(stand_in)
-    _check_shared_memory_first(recorder.target)
-    warm()
-    _record_runs(recorder)
-    _record_tuning(recorder)
-    return recorder
-
-
-def _check_shared_memory_first(target: Target) -> None:
-    """Refuse what cannot fit before ptxas sees it: it takes half a minute over kernels far too large."""
-    original = CUDABackend.make_cubin
-
-    def make_cubin(self: Any, src: Any, metadata: Any, *args: Any, **kwargs: Any) -> Any:
-        needed = metadata.get("shared") or 0
-        if needed > target.shared_per_block_bytes:
-            raise OutOfResources(needed, target.shared_per_block_bytes, "shared memory")
-        return original(self, src, metadata, *args, **kwargs)
-
-    CUDABackend.make_cubin = make_cubin
-
-
-def _record_runs(recorder: Recorder) -> None:
-    original = JITFunction.run
-
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _stderr_kept() as diagnostics:
-            try:
-                return original(self, *args, **kwargs)
-            except Exception as error:
-                if recorder._tuning:
-                    raise  # the autotuner drops what does not fit
-                raise recorder.fail(error, self.fn.__code__.co_filename, diagnostics()) from error
-
-    JITFunction.run = run
-
-
-def _record_tuning(recorder: Recorder) -> None:
-    """Every configuration is compiled, none timed; too many or too slow lists are cut, and noted."""
-    original_bench, original_prune = Autotuner._bench, Autotuner.prune_configs
-    triton.testing.do_bench = _run_once
-    triton.testing.do_bench_cudagraph = _run_once
-
-    def prune_configs(self: Any, kwargs: Any) -> Any:
-        configs = list(original_prune(self, kwargs))
-        self.recorder_deadline, self.recorder_fits = recorder.clock() + TUNING_S, False
-        if len(configs) > CONFIG_LIMIT:
-            dropped = len(configs) - CONFIG_LIMIT
-            recorder.notes.append(f"{self.base_fn.__name__}: {dropped} of {len(configs)} configurations not compiled")
-        return configs[:CONFIG_LIMIT]
-
-    def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-        if self.recorder_fits and recorder.clock() > self.recorder_deadline:
-            note = f"{self.base_fn.__name__}: configurations after {TUNING_S:.0f} s not compiled"
-            recorder.notes += [note] if note not in recorder.notes else []
-            return [float("inf")] * 3
-        self.__dict__["do_bench"] = _run_once
-        recorder._tuning = True
-        try:
-            times = list(original_bench(self, *args, config=config, **meta))
-        except Exception as error:
-            raise recorder.fail(error, self.base_fn.__code__.co_filename) from error
-        finally:
-            recorder._tuning = False
-        if times[0] == float("inf"):
-            recorder.tuned.append(_dropped(self.base_fn.__name__, config))
-        else:
-            self.recorder_fits = True
-        return times
-
-    Autotuner.prune_configs = prune_configs
-    Autotuner._bench = bench
-
-
-def _dropped(name: str, config: Any) -> dict[str, Any]:
-    settings = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    return {"name": name, "grid": None, **settings, "regs": None, "spills": None, "shared_bytes": None,
-            "error": f"does not fit: {config}"}  # fmt: skip
-
-
-def _run_once(fn: Callable[[], object], *args: Any, quantiles: Sequence[float] | None = None, **kwargs: Any) -> Any:
-    """In place of a benchmark: compile by launching once, every configuration takes one millisecond."""
-    del args, kwargs
-    fn()
-    return [1.0] * len(quantiles) if quantiles else 1.0
-
-
-@contextmanager
-def _stderr_kept() -> Iterator[Callable[[], str]]:
-    """Keeps what the compiler's native code prints to standard error; yields a reader of it."""
-    kept, saved = os.memfd_create("diagnostics"), os.dup(2)
-    os.dup2(kept, 2)
-
-    def read() -> str:
-        return os.pread(kept, 64 * 1024, 0).decode(errors="replace")
-
-    try:
-        yield read
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(kept)

@@ -66,9 +66,9 @@ def main(mode: str) -> None:
 
         tool: Any = interpreter.install("sm_90")
     else:
-        from judge.bench import recorder
+        from judge.bench import recorded_triton
 
-        tool = recorder.install(90)
+        tool = recorded_triton.install(90)
     for file in FILES[mode]:
         module = _load(file)
         for name in names(file):
