@@ -190,7 +190,8 @@ def preload(options: argparse.Namespace) -> dict[str, Any]:
     torch = importlib.import_module("torch")
     importlib.import_module("torch._dynamo")  # seconds; any dispatch mode needs it
     torch.set_num_threads(1)
-    context: dict[str, Any] = {"device": options.device, "target": options.target, "adapter": None}
+    device = "cpu" if options.kind == "recorder" else options.device  # compiling needs no context
+    context: dict[str, Any] = {"device": device, "target": options.target, "adapter": None}
     facts: dict[str, Any] = {"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda}
     try:
         triton = importlib.import_module("triton")
@@ -204,9 +205,9 @@ def preload(options: argparse.Namespace) -> dict[str, Any]:
         context["adapter"] = importlib.import_module("judge.bench.interpreter").install(options.target)
     elif options.kind == "recorder":
         arch = int(options.target.removeprefix("sm_"))
-        context["adapter"] = importlib.import_module("judge.bench.recorder").install(arch)
+        context["adapter"] = importlib.import_module("judge.bench.recorded_triton").install(arch)
     for role, name in child.ROLES.items():
-        if role == "subject" or options.kind == "plain":
+        if role in ("subject", "compiler") or options.kind == "plain":
             importlib.import_module(name)
     facts["threads"] = _threads()
     facts["cuda_touched"] = torch.cuda.is_initialized()

@@ -55,9 +55,11 @@ def test_who_hangs_is_killed_and_the_rest_goes_on(pool):
 
 def test_urgent_work_overtakes():
     pool = Pool(1)
-    first = pool.submit(lambda: {"at": time.monotonic_ns()}, urgent=False)
+    gate = os.pipe()
+    first = pool.submit(lambda: {"gate": os.read(gate[0], 1).decode()})
     later = [pool.submit(lambda: {"at": time.monotonic_ns()}, urgent=False) for _ in range(3)]
     urgent = pool.submit(lambda: {"at": time.monotonic_ns()})
+    os.write(gate[1], b"x")
     assert pool.wait([urgent], soon()) and pool.wait([first, *later], soon())
     assert urgent.result["at"] < min(ticket.result["at"] for ticket in later)
 
