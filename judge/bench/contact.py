@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -68,6 +69,7 @@ class Contact:
         self.device = device
         self._arena: Arena | None = None
         self.doing = "load"
+        self._number = ""  # of the question asked last; nobody can answer one that has not been asked
 
     @property
     def arena(self) -> Arena:
@@ -80,10 +82,10 @@ class Contact:
         return self.answer()
 
     def tell(self, op: str, fds: tuple[int, ...] = (), **fields: Any) -> None:
-        self.doing = op
+        self.doing, self._number = op, secrets.token_hex(8)
         limit = self.deadline.stage()
         try:
-            self.link.send({"op": op, **fields}, fds, timeout=limit)
+            self.link.send({"op": op, "number": self._number, **fields}, fds, timeout=limit)
         except WireTimeout as error:
             raise self._failed("timeout", f"no sign of listening within {limit:.1f} s") from error
         except WireClosed as error:
@@ -102,6 +104,8 @@ class Contact:
             raise self._failed("died", "it ended without an answer") from error
         except WireGarbage as error:
             raise self._failed("garbage", f"it sent {error} instead of an answer") from error
+        if reply.get("number", "") != self._number:
+            raise self._failed("garbage", "it sent an answer to another question")
         fault = reply.get("error")
         if isinstance(fault, dict):
             line = fault.get("line")

@@ -85,7 +85,7 @@ class Subject:
             reply = {"error": faults.describe_fault(error, self.path)}
             del error
             gc.collect()
-        self.link.send(reply)
+        self.link.send({**reply, "number": command.get("number", "")})
 
     def _load(self, command: Message) -> Message:
         payload, folder = self.assignment.payload, self.assignment.folder

@@ -9,7 +9,7 @@ import pytest
 
 from judge.bench.contact import Contact, Deadline, SubjectFailed
 from judge.bench.endings import Ended, of_baseline, of_candidate
-from judge.bench.wire import MAX_MESSAGE
+from judge.bench.wire import MAX_MESSAGE, Channel
 from judge.values import Verdict
 
 
@@ -44,3 +44,17 @@ def test_arguments_that_no_message_holds_are_the_problems_fault(ends):
     for ended in (of_candidate(failed, "smoke"), of_baseline(failed)):
         assert isinstance(ended, Ended)
         assert (ended.verdict, ended.reason) == (Verdict.REFUSED_PROBLEM, "problem.unsupported")
+
+
+def test_an_answer_is_taken_for_the_question_asked_last_and_for_no_other(ends):
+    contact, theirs = ends
+    subject = Channel(theirs)
+    contact.tell("burst")
+    asked = subject.receive(1)
+    subject.send({"done": 1, "number": asked["number"]})
+    assert contact.answer()["done"] == 1
+    subject.send({"done": 1, "number": asked["number"]})  # for the next question, which has not been asked yet
+    contact.tell("burst")
+    with pytest.raises(SubjectFailed) as caught:
+        contact.answer()
+    assert of_candidate(caught.value, "timing").reason == "tamper.channel"
