@@ -1,0 +1,244 @@
+"""Lines of the job file and of the outcome file: one JSON object each, signed in canonical form.
+
+A signed line must be exactly its canonical JSON, so that no byte of it can change unnoticed, not even white space.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+from judge.batch.keys import DeviceKey
+from judge.bench import seal
+from judge.values import (
+    PROTOCOL,
+    Job,
+    Limits,
+    Outcome,
+    Policy,
+    ProblemSpec,
+    SealedCase,
+    canonical_hash,
+)
+
+JOB, OUTCOME = "job", "outcome"
+MAX_LINE = 32 << 20
+MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)
+
+
+class BadLine(Exception):
+    """A line that must not be used; the text says why, without its content."""
+
+
+@dataclass(frozen=True)
+class SentJob:
+    """A job as it lies in a file. `device` is the name it was made for; empty when nobody signed it."""
+
+    job: Job
+    nonce: str
+    device: str
+    digest: str  # sha256 of the canonical body: what an outcome answers
+
+    @property
+    def problem_hash(self) -> str:
+        return self.job.problem.hash
+
+    @property
+    def candidate_hash(self) -> str:
+        return canonical_hash(self.job.candidate)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """An outcome as it came back. `device` and `key_id` are empty when it is unsigned."""
+
+    id: str
+    nonce: str
+    protocol: str
+    device: str
+    key_id: str
+    job: str  # the digest of the job it answers
+    problem_hash: str
+    candidate_hash: str
+    fingerprint: dict[str, Any] = field(repr=False)
+    judged_at: str
+    outcome: Outcome = field(repr=False)
+    digest: str
+
+    @property
+    def signed(self) -> bool:
+        return bool(self.key_id)
+
+
+def job_line(job: Job, *, nonce: str, device: str = "", key: DeviceKey | None = None) -> bytes:
+    """One line without its end. Signed with `key`, for the device of that key."""
+    return _closed(job_body(job, nonce=nonce, device=key.device if key else device), key)
+
+
+def job_body(job: Job, *, nonce: str, device: str) -> dict[str, Any]:
+    """Everything that the signature covers."""
+    problem = job.problem
+    return {
+        "kind": JOB,
+        "id": job.id,
+        "nonce": nonce,
+        "protocol": PROTOCOL,
+        "device": device,
+        "problem": {
+            "source": problem.source,
+            "hash": problem.hash,
+            "case": problem.case,
+            "policy": problem.policy.to_json(),
+            "sealed": [dataclasses.asdict(case) for case in problem.sealed],
+        },
+        "candidate": job.candidate,
+        "incumbent": job.incumbent,
+        "stages": {"timing": job.timing, "beat": None if job.beat in (None, float("inf")) else job.beat,
+                   "audit": job.beat != float("inf")},
+        "limits": dataclasses.asdict(job.limits),
+    }  # fmt: skip
+
+
+def digest_of(body: dict[str, Any]) -> str:
+    return hashlib.sha256(seal.canonical(body)).hexdigest()
+
+
+def read_job(line: bytes, key: DeviceKey | None) -> SentJob:
+    """With a key, only what was signed for its device is a job. Without, whatever is well-formed. Raises BadLine."""
+    body, mac = _opened(line)
+    if key is not None:
+        _require_mac(body, mac, key, line)
+    try:
+        if body.get("kind", JOB) != JOB:
+            raise BadLine(f"it holds a {str(body['kind'])[:20]}, no job")
+        if body.get("protocol", PROTOCOL) != PROTOCOL:
+            raise BadLine(
+                f"it asks for protocol {str(body['protocol'])[:40]}, this judge speaks {PROTOCOL}: export again"
+            )
+        nonce = str(body.get("nonce") or secrets.token_hex(16))
+        job = _job(body)
+    except MALFORMED as error:
+        raise BadLine(f"it is no complete job ({type(error).__name__}: {error})"[:300]) from error
+    return SentJob(job, nonce, str(body.get("device", "")), digest_of(body))
+
+
+def _job(body: dict[str, Any]) -> Job:
+    given = body["problem"]
+    sealed = tuple(
+        SealedCase(str(row["name"]), dict(row["constants"]), bool(row.get("derived")))
+        for row in given.get("sealed", ())
+    )
+    problem = ProblemSpec(_text(given["source"]), given.get("case"), Policy.from_json(given.get("policy", {})), sealed)
+    if given.get("hash", problem.hash) != problem.hash:
+        raise BadLine("the problem's hash does not fit its source and policy")
+    stages, incumbent = body.get("stages", {}), body.get("incumbent")
+    beat = stages.get("beat")
+    return Job(
+        id=_id(body["id"]),
+        problem=problem,
+        candidate=_text(body["candidate"]),
+        limits=Limits(**body.get("limits", {})),
+        timing=bool(stages.get("timing", True)),
+        beat=(float(beat) if beat is not None else None) if stages.get("audit", True) else float("inf"),
+        incumbent=None if incumbent is None else _text(incumbent),
+    )
+
+
+def outcome_line(
+    sent: SentJob, outcome: Outcome, *, fingerprint: dict[str, Any], judged_at: str, key: DeviceKey | None
+) -> bytes:
+    """The answer to one job, signed when there is a key. It repeats neither problem nor sealed cases."""
+    body = {
+        "kind": OUTCOME,
+        "id": sent.job.id,
+        "nonce": sent.nonce,
+        "protocol": PROTOCOL,
+        "device": key.device if key else "",
+        "key": key.id if key else "",
+        "job": sent.digest,
+        "problem": sent.problem_hash,
+        "candidate": sent.candidate_hash,
+        "fingerprint": fingerprint,
+        "judged_at": judged_at,
+        "outcome": outcome.to_json(),
+    }
+    return _closed(body, key)
+
+
+def read_outcome(line: bytes, keys: dict[str, DeviceKey]) -> Returned:
+    """Check form and, when it says it is signed, the signature; `keys` by device name. Raises BadLine."""
+    body, mac = _opened(line)
+    try:
+        if body["kind"] != OUTCOME:
+            raise BadLine(f"it holds a {str(body['kind'])[:20]}, no outcome")
+        device, claimed = str(body["device"]), str(body["key"])
+        if mac is not None or claimed or device:
+            key = keys.get(device)
+            if key is None:
+                raise BadLine(f"it is signed by a device {device[:60]!r} that is not enrolled here")
+            if key.id != claimed:
+                raise BadLine(f"it is signed with another key than the one enrolled for {device!r}")
+            _require_mac(body, mac, key, line)
+        return Returned(
+            id=_id(body["id"]),
+            nonce=str(body["nonce"]),
+            protocol=str(body["protocol"]),
+            device=device,
+            key_id=claimed,
+            job=str(body["job"]),
+            problem_hash=str(body["problem"]),
+            candidate_hash=str(body["candidate"]),
+            fingerprint=dict(body["fingerprint"]),
+            judged_at=str(body["judged_at"]),
+            outcome=Outcome.from_json(body["outcome"]),
+            digest=digest_of(body),
+        )
+    except MALFORMED as error:
+        raise BadLine(f"it is no complete outcome ({type(error).__name__})") from error
+
+
+def _closed(body: dict[str, Any], key: DeviceKey | None) -> bytes:
+    mac = seal.sign(body, key=key.secret, nonce=str(body["nonce"])) if key else None
+    return seal.canonical({**body, "mac": mac})
+
+
+def _opened(line: bytes) -> tuple[dict[str, Any], str | None]:
+    if len(line) > MAX_LINE:
+        raise BadLine(f"it is longer than {MAX_LINE >> 20} MiB")
+    try:
+        body = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadLine("it is not JSON; was it cut off?") from error
+    if not isinstance(body, dict):
+        raise BadLine("it is no JSON object")
+    mac = body.pop("mac", None)
+    return body, mac if isinstance(mac, str) else None
+
+
+def _require_mac(body: dict[str, Any], mac: str | None, key: DeviceKey, line: bytes) -> None:
+    if mac is None:
+        raise BadLine("it is not signed")
+    try:
+        genuine = seal.verified(body, mac, key=key.secret, nonce=str(body.get("nonce", "")))
+    except (TypeError, ValueError, RecursionError):  # no signature could be like this
+        genuine = False
+    if not genuine:
+        raise BadLine("its signature does not fit: it was altered, or signed with another key")
+    if seal.canonical({**body, "mac": mac}) != line:
+        raise BadLine("it is not in the form that was signed: something rewrote the file")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("sources are text")
+    return value
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= 64 or not value.isprintable():
+        raise TypeError("an id is 1 to 64 printable characters")
+    return value
