@@ -7,10 +7,10 @@ import triton.language as tl
 
 
 @triton.jit
-def matmul_descriptors(at, bt, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def matmul_descriptors(at, bt, c, M, N, K, lda, ldb, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     # both matrices lie transposed in memory: (K, M) and (N, K)
-    a_desc = tl.make_tensor_descriptor(at, shape=[K, M], strides=[M, 1], block_shape=[BK, BM])
-    b_desc = tl.make_tensor_descriptor(bt, shape=[N, K], strides=[K, 1], block_shape=[BN, BK])
+    a_desc = tl.make_tensor_descriptor(at, shape=[K, M], strides=[lda, 1], block_shape=[BK, BM])
+    b_desc = tl.make_tensor_descriptor(bt, shape=[N, K], strides=[ldb, 1], block_shape=[BN, BK])
     m0 = tl.program_id(0) * BM
     n0 = tl.program_id(1) * BN
     acc = tl.zeros((BM, BN), tl.float32)
@@ -28,24 +28,19 @@ def scratch(size: int, alignment: int, stream):
     return torch.empty(size, device="cuda", dtype=torch.int8)
 
 
-def padded(x, multiple=4):
-    """Rows of a descriptor start at multiples of 16 bytes."""
-    short = -x.shape[1] % multiple
+def aligned_rows(x):
+    """Rows of a descriptor start at multiples of 16 bytes: four floats."""
+    short = -x.shape[1] % 4
     return torch.nn.functional.pad(x, (0, short)) if short else x.contiguous()
 
 
 class ModelNew(torch.nn.Module):
     def forward(self, a, b):
         triton.set_allocator(scratch)
-        M, N = a.shape[0], b.shape[1]
-        at, bt = padded(a.t()), padded(b.t())
+        (M, K), N = a.shape, b.shape[1]
+        at, bt = aligned_rows(a.t()), aligned_rows(b.t())
         c = torch.empty((M, N), device=a.device, dtype=a.dtype)
-        kernel = matmul_descriptors[(triton.cdiv(M, 32), triton.cdiv(N, 32))]
-        if at.shape[0] == bt.shape[1]:
-            kernel(at, bt, c, at.shape[1], N, at.shape[0], BM=32, BN=32, BK=32)
-        else:  # the inner side was padded on one side only
-            extra = bt.shape[1] - at.shape[0]
-            kernel(
-                torch.nn.functional.pad(at, (0, 0, 0, extra)), bt, c, at.shape[1], N, bt.shape[1], BM=32, BN=32, BK=32
-            )
+        matmul_descriptors[(triton.cdiv(M, 32), triton.cdiv(N, 32))](
+            at, bt, c, M, N, K, at.stride(0), bt.stride(0), BM=32, BN=32, BK=32
+        )
         return c
