@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from judge.bench import gpu, seal
 from judge.bench.child import Assignment
-from judge.bench.contact import Contact, Deadline, SubjectFailed
+from judge.bench.contact import Deadline, SubjectFailed
 from judge.bench.correctness import Question, Rounds
-from judge.bench.endings import Ended, broken_device, of_candidate, of_reference, of_subject
-from judge.bench.fitting import Fit, fit
+from judge.bench.endings import Ended, broken_device, of_candidate, of_reference
+from judge.bench.fitting import Fit
 from judge.bench.gpu import neutral_flags
-from judge.bench.gpu_lock import WAITING, GpuLock
+from judge.bench.gpu_lock import GpuLock
 from judge.bench.loading import load_problem
+from judge.bench.minutes import Minutes
 from judge.bench.modelled import fixed_seed, modelled
-from judge.bench.nested import NotCarried, TensorMeta, encode
-from judge.bench.recruits import ask_for
+from judge.bench.nested import NotCarried, encode
 from judge.bench.reference import Reference, collect
+from judge.bench.subjects import Subjects, guarded
 from judge.bench.timing_stage import Measured, TimingStage
 from judge.bench.whereabouts import DeviceLost, Whereabouts
 from judge.bench.wire import Message
-from judge.values import CaseRecord, Finding, JudgeError, Outcome, Speedup, StageRecord, Timing, Verdict
+from judge.values import CaseRecord, Finding, JudgeError, Outcome, Speedup, Timing, Verdict
 
 
 def run(assignment: Assignment) -> None:
@@ -47,16 +44,12 @@ class Referee:
         self.assignment = assignment
         self.payload = payload
         self.device = assignment.device
-        self.deadline = deadline = Deadline(payload["wall_s"], payload["stage_s"])
-        names: list[str] = payload["subjects"]
-        self.contacts = {
-            name: Contact(name, fd, deadline, self.device) for name, fd in zip(names, assignment.links, strict=False)
-        }
-        lock_fd = assignment.links[len(names)] if len(assignment.links) > len(names) else None
-        self.lock = GpuLock(lock_fd, self._waiting)
+        self.deadline = Deadline(payload["wall_s"], payload["stage_s"])
+        self.minutes = Minutes(assignment.boss, self.deadline)
+        self.subjects = Subjects(assignment, self.deadline)
+        lock_fds = assignment.links[len(payload["subjects"]) :]
+        self.lock = GpuLock(lock_fds[0] if lock_fds else None, self.minutes.waiting)
         self.whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(self.device))
-        self.doing = "start"
-        self.stages: list[StageRecord] = []
         self.records: list[CaseRecord] = []
         self.loads = False
         self.kernels: list[dict[str, Any]] = []
@@ -67,7 +60,6 @@ class Referee:
         self.findings: list[Finding] = []
         self.confirmed = False  # measured twice, and faster than the best so far both times
         self.environment: dict[str, Any] = {}
-        self._fits: dict[str, Fit] = {}
 
     def outcome(self) -> Outcome:
         """Run the stages; whatever ends them early becomes the verdict."""
@@ -75,7 +67,7 @@ class Referee:
             with self.lock.shared():
                 self._judge()
         except DeviceLost as lost:
-            return self._not_passed(broken_device(lost, self.doing))
+            return self._not_passed(broken_device(lost, self.minutes.now))
         except Ended as ended:
             if ended.verdict is not Verdict.REFUSED_PROBLEM:
                 self._trust_the_device()
@@ -83,14 +75,14 @@ class Referee:
         self._trust_the_device()
         return Outcome(
             Verdict.PASS,
-            stage=self.stages[-1].name,
+            stage=self.minutes.stages[-1].name,
             loads=True,
             timings=tuple(self.timings),
             speedup=self.speedup,
             speedup_compile=self.speedup_compile,
             versus_incumbent=self.versus_incumbent,
             findings=tuple(self.findings),
-            stages=tuple(self.stages),
+            stages=tuple(self.minutes.stages),
             cases=tuple(self.records),
             kernels=tuple(self.kernels),
             environment=self.environment,
@@ -104,14 +96,14 @@ class Referee:
     def _not_passed(self, ended: Ended) -> Outcome:
         if ended.subject != "candidate":
             self.environment["failed_child"] = ended.subject
-        self._record(ended.stage, "failed", 0.0, ended.reason)
+        self.minutes.record(ended.stage, "failed", 0.0, ended.reason)
         return Outcome(
             ended.verdict,
             stage=ended.stage,
             reason=ended.reason,
             message=ended.message,
             loads=self.loads,
-            stages=tuple(self.stages),
+            stages=tuple(self.minutes.stages),
             cases=tuple(self.records),
             kernels=tuple(self.kernels),
             environment=self.environment,
@@ -119,25 +111,25 @@ class Referee:
 
     def _judge(self) -> None:
         self.environment["reference"] = "separate process"
-        self._doing("problem")
+        self.minutes.doing("problem")
         reference, rounds, first = self._problem()
-        self._doing("load")
-        self._timed("load", lambda: self._load(reference, first))
-        rounds.fit = self._fits["candidate"]
+        self.minutes.doing("load")
+        self.minutes.timed("load", lambda: self._load(reference, first))
+        rounds.fit = self.subjects.fits["candidate"]
         self.records = rounds.records
         counted = self.payload["timing"] and self.payload["basis"] == "modelled"
-        self._doing("smoke")  # the call runs while the recorder compiles; its verdict comes second
-        slots = self._guarded("smoke", lambda: rounds.tell(first, count=counted))
-        if "recorder" in self.contacts:
-            self._doing("compile")
-            self._timed("compile", lambda: self._compile(reference, first))
-        self._doing("smoke")
-        answer = self._timed("smoke", lambda: self._guarded("smoke", rounds.contact.answer))
-        self._doing("correctness")
-        self._timed("correctness", lambda: self._guarded("correctness", lambda: rounds.run(first, answer, slots)))
+        self.minutes.doing("smoke")  # the call runs while the recorder compiles; its verdict comes second
+        slots = guarded("smoke", lambda: rounds.tell(first, count=counted))
+        if "recorder" in self.subjects.contacts:
+            self.minutes.doing("compile")
+            self.minutes.timed("compile", lambda: self._compile(reference, first))
+        self.minutes.doing("smoke")
+        answer = self.minutes.timed("smoke", lambda: guarded("smoke", rounds.contact.answer))
+        self.minutes.doing("correctness")
+        self.minutes.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
         if self.payload["timing"]:
-            self._doing("timing")
-            self._timed("timing", lambda: self._timing(reference, first, answer))
+            self.minutes.doing("timing")
+            self.minutes.timed("timing", lambda: self._timing(reference, first, answer))
 
     def _problem(self) -> tuple[Reference, Rounds, Question]:
         """Import the problem and answer the first question, while the subjects import their own sources."""
@@ -148,7 +140,7 @@ class Referee:
             )
             reference = Reference(loaded, self.device)
             encode(reference.init, collect([]), "get_init_inputs()")
-            rounds = Rounds(reference, self.contacts["candidate"], Fit((), hook=False), self.payload["case"])
+            rounds = Rounds(reference, self.subjects.contacts["candidate"], Fit((), hook=False), self.payload["case"])
             fixed = fixed_seed(self.payload["source"]) if self.payload["basis"] == "modelled" else None
             return reference, rounds, rounds.first(fixed)
         except NotCarried as error:
@@ -160,29 +152,17 @@ class Referee:
 
     def _load(self, reference: Reference, first: Question) -> None:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
-        names = [name for name in self.contacts if name not in ("compile", "incumbent")]
+        names = [name for name in self.subjects.contacts if name not in ("compile", "incumbent")]
         for name in names:
-            self._guarded("load", partial(self._introduce, name, reference, first))
+            guarded("load", partial(self.subjects.introduce, name, reference, first))
         self.loads = True
-        self.environment["exchange"] = self.contacts["candidate"].arena.kind
-
-    def _introduce(self, name: str, reference: Reference, first: Question) -> None:
-        contact = self.contacts[name]
-        contact.answer()  # the import
-        init: list[Any] = []
-        template = encode(reference.init, collect(init))
-        metas = [TensorMeta.of(t) for t in first.tensors()] + first.expected.metas
-        others = [TensorMeta.of(t) for t in (*reference.first.values(), *init)]
-        contact.make_arena(metas, others)
-        ins, _ = contact.lay_out(init, [], 0)
-        built = contact.ask(
-            "construct", args=template, slots=[slot.to_json() for slot in ins], seed=reference.construct_seed
-        )
-        self._fits[name] = fit(built["state"], bool(built["hook"]), reference.first, reference.parameter_names)
+        self.environment["exchange"] = self.subjects.contacts["candidate"].arena.kind
 
     def _compile(self, reference: Reference, first: Question) -> None:
         """Every launch compiled for the target on CPU tensors; the recorder runs nothing."""
-        recorder = Rounds(reference, self.contacts["recorder"], self._fits["recorder"], self.payload["case"])
+        recorder = Rounds(
+            reference, self.subjects.contacts["recorder"], self.subjects.fits["recorder"], self.payload["case"]
+        )
         try:
             recorder.tell(first)
             reply = recorder.contact.answer()
@@ -210,10 +190,10 @@ class Referee:
             case=self.payload["case"],
             budget_s=self.payload["timing_s"],
             lock=self.lock,
-            introduce=lambda name: self._ready(name, reference, first),
+            introduce=lambda name: self.subjects.ready(name, reference, first),
         )
         found = stage.measure(rival=self._rival(reference, first))
-        failed = stage.compiled(found, self.payload.get("compile_us"), live="compile" in self.contacts)
+        failed = stage.compiled(found, self.payload.get("compile_us"), live="compile" in self.subjects.contacts)
         if failed:
             self.environment["torch_compile"] = failed
         if self._would_be_best(found.speedup):
@@ -224,10 +204,10 @@ class Referee:
 
     def _rival(self, reference: Reference, first: Question) -> bool:
         """Whether the best so far takes part; its own fault is nobody's here, it is left out then."""
-        if "incumbent" not in self.contacts:
+        if "incumbent" not in self.subjects.contacts:
             return False
         try:
-            self._ready("incumbent", reference, first)
+            self.subjects.ready("incumbent", reference, first)
         except SubjectFailed as failed:
             self.environment["incumbent"] = f"left out: {failed.message}"[:600]
             return False
@@ -242,61 +222,12 @@ class Referee:
         roles = {"candidate#2": "run", "eager#2": "eager"}
         if found.rival is not None:
             roles["incumbent#2"] = "incumbent"
-        self.more(roles)
+        self.subjects.more(roles)
         again = stage.confirm(found)
         self.confirmed = found.beats_rival and again.beats_rival
-        for name in roles:
-            self.contacts.pop(name).hang_up()
+        self.subjects.release(*roles)
         return again
 
     def _publish(self, found: Measured) -> None:
         self.timings, self.findings = found.timings, [*self.findings, *found.findings]
         self.speedup, self.speedup_compile, self.versus_incumbent = found.speedup, found.compiled, found.rival
-
-    def _ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Fit]:
-        """A child that has imported and constructed its model."""
-        if name not in self._fits:
-            self._introduce(name, reference, first)
-        return self.contacts[name], self._fits[name]
-
-    def _guarded(self, stage: str, step: Callable[[], Any]) -> Any:
-        """Turn a subject's failure into the ending it means."""
-        try:
-            return step()
-        except SubjectFailed as failed:
-            raise of_subject(failed, stage) from failed
-
-    def more(self, wanted: dict[str, str]) -> dict[str, Contact]:
-        """Further children, each in a fresh process: name ("candidate#2", "eager#2", "incumbent") -> mode, see MODES.
-
-        They import at once; `_introduce` makes them ready. Hang up on whom you no longer need. Raises JudgeError.
-        """
-        links = ask_for(self.assignment.boss, wanted, self.deadline.stage())
-        given = {name: Contact(name, fd, self.deadline, self.device) for name, fd in links.items()}
-        self.contacts |= given
-        return given
-
-    def _doing(self, what: str) -> None:
-        """Tell the runner where we are: if we hang or die there, it knows whose code was running."""
-        self.doing = what
-        self.assignment.boss.send({"doing": what})
-
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Others use the GPU: their time counts neither here nor at the runner."""
-        doing = self.doing
-        self._doing(WAITING)
-        with self.deadline.paused():
-            yield
-        self._doing(doing)
-
-    def _timed(self, name: str, step: Callable[[], Any]) -> Any:
-        started = time.monotonic()
-        result = step()
-        self._record(name, "ok", (time.monotonic() - started) * 1000)
-        return result
-
-    def _record(self, name: str, state: str, wall_ms: float, detail: str = "") -> None:
-        record = StageRecord(name, state, wall_ms, detail)
-        self.stages.append(record)
-        self.assignment.boss.send({"stage": asdict(record)})

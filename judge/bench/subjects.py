@@ -1,0 +1,76 @@
+"""The subjects a referee talks to: getting more of them, readying them for questions, hanging up on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from judge.bench.child import Assignment
+from judge.bench.contact import Contact, Deadline, SubjectFailed
+from judge.bench.correctness import Question
+from judge.bench.endings import of_subject
+from judge.bench.fitting import Fit, fit
+from judge.bench.nested import TensorMeta, encode
+from judge.bench.recruits import ask_for
+from judge.bench.reference import Reference, collect
+
+Result = TypeVar("Result")
+
+
+class Subjects:
+    """Contacts by name, and how the parameters of those that are ready map to the reference's."""
+
+    def __init__(self, assignment: Assignment, deadline: Deadline) -> None:
+        names: list[str] = assignment.payload["subjects"]
+        self.assignment = assignment
+        self.deadline = deadline
+        self.contacts = {name: self._contact(name, fd) for name, fd in zip(names, assignment.links, strict=False)}
+        self.fits: dict[str, Fit] = {}
+
+    def _contact(self, name: str, fd: int) -> Contact:
+        return Contact(name, fd, self.deadline, self.assignment.device)
+
+    def more(self, wanted: dict[str, str]) -> dict[str, Contact]:
+        """Further children, each in a fresh process: name ("candidate#2", "eager#2", "incumbent") -> mode, see MODES.
+
+        They import at once; `introduce` makes them ready. Release whom you no longer need. Raises JudgeError.
+        """
+        links = ask_for(self.assignment.boss, wanted, self.deadline.stage())
+        given = {name: self._contact(name, fd) for name, fd in links.items()}
+        self.contacts |= given
+        return given
+
+    def introduce(self, name: str, reference: Reference, first: Question) -> Fit:
+        """Let a child construct its model, in memory that holds `first`. Raises SubjectFailed or Ended."""
+        contact = self.contacts[name]
+        contact.answer()  # the import
+        init: list[Any] = []
+        template = encode(reference.init, collect(init))
+        metas = [TensorMeta.of(t) for t in first.tensors()] + first.expected.metas
+        others = [TensorMeta.of(t) for t in (*reference.first.values(), *init)]
+        contact.make_arena(metas, others)
+        ins, _ = contact.lay_out(init, [], 0)
+        built = contact.ask(
+            "construct", args=template, slots=[slot.to_json() for slot in ins], seed=reference.construct_seed
+        )
+        self.fits[name] = fit(built["state"], bool(built["hook"]), reference.first, reference.parameter_names)
+        return self.fits[name]
+
+    def ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Fit]:
+        """A child that has imported and constructed its model."""
+        if name not in self.fits:
+            self.introduce(name, reference, first)
+        return self.contacts[name], self.fits[name]
+
+    def release(self, *names: str) -> None:
+        """Hang up; they end by themselves."""
+        for name in names:
+            self.contacts.pop(name).hang_up()
+
+
+def guarded(stage: str, step: Callable[[], Result]) -> Result:
+    """Turn a subject's failure into the ending it means."""
+    try:
+        return step()
+    except SubjectFailed as failed:
+        raise of_subject(failed, stage) from failed
