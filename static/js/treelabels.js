@@ -1,6 +1,7 @@
 // Labels of the tree: numbers and speedups where there is room for them.
 
 import { times } from "./measure.js";
+import { radius } from "./treemarks.js";
 
 const MAX_LABELS = 400;
 
@@ -15,7 +16,7 @@ export function paintLabels(tree, ctx, spots, visible) {
   const taken = new Taken();
   for (const node of all ? visible : wanted) {
     const { x, y } = spots.get(node.n);
-    const r = tree.radius(node) + 1;
+    const r = radius(tree.view, node) + 1;
     taken.add(x - r, y - r, x + r, y + r);
   }
   let drawn = 0;
@@ -31,7 +32,7 @@ function paintLabel(tree, ctx, { x, y }, node, first, taken) {
   const label = node.k === 0 ? "start" : node.x === null ? String(node.n) : `${node.n} · ${times(node)}`;
   const best = node.n === tree.scene.best;
   ctx.font = `${first ? "600 " : ""}11px ${tree.colours.font}`;
-  const gap = tree.radius(node) + (best || node.n === tree.selected ? 9 : 5);
+  const gap = radius(tree.view, node) + (best || node.n === tree.selected ? 9 : 5);
   const wide = ctx.measureText(label).width;
   const side = { x: x + gap, y };
   const above = { x: x - wide / 2, y: y - gap - 5 };

@@ -1,6 +1,7 @@
-// Shapes of the nodes, taken from the legend, and the lines of the tip.
+// Shapes of the nodes, taken from the legend, their sizes, and the lines of the tip.
 
 import { text as measureText } from "./measure.js";
+import { clamp } from "./treeview.js";
 
 export const CIRCLE = new Path2D("M6 2a4 4 0 1 1 0 8 4 4 0 1 1 0-8z");
 
@@ -15,6 +16,14 @@ export function shapesFrom(legend) {
     });
   }
   return shapes;
+}
+
+// Half the size of a mark in px: grows with log2 of the speedup.
+export function radius(view, node) {
+  const base = clamp(view.sy * 0.34, 2.4, 6);
+  if (node.k === 0) return base * 0.8;
+  if (node.x === null) return base * 0.86;
+  return base * clamp(1 + 0.16 * Math.log2(node.x), 0.75, 1.6);
 }
 
 export function tipLines(scene, node, words) {

@@ -1,0 +1,167 @@
+// One picture of the tree: edges, arcs to what the prompt showed, marks by state, rings, labels.
+
+import { lookOf } from "./store.js";
+import { paintLabels } from "./treelabels.js";
+import { CIRCLE, radius } from "./treemarks.js";
+
+const MANY = 3000; // visible nodes beyond which they are plain squares
+const MARGIN = 20; // px beyond the edge where a mark may still reach into the picture
+
+// Draw the tree with its nodes at `spots`; returns how many of them are in the picture.
+export function paint(tree, ctx, spots) {
+  const { scene, view } = tree;
+  ctx.clearRect(0, 0, view.width, view.height);
+  const visible = scene.nodes.filter((node) => spots.has(node.n) && view.touches(spots.get(node.n), MARGIN));
+  paintEdges(tree, ctx, spots);
+  paintContext(tree, ctx, spots);
+  if (visible.length > MANY) paintSquares(tree, ctx, spots, visible);
+  else paintMarks(tree, ctx, spots, visible);
+  paintRings(tree, ctx, spots);
+  paintLabels(tree, ctx, spots, visible);
+  return visible.length;
+}
+
+// The theme's colours, by what they stand for.
+export function coloursOf(element) {
+  const css = getComputedStyle(element);
+  const colour = (name) => css.getPropertyValue(name).trim();
+  return {
+    surface: colour("--surface"),
+    text: colour("--text"),
+    soft: colour("--text-soft"),
+    faint: colour("--text-faint"),
+    edge: colour("--tree-edge"),
+    focus: colour("--focus"),
+    font: colour("--font"),
+    root: colour("--text-faint"),
+    best: colour("--state-best"),
+    correct: colour("--state-correct"),
+    slower: colour("--state-slower"),
+    wrong: colour("--state-wrong"),
+    "compile-error": colour("--state-compile-error"),
+    suspect: colour("--state-waiting"),
+    proposing: colour("--state-running"),
+    judging: colour("--state-running"),
+    waiting: colour("--state-waiting"),
+    cancelled: colour("--state-pruned"),
+  };
+}
+
+function paintEdges({ scene, view, colours }, ctx, spots) {
+  const paths = { large: new Path2D(), small: new Path2D(), spine: new Path2D() };
+  const below = view.height + MARGIN;
+  for (const node of scene.nodes) {
+    const b = spots.get(node.n);
+    const a = spots.get(node.p);
+    if (!a || !b || (a.y < -MARGIN && b.y < -MARGIN) || (a.y > below && b.y > below)) continue;
+    const path = scene.spine.has(node.n) ? paths.spine : node.k === 1 ? paths.large : paths.small;
+    const bend = a.x + (b.x - a.x) * 0.5;
+    path.moveTo(a.x, a.y);
+    path.bezierCurveTo(bend, a.y, bend, b.y, b.x, b.y);
+  }
+  ctx.strokeStyle = colours.edge;
+  ctx.setLineDash([2, 2.5]);
+  ctx.lineWidth = 1;
+  ctx.stroke(paths.small);
+  ctx.setLineDash([]);
+  ctx.lineWidth = 1.25;
+  ctx.stroke(paths.large);
+  ctx.strokeStyle = colours.best;
+  ctx.lineWidth = 2;
+  ctx.stroke(paths.spine);
+}
+
+// Dashed arcs from the selected node to the kernels its prompt showed.
+function paintContext({ scene, colours, selected }, ctx, spots) {
+  const node = selected === null ? null : scene.by.get(selected);
+  const to = node && spots.get(node.n);
+  if (!to || !node.c) return;
+  ctx.strokeStyle = colours.focus;
+  ctx.lineWidth = 1.25;
+  ctx.setLineDash([4, 4]);
+  for (const shown of node.c) {
+    const from = spots.get(shown);
+    if (!from || shown === node.p) continue;
+    ctx.beginPath();
+    ctx.moveTo(to.x, to.y);
+    ctx.quadraticCurveTo((to.x + from.x) / 2 + (to.y - from.y) * 0.15, (to.y + from.y) / 2 - 28, from.x, from.y);
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+}
+
+function paintMarks(tree, ctx, spots, visible) {
+  const groups = Map.groupBy(visible, (node) => lookOf(tree.scene, node));
+  const order = [...groups].sort(([a], [b]) => (a === "best") - (b === "best")); // records on top
+  for (const [look, nodes] of order) paintLook(tree, ctx, spots, look, nodes);
+}
+
+// All nodes of one look: two paths, whatever their number.
+function paintLook({ view, colours, shapes }, ctx, spots, look, nodes) {
+  const shape = shapes.get(look) || shapes.get(look === "judging" ? "proposing" : "correct");
+  const round = look === "root" || look === "cancelled";
+  const all = new Path2D();
+  const ground = new Path2D();
+  for (const node of nodes) {
+    const { x, y } = spots.get(node.n);
+    const r = radius(view, node);
+    const scale = r / 5;
+    all.addPath(round ? CIRCLE : shape.path, new DOMMatrix([scale, 0, 0, scale, x - 6 * scale, y - 6 * scale]));
+    ground.moveTo(x, y);
+    ground.arc(x, y, r + 1.6, 0, 2 * Math.PI);
+  }
+  ctx.fillStyle = colours.surface;
+  ctx.fill(ground);
+  const colour = colours[look] || colours.soft;
+  if (shape.line || round) {
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = view.sy > 12 ? 1.8 : 1.3;
+    ctx.lineCap = "round";
+    ctx.stroke(all);
+    if (look === "judging") paintDots(view, ctx, spots, nodes, colour);
+  } else {
+    ctx.fillStyle = colour;
+    ctx.fill(all);
+  }
+}
+
+function paintDots(view, ctx, spots, nodes, colour) {
+  ctx.fillStyle = colour;
+  ctx.beginPath();
+  for (const node of nodes) {
+    const { x, y } = spots.get(node.n);
+    ctx.moveTo(x, y);
+    ctx.arc(x, y, radius(view, node) * 0.4, 0, 2 * Math.PI);
+  }
+  ctx.fill();
+}
+
+function paintSquares({ scene, colours }, ctx, spots, visible) {
+  const groups = new Map();
+  for (const node of visible) {
+    const look = lookOf(scene, node);
+    if (!groups.has(look)) groups.set(look, new Path2D());
+    const { x, y } = spots.get(node.n);
+    const half = look === "best" ? 3 : 2;
+    groups.get(look).rect(x - half, y - half, 2 * half, 2 * half);
+  }
+  for (const [look, path] of groups) {
+    ctx.fillStyle = colours[look] || colours.soft;
+    ctx.fill(path);
+  }
+}
+
+function paintRings({ scene, view, colours, hovered, selected }, ctx, spots) {
+  const ring = (n, colour, gap, width) => {
+    const s = n === null ? null : spots.get(n);
+    if (!s) return;
+    ctx.beginPath();
+    ctx.arc(s.x, s.y, radius(view, scene.by.get(n)) + gap, 0, 2 * Math.PI);
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = width;
+    ctx.stroke();
+  };
+  ring(scene.best, colours.best, 3.5, 1.5);
+  ring(hovered, colours.soft, 4, 1);
+  ring(selected, colours.focus, 5.5, 2);
+}
