@@ -14,11 +14,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from judge.bench import seal
+from judge.bench.artefacts import Handover
+from judge.bench.children import private_folder
+from judge.bench.compile_plan import CompilePlan
+from judge.bench.compile_report import CompileReport
+from judge.bench.compile_stage import CompileStage, StubPlan, open_pool, outcome_of
 from judge.bench.crew import Crew
-from judge.bench.forkserver import ForkServer, folder_mode
+from judge.bench.forkserver import ForkServer
+from judge.bench.gpu_lock import open_lock
 from judge.bench.jobs import AdmissionPlan, EvaluationPlan
 from judge.bench.sandbox import missing
 from judge.bench.sources import LoadError, check_source
+from judge.bench.targets import target as target_named
 from judge.values import (
     AdmissionReport,
     Job,
@@ -32,15 +39,16 @@ from judge.values import (
 )
 
 Progress = Callable[[StageRecord], None]
-PREFIX = "adaexplore-bench-"
 DEFAULT_LIMITS = Limits()
+COMPILE = "compile:"  # a device that compiles for the target named after it, and runs nothing
+SPARES = 4  # referee, candidate, eager, best so far; about 650 MB of GPU memory each
 
 
 class Bench:
     """One device's bench: a zygote with torch and triton preloaded, and one-shot sandboxed children.
 
-    `device` is "interpreter" or "cuda:N" ("cpu" runs torch-only candidates with a wall clock; tests use it). Use as a
-    context manager, or call `close`. Not thread-safe: one per worker.
+    `device` is "interpreter", "cuda:N", "compile:sm_90" (compiles, runs nothing) or "cpu" (runs torch-only candidates
+    with a wall clock; tests use it). Use as a context manager, or call `close`. Not thread-safe: one per worker.
     Raises JudgeError when the bench itself fails; a bad candidate or problem is a value.
     """
 
@@ -53,18 +61,30 @@ class Bench:
         minimum_sandbox: frozenset[str] = frozenset(),
         compile_baseline: bool = True,
         lock_folder: Path | None = None,
+        artefacts: Path | None = None,
     ) -> None:
-        """`minimum_sandbox`: layers without which no foreign code is run; evaluations then raise JudgeError."""
+        """`minimum_sandbox`: layers without which no foreign code is run; evaluations then raise JudgeError.
+
+        `artefacts`: where compiled kernels outlive this process; None keeps them as long as the bench.
+        """
         self.device = device
-        self.target = target
+        self.target = device.removeprefix(COMPILE) if device.startswith(COMPILE) else target
+        if device.startswith(COMPILE):
+            target_named(self.target)  # raises ValueError for an unknown one
         self.sandbox = sandbox
         self.minimum_sandbox = minimum_sandbox
         self.compile_baseline = compile_baseline
         self.lock_folder = lock_folder or Path(tempfile.gettempdir())
+        self.spares = SPARES if device.startswith("cuda") else 0
         self._root: Path | None = None
         self._servers: dict[str, ForkServer] = {}
         self._compile_times: dict[str, Timing | None] = {}  # by problem hash and case
         self._facts: dict[str, Any] | None = None
+        self.compiling = CompileStage(
+            self,
+            self._conduct,
+            lambda: open_pool(artefacts or self._private() / "artefacts", str(self.facts()["toolchain"])),
+        )
         self._last_layers: dict[str, dict[str, str]] = {}
 
     # -- public -----------------------------------------------------------------------------------------------------
@@ -108,16 +128,38 @@ class Bench:
         parsed = StageRecord("parse", "ok", _ms(started))
         if progress:
             progress(parsed)
-        plan = EvaluationPlan(self, job)
-        body, crew = self._conduct(plan, job.limits, progress)
-        outcome = plan.outcome(body, crew)
-        self.remember_compile(job.problem, outcome)
+        outcome, before = self._judge(job, progress)
         return dataclasses.replace(
             outcome,
-            stages=(parsed, *outcome.stages),
+            stages=(parsed, *before, *outcome.stages),
             environment={**outcome.environment, **self._environment()},
             wall_ms=_ms(started),
         )
+
+    def _judge(self, job: Job, progress: Progress | None) -> tuple[Outcome, tuple[StageRecord, ...]]:
+        """Compile where no interpreter does it beside, then run; a failure to compile never touches the device."""
+        report: CompileReport | None = None
+        before: tuple[StageRecord, ...] = ()
+        if self._compiles_ahead(job.candidate):
+            report, record = self.compiling.run(job, progress)
+            before = (record,)
+            if report.final or self.device.startswith(COMPILE):
+                return outcome_of(report), before
+        plan = EvaluationPlan(self, job)
+        body, crew = self._conduct(plan, job.limits, progress)
+        outcome = plan.outcome(body, crew)
+        self.stock(job.limits)
+        self.remember_compile(job.problem, outcome)
+        if report is not None:
+            outcome = dataclasses.replace(
+                outcome, kernels=report.kernels, findings=(*report.findings(), *outcome.findings)
+            )
+        return outcome, before
+
+    def compile(self, job: Job, *, progress: Progress | None = None) -> Outcome:
+        """The compile stage alone: no GPU, no lock. A later `evaluate` of the same job finds its work done."""
+        report, record = self.compiling.run(job, progress)
+        return dataclasses.replace(outcome_of(report), stages=(record,), wall_ms=record.wall_ms)
 
     def facts(self) -> dict[str, object]:
         """Device, toolchain and sandbox facts for the environment fingerprint and the fleet page.
@@ -164,19 +206,33 @@ class Bench:
             return known
         if known is not None:
             known.close()
-        if self._root is None:
-            _sweep(Path(tempfile.gettempdir()))
-            self._root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-            self._root.chmod(folder_mode())
         parent = self.server("plain") if kind == "recorder" else None
         self._servers[kind] = ForkServer(
             parent=parent,
-            device="cpu" if self.device in ("interpreter", "cpu") else self.device,
+            device=self.device if self.device.startswith("cuda") else "cpu",
             target=self.target,
             kind=kind,
-            root=self._root,
+            root=self._private(),
+            gpu_lock=self._lock_path(),
         )
         return self._servers[kind]
+
+    def _private(self) -> Path:
+        """This bench's own folder."""
+        self._root = self._root or private_folder()
+        return self._root
+
+    def hand_over(self, source: str, problem: ProblemSpec, folder: Path) -> Handover | None:
+        """Copy a candidate's compiled kernels into a child's folder, where they are compiled ahead."""
+        return self.compiling.hand_over(source, problem, folder) if self._compiles_ahead(source) else None
+
+    def learn(self, handover: Handover) -> None:
+        self.compiling.learn(handover)
+
+    def _compiles_ahead(self, source: str) -> bool:
+        if self.device.startswith(COMPILE):
+            return True
+        return self.device.startswith("cuda") and self.compiling.wanted(source)
 
     def compile_time(self, problem: ProblemSpec) -> Timing | None:
         """torch.compile's time of this problem, from an earlier evaluation here."""
@@ -192,14 +248,27 @@ class Bench:
 
     def gpu_lock(self) -> int | None:
         """Descriptor of this GPU's lock file; the referee holds it while it uses the GPU. None without a GPU."""
+        path = self._lock_path()
+        return None if path is None else open_lock(path)
+
+    def _lock_path(self) -> Path | None:
         if not self.device.startswith("cuda"):
             return None
-        return _open_lock(self.lock_folder / f"adaexplore-gpu-{self.device.partition(':')[2] or 0}.lock")
+        path = self.lock_folder / f"adaexplore-gpu-{self.device.partition(':')[2] or 0}.lock"
+        os.close(open_lock(path))  # it exists from now on
+        return path
+
+    def stock(self, limits: Limits) -> None:
+        """Let the next evaluation find its children ready: a CUDA context takes most of a second to make."""
+        if self.spares:
+            self.server("plain").stock(
+                self.spares, limits=limits, sandbox=self.sandbox, allow_fork=True, required=self.minimum_sandbox
+            )
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _conduct(
-        self, plan: AdmissionPlan | EvaluationPlan, limits: Limits, progress: Progress | None
+        self, plan: AdmissionPlan | EvaluationPlan | CompilePlan | StubPlan, limits: Limits, progress: Progress | None
     ) -> tuple[dict[str, Any] | None, Crew]:
         """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
         key, nonce = secrets.token_hex(32), secrets.token_hex(16)
@@ -233,24 +302,6 @@ class Bench:
         return {**{k: v for k, v in facts.items() if k != "sandbox"}, "sandbox": facts["sandbox"], "children": layers}
 
 
-def _open_lock(path: Path) -> int:
-    """The lock file, made on first use for every user of this machine. Raises JudgeError.
-
-    Never through a link, and created only when it is missing: in a folder with the sticky bit the kernel may refuse
-    O_CREAT for somebody else's file.
-    """
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        try:
-            fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileExistsError:
-            return os.open(path, flags)
-        os.fchmod(fd, 0o666)  # whatever the umask
-    except OSError as error:
-        raise JudgeError(f"the GPU's lock file {path} cannot be opened for writing: {error.strerror}") from error
-    return fd
-
-
 def _key(problem: ProblemSpec) -> str:
     return f"{problem.hash}:{problem.case}"
 
@@ -264,11 +315,3 @@ def _genuine(verdict: dict[str, Any], key: str, nonce: str) -> bool:
 
 def _ms(started: float) -> float:
     return (time.monotonic() - started) * 1000
-
-
-def _sweep(folder: Path) -> None:
-    """Remove the folders of benches whose process was killed before it could."""
-    for path in folder.glob(f"{PREFIX}*-*"):
-        pid = path.name.removeprefix(PREFIX).partition("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(path, ignore_errors=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from judge.bench import sandbox
+from judge.bench.gpu_lock import beside_others
 from judge.bench.sandbox import Bounds, Layers
 from judge.bench.wire import Channel, Message
 
@@ -23,6 +24,8 @@ ROLES = {
     "subject": "judge.bench.subject",
     "admit": "judge.bench.preflight",
     "probe": "judge.bench.probe",
+    "compiler": "judge.bench.compile_judge",
+    "stubs": "judge.bench.stub_build",
 }
 
 
@@ -95,7 +98,8 @@ def _serve(boss_fd: int, order: Message, context: dict[str, Any]) -> None:
     if order["sandbox"]:
         layers = sandbox.enter_namespaces()
     if cuda:
-        importlib.import_module("judge.bench.gpu").make_context(context["device"])
+        with beside_others(order.get("gpu_lock")):  # a context in the making disturbs whoever measures
+            importlib.import_module("judge.bench.gpu").make_context(context["device"])
     if order["sandbox"]:
         bounds = Bounds(
             folder=order["folder"],

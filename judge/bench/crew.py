@@ -8,7 +8,8 @@ import time
 from types import TracebackType
 from typing import Self
 
-from judge.bench.forkserver import Child, ForkServer, wipe
+from judge.bench.children import Child, wipe
+from judge.bench.forkserver import ForkServer
 from judge.bench.wire import Message, WireClosed, WireGarbage
 from judge.values import JudgeError, Limits
 

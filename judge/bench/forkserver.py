@@ -4,17 +4,14 @@ library only."""
 from __future__ import annotations
 
 import os
-import shutil
-import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from judge.bench.children import Child, folder_mode, retire
 from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.values import JudgeError, Limits
 
@@ -49,77 +46,29 @@ def clean_environment(device: str, *, interpret: bool) -> dict[str, str]:
     return env
 
 
-@dataclass
-class Child:
-    """One forked child as the runner sees it."""
-
-    number: int
-    server: ForkServer
-    folder: Path
-    boss: Channel
-    log_fd: int
-    pid: int = 0
-    status: int | None = None  # wait status once it ended
-    killed: bool = False  # by us
-    peak_kb: int = 0
-    log: bytearray = field(default_factory=bytearray)
-    log_dropped: int = 0
-    log_open: bool = True
-    layers: dict[str, str] | None = None
-
-    def drain(self, limit: int) -> None:
-        """Take what the child printed; keep `limit` bytes of it, count the rest."""
-        while True:
-            try:
-                part = os.read(self.log_fd, 1 << 16)
-            except BlockingIOError:
-                return
-            if not part:
-                self.log_open = False
-                return
-            kept = part[: max(0, limit - len(self.log))]
-            self.log += kept
-            self.log_dropped += len(part) - len(kept)
-
-    def release(self) -> None:
-        """Close our ends of its channels. Idempotent."""
-        self.boss.close()
-        if self.log_fd >= 0:
-            os.close(self.log_fd)
-            self.log_fd = -1
-
-    def ending(self) -> str:
-        """How it ended, in words."""
-        if self.status is None:
-            return "still running"
-        if os.WIFSIGNALED(self.status):
-            number = os.WTERMSIG(self.status)
-            return f"killed by {signal.Signals(number).name}"
-        return f"exited with status {os.WEXITSTATUS(self.status)}"
-
-    def tail(self) -> str:
-        """The end of what it printed."""
-        return bytes(self.log[-1500:]).decode("utf-8", "replace").strip()
-
-    @property
-    def killed_for_memory(self) -> bool:
-        """SIGKILL that we did not send: the kernel's out-of-memory killer."""
-        return bool(self.status is not None and not self.killed and os.WIFSIGNALED(self.status)) and (
-            os.WTERMSIG(self.status or 0) == signal.SIGKILL
-        )
-
-
 class ForkServer:
     """One zygote process. Raises JudgeError when it cannot start or is gone."""
 
-    def __init__(self, *, device: str, target: str, kind: str, root: Path, parent: ForkServer | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        device: str,
+        target: str,
+        kind: str,
+        root: Path,
+        parent: ForkServer | None = None,
+        gpu_lock: Path | None = None,
+    ) -> None:
         """`kind`: "plain", "interpreter" (TRITON_INTERPRET=1) or "recorder" (compiles, runs nothing).
 
-        With a `parent` it is forked from that zygote and shares what that has loaded.
+        With a `parent` it is forked from that zygote and shares what that has loaded. Children hold `gpu_lock` as
+        shared while they create their CUDA context.
         """
         self.root = root
         self.children: dict[int, Child] = {}
         self._next = 0
+        self._spares: list[tuple[Message, Child]] = []
+        self._gpu_lock = gpu_lock
         self._label = kind
         self.facts: Message | None = None
         self.gone = False
@@ -177,7 +126,49 @@ class ForkServer:
         return self.facts
 
     def spawn(self, *, limits: Limits, sandbox: bool, allow_fork: bool, required: Iterable[str] = ()) -> Child:
-        """Fork a child. It enters its sandbox and waits for its assignment; without the `required` layers it ends."""
+        """A child that enters its sandbox and waits for its assignment; without the `required` layers it ends.
+
+        A spare of the same kind, whose CUDA context exists already, if there is one; else it is forked now.
+        """
+        order = self._order(limits, sandbox=sandbox, allow_fork=allow_fork, required=required)
+        if self._spares:
+            self.pump()
+        for number, (kind, child) in enumerate(self._spares):
+            if kind == order:
+                del self._spares[number]
+                if child.status is None:
+                    return child
+                retire(child)
+                break
+        return self._fork(order)
+
+    def stock(
+        self, count: int, *, limits: Limits, sandbox: bool, allow_fork: bool, required: Iterable[str] = ()
+    ) -> None:
+        """Keep `count` spares of this kind and no other; they get ready while nobody waits for them."""
+        self.pump()
+        order = self._order(limits, sandbox=sandbox, allow_fork=allow_fork, required=required)
+        kept = [(kind, child) for kind, child in self._spares if kind == order and child.status is None][:count]
+        for kind, child in self._spares:
+            if (kind, child) not in kept:
+                self.kill(child)
+                retire(child)
+        self._spares = kept
+        while len(self._spares) < count:
+            self._spares.append((order, self._fork(order)))
+
+    def _order(self, limits: Limits, *, sandbox: bool, allow_fork: bool, required: Iterable[str]) -> Message:
+        return {
+            "op": "spawn",
+            "memory_mb": limits.memory_mb,
+            "cpu_s": int(limits.wall_s * 2) + 10,
+            "sandbox": sandbox,
+            "required": sorted(required),
+            "allow_fork": allow_fork,
+            "gpu_lock": str(self._gpu_lock) if self._gpu_lock else None,
+        }
+
+    def _fork(self, order: Message) -> Child:
         self.wait_ready()
         self._next += 1
         folder = self.root / f"{self._label}-{self._next}"
@@ -187,18 +178,8 @@ class ForkServer:
         log_read, log_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(log_read, False)
         child = Child(self._next, self, folder, boss, log_read)
-        order = {
-            "op": "spawn",
-            "id": child.number,
-            "folder": str(folder),
-            "memory_mb": limits.memory_mb,
-            "cpu_s": int(limits.wall_s * 2) + 10,
-            "sandbox": sandbox,
-            "required": sorted(required),
-            "allow_fork": allow_fork,
-        }
         try:
-            self._send(order, (boss_theirs.fileno(), log_write))
+            self._send({**order, "id": child.number, "folder": str(folder)}, (boss_theirs.fileno(), log_write))
         finally:
             boss_theirs.close()
             os.close(log_write)
@@ -249,28 +230,3 @@ class ForkServer:
         self._stderr.flush()
         text = Path(self._stderr.name).read_text(errors="replace").strip()
         return text[-600:] or "it said nothing"
-
-
-def folder_mode() -> int:
-    """Mode of private folders. As root, children keep only the effective id; access(2), which compilers ask about
-    their temporary folder, goes by the real one, so the (root) group must do."""
-    return 0o770 if os.geteuid() == 0 else 0o700
-
-
-def wipe(folder: Path) -> None:
-    """Remove a private folder, whatever modes the child gave to what is in it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for parent, names, _ in os.walk(folder):
-            for path in (Path(parent) / name for name in names):
-                try:
-                    if not path.is_symlink():  # a link of the child's would change a folder elsewhere
-                        path.chmod(0o700)
-                except OSError:
-                    pass
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_until(deadline: float) -> float:
-    """Seconds left until `deadline` on the monotonic clock, not below zero."""
-    return max(0.0, deadline - time.monotonic())

@@ -16,6 +16,19 @@ WAITING = "waiting for the GPU"  # what the referee tells the runner meanwhile
 LONGEST_WAIT_S = 600.0  # waiting counts against no time limit, up to this in one evaluation
 
 
+@contextmanager
+def beside_others(path: str | None) -> Iterator[None]:
+    """Hold the GPU as one of many without standing in the queue, which a relative may be heading: this is short."""
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW) if path else None
+    try:
+        if fd is not None:
+            fcntl.lockf(fd, fcntl.LOCK_SH, 1, GPU, os.SEEK_SET)
+        yield
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
 class GpuLock:
     """`fd` is open for reading and writing; None (no GPU) makes every method do nothing. One holder per process.
 
@@ -64,3 +77,21 @@ class GpuLock:
     def _free(self, byte: int) -> None:
         if self.fd is not None:
             fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, byte, os.SEEK_SET)
+
+
+def open_lock(path: Path) -> int:
+    """The lock file, made on first use for every user of this machine. Raises JudgeError.
+
+    Never through a link, and created only when it is missing: in a folder with the sticky bit the kernel may refuse
+    O_CREAT for somebody else's file.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        try:
+            fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            return os.open(path, flags)
+        os.fchmod(fd, 0o666)  # whatever the umask
+    except OSError as error:
+        raise JudgeError(f"the GPU's lock file {path} cannot be opened for writing: {error.strerror}") from error
+    return fd

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
+from judge.bench.children import Child
 from judge.bench.crew import Crew
-from judge.bench.forkserver import Child
+from judge.bench.defined_kernels import defined_kernels
 from judge.bench.gpu_lock import WAITING
+from judge.bench.inspection import Inspector
 from judge.bench.listening import MALFORMED, Host, Listening, Progress
 from judge.bench.recruits import Recruits
 from judge.bench.wire import WireClosed
@@ -77,9 +79,12 @@ class EvaluationPlan(Listening):
         super().__init__()
         self.bench, self.job = bench, job
         self.recruits = Recruits(bench, job)
+        self.inspector = Inspector()
+        self._audits = False
         self.crew: Crew | None = None
         self.endings: dict[str, str] = {}
         self.out_of_memory: set[str] = set()
+        self.handed_over: dict[str, dict[str, int]] = {}
 
     def start(self, crew: Crew, *, key: str, nonce: str) -> None:
         self.crew = crew
@@ -105,7 +110,15 @@ class EvaluationPlan(Listening):
         if "need" in message and self.crew is not None:
             self.recruits.provide(self.crew, message["need"], self.crew.members["referee"].boss)
             return None
+        if "look" in message and self.crew is not None:
+            self.inspector.answer(self.crew.members, message["look"], self.crew.members["referee"].boss)
+            return None
+        self._audits = self._audits or message.get("doing") == "audit"
         return super().hear(message, progress)
+
+    def waited_s(self) -> float:
+        """Seconds by which the wall limit is exceeded rightly: an audit has one of its own."""
+        return super().waited_s() + (self.job.limits.wall_s if self._audits else 0.0)
 
     def _assign_referee(self, crew: Crew, names: list[str], links: list[socket.socket], key: str, nonce: str) -> None:
         limits, known = self.job.limits, self.bench.compile_time(self.job.problem)
@@ -123,6 +136,9 @@ class EvaluationPlan(Listening):
             "basis": "modelled" if self.bench.device == "interpreter" else "measured",
             "compile_us": list(known.samples_us) if known else None,
             "beat": self.job.beat,
+            "policy": self.job.problem.policy.to_json(),
+            "sealed": [asdict(case) for case in self.job.problem.sealed],
+            "defined": defined_kernels(self.job.candidate),
         }
         lock_fd: int | None = None
         try:
@@ -139,6 +155,7 @@ class EvaluationPlan(Listening):
 
     def settle(self, crew: Crew) -> None:
         super().settle(crew)
+        self.handed_over = self.recruits.settle()
         for name in crew.members:
             child = crew.ended(name)
             if child is not None:
@@ -153,6 +170,8 @@ class EvaluationPlan(Listening):
             return replace(self._without_verdict(crew), log=log)
         try:
             outcome = replace(Outcome.from_json(body), log=log)
+            if self.handed_over:
+                outcome = replace(outcome, environment={**outcome.environment, "handover": self.handed_over})
         except MALFORMED as error:
             raise JudgeError(f"the verdict is signed but malformed: {error}") from error
         if outcome.reason.endswith(".died"):
@@ -179,12 +198,11 @@ class EvaluationPlan(Listening):
     def _without_verdict(self, crew: Crew) -> Outcome:
         referee = crew.members["referee"]
         if self.doing == WAITING:
-            raise JudgeError(f"another process kept the GPU for {self.waited_s():.0f} s")
+            raise JudgeError(f"another process kept the GPU for {super().waited_s():.0f} s")
         if not self._is_the_problems(referee):
             where = f", in {self.inside}" if self.inside else ""
-            raise JudgeError(
-                f"the referee gave no verdict in stage {self.doing}{where}: {referee.ending()} {referee.tail()}"
-            )
+            said = "" if self._audits and self.job.problem.sealed else referee.tail()  # it may tell a sealed case
+            raise JudgeError(f"the referee gave no verdict in stage {self.doing}{where}: {referee.ending()} {said}")
         reason, message = self.fault_of_problem(referee, self.job.limits.wall_s)
         return Outcome(
             Verdict.REFUSED_PROBLEM,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
+from judge.bench.artefacts import Handover
+from judge.bench.children import Child
 from judge.bench.crew import Crew
-from judge.bench.forkserver import Child, ForkServer
+from judge.bench.forkserver import ForkServer
 from judge.bench.gpu_lock import LONGEST_WAIT_S, WAITING
 from judge.bench.whereabouts import PLACES
 from judge.bench.wire import Message
@@ -30,6 +33,12 @@ class Host(Protocol):
 
     def wants_compile(self, problem: ProblemSpec) -> bool:
         """Whether torch.compile is to be measured."""
+
+    def hand_over(self, source: str, problem: ProblemSpec, folder: Path) -> Handover | None:
+        """Give a child that will run `source` what was compiled for it; None where nothing is compiled ahead."""
+
+    def learn(self, handover: Handover) -> None:
+        """Keep what such a child found out, before its folder is wiped."""
 
     def gpu_lock(self) -> int | None:
         """Descriptor of the GPU's lock file, for the caller to close; None without a GPU."""

@@ -199,3 +199,37 @@ def test_a_fit_problem_is_admitted_with_its_stages(cpu_bench):
     assert report.state == "admitted", report
     assert report.inputs[0]["shape"] == [16, 64]
     assert [stage.name for stage in seen] == [stage.name for stage in report.stages]
+
+
+def test_spares_are_used_by_the_next_evaluation_and_none_is_left_behind():
+    with Bench("cpu", compile_baseline=False) as bench:
+        bench.spares = 3
+        assert judge(bench, SAME, timing=True).verdict is Verdict.PASS
+        server = bench.server("plain")
+        ready = [child for _, child in server._spares]
+        assert len(ready) == 3
+        forked = server._next
+        assert judge(bench, SAME, timing=True).verdict is Verdict.PASS
+        # a would-be best needs five children: three were there, and three new spares wait
+        assert server._next == forked + 2 + 3 and not {id(child) for child in ready} & {
+            id(child) for _, child in server._spares
+        }
+        spare = server._spares[0][1]
+        while not spare.pid:
+            server.pump()
+        os.kill(spare.pid, signal.SIGKILL)
+        time.sleep(0.5)  # the zygote's report is on its way
+        assert judge(bench, SAME, timing=True).verdict is Verdict.PASS, "a dead spare is passed over"
+        folders = [child.folder for _, child in server._spares]
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_spares_of_other_bounds_are_replaced():
+    with Bench("cpu", compile_baseline=False) as bench:
+        bench.spares = 1
+        judge(bench, SAME)
+        first = bench.server("plain")._spares[0][1]
+        judge(bench, SAME, memory_mb=2048)
+        (order, second) = bench.server("plain")._spares[0]
+        assert second is not first and order["memory_mb"] == 2048
+        assert not first.folder.exists()

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 from judge.bench import landlock, sandbox, seccomp
-from judge.bench.forkserver import FIXED, clean_environment, wipe
+from judge.bench.children import wipe
+from judge.bench.forkserver import FIXED, clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 

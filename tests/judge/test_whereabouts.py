@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge.bench.forkserver import Child
+from judge.bench.children import Child
 from judge.bench.jobs import AdmissionPlan, EvaluationPlan
 from judge.bench.whereabouts import CASES, FORWARD, IMPORT, INIT_INPUTS, INPUTS, MODEL, PLACES, Whereabouts
 from judge.runner import Bench
