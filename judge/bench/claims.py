@@ -66,7 +66,7 @@ def _output(reply: Message) -> None:
 
 def _forward(reply: Message) -> None:
     _output(reply)
-    for name in ("kernels", "traffic", "notes"):
+    for name in ("kernels", "traffic", "notes", "launches", "gpu"):
         _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
     for row in reply.get("kernels", []):
         _need(isinstance(row, dict) and all(_plain(value) for value in row.values()), "a bad kernel row")

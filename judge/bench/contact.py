@@ -54,6 +54,10 @@ class Deadline:
             self._grace_s -= waited
             self._end += waited
 
+    def renew(self, wall_s: float) -> None:
+        """From now on `wall_s` seconds are left."""
+        self._end = self._now() + wall_s
+
     def stage(self) -> float:
         """Seconds that the next single step may take."""
         return max(0.05, min(self._stage_s, self._end - self._now()))

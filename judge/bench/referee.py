@@ -7,6 +7,9 @@ from functools import partial
 from typing import Any
 
 from judge.bench import gpu, seal
+from judge.bench.audit import Audit
+from judge.bench.audit_setting import STAGE as AUDIT
+from judge.bench.audit_setting import Doors, Setting
 from judge.bench.child import Assignment
 from judge.bench.contact import Deadline, SubjectFailed
 from judge.bench.correctness import Question, Rounds
@@ -14,6 +17,7 @@ from judge.bench.endings import Ended, broken_device, of_candidate, of_reference
 from judge.bench.fitting import Fit
 from judge.bench.gpu import neutral_flags
 from judge.bench.gpu_lock import GpuLock
+from judge.bench.inspection import look
 from judge.bench.loading import load_problem
 from judge.bench.minutes import Minutes
 from judge.bench.modelled import fixed_seed, modelled
@@ -23,7 +27,19 @@ from judge.bench.subjects import Subjects, guarded
 from judge.bench.timing_stage import Measured, TimingStage
 from judge.bench.whereabouts import DeviceLost, Whereabouts
 from judge.bench.wire import Message
-from judge.values import CaseRecord, Finding, JudgeError, Outcome, Speedup, Timing, Verdict
+from judge.values import Audit as AuditState
+from judge.values import (
+    CaseRecord,
+    Finding,
+    JudgeError,
+    Outcome,
+    Policy,
+    SealedCase,
+    Speedup,
+    Subject,
+    Timing,
+    Verdict,
+)
 
 
 def run(assignment: Assignment) -> None:
@@ -58,6 +74,7 @@ class Referee:
         self.speedup_compile: Speedup | None = None
         self.versus_incumbent: Speedup | None = None
         self.findings: list[Finding] = []
+        self.audit = AuditState.NONE
         self.confirmed = False  # measured twice, and faster than the best so far both times
         self.environment: dict[str, Any] = {}
 
@@ -82,6 +99,7 @@ class Referee:
             speedup_compile=self.speedup_compile,
             versus_incumbent=self.versus_incumbent,
             findings=tuple(self.findings),
+            audit=self.audit,
             stages=tuple(self.minutes.stages),
             cases=tuple(self.records),
             kernels=tuple(self.kernels),
@@ -96,6 +114,7 @@ class Referee:
     def _not_passed(self, ended: Ended) -> Outcome:
         if ended.subject != "candidate":
             self.environment["failed_child"] = ended.subject
+        auditing = self.minutes.now == AUDIT
         self.minutes.record(ended.stage, "failed", 0.0, ended.reason)
         return Outcome(
             ended.verdict,
@@ -103,6 +122,8 @@ class Referee:
             reason=ended.reason,
             message=ended.message,
             loads=self.loads,
+            findings=tuple(self.findings),
+            audit=AuditState.FAILED if auditing else AuditState.NONE,
             stages=tuple(self.minutes.stages),
             cases=tuple(self.records),
             kernels=tuple(self.kernels),
@@ -130,6 +151,42 @@ class Referee:
         if self.payload["timing"]:
             self.minutes.doing("timing")
             self.minutes.timed("timing", lambda: self._timing(reference, first, answer))
+        if self._to_be_audited():
+            self.minutes.doing(AUDIT)
+            self.minutes.timed(AUDIT, lambda: self._audit(reference))
+            self.audit = AuditState.PASSED
+
+    def _to_be_audited(self) -> bool:
+        """Whether it would be the best: without a bar every pass is looked at, timed or not."""
+        if self.payload["basis"] == "measured" and self.payload["timing"] and not self.confirmed:
+            return False
+        return self.payload.get("beat") is None or self._would_be_best(self.speedup)
+
+    def _audit(self, reference: Reference) -> None:
+        self.deadline.renew(self.payload["wall_s"])
+        doors = Doors(
+            more=self.subjects.more,
+            release=self.subjects.release,
+            introduce=self.subjects.introduce,
+            look=lambda name: look(self.assignment.boss, name, self.deadline.stage()),
+            refer=lambda loaded: Reference(loaded, self.device),
+        )
+        measured = [timing.median_us for timing in self.timings if timing.subject is Subject.CANDIDATE]
+        setting = Setting(
+            doors,
+            reference,
+            Policy.from_json(self.payload["policy"]),
+            (self.payload["source"], self.payload["case"]),
+            self.assignment.folder,
+            self.device,
+            self.assignment.target,
+            interprets=self.payload["basis"] == "modelled",
+            sealed=tuple(SealedCase(**row) for row in self.payload["sealed"]),
+            defined=self.payload["defined"],
+            candidate_us=measured[0] if measured and self.payload["basis"] == "measured" else None,
+            findings=self.findings,
+        )
+        Audit(setting, self.minutes.record, self.lock).run()
 
     def _problem(self) -> tuple[Reference, Rounds, Question]:
         """Import the problem and answer the first question, while the subjects import their own sources."""

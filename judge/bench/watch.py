@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Protocol
 
 from judge.bench.child import Assignment
+from judge.bench.gpu_trace import GpuTrace
+from judge.bench.launches import MODES, Launches, install
 from judge.bench.traffic import LaunchTraffic, TrafficReport
 from judge.bench.wire import Message
 
@@ -61,6 +64,30 @@ class Recorded:
         return {"kernels": list(self.recorder.kernels)[:MAX_ROWS], "notes": list(self.recorder.notes)[:50]}
 
 
+class Audited:
+    """Launches go through `launches`; on a GPU a counted call is traced."""
+
+    def __init__(self, inner: Watch, launches: Launches, trace: GpuTrace | None) -> None:
+        self.inner = inner
+        self.launches = launches
+        self.trace = trace
+
+    @contextmanager
+    def during(self, *, count: bool) -> Iterator[None]:
+        with ExitStack() as stack:
+            if self.trace is not None and count:
+                stack.enter_context(self.trace.tracing())
+            stack.enter_context(self.inner.during(count=count))
+            stack.enter_context(self.launches.watching())
+            yield
+
+    def report(self, *, count: bool) -> Message:
+        found = {**self.inner.report(count=count), "launches": self.launches.report()}
+        if self.trace is not None and count:
+            found |= {"gpu": self.trace.rows, "gpu_failure": self.trace.failure}
+        return found
+
+
 def traffic_row(row: LaunchTraffic) -> Message:
     return {
         "name": row.name,
@@ -83,6 +110,10 @@ def watch_for(mode: str, assignment: Assignment) -> Watch:
     """The watch of a subject. What it needs was installed in the zygote it was forked from."""
     if mode == "record":
         return Recorded(assignment.adapter)
-    if mode == "run" and assignment.adapter is not None:
-        return Counted(assignment.adapter)
-    return Unwatched()
+    plain = Unwatched() if assignment.adapter is None else Counted(assignment.adapter)
+    if mode in MODES:
+        launches = Launches(mode, assignment.folder)
+        install(launches)
+        trace = GpuTrace() if mode == "census" and assignment.device != "cpu" else None
+        return Audited(plain, launches, trace)
+    return plain if mode == "run" else Unwatched()

@@ -1,0 +1,161 @@
+"""Cases that no proposer has seen: other constants, a fresh reference, a fresh child. Nothing here tells what they are.
+
+A declared case that fails ends the evaluation; a derived one only labels the kernel: it refuses other shapes
+(`shape.guarded`) or gives wrong answers for them (`shape.unsafe`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from judge.bench.audit_setting import GIVEN, STAGE, Setting
+from judge.bench.contact import SubjectFailed
+from judge.bench.correctness import HOPELESS, Question, Rounds
+from judge.bench.endings import Ended
+from judge.bench.faults import kind_of
+from judge.bench.fitting import Fit
+from judge.bench.loading import PROBLEM, LoadError, load_problem
+from judge.bench.nested import NotCarried
+from judge.bench.reference import REFUSALS, Reference
+from judge.values import JudgeError, SealedCase, Verdict
+
+MOST = 12
+AT_ONCE = 4  # each holds a context on a GPU
+FAMILIES = (GIVEN, "centred")
+
+RIGHT, GUARDED, WRONG, LEFT_OUT = "right", "guarded", "wrong", "left out"
+_REFUSES = ("exception", "compile", "resources", "load")  # it says itself that it cannot
+
+
+def check_sealed(setting: Setting) -> str:
+    """Every sealed case, declared ones first. Raises Ended."""
+    cases = sorted(setting.sealed, key=lambda case: case.derived)[:MOST]
+    if not cases:
+        return "the problem has none"
+    found: list[tuple[SealedCase, str]] = []
+    for start in range(0, len(cases), AT_ONCE):
+        batch = cases[start : start + AT_ONCE]
+        names = [f"sealed#{start + number}" for number in range(len(batch))]
+        setting.start(dict.fromkeys(names, "run"))
+        for number, (name, case) in enumerate(zip(names, batch, strict=True), start + 1):
+            result = _ask_case(setting, name, case, number)
+            setting.release(name)
+            found.append((case, result))
+            if not case.derived and result in (GUARDED, WRONG):
+                raise _declared_failed(number, sum(not case.derived for case in cases), result)
+    _label(setting, [result for case, result in found if case.derived])
+    return ", ".join(f"{sum(result == kind for _, result in found)} {kind}" for kind in _kinds(found))
+
+
+def _kinds(found: list[tuple[SealedCase, str]]) -> list[str]:
+    return [kind for kind in (RIGHT, GUARDED, WRONG, LEFT_OUT) if any(result == kind for _, result in found)]
+
+
+def _declared_failed(number: int, declared: int, result: str) -> Ended:
+    how = "raised an error" if result == GUARDED else "was wrong"
+    return Ended(
+        Verdict.WRONG,
+        STAGE,
+        "audit.sealed_case",
+        f"on sealed case {number} of {declared} the candidate {how}, though it is right on the published case; "
+        "take sizes and strides from the inputs, not from the published shapes",
+    )
+
+
+def _label(setting: Setting, results: list[str]) -> None:
+    for result, code, words in (
+        (GUARDED, "shape.guarded", "refuses"),
+        (WRONG, "shape.unsafe", "gives wrong answers for"),
+    ):
+        count = results.count(result)
+        if count:
+            message = f"made for the published shapes: {words} {count} of {len(results)} other sizes"
+            setting.note(code, message, cases=len(results), failed=count)
+
+
+def _ask_case(setting: Setting, name: str, case: SealedCase, number: int) -> str:
+    with _reference(setting, case, number) as reference:
+        if reference is None:
+            return LEFT_OUT
+        try:
+            return _ask(setting, name, reference)
+        except (*REFUSALS, MemoryError, NotCarried) as error:
+            _unless_broken(setting, error)
+            return LEFT_OUT
+
+
+def _ask(setting: Setting, name: str, reference: Reference) -> str:
+    """Two rounds: as given, then other content and parameters. The candidate's own words stay here."""
+    rounds = Rounds(reference, setting.contacts[name], Fit((), hook=False), None)
+    question = rounds.question(GIVEN, reference.first)
+    if not _fit_to_judge(question):
+        return LEFT_OUT
+    try:
+        rounds.fit = setting.doors.introduce(name, reference, question)
+        _judge(rounds, question)
+        state = reference.redrawn()
+        for family in FAMILIES[1:]:
+            other = rounds.question(family, state)
+            if _fit_to_judge(other):
+                _judge(rounds, other)
+    except SubjectFailed as failed:
+        return _of_failure(setting, failed)
+    except Ended as ended:
+        if ended.verdict is Verdict.DISHONEST:
+            raise Ended(ended.verdict, STAGE, ended.reason, "the candidate broke the protocol") from None
+        return GUARDED if ended.reason.startswith("load.") else WRONG
+    return RIGHT
+
+
+def _judge(rounds: Rounds, question: Question) -> None:
+    slots = rounds.tell(question)
+    rounds.judge(question, rounds.contact.answer(), slots, STAGE)
+
+
+def _fit_to_judge(question: Question) -> bool:
+    found = question.expected
+    return found.finite and max((e.rms for e in found.reference_errors), default=0.0) <= HOPELESS
+
+
+def _of_failure(setting: Setting, failed: SubjectFailed) -> str:
+    if failed.kind == "garbage":
+        raise Ended(Verdict.DISHONEST, STAGE, "tamper.channel", "the candidate broke the protocol") from None
+    if failed.kind in ("oom", "too_large", "unsupported") or (failed.kind == "timeout" and setting.interprets):
+        return LEFT_OUT  # this machine is too small for the case, or its interpreter too slow
+    return GUARDED if failed.kind in _REFUSES else WRONG
+
+
+@contextmanager
+def _reference(setting: Setting, case: SealedCase, number: int) -> Iterator[Reference | None]:
+    """The reference with the case's constants, on top of the evaluated case; None where it cannot be had."""
+    source, declared = setting.problem
+    folder = setting.folder / f"sealed{number}"
+    folder.mkdir()
+    before = sys.modules.get(PROBLEM)
+    try:
+        yield _made(setting, case, source, declared, str(folder))
+    finally:
+        if before is not None:
+            sys.modules[PROBLEM] = before
+
+
+def _made(setting: Setting, case: SealedCase, source: str, declared: str | None, folder: str) -> Reference | None:
+    try:
+        loaded = load_problem(source, declared, folder, setting.reference.whereabouts)
+        for constant, value in case.constants.items():
+            if not hasattr(loaded.module, constant):
+                return None
+            as_tuple = isinstance(getattr(loaded.module, constant), tuple) and isinstance(value, list)
+            setattr(loaded.module, constant, tuple(value) if as_tuple else value)  # JSON knows no tuples
+        return setting.doors.refer(loaded)
+    except (*REFUSALS, MemoryError, NotCarried, LoadError) as error:
+        _unless_broken(setting, error)
+        return None
+
+
+def _unless_broken(setting: Setting, error: BaseException) -> None:
+    """A case that the reference does not take is left out; a referee without a device judges nobody."""
+    if kind_of(error) != "oom" and setting.reference.whereabouts.device_lost():
+        raise JudgeError("the referee's GPU context broke in a sealed case") from None

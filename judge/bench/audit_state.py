@@ -1,0 +1,133 @@
+"""A fresh process asked the same and other things: equal input, replaced parameters, marked memory, left-over threads.
+
+The verdict stays the one that fits what is wrong; the reason says which of the audit's questions brought it out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+
+from judge.bench.audit_setting import GIVEN, STAGE, Answer, Setting, ask
+from judge.bench.correctness import Question, Rounds
+from judge.bench.endings import Ended
+from judge.bench.inspection import Seen
+from judge.bench.wire import Message
+from judge.values import Verdict
+
+REPEATS, INTERPRETED_REPEATS = 4, 1  # further calls on equal input; races need several, the interpreter has none
+GRACE_S = 0.05  # a thread that is just ending
+DRIVER_THREADS = ("cuda", "nv-", "cupti")  # started by the driver whenever it likes
+_VALUES = (Verdict.WRONG, Verdict.NOT_FINITE)
+
+
+@dataclass
+class Witness:
+    """The child that was asked, and what its first call told: launches, counted traffic."""
+
+    rounds: Rounds
+    question: Question
+    reply: Message = field(default_factory=dict)
+
+
+def examine(setting: Setting, name: str) -> Witness:
+    """Ask the fresh child `name`. Raises Ended."""
+    rounds, question = setting.rounds(name)
+    before = setting.doors.look(name)
+    witness = Witness(rounds, question)
+    witness.reply = _repeat(setting, rounds, question).reply
+    _change_parameters(rounds, setting)
+    _left_over(setting, name, before)
+    return witness
+
+
+def _repeat(setting: Setting, rounds: Rounds, question: Question) -> Answer:
+    """Equal input again and again: each answer right, and the same bits."""
+    times = INTERPRETED_REPEATS if setting.interprets else REPEATS
+    try:
+        first = ask(rounds, question, count=setting.interprets)
+        again = [ask(rounds, question) for _ in range(times)]
+    except Ended as ended:
+        if ended.verdict not in _VALUES:
+            raise
+        raise Ended(
+            Verdict.UNSTABLE,
+            STAGE,
+            "run.unstable",
+            f"a fresh process was asked the same {times + 1} times and was not always right: {ended.message}",
+        ) from ended
+    differing = sum(not _same_bits(first, other) for other in again)
+    if differing:
+        setting.note(
+            "run.not_bitwise",
+            f"{differing} of {times} repeats on equal input differ in their last bits, within the allowed error",
+            repeats=times,
+            differing=differing,
+        )
+    return first
+
+
+def _same_bits(one: Answer, other: Answer) -> bool:
+    pairs = zip(one.values, other.values, strict=True)
+    return all(torch.equal(_bytes(left), _bytes(right)) for left, right in pairs)
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def _change_parameters(rounds: Rounds, setting: Setting) -> None:
+    """New parameters after several calls with the old ones, in marked memory; a wrong answer is asked again without."""
+    reference = setting.reference
+    state = reference.redrawn()
+    question = rounds.question(GIVEN, state)
+    if not question.expected.finite:
+        return
+    rounds.previous, rounds.state = reference.first, state
+    try:
+        ask(rounds, question, poison=True)
+    except Ended as ended:
+        if ended.verdict not in (*_VALUES, Verdict.STATE_VIOLATION):
+            raise
+        raise _why(rounds, question, ended) from ended
+
+
+def _why(rounds: Rounds, question: Question, ended: Ended) -> Ended:
+    try:
+        ask(rounds, question)
+    except Ended as again:
+        return Ended(again.verdict, STAGE, "audit.stale", f"after its parameters were replaced: {again.message}")
+    return Ended(
+        ended.verdict,
+        STAGE,
+        "audit.poison",
+        f"the answer depends on what uninitialised memory holds: {ended.message}",
+    )
+
+
+def _left_over(setting: Setting, name: str, before: Seen) -> None:
+    """Threads and processes that outlive the calls could work on after a clock has stopped."""
+    after = setting.doors.look(name)
+    if _more(before, after):
+        time.sleep(GRACE_S)
+        after = setting.doors.look(name)
+    found = _more(before, after)
+    if found:
+        raise Ended(
+            Verdict.SUSPECT,
+            STAGE,
+            "audit.threads",
+            f"after its calls had returned, {len(found)} threads or processes that they started were still alive: "
+            f"{', '.join(found[:8])}; do all the work inside forward",
+        )
+    files = sorted(set(after.files) - set(before.files))
+    if files:
+        setting.note("audit.files", f"forward left {len(files)} files behind: {', '.join(files[:8])}", files=files[:20])
+
+
+def _more(before: Seen, after: Seen) -> list[str]:
+    known = {number for number, _ in (*before.threads, *before.processes)}
+    later = [(number, name) for number, name in (*after.threads, *after.processes) if number not in known]
+    return [name or str(number) for number, name in later if not name.startswith(DRIVER_THREADS)]
