@@ -22,7 +22,7 @@ from judge.selftest.entries import Expected
 KEYS = frozenset(
     {
         "title", "exploit", "problem", "case", "policy", "sealed", "devices", "expect", "base", "replace", "admit",
-        "incumbent", "comparisons", "repeat", "timing", "audit", "quick", "limits",
+        "incumbent", "comparisons", "repeat", "timing", "audit", "quick", "limits", "pad",
     }
 )  # fmt: skip
 REPEATED = frozenset({"sealed", "replace"})

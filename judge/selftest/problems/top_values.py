@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 ROWS = 20
-COLUMNS = 110
+COLUMNS = 60
 
 
 class Model(nn.Module):
