@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from judge.bench.wire import Channel
+
+PREFIX = "adaexplore-bench-"
 
 
 class Server(Protocol):
@@ -109,3 +112,19 @@ def wipe(folder: Path) -> None:
                 except OSError:
                     pass
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def private_folder() -> Path:
+    """A new folder of a bench, for what its children need; those of dead benches are removed."""
+    _sweep(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    folder.chmod(folder_mode())
+    return folder
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the folders of benches whose process was killed before it could."""
+    for path in folder.glob(f"{PREFIX}*-*"):
+        pid = path.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(path, ignore_errors=True)

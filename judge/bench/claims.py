@@ -9,6 +9,11 @@ from judge.bench.nested import DEPTH_LIMIT
 from judge.bench.wire import Message
 
 MAX_DIMS, MAX_ROWS, MAX_NAME = 32, 20_000, 400
+MAX_CONFIGS, MAX_TEXT = 64, 2000
+TUNED = {
+    "kernel": str, "key": str, "total": int, "compiled": list, "over_limit": int, "late": int, "unfit": int,
+    "chosen": str,
+}  # fmt: skip
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -70,6 +75,23 @@ def _forward(reply: Message) -> None:
         _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
     for row in reply.get("kernels", []):
         _need(isinstance(row, dict) and all(_plain(value) for value in row.values()), "a bad kernel row")
+    _compiled(reply)
+
+
+def _compiled(reply: Message) -> None:
+    """What a recorder adds: the lists of autotuners, the signatures of launchers."""
+    for name in ("tuned", "launchers"):
+        _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
+    for row in reply.get("tuned", []):
+        _need(isinstance(row, dict) and set(row) == set(TUNED), "a bad autotuner's list")
+        _need(all(type(row[key]) is kind for key, kind in TUNED.items()), "a bad autotuner's list")
+        _need(len(row["compiled"]) <= MAX_CONFIGS and all(map(_is_text, row["compiled"])), "bad configurations")
+    for row in reply.get("launchers", []):
+        _need(isinstance(row, dict) and isinstance(row.get("signature"), list), "a bad signature")
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and len(value) <= MAX_TEXT
 
 
 def _plain(value: Any) -> bool:

@@ -41,9 +41,15 @@ def describe_fault(error: BaseException, path: Path) -> dict[str, Any]:
     return {
         "kind": kind,
         "reason": str(getattr(cause, "reason", "") or "") if kind != "exception" else "",
-        "message": describe(cause, path) if cause is error else _both(cause, error, path),
+        "message": _told(cause, error, path),
         "line": line_of(error, path),
     }
+
+
+def _told(cause: BaseException, error: BaseException, path: Path) -> str:
+    if isinstance(told := getattr(cause, "message", None), str) and _kind(cause) == "compile":
+        return told  # our own words, with the place
+    return describe(cause, path) if cause is error else _both(cause, error, path)
 
 
 def _both(cause: BaseException, error: BaseException, path: Path) -> str:

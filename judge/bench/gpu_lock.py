@@ -10,6 +10,9 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+from judge.values import JudgeError
 
 GPU, QUEUE = 0, 1
 WAITING = "waiting for the GPU"  # what the referee tells the runner meanwhile

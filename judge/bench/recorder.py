@@ -11,7 +11,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,7 @@ class Recorder:
         self.clock = clock
         self.workers = workers or default_workers()
         self.uncomputed = Uncomputed()
+        self._shaping: AbstractContextManager[Any] = self.uncomputed
         self.reset()
 
     def reset(self) -> None:
@@ -83,6 +84,11 @@ class Recorder:
         self._reads = 0
         self._began = self.clock()
         tempfile.tempdir = os.environ.get("TMPDIR")
+
+    def begin(self) -> None:
+        """Compute nothing large from here on, for good: also not while the candidate is imported and constructed."""
+        self._shaping = nullcontext()
+        self.uncomputed.__enter__()
 
     @property
     def launches(self) -> int:
@@ -102,7 +108,7 @@ class Recorder:
         """
         self.reset()
         try:
-            with self.uncomputed, _Reads(self):
+            with self._shaping, _Reads(self):
                 yield self
             self._settle()
         except CompileFailed:

@@ -11,6 +11,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
+from judge.bench.artefacts import Handover
 from judge.bench.crew import Crew
 from judge.bench.listening import Host
 from judge.bench.wire import Channel, Message, WireClosed, WireTimeout
@@ -54,15 +55,31 @@ class Recruits:
         self.bench, self.job = bench, job
         self._requests = 0
         self._given = 0
+        self._handovers: dict[str, Handover] = {}
 
     def start(self, crew: Crew, name: str, mode: str) -> socket.socket:
         """One child with its assignment; the referee's end of its channel, for the caller to close."""
         what = MODES[mode]
         kind = self._kind(what.zygote)
-        crew.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
+        child = crew.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        crew.assign(name, {"role": "subject", "mode": what.does, **self._source(what.source)}, [theirs])
+        payload = {"role": "subject", "mode": what.does, **self._source(what.source)}
+        if kind == "plain" and what.source != "problem":
+            handover = self.bench.hand_over(payload["source"], self.job.problem, child.folder)
+            if handover is not None:
+                self._handovers[name] = handover
+                payload |= handover.payload
+        crew.assign(name, payload, [theirs])
         return ours
+
+    def settle(self) -> dict[str, dict[str, int]]:
+        """While the folders exist: keep what children found out; what each had to compile itself, by child."""
+        found = {}
+        for name, handover in self._handovers.items():
+            self.bench.learn(handover)
+            kernels, stubs = handover.made_here()
+            found[name] = {"given": len(handover.given), "compiled_here": kernels, "stubs_built": stubs}
+        return found
 
     def _kind(self, zygote: str) -> str:
         if zygote != "device":

@@ -22,6 +22,7 @@ from judge.bench.gpu import neutral_flags
 from judge.bench.loading import load_candidate, load_problem
 from judge.bench.nested import NotCarried, TensorMeta, decode, encode
 from judge.bench.poison import poisoned_allocations
+from judge.bench.sketch import SketchArena
 from judge.bench.sources import LoadError
 from judge.bench.watch import Watch, watch_for
 from judge.bench.wire import Channel, Message, WireClosed
@@ -97,7 +98,8 @@ class Subject:
 
     def _arena(self, command: Message) -> Message:
         fds = self.link.take_fds()
-        self.arena = open_arena(command, fds, self.device)
+        arena = open_arena(command, fds, self.device)
+        self.arena = SketchArena(arena) if self.mode == "record" else arena
         return {"arena": self.arena.kind}
 
     def _construct(self, command: Message) -> Message:

@@ -56,12 +56,15 @@ class Recorded:
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
+        recorder.begin()
 
     def during(self, *, count: bool) -> AbstractContextManager[Any]:
         return self.recorder.recording()  # type: ignore[no-any-return]
 
     def report(self, *, count: bool) -> Message:
-        return {"kernels": list(self.recorder.kernels)[:MAX_ROWS], "notes": list(self.recorder.notes)[:50]}
+        rows = {"kernels": self.recorder.kernels, "tuned": self.recorder.tuning_groups()}
+        rows["launchers"] = self.recorder.launchers
+        return {**{name: list(found)[:MAX_ROWS] for name, found in rows.items()}, "notes": self.recorder.notes[:50]}
 
 
 class Audited:

@@ -207,7 +207,7 @@ def preload(options: argparse.Namespace) -> dict[str, Any]:
         arch = int(options.target.removeprefix("sm_"))
         context["adapter"] = importlib.import_module("judge.bench.recorded_triton").install(arch)
     for role, name in child.ROLES.items():
-        if role in ("subject", "compiler") or options.kind == "plain":
+        if role in ("subject", "compiler", "stubs") or options.kind == "plain":
             importlib.import_module(name)
     facts["threads"] = _threads()
     facts["cuda_touched"] = torch.cuda.is_initialized()
