@@ -30,6 +30,7 @@ ENOUGH_S = 0.5  # a comparison with eager stops after this: nobody asks whether 
 RIVAL_S = 2.0  # one with the best so far may take longer
 CLOSE = 0.05  # relative half width of an interval that is good enough to print
 AT_LEAST = 8  # pairs of a problem so slow that the first look would not fit the limit
+LEAST_US = 1e-3  # no clock tells less; a smaller claim would overflow ratios
 GAIN = 4.0  # a repetition may be this much further off than the rounds allowed: it is compared with same-dtype output
 
 
@@ -138,7 +139,7 @@ class Measurement:
         reply = side.contact.ask("timed", **_fields(template, ins, outs, seed), flush=True)
         wall_us = (time.perf_counter_ns() - began) / 1e3
         claimed_us = float(reply.get("us", 0.0))
-        if side.blame and not 0.0 < claimed_us <= wall_us * 1.05 + 50.0:
+        if side.blame and not LEAST_US <= claimed_us <= wall_us * 1.05 + 50.0:
             raise Ended(
                 Verdict.SUSPECT,
                 "timing",

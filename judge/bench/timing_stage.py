@@ -135,6 +135,7 @@ class TimingStage:
     def confirm(self, found: Measured) -> Measured:
         """Measure again with the second set of children; what comes of it is published."""
         again = self.measure(suffix="#2", rival=found.rival is not None)
+        self.trust(again)  # a process can tell that it is the second one: it was never asked for anything but times
         again.timings += [timing for timing in found.timings if timing.subject is Subject.COMPILE]
         if found.compiled is not None:
             compiled = next(timing for timing in again.timings if timing.subject is Subject.COMPILE)
@@ -142,7 +143,8 @@ class TimingStage:
         assert found.speedup is not None
         first = {"first_speedup": found.speedup.value, "first_low": found.speedup.low, "first_high": found.speedup.high}
         again.findings = [
-            *found.findings,
+            *again.findings,
+            *(one for one in found.findings if one.code not in {other.code for other in again.findings}),
             Finding("time.confirmed", "measured twice, in fresh processes; the second time is shown", first),
         ]
         return again
