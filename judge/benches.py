@@ -10,6 +10,7 @@ from django.conf import settings
 from judge.models import Device
 from judge.runner import Bench
 from judge.sandbox_minimum import required_layers
+from judge.values import JudgeError
 
 _open: dict[tuple[int, str], Bench] = {}  # by process id: a forked worker must not use its parent's children
 
@@ -18,6 +19,8 @@ def bench_for(device: Device) -> Bench:
     """The bench of `device` in this process. Raises JudgeError when it cannot start, ValueError for external ones."""
     if device.kind == Device.Kind.EXTERNAL:
         raise ValueError(f"{device.name} only owns imported numbers; nothing can be judged on it")
+    if device.remote:
+        raise JudgeError(f"{device.name} is another machine's: export jobs for it with judge_export_jobs")
     key = (os.getpid(), device.name)
     if key not in _open:
         _open[key] = Bench(

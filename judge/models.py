@@ -145,6 +145,11 @@ class Evaluation(models.Model):
     def __str__(self) -> str:
         return f"{self.candidate_hash[:12]} on {self.problem_id}: {self.verdict}"
 
+    @property
+    def may_be_best(self) -> bool:
+        """Whether its speedup may be shown as a best: audited here, or reported by somebody else and marked so."""
+        return self.speedup is not None and may_be_best(self.audit, self.basis)
+
 
 class BatchJob(models.Model):
     """A job that left as a file for a remote device, and what came back. The same outcome counts once."""
@@ -158,7 +163,7 @@ class BatchJob(models.Model):
     digest = models.CharField(max_length=64)  # of the job's signed body
     evaluation = models.OneToOneField(Evaluation, null=True, blank=True, on_delete=models.PROTECT)
     outcome_digest = models.CharField(max_length=64, blank=True)  # of the signed outcome that became the evaluation
-    unsigned_digests = models.JSONField(default=list, blank=True)  # of outcomes kept to look at
+    unsigned: Any = models.JSONField(default=dict, blank=True)  # digest of an unsigned outcome -> id of its evaluation
     created_at = models.DateTimeField(auto_now_add=True)
     imported_at = models.DateTimeField(null=True, blank=True)
 
@@ -171,6 +176,14 @@ class BatchJob(models.Model):
 
     def __str__(self) -> str:
         return f"job {self.uid[:12]} for {self.device_id}"
+
+
+def may_be_best(audit: str | None, basis: str | None) -> bool:
+    """The rule behind every best: audited, or not of our own measurement at all."""
+    return audit == Audit.PASSED or basis == Basis.REPORTED
+
+
+MAY_BE_BEST = Q(audit=Audit.PASSED.value) | Q(basis=Basis.REPORTED.value)
 
 
 class Measurement(models.Model):

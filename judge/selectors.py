@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
 
-from judge.models import Device, Evaluation, Problem
+from judge.models import MAY_BE_BEST, Device, Evaluation, Problem
 from judge.values import Basis
 
 SORTS: dict[str, tuple[str, ...]] = {
@@ -32,8 +32,9 @@ class ProblemPage:
 
 
 def judging_devices() -> QuerySet[Device]:
-    """Active devices that can judge, the interpreter first."""
-    return Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(state=Device.State.ACTIVE).order_by("-kind", "name")
+    """Active devices that a worker of ours serves, the interpreter first."""
+    here = Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(remote=False)
+    return here.filter(state=Device.State.ACTIVE).order_by("-kind", "name")
 
 
 def problem_page(
@@ -42,7 +43,7 @@ def problem_page(
     """Problems by words in title, slug or family, by state, origin and family. Unknown values filter nothing."""
     chosen = _filtered(q.strip(), state, origin, family)
     devices = list(judging_devices())
-    best = Evaluation.objects.filter(problem=OuterRef("pk"), speedup__isnull=False).order_by("-speedup", "id")
+    best = Evaluation.objects.filter(MAY_BE_BEST, problem=OuterRef("pk"), speedup__isnull=False).order_by("-speedup", "id")
     rows = list(
         chosen.defer("source", "admission", "description")
         .annotate(

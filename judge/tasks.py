@@ -33,7 +33,7 @@ def admit_problem(problem_id: int, device_id: int) -> None:
 def warm_up(sender: Any, **_: Any) -> None:
     """A device's worker starts its bench before the first job: loading torch and Triton takes seconds."""
     served = set(sender.app.amqp.queues.consume_from)
-    for device in Device.objects.exclude(kind=Device.Kind.EXTERNAL):
+    for device in Device.objects.exclude(kind=Device.Kind.EXTERNAL).exclude(remote=True):
         if device.queue in served:
             try:
                 bench_for(device).facts()

@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                 ('source', models.TextField()),
                 ('digest', models.CharField(max_length=64)),
                 ('outcome_digest', models.CharField(blank=True, max_length=64)),
-                ('unsigned_digests', models.JSONField(blank=True, default=list)),
+                ('unsigned', models.JSONField(blank=True, default=dict)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('imported_at', models.DateTimeField(blank=True, null=True)),
                 ('device', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='batch_jobs', to='judge.device')),

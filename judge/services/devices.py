@@ -63,6 +63,7 @@ def _cuda(gpu: Gpu) -> Device:
             "title": gpu.title[:120],
             "arch": gpu.arch,
             "facts": facts,
+            "remote": False,
             "seen_at": timezone.now(),
         },
     )

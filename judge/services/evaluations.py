@@ -31,27 +31,40 @@ _LIMITS = {
 }
 
 
-def evaluation_run(*, problem: Problem, device: Device, source: str, bench: Bench) -> tuple[Evaluation, bool]:
+def evaluation_run(
+    *,
+    problem: Problem,
+    device: Device,
+    source: str,
+    bench: Bench,
+    beat: float | None = None,
+    incumbent: str | None = None,
+) -> tuple[Evaluation, bool]:
     """(evaluation, reused). An equal candidate on the same problem, device, protocol and toolchain is not run again.
 
+    `beat` is the speedup of the best so far and `incumbent` its source: whoever is faster is audited and measured
+    beside it (None: every pass is audited). A known verdict that would be a best without an audit is judged again.
     A JudgeError is retried twice and then stored as verdict `lost`; `lost` and `cancelled` are never reused.
     """
     toolchain = toolchain_of(bench)
     candidate = canonical_hash(source)
     known = evaluation_known(problem=problem, device=device, candidate_hash=candidate, toolchain=toolchain)
-    if known is not None:
+    if known is not None and not _wants_audit(known, beat):
         return known, True
     job = Job(
         id=uuid.uuid4().hex,
         problem=problem.spec(case_of(problem, device)),
         candidate=source,
         limits=_LIMITS.get(Device.Kind(device.kind), Limits()),
+        beat=beat,
+        incumbent=incumbent,
     )
     try:
         outcome = with_retries(lambda: bench.evaluate(job))
     except JudgeError as error:
         outcome = Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message=str(error))
-    return _store(problem, device, source, candidate, toolchain, outcome), False
+    row = evaluation_store(problem=problem, device=device, source=source, toolchain=toolchain, outcome=outcome)
+    return row, False
 
 
 def evaluation_known(*, problem: Problem, device: Device, candidate_hash: str, toolchain: str) -> Evaluation | None:
@@ -68,6 +81,13 @@ def evaluation_known(*, problem: Problem, device: Device, candidate_hash: str, t
         .order_by("-id")
         .first()
     )
+
+
+def _wants_audit(known: Evaluation, beat: float | None) -> bool:
+    """Whether a stored pass would be a best although nobody has audited it."""
+    if known.speedup is None or known.audit:
+        return False
+    return beat is None or known.speedup > beat
 
 
 def with_retries(attempt: Callable[[], Result]) -> Result:
@@ -93,9 +113,8 @@ def toolchain_of(bench: Bench) -> str:
     return str(bench.facts()["toolchain"])[:120]
 
 
-def _store(
-    problem: Problem, device: Device, source: str, candidate: str, toolchain: str, outcome: Outcome
-) -> Evaluation:
+def evaluation_store(*, problem: Problem, device: Device, source: str, toolchain: str, outcome: Outcome) -> Evaluation:
+    """Write an outcome whole: the evaluation and every sample behind its numbers."""
     report = outcome.to_json()
     for timing in report["timings"]:
         timing.pop("samples_us")  # kept once, in Measurement
@@ -104,7 +123,7 @@ def _store(
         evaluation = Evaluation.objects.create(
             problem=problem,
             device=device,
-            candidate_hash=candidate,
+            candidate_hash=canonical_hash(source),
             source=storable_text(source),
             protocol=PROTOCOL,
             toolchain=toolchain,

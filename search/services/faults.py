@@ -80,6 +80,8 @@ def lease_expired(*, node_id: int, now: datetime) -> list[Hop]:
             event_write(run=run, kind="lease.expired", payload={"number": node.number, "attempts": node.attempts})
         _put_back(node, node.lease_owner, now, RESENT_S - QUEUE_S)
         judging = node.state == Node.State.JUDGING
+        if judging and run.device.remote:
+            return []  # nobody serves its queue: it waits for an outcome file
         return [Hop("judge_node" if judging else "propose", node.pk, queue=run.device.queue if judging else IO_QUEUE)]
 
 

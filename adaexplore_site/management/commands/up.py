@@ -93,9 +93,9 @@ class Command(BaseCommand):
         roles.append(
             Role("io", [*worker, "-Q", "io", "-P", "threads", "-c", str(io_threads), "-n", "io@%h"], env=small)
         )
-        from judge.models import Device
+        from judge.selectors import judging_devices
 
-        for device in Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(state=Device.State.ACTIVE):
+        for device in judging_devices():
             name = device.queue
             roles.append(Role(name, [*worker, "-Q", name, "-P", "solo", "-n", f"{name}@%h"], env=small))
         roles.append(Role("beat", [python, "-m", "celery", "-A", "adaexplore_site", "beat", "--loglevel", "INFO"]))

@@ -1,0 +1,35 @@
+"""`manage.py judge_enroll_device NAME`: a device of another machine, and the key that its outcomes are signed with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from judge.models import Device
+from judge.services.enrolment import EnrolmentRefused, device_enroll
+
+KINDS = {"cuda": Device.Kind.CUDA, "interpreter": Device.Kind.INTERPRETER}
+
+
+class Command(BaseCommand):
+    help = "Enroll a device of another machine: makes its row and its key file, and says what to do there."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="how it is called here, such as lab-h200")
+        parser.add_argument("--arch", default="sm_90", help="its architecture (default sm_90)")
+        parser.add_argument("--kind", choices=sorted(KINDS), default="cuda")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            device, path = device_enroll(name=options["name"], kind=KINDS[options["kind"]], arch=options["arch"])
+        except EnrolmentRefused as error:
+            raise CommandError(str(error)) from error
+        there = "cuda:0" if device.kind == Device.Kind.CUDA else "interpreter"
+        self.stdout.write(
+            f"{device.name} is enrolled. Its key is {path}, for this account only: whoever has it can sign outcomes.\n"
+            "Copy it by a private road (scp -p) to the other machine, beside project and job file, then there:\n"
+            f"  python -m judge.bench --device {there} --key {path.name} --jobs jobs.jsonl --out outcomes.jsonl\n"
+            f"Jobs leave with: manage.py judge_export_jobs --device {device.name} --run N --out jobs.jsonl\n"
+            "and come back with: manage.py judge_import_outcomes outcomes.jsonl"
+        )

@@ -1,0 +1,104 @@
+"""`manage.py judge_export_jobs`: writes kernels as signed jobs for a device that no worker here serves."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from judge.batch.keys import BadKey
+from judge.models import Device, Problem
+from judge.services.batches import jobs_export
+from judge.services.enrolment import enrolled_keys
+from search.models import Run
+from search.services.remote import (
+    Candidate,
+    NothingToSend,
+    device_for,
+    nodes_named,
+    nodes_waiting,
+    passes_of_problem,
+    passes_of_run,
+)
+
+
+class Command(BaseCommand):
+    help = (
+        "Write a job file (mode 0600: it holds sealed cases) for an enrolled device. --run N alone: the nodes that "
+        "wait for the run's own device. With --device NAME: what passed in the run, or on the problem, to be measured "
+        "there. A job whose outcome is still missing leaves again as the same job."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--run", type=int, metavar="N")
+        what.add_argument("--problem", metavar="SLUG")
+        parser.add_argument("--nodes", type=_numbers, metavar="3,7,12", help="only these nodes of the run")
+        parser.add_argument("--top", type=int, metavar="K", help="only the K fastest that passed")
+        parser.add_argument("--device", metavar="NAME", help="enrolled device (default: the run's own)")
+        parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="job file to write")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        run = self._run(options["run"])
+        try:
+            device = device_for(run=run, name=options["device"])
+            key = enrolled_keys().get(device.name)
+            if key is None:
+                raise CommandError(
+                    f"The key of {device.name} is gone. judge_enroll_device {device.name} makes another."
+                )
+            jobs = jobs_export(candidates=self._candidates(run, device, options), device=device, key=key)
+        except (NothingToSend, BadKey) as error:
+            raise CommandError(str(error)) from error
+        _write(options["out"], b"".join(line + b"\n" for _, line in jobs))
+        self.stdout.write(f"{len(jobs)} jobs for {device.name} in {options['out']} (mode 0600: keep it private)")
+
+    def _run(self, number: int | None) -> Run | None:
+        if number is None:
+            return None
+        run = Run.objects.select_related("problem", "device").filter(pk=number).first()
+        if run is None:
+            raise CommandError(f"There is no run {number}. The list is on the page /runs/.")
+        return run
+
+    def _candidates(self, run: Run | None, device: Device, options: dict[str, Any]) -> list[Candidate]:
+        top, numbers = options["top"], options["nodes"]
+        if run is None:
+            if numbers:
+                raise CommandError("--nodes goes with --run")
+            problem = Problem.objects.filter(slug=options["problem"]).first()
+            if problem is None:
+                raise CommandError(f"There is no problem {options['problem']!r}. The list is on the page /problems/.")
+            return passes_of_problem(problem=problem, top=top)
+        if numbers:
+            return nodes_named(run=run, numbers=numbers)
+        if device.pk == run.device_id and top is None:
+            return nodes_waiting(run=run)
+        return passes_of_run(run=run, top=top)
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() for part in parts):
+        raise ArgumentTypeError(f"{text!r} is not a list of node numbers such as 3,7,12")
+    return [int(part) for part in parts]
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Private from its first byte, and whole or not there at all."""
+    mine = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write(data)
+            mine.replace(path)
+        except BaseException:
+            mine.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}. The jobs can be exported again.") from error

@@ -1,0 +1,62 @@
+"""`manage.py judge_import_outcomes FILE`: takes back what another machine judged, if every line is genuine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from judge.batch.keys import BadKey
+from judge.measures import Measure
+from judge.models import Evaluation
+from judge.services.batches import OutcomesRefused, outcomes_import
+from judge.services.enrolment import enrolled_keys
+from search.services.remote import nodes_answered
+from search.tasks import send
+
+MAX_BYTES = 1 << 30
+
+
+class Command(BaseCommand):
+    help = (
+        "Import an outcome file: signature, nonce, job, device and protocol of every line must fit, else nothing is "
+        "imported. Nodes that waited for an outcome are told. The same file again changes nothing."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE")
+        parser.add_argument(
+            "--accept-unsigned", action="store_true", help="keep unsigned outcomes to look at; they become no best"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            done = outcomes_import(
+                data=_read(options["file"]), keys=enrolled_keys(), accept_unsigned=options["accept_unsigned"]
+            )
+        except (OutcomesRefused, BadKey) as error:
+            raise CommandError(str(error)) from error
+        told, hops = nodes_answered(evaluations=(*done.evaluations, *done.known))
+        send(hops)
+        for row in (*done.evaluations, *done.unsigned):
+            self.stdout.write(_line(row))
+        self.stdout.write(
+            f"{len(done.evaluations)} imported, {len(done.unsigned)} unsigned kept to look at, "
+            f"{len(done.known)} known before; {len(told)} waiting nodes told"
+        )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise CommandError(f"{path} is larger than {MAX_BYTES >> 30} GiB: import it in parts, split between lines.")
+        return path.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _line(row: Evaluation) -> str:
+    measure = Measure.of(row)
+    figure = f" {measure}" if measure else ""
+    return f"evaluation {row.pk}: {row.verdict}{f' {row.reason}' if row.reason else ''}{figure}"
