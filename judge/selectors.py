@@ -43,7 +43,8 @@ def problem_page(
     """Problems by words in title, slug or family, by state, origin and family. Unknown values filter nothing."""
     chosen = _filtered(q.strip(), state, origin, family)
     devices = list(judging_devices())
-    best = Evaluation.objects.filter(MAY_BE_BEST, problem=OuterRef("pk"), speedup__isnull=False).order_by("-speedup", "id")
+    audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
+    best = audited.filter(problem=OuterRef("pk")).order_by("-speedup", "id")
     rows = list(
         chosen.defer("source", "admission", "description")
         .annotate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from judge.models import Evaluation
+from judge.models import Evaluation, may_be_best
 from judge.values import Verdict
 from memory.fingerprints import fingerprint
 from search.algorithm.reward import reward
@@ -39,6 +39,12 @@ class NodeRow(NamedTuple):
     high: float | None
     n: int | None
     basis: str | None
+    audit: str | None
+
+    @property
+    def may_be_best(self) -> bool:
+        """Told, with a speedup that was audited here or reported by somebody else."""
+        return self.told_order is not None and self.speedup is not None and may_be_best(self.audit, self.basis)
 
     @property
     def verdict(self) -> str:
@@ -51,7 +57,18 @@ class NodeRow(NamedTuple):
         return reward(loads=bool(self.loads), correct=passed, speedup=self.speedup)
 
 
-_EVALUATION = ("verdict", "stage", "reason", "loads", "speedup", "speedup_low", "speedup_high", "speedup_n", "basis")
+_EVALUATION = (
+    "verdict",
+    "stage",
+    "reason",
+    "loads",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "speedup_n",
+    "basis",
+    "audit",
+)
 _COLUMNS = (
     "id",
     "number",

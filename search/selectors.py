@@ -11,7 +11,7 @@ from statistics import median
 from django.db.models import Count, Max, Min, Q, QuerySet
 from django.utils import timezone
 
-from judge.models import Evaluation
+from judge.models import MAY_BE_BEST, Evaluation
 from judge.values import Verdict
 from search.facts import NodeRow, node_rows, tree_of, verdict_of
 from search.models import Node, Run, RunEvent
@@ -135,15 +135,16 @@ def run_tree(run: Run) -> RunTree:
 
 
 def best_number(rows: Iterable[NodeRow]) -> int | None:
-    """Number of the node with the highest speedup among those told as passed; the lowest number on a tie."""
-    passed = [row for row in rows if row.told_order is not None and row.speedup is not None]
+    """Number of the node with the highest speedup among those that may be a best; the lowest number on a tie."""
+    passed = [row for row in rows if row.may_be_best]
     return max(passed, key=lambda row: (row.speedup or 0.0, -row.number)).number if passed else None
 
 
 def best_node(run_id: int) -> Node | None:
     """The run's best node with its evaluation, by the same rule. Sources and reports are fetched only when touched."""
     passed = Node.objects.filter(run_id=run_id, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value)
-    passed = passed.filter(evaluation__speedup__isnull=False).select_related("evaluation")
+    audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
+    passed = passed.filter(evaluation__in=audited).select_related("evaluation")
     passed = passed.defer("source", "evaluation__source", "evaluation__report")
     return passed.order_by("-evaluation__speedup", "number").first()
 

@@ -63,8 +63,8 @@ def node_tell(
 
 
 def is_better(number: int, evaluation: Evaluation, previous: Node | None) -> bool:
-    """True when a passed evaluation is faster than the best so far, or equal and of an earlier node."""
-    if evaluation.verdict != Verdict.PASS or evaluation.speedup is None:
+    """True when an audited pass is faster than the best so far, or equal and of an earlier node."""
+    if evaluation.verdict != Verdict.PASS or evaluation.speedup is None or not evaluation.may_be_best:
         return False
     if previous is None or previous.evaluation is None:
         return True

@@ -25,6 +25,7 @@ from search.facts import node_rows, tree_of
 from search.models import Node, Run
 from search.proposers import get as get_proposer
 from search.proposers.protocol import Proposer, ProposerError, WaitingForPerson
+from search.selectors import best_node
 from search.services.endings import node_tell, run_follow, run_locked
 from search.services.faults import judge_fault, proposer_fault
 from search.services.hops import Hop
@@ -125,8 +126,14 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
     problem, device = node.run.problem, node.run.device
     try:
         with lease_kept(node_id=node_id, owner=owner):
+            best = best_node(node.run_id)
             evaluation, known = evaluation_run(
-                problem=problem, device=device, source=node.source, bench=bench_for(device)
+                problem=problem,
+                device=device,
+                source=node.source,
+                bench=bench_for(device),
+                beat=best.evaluation.speedup if best and best.evaluation else None,
+                incumbent=best.source if best else None,
             )
     except JudgeError as error:
         return judge_fault(node=node, owner=owner, error=error, now=clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from judge.services.admissions import TOO_BIG, admission_stalled, problem_admit
 from judge.services.evaluations import evaluation_run
 from judge.values import (
     AdmissionReport,
+    Audit,
     Basis,
     JudgeError,
     Outcome,
@@ -194,3 +196,22 @@ def test_a_preflight_whose_worker_died_can_be_told_from_a_running_one() -> None:
     assert admission_stalled(entry, now=now)
     assert not admission_stalled({**entry, "started": now.isoformat()}, now=now)
     assert not admission_stalled({"state": "admitted"}, now=now)
+
+
+def test_a_known_pass_is_judged_again_only_when_it_would_be_a_best_without_an_audit(problem, device):
+    audited = dataclasses.replace(PASS, audit=Audit.PASSED)
+    bench = FakeBench(PASS, audited)
+    evaluation_run(problem=problem, device=device, source="x = 1", bench=bench, beat=2.5, incumbent="y = 1")
+    assert (bench.jobs[0].beat, bench.jobs[0].incumbent) == (2.5, "y = 1")
+    assert evaluation_run(problem=problem, device=device, source="x = 1", bench=bench, beat=2.0)[1] is True
+    again, reused = evaluation_run(problem=problem, device=device, source="x = 1", bench=bench, beat=1.9)
+    assert (again.audit, again.may_be_best, reused) == ("passed", True, False)
+    known, reused = evaluation_run(problem=problem, device=device, source="x = 1", bench=bench)
+    assert (known.pk, reused) == (again.pk, True)
+
+
+def test_only_an_audited_or_a_reported_speedup_may_be_a_best(problem, device):
+    evaluation, _ = evaluation_run(problem=problem, device=device, source="x = 1", bench=FakeBench(PASS))
+    assert not evaluation.may_be_best
+    evaluation.basis = "reported"
+    assert evaluation.may_be_best

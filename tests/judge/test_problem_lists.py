@@ -29,6 +29,7 @@ def evaluation(of: Problem, device: Device, speedup: float, basis: str) -> Evalu
         stage="timing",
         speedup=speedup,
         basis=basis,
+        audit="passed",
     )
 
 

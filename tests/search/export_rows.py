@@ -114,11 +114,13 @@ def _evaluation(problem: Problem, device: Device, source: str, changes: dict[str
         "speedup_high": 2.6,
         "speedup_n": 1,
         "basis": "modelled",
+        "audit": "passed",
         "report": {"environment": {"sandbox": {"seccomp": "active"}}},
         **changes,
     }
     if values["verdict"] != "pass":
         values |= {"speedup": None, "speedup_low": None, "speedup_high": None, "speedup_n": None, "basis": ""}
+        values["audit"] = ""
     row = Evaluation.objects.create(
         problem=problem, device=device, candidate_hash=canonical_hash(source), source=source, **values
     )

@@ -59,6 +59,7 @@ def tell(node: Node, speedup: float | None) -> None:
             speedup_high=numbers.get("high"),
             speedup_n=7,
             basis="modelled" if speedup else "",
+            audit="passed" if speedup else "",
         )
         node.state, node.evaluation, node.told_at = Node.State.TOLD, evaluation, timezone.now()
         node.fingerprint = fingerprint_of(evaluation, "", "")

@@ -115,7 +115,7 @@ def test_a_thousand_nodes_are_read_within_a_tenth_of_a_second():
     evaluation = Evaluation(
         problem=run.problem, device=make_device(), candidate_hash="h", verdict="pass", stage="timing"
     )
-    evaluation.loads, evaluation.speedup, evaluation.basis = True, 2.0, "modelled"
+    evaluation.loads, evaluation.speedup, evaluation.basis, evaluation.audit = True, 2.0, "modelled", "passed"
     evaluation.save()
     Node.objects.bulk_create(
         Node(run=run, number=k, parent=root, kind="large", state="told", told_order=k, evaluation=evaluation)
