@@ -21,4 +21,4 @@ def get_init_inputs():
 
 
 def get_cases():
-    return {"gpu": {"ROWS": 16384, "COLUMNS": 1000}}
+    return {"gpu": {"ROWS": 16384, "COLUMNS": 250}}
