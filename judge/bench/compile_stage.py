@@ -37,6 +37,7 @@ class CompileStage:
         self._conduct = conduct
         self._open_pool = open_pool
         self._pool: Artefacts | None = None
+        self._no_stubs = False  # they cannot be built here; every child builds its own
 
     @property
     def pool(self) -> Artefacts:
@@ -95,13 +96,16 @@ class CompileStage:
 
     def _build_stubs(self, report: CompileReport) -> None:
         """Host modules that nobody has needed so far, built by a child that never sees a candidate."""
+        if self._no_stubs:
+            return
         index = self.pool.stubs()
         wanted = [row for row in report.launchers if _digest(row) not in index["launchers"]]
         if index["utilities"] and (index["generic"] or not wanted):
             return
         plan = StubPlan(self.bench, self.pool, wanted)
         body, _ = self._conduct(plan, Limits(wall_s=WALL_S, memory_mb=ADDRESS_MB), None)
-        if body is not None and not body["failed"]:
+        self._no_stubs = body is None or bool(body["failed"])
+        if body is not None and not self._no_stubs:
             names = [*index["launchers"], *(_digest(row) for row in wanted)]
             self.pool.note_stubs({"utilities": True, "generic": bool(body["generic"]), "launchers": names})
 

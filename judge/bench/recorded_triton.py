@@ -24,7 +24,7 @@ from judge.bench.compile_pool import Result, Ticket
 from judge.bench.recorder import Recorder
 from judge.bench.recording_driver import RecordingDriver, Resources
 from judge.bench.targets import Target, target
-from judge.bench.tuning_record import Group
+from judge.bench.tuning_record import Group, tuning_key
 from judge.bench.warm_kernel import warm
 
 CONFIG_LIMIT = 64
@@ -205,13 +205,6 @@ def _record_tuning(recorder: Recorder) -> None:
 
     Autotuner.prune_configs = prune_configs
     Autotuner._bench = bench
-
-
-def tuning_key(tuner: Any, kwargs: Any) -> str:
-    """What Triton's autotuner keeps a choice for: the key's values and the types of the tensors."""
-    given = {name: value for name, value in {**tuner.nargs, **kwargs}.items() if name in tuner.arg_names}
-    values = [given[name] for name in tuner.keys if name in given]
-    return str((*values, *(str(value.dtype) for value in given.values() if hasattr(value, "dtype"))))
 
 
 def _run_once(fn: Callable[[], object], *args: Any, quantiles: Sequence[float] | None = None, **kwargs: Any) -> Any:

@@ -44,7 +44,7 @@ def _build_launcher(nvidia: Any, row: dict[str, Any]) -> bool:
     except (KeyError, ValueError):
         return False
     descriptors = sum(isinstance(item, str) and item.startswith("tensordesc") for item in types)
-    meta = [{}] * descriptors if row.get("descriptors") else None
+    meta: list[dict[str, Any]] | None = [{}] * descriptors if row.get("descriptors") else None
     source = nvidia.make_launcher({}, dict(enumerate(types)), meta)
     nvidia.compile_module_from_src(
         src=source,

@@ -44,6 +44,13 @@ class Group:
         return found
 
 
+def tuning_key(tuner: Any, kwargs: Any) -> str:
+    """What Triton's autotuner keeps a choice for: the key's values and the types of the tensors."""
+    given = {name: value for name, value in {**tuner.nargs, **kwargs}.items() if name in tuner.arg_names}
+    values = [given[name] for name in tuner.keys if name in given]
+    return str((*values, *(str(value.dtype) for value in given.values() if hasattr(value, "dtype"))))
+
+
 def chosen(group: Group) -> Row | None:
     """The first configuration that fits, for a launch whose own does not: nothing is timed here."""
     return next((dict(row) for row, ticket in group.tried if _compiled(ticket)), None)
