@@ -1,7 +1,20 @@
 // Speedup over attempts or time: best so far as a step, every told node as a point by state, 1.0x as a labelled line.
 
+import { coloursOf, fontOf } from "./colours.js";
 import { lookOf } from "./store.js";
 
+const COLOURS = {
+  best: "--state-best",
+  correct: "--state-correct",
+  slower: "--state-slower",
+  suspect: "--state-waiting",
+  wrong: "--state-wrong",
+  line: "--line",
+  strong: "--line-strong",
+  text: "--text-faint",
+  focus: "--focus",
+  surface: "--surface",
+};
 const SERIES = ["best", "correct", "slower", "suspect"]; // looks with a value; failures go to a strip below
 
 export class Chart extends EventTarget {
@@ -89,21 +102,7 @@ export class Chart extends EventTarget {
   }
 
   readColours() {
-    const css = getComputedStyle(this.holder);
-    const colour = (name) => css.getPropertyValue(name).trim();
-    this.colours = {
-      best: colour("--state-best"),
-      correct: colour("--state-correct"),
-      slower: colour("--state-slower"),
-      suspect: colour("--state-waiting"),
-      wrong: colour("--state-wrong"),
-      line: colour("--line"),
-      strong: colour("--line-strong"),
-      text: colour("--text-faint"),
-      focus: colour("--focus"),
-      surface: colour("--surface"),
-      font: `11px ${colour("--font")}`,
-    };
+    this.colours = { ...coloursOf(this.holder, COLOURS), font: `11px ${fontOf(this.holder)}` };
   }
 
   options(size) {

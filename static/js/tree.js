@@ -1,8 +1,9 @@
 // The tree on a canvas: drawn only when something changed, moved only when the reader asks. Its twin is grid.js.
 
+import { coloursOf, fontOf } from "./colours.js";
 import { listen } from "./treeinput.js";
 import { shapesFrom } from "./treemarks.js";
-import { coloursOf, paint } from "./treepaint.js";
+import { COLOURS, paint } from "./treepaint.js";
 import { Places } from "./treeplaces.js";
 import { View } from "./treeview.js";
 
@@ -24,7 +25,7 @@ export class Tree extends EventTarget {
     this.selected = null;
     this.hovered = null;
     this.dirty = false;
-    this.colours = coloursOf(stage);
+    this.recolour();
     listen(this);
     new ResizeObserver(() => this.resize()).observe(stage);
     document.addEventListener("adaexplore:theme", () => this.recolour());
@@ -101,7 +102,7 @@ export class Tree extends EventTarget {
   // -- drawing ------------------------------------------------------------------------------------------------------
 
   recolour() {
-    this.colours = coloursOf(this.stage);
+    this.colours = { ...coloursOf(this.stage, COLOURS), font: fontOf(this.stage) };
     this.draw();
   }
 

@@ -6,6 +6,25 @@ import { CIRCLE, radius } from "./treemarks.js";
 
 const MANY = 3000; // visible nodes beyond which they are plain squares
 const MARGIN = 20; // px beyond the edge where a mark may still reach into the picture
+export const COLOURS = {
+  surface: "--surface",
+  text: "--text",
+  soft: "--text-soft",
+  faint: "--text-faint",
+  edge: "--tree-edge",
+  focus: "--focus",
+  root: "--text-faint",
+  best: "--state-best",
+  correct: "--state-correct",
+  slower: "--state-slower",
+  wrong: "--state-wrong",
+  "compile-error": "--state-compile-error",
+  suspect: "--state-waiting",
+  proposing: "--state-running",
+  judging: "--state-running",
+  waiting: "--state-waiting",
+  cancelled: "--state-pruned",
+};
 
 // Draw the tree with its nodes at `spots`; returns how many of them are in the picture.
 export function paint(tree, ctx, spots) {
@@ -19,32 +38,6 @@ export function paint(tree, ctx, spots) {
   paintRings(tree, ctx, spots);
   paintLabels(tree, ctx, spots, visible);
   return visible.length;
-}
-
-// The theme's colours, by what they stand for.
-export function coloursOf(element) {
-  const css = getComputedStyle(element);
-  const colour = (name) => css.getPropertyValue(name).trim();
-  return {
-    surface: colour("--surface"),
-    text: colour("--text"),
-    soft: colour("--text-soft"),
-    faint: colour("--text-faint"),
-    edge: colour("--tree-edge"),
-    focus: colour("--focus"),
-    font: colour("--font"),
-    root: colour("--text-faint"),
-    best: colour("--state-best"),
-    correct: colour("--state-correct"),
-    slower: colour("--state-slower"),
-    wrong: colour("--state-wrong"),
-    "compile-error": colour("--state-compile-error"),
-    suspect: colour("--state-waiting"),
-    proposing: colour("--state-running"),
-    judging: colour("--state-running"),
-    waiting: colour("--state-waiting"),
-    cancelled: colour("--state-pruned"),
-  };
 }
 
 function paintEdges({ scene, view, colours }, ctx, spots) {
