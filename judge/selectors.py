@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
 
-from judge.models import MAY_BE_BEST, Device, Evaluation, Problem
+from judge.models import MAY_BE_BEST, Device, Evaluation, Problem, SelfTest
 from judge.values import Basis
 
 SORTS: dict[str, tuple[str, ...]] = {
@@ -35,6 +35,12 @@ def judging_devices() -> QuerySet[Device]:
     """Active devices that a worker of ours serves, the interpreter first."""
     here = Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(remote=False)
     return here.filter(state=Device.State.ACTIVE).order_by("-kind", "name")
+
+
+def device_trusted(device: Device) -> bool:
+    """Whether what this device says may become a best: not when its last finished self-test missed anything."""
+    finished = SelfTest.objects.filter(device=device, state=SelfTest.State.FINISHED)
+    return not finished.order_by("-id").values_list("red", flat=True).first()
 
 
 def problem_page(

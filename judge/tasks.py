@@ -9,8 +9,10 @@ from celery import shared_task
 from celery.signals import worker_process_shutdown, worker_ready, worker_shutdown
 
 from judge.benches import bench_for, close_benches
-from judge.models import Device, Problem
+from judge.models import Device, Problem, SelfTest
+from judge.selftest.catalogue import entries
 from judge.services.admissions import problem_admit
+from judge.services.selftests import selftest_run
 from judge.values import JudgeError
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,18 @@ def admit_problem(problem_id: int, device_id: int) -> None:
         return
     try:
         problem_admit(problem=problem, device=device, bench=bench_for(device))
+    except JudgeError:
+        return  # stored as state "failed" with the message, for the page to show
+
+
+@shared_task(name="judge.tasks.run_self_test", acks_late=True)  # type: ignore[untyped-decorator]
+def run_self_test(selftest_id: int) -> None:
+    """The whole self-test, on the worker of its device. A row that is gone or was begun before ends it quietly."""
+    selftest = SelfTest.objects.select_related("device").filter(pk=selftest_id).first()
+    if selftest is None:
+        return
+    try:
+        selftest_run(selftest=selftest, found=entries())
     except JudgeError:
         return  # stored as state "failed" with the message, for the page to show
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from judge import views
+from judge import selftest_views, views
 
 urlpatterns = [
     path("problems/", views.problem_list, name="problem-list"),
     path("problem-upload/", views.problem_upload, name="problem-upload"),
     path("problems/<slug:slug>/", views.problem_detail, name="problem-detail"),
     path("problems/<slug:slug>/preflight", views.problem_preflight, name="problem-preflight"),
+    path("judge/", selftest_views.self_test_list, name="self-test-list"),
+    path("judge/<str:device>/", selftest_views.self_test_detail, name="self-test-detail"),
+    path("judge/<str:device>/start", selftest_views.self_test_start, name="self-test-start"),
 ]

@@ -51,7 +51,14 @@ def full_run() -> Run:
 
 def addresses(run: Run) -> list[Address]:
     """All routes of the URL conf, their parameters filled in from `run`."""
-    values = {"run_id": run.pk, "number": 2, "slug": make_problem().slug, "uid": "x", "token": "y"}
+    values = {
+        "run_id": run.pk,
+        "number": 2,
+        "slug": make_problem().slug,
+        "uid": "x",
+        "token": "y",
+        "device": "interpreter",
+    }
     found = []
     for route, name in _routes(get_resolver().url_patterns, ""):
         path = re.sub(r"<(?:\w+:)?(\w+)>", lambda hit: str(values[hit[1]]), route)

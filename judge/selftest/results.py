@@ -116,5 +116,5 @@ def _count(corpus: Corpus, rows: tuple[EntryResult, ...]) -> CorpusCount:
             corpus, len(rows), states[State.RIGHT], ids[State.MISSED], ids[State.REASON], ids[State.LOST], wall_ms
         )
     n, faster = sum(row.comparisons for row in rows), sum(row.faster for row in rows)
-    missed = tuple(row.id for row in rows if row.faster) if faster > FALSE_FASTER_RATE * n else ()
-    return CorpusCount(corpus, n, n - faster, missed, ids[State.REASON], ids[State.LOST], wall_ms)
+    false = tuple(row.id for row in rows if row.faster) if faster > FALSE_FASTER_RATE * n else ()
+    return CorpusCount(corpus, n, n - faster, ids[State.MISSED] + false, ids[State.REASON], ids[State.LOST], wall_ms)

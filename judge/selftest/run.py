@@ -7,16 +7,16 @@ import queue
 import threading
 import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any, Protocol
 
 from judge.selftest.entries import Corpus, Entry
 from judge.selftest.results import EntryResult, Report, State
 from judge.source_checks import case_for, declared_cases
-from judge.values import PROTOCOL, AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec
+from judge.values import PROTOCOL, AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, SpeedCall
 
+WORTH_A_BENCH = 12  # entries that wait for a kind of bench for each one that is open
 RETRIES = 2  # a fault of the judge is tried again before it counts
 Progress = Callable[[EntryResult], None]
 
@@ -52,11 +52,18 @@ def bench_kind(entry: Entry, device: str) -> str | None:
 
 
 def run_entries(
-    found: Sequence[Entry], device: str, open_bench: Open, *, workers: int = 2, progress: Progress | None = None
+    found: Sequence[Entry],
+    device: str,
+    open_bench: Open,
+    *,
+    workers: int = 2,
+    whole: bool = True,
+    progress: Progress | None = None,
 ) -> Report:
     """Judge every entry that `device` can, `workers` at a time, each with benches of its own.
 
-    A fault of the judge is retried, then stands as `lost` in the result. Raises JudgeError when no bench can start.
+    `whole` says whether `found` is everything there is. A fault of the judge is retried, then stands as `lost` in the
+    result. Raises JudgeError when a bench cannot start.
     """
     started = time.time()
     groups: dict[str, list[Entry]] = defaultdict(list)
@@ -75,12 +82,13 @@ def run_entries(
         finished=time.time(),
         results=tuple(rows),
         environment=crew.environment,
+        whole=whole,
         skipped=tuple(skipped),
     )
 
 
 class _Crew:
-    """Threads that take entries off one queue. A bench belongs to one thread."""
+    """Threads that take entries off queues, one for each kind of bench. A bench belongs to one thread."""
 
     def __init__(self, device: str, open_bench: Open, progress: Progress | None) -> None:
         self.device = device
@@ -89,10 +97,12 @@ class _Crew:
         self.rows: list[EntryResult] = []
         self.environment: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._opened: Counter[str] = Counter()
         self._faults: list[BaseException] = []
+        self._told: queue.SimpleQueue[EntryResult | None] = queue.SimpleQueue()  # None: a thread has ended
 
     def work(self, todo: list[tuple[str, Entry]], workers: int) -> None:
-        """Each kind of bench gets threads by its share of the work, so that few zygotes have to start."""
+        """Judge all of `todo`; progress is told in the caller's thread. Raises what a thread raised."""
         queues: dict[str, queue.SimpleQueue[Entry]] = defaultdict(queue.SimpleQueue)
         for kind, entry in todo:
             queues[kind].put(entry)
@@ -103,34 +113,45 @@ class _Crew:
         ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        left = len(threads)
+        while left:
+            row = self._told.get()
+            if row is None:
+                left -= 1
+                continue
+            self.rows.append(row)
+            if self.progress is not None:
+                self.progress(row)
         if self._faults:
             raise self._faults[0]
 
     def _serve(self, kinds: list[str], queues: dict[str, queue.SimpleQueue[Entry]]) -> None:
         try:
             for kind in kinds:
-                with ExitStack() as stack:
-                    bench: Judge | None = None
-                    while (entry := _next(queues[kind])) is not None:
-                        if bench is None:
-                            bench = self.open_bench(self._name(kind))
-                            stack.callback(bench.close)
-                        self._done(judged(entry, kind, bench), bench)
+                if self._worth_a_bench(kind, queues[kind].qsize()):
+                    self._empty(kind, queues[kind])
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._faults.append(error)
+        finally:
+            self._told.put(None)
 
-    def _name(self, kind: str) -> str:
-        return self.device if self.device.partition(":")[0] == kind else kind
-
-    def _done(self, row: EntryResult, bench: Judge) -> None:
+    def _worth_a_bench(self, kind: str, waiting: int) -> bool:
+        """A bench takes seconds to start: a further one of a kind only where much is left for it."""
         with self._lock:
-            self.rows.append(row)
-            if not self.environment or row.bench == self.device.partition(":")[0]:
+            worth = waiting > WORTH_A_BENCH * self._opened[kind]
+            self._opened[kind] += worth
+            return worth
+
+    def _empty(self, kind: str, waiting: queue.SimpleQueue[Entry]) -> None:
+        own = self.device.partition(":")[0]
+        bench = self.open_bench(self.device if own == kind else kind)
+        try:
+            while not self._faults and (entry := _next(waiting)) is not None:
+                self._told.put(judged(entry, kind, bench))
+            if kind == own or not self.environment:
                 self.environment = dict(bench.facts())
-            if self.progress is not None:
-                self.progress(row)
+        finally:
+            bench.close()
 
 
 def _rotated(kinds: list[str], by: int) -> list[str]:
@@ -149,12 +170,30 @@ def judged(entry: Entry, kind: str, bench: Judge) -> EntryResult:
     """One entry on one bench."""
     started = time.monotonic()
     try:
-        ended = _patiently(lambda: _judge(entry, kind, bench))
+        row = _against_itself(entry, kind, bench) if entry.corpus is Corpus.AA else _once(entry, kind, bench)
     except JudgeError as error:
         row = _row(entry, kind, State.LOST, "lost", "judge.failed", str(error))
-    else:
-        row = _seen(entry, kind, ended)
     return dataclasses.replace(row, wall_ms=(time.monotonic() - started) * 1000)
+
+
+def _once(entry: Entry, kind: str, bench: Judge) -> EntryResult:
+    return _seen(entry, kind, _patiently(lambda: _judge(entry, kind, bench)))
+
+
+def _against_itself(entry: Entry, kind: str, bench: Judge) -> EntryResult:
+    """Every comparison in fresh processes: what a process is lucky with belongs to the error rate."""
+    calls: Counter[str] = Counter()
+    for _ in range(entry.comparisons):
+        ended = _patiently(lambda: _judge(entry, kind, bench))
+        row = _seen(entry, kind, ended)
+        if row.state is not State.RIGHT:
+            return row
+        rival = ended.versus_incumbent if isinstance(ended, Outcome) else None
+        if rival is None or rival.call is SpeedCall.NONE:
+            raise JudgeError("the candidate was not compared with its twin")
+        calls[rival.call.value] += 1
+    words = ", ".join(f"{count} {call}" for call, count in sorted(calls.items()))
+    return dataclasses.replace(row, message=words, comparisons=entry.comparisons, faster=calls[SpeedCall.FASTER.value])
 
 
 def _judge(entry: Entry, kind: str, bench: Judge) -> Outcome | AdmissionReport:

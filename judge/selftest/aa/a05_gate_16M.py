@@ -1,0 +1,7 @@
+# base: aa/a01_gate_16k
+# title: a gate of 16M elements against itself
+# case: 16M
+# incumbent: self
+# comparisons: 21
+# audit: no
+# expect: pass

@@ -1,0 +1,7 @@
+# base: aa/a01_gate_16k
+# title: a gate of 64M elements against itself
+# case: 64M
+# incumbent: self
+# comparisons: 21
+# audit: no
+# expect: pass

@@ -1,0 +1,100 @@
+"""Can a device be believed? Its last self-test: green, amber when old or of another toolchain, red after a miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import cached_property
+
+from judge.models import Device, SelfTest
+from judge.selftest.entries import Corpus
+from judge.selftest.results import CorpusCount, EntryResult, Report, State
+from judge.values import PROTOCOL
+
+OLD_AFTER = timedelta(days=7)
+CORPORA = {
+    Corpus.EXPLOIT: ("Attacks", "rejected or labelled"),
+    Corpus.HONEST: ("Honest kernels", "accepted"),
+    Corpus.MUTATION: ("Planted bugs", "found"),
+    Corpus.AA: ("A kernel against itself", "not called faster"),
+}
+
+
+class Standing(StrEnum):
+    NEVER = "never"
+    GREEN = "green"
+    AMBER = "amber"
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One device with its last finished self-test and the one under way. `why` explains amber and red."""
+
+    device: Device
+    last: SelfTest | None
+    current: SelfTest | None
+    standing: Standing
+    why: str = ""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether one waits or runs."""
+        return self.current is not None and self.current.state != SelfTest.State.FAILED
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the last one took."""
+        if self.last is None or self.last.finished_at is None or self.last.started_at is None:
+            return None
+        return (self.last.finished_at - self.last.started_at).total_seconds()
+
+    @cached_property
+    def report(self) -> Report | None:
+        """The stored result; None when there is none or it is not readable any more."""
+        if self.last is None:
+            return None
+        try:
+            return Report.from_json(self.last.result)
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    @property
+    def counts(self) -> list[tuple[str, str, CorpusCount]]:
+        """(title, what is counted, counts) of each corpus that was run."""
+        report = self.report
+        return [(*CORPORA[count.corpus], count) for count in report.counts()] if report else []
+
+    @property
+    def rows(self) -> list[EntryResult]:
+        """Every entry, what was not right first."""
+        report = self.report
+        return sorted(report.results, key=lambda row: row.state is State.RIGHT) if report else []
+
+
+def trust_of(device: Device, *, now: datetime) -> Tested:
+    """What is known about one device."""
+    rows = SelfTest.objects.filter(device=device).select_related("started_by").order_by("-id")
+    last = rows.filter(state=SelfTest.State.FINISHED).first()
+    newest = rows.defer("result").first()
+    current = newest if newest is not None and newest.state != SelfTest.State.FINISHED else None
+    if last is None or last.finished_at is None:
+        return Tested(device, None, current, Standing.NEVER)
+    if last.red:
+        why = "The judge missed something here: nothing that this device says becomes a best."
+        return Tested(device, last, current, Standing.RED, why)
+    toolchain = device.evaluations.order_by("-id").values_list("toolchain", flat=True).first()
+    return Tested(device, last, current, *_age(last, toolchain or "", now))
+
+
+def _age(last: SelfTest, toolchain: str, now: datetime) -> tuple[Standing, str]:
+    assert last.finished_at is not None
+    days = (now - last.finished_at).days
+    if now - last.finished_at > OLD_AFTER:
+        return Standing.AMBER, f"It is {days} days old; run it again."
+    if last.protocol != PROTOCOL:
+        return Standing.AMBER, f"It tested protocol {last.protocol}; the judge now speaks {PROTOCOL}."
+    if toolchain and toolchain != last.toolchain:
+        return Standing.AMBER, f"It tested {last.toolchain}; the device now judges with {toolchain}."
+    return Standing.GREEN, ""

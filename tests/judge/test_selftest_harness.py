@@ -1,0 +1,133 @@
+"""The harness notices what is not as it must be: planted misses, wrong reasons, a judge that fails, false winners."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from judge.selftest.entries import Corpus
+from judge.selftest.results import Report, State
+from judge.selftest.run import bench_kind, kinds_of, run_entries
+from judge.values import JudgeError, SpeedCall
+from tests.judge.selftest_makers import TOOLCHAIN, FakeBench, entry, passed, wrong
+
+
+def run(found, answer, device="interpreter", **options):
+    benches: list[FakeBench] = []
+
+    def open_bench(name: str) -> FakeBench:
+        benches.append(FakeBench(answer))
+        return benches[-1]
+
+    report = run_entries(found, device, open_bench, **options)
+    assert all(bench.closed for bench in benches)
+    return report
+
+
+def test_all_as_it_must_be_is_green():
+    found = [entry("e01"), entry("h01", Corpus.HONEST, "pass")]
+    report = run(found, lambda job: wrong() if "e01" in job.candidate else passed())
+    assert not report.red and [row.state for row in report.results] == [State.RIGHT, State.RIGHT]
+    assert report.toolchain == TOOLCHAIN
+
+
+@pytest.mark.parametrize(
+    ("planted", "answer", "state"),
+    [
+        (entry("e01"), passed(), State.MISSED),
+        (entry("m01", Corpus.MUTATION), passed(), State.MISSED),
+        (entry("h01", Corpus.HONEST, "pass"), wrong(), State.MISSED),
+        (entry("e01", expect="crashed"), wrong(), State.REASON),
+    ],
+    ids=["attack passes", "bug passes", "honest is rejected", "other reason"],
+)
+def test_a_planted_miss_makes_it_red_and_is_named(planted, answer, state):
+    others = [entry(f"e{number}") for number in range(20, 24)]
+    report = run([*others, planted], lambda job: answer if planted.id in job.candidate else wrong())
+    assert report.red
+    count = next(count for count in report.counts() if count.corpus is planted.corpus)
+    assert (count.missed if state is State.MISSED else count.reason) == (planted.id,)
+    assert next(row for row in report.results if row.id == planted.id).state is state
+
+
+def test_a_judge_that_fails_once_is_asked_again_and_one_that_goes_on_failing_is_lost():
+    asked: list[str] = []
+
+    def answer(job):
+        asked.append(job.candidate)
+        if "e02" in job.candidate or len(asked) == 1:
+            raise JudgeError("the zygote fell over")
+        return wrong()
+
+    report = run([entry("e01"), entry("e02")], answer, workers=1)
+    assert [row.state for row in report.results] == [State.RIGHT, State.LOST]
+    assert report.red and report.counts()[0].lost == ("e02",)
+
+
+def test_a_run_without_entries_proves_nothing():
+    assert run([], lambda job: wrong()).red
+
+
+def test_a_device_without_a_gpu_meets_attacks_on_the_clock_on_the_processor():
+    assert kinds_of("interpreter") == ("interpreter", "cpu") and kinds_of("cuda:1") == ("cuda",)
+    assert bench_kind(entry("e01", benches=frozenset({"cpu", "cuda"})), "interpreter") == "cpu"
+    assert bench_kind(entry("e01", benches=frozenset({"cuda"})), "interpreter") is None
+    report = run([entry("e01"), entry("e02", benches=frozenset({"cuda"}))], lambda job: wrong())
+    assert report.skipped == ("e02",) and len(report.results) == 1
+
+
+def test_an_entry_that_repeats_is_judged_again_on_the_same_bench():
+    answers = iter([passed(), wrong()])
+    report = run([entry("e01", repeat=2)], lambda job: next(answers), workers=1)
+    assert not report.red
+
+
+def test_an_entry_about_admission_looks_at_the_problem():
+    report = run([entry("e48", admits=True, expect="degenerate")], lambda job: passed())
+    assert not report.red and report.results[0].reason == "problem.constant"
+
+
+def test_what_would_be_best_is_audited_unless_the_entry_says_no():
+    seen = {}
+    found = [entry("e01"), entry("e02", audit=False)]
+    run(found, lambda job: (seen.__setitem__(job.candidate, job.beat), wrong())[1])
+    assert seen == {"# e01": None, "# e02": float("inf")}
+
+
+@pytest.mark.parametrize(("faster", "red"), [(0, False), (3, False), (4, True)])
+def test_a_kernel_may_beat_itself_in_one_comparison_of_a_hundred(faster, red):
+    calls = iter([SpeedCall.FASTER] * faster + [SpeedCall.SAME] * 300)
+    twin = entry("a01", Corpus.AA, "pass", incumbent="# a01", comparisons=300, audit=False)
+    report = run([twin], lambda job: passed(next(calls)), device="cuda:0", workers=1)
+    assert report.red is red
+    assert (report.counts()[0].n, report.counts()[0].right) == (300, 300 - faster)
+
+
+def test_a_twin_that_was_never_compared_is_lost():
+    twin = entry("a01", Corpus.AA, "pass", incumbent="# a01", comparisons=2, audit=False)
+    assert run([twin], lambda job: passed(), device="cuda:0").counts()[0].lost == ("a01",)
+
+
+def test_rows_come_back_in_order_and_progress_in_the_callers_thread():
+    import threading
+
+    told = []
+    found = [entry(f"e{number:02}") for number in range(40)]
+    here = threading.get_ident()
+    report = run(found, lambda job: wrong(), workers=4, progress=lambda row: told.append(threading.get_ident()))
+    assert [row.id for row in report.results] == [one.id for one in found]
+    assert told == [here] * 40
+
+
+def test_a_bench_that_cannot_start_is_raised_and_not_a_result():
+    def open_bench(name):
+        raise JudgeError("no zygote")
+
+    with pytest.raises(JudgeError, match="no zygote"):
+        run_entries([entry("e01")], "interpreter", open_bench)
+
+
+def test_a_report_survives_json():
+    report = run([entry("e01"), entry("h01", Corpus.HONEST, "pass")], lambda job: wrong())
+    assert Report.from_json(json.loads(json.dumps(report.to_json()))) == report
