@@ -94,6 +94,7 @@ def _serve(boss_fd: int, order: Message, context: dict[str, Any]) -> None:
     boss = Channel(socket.socket(fileno=boss_fd))
     sandbox.die_with_parent()
     cuda = context["device"] != "cpu"
+    os.nice(context["nice"])
     layers: Layers = {"namespaces": "off"}
     if order["sandbox"]:
         layers = sandbox.enter_namespaces()

@@ -77,7 +77,9 @@ class CompileStage:
             report = CompileReport.from_json(found["report"]) if found else None
         except MALFORMED:
             return None
-        return report if report is not None and (report.complete or report.final) else None
+        if report is None or report.reason == "compile.timeout":  # the machine may have been busy
+            return None
+        return report if report.complete or report.final else None
 
     def hand_over(self, source: str, problem: ProblemSpec, folder: Path) -> Handover:
         """Copy what is known of a candidate into the private folder of a child that will run it."""

@@ -207,8 +207,9 @@ class Recorder:
 
     def _settle_launch(self, launch: Launch) -> None:
         ticket = launch.ticket
-        if launch.group is not None and not fits(ticket):
-            taken = chosen(launch.group)
+        if launch.group is not None:
+            launch.row["configs"] = launch.group.total
+            taken = chosen(launch.group, ticket)
             if taken is not None:
                 launch.row.update(taken)
                 return

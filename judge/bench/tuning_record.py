@@ -51,9 +51,11 @@ def tuning_key(tuner: Any, kwargs: Any) -> str:
     return str((*values, *(str(value.dtype) for value in given.values() if hasattr(value, "dtype"))))
 
 
-def chosen(group: Group) -> Row | None:
-    """The first configuration that fits, for a launch whose own does not: nothing is timed here."""
-    return next((dict(row) for row, ticket in group.tried if _compiled(ticket)), None)
+def chosen(group: Group, launched: Ticket) -> Row | None:
+    """The row of the launched configuration; of the first that fits where that one does not: nothing is timed."""
+    fitting = [(row, ticket) for row, ticket in group.tried if _compiled(ticket)]
+    own = [dict(row) for row, ticket in fitting if ticket is launched]
+    return next(iter([*own, *(dict(row) for row, _ in fitting)]), None)
 
 
 def dropped_row(why: str) -> Row:

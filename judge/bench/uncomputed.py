@@ -41,7 +41,7 @@ class Uncomputed(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func.is_view or _already_known(func):
+        if func.is_view or _already_known(func._schema.name):
             return func(*args, **kwargs)
         given = list(_tensors((args, kwargs)))
         if any(tensor.is_meta for tensor in given):
@@ -73,14 +73,14 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     return (leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor))
 
 
-def _already_known(func: Any) -> bool:
+def _already_known(name: str) -> bool:
     """Operators whose answer is no tensor: they read values, and the recorder knows of it."""
-    return bool(func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default))
+    return name in ("aten::_local_scalar_dense", "aten::equal")
 
 
 def _may_grow(given: list[torch.Tensor]) -> bool:
     """Small tensors can make a large one by broadcasting, outer products or repetition."""
-    return sum(tensor.numel() for tensor in given) > LARGE >> 6
+    return bool(sum(tensor.numel() for tensor in given) > LARGE >> 6)
 
 
 def _shaped(func: Any, args: Any, kwargs: Any) -> Any:

@@ -53,6 +53,28 @@ def test_who_hangs_is_killed_and_the_rest_goes_on(pool):
     assert pool.wait([after], soon()) and after.result == {"fine": True}
 
 
+def test_each_process_ends_with_its_time_even_if_nobody_may_kill_it(monkeypatch):
+    pool = Pool(1, lifetime_s=0.2)
+    ticket = pool.submit(lambda: {"never": time.sleep(600)})
+    assert pool.wait([ticket], soon()) and ticket.result == {"died": "SIGALRM"}
+
+
+def test_dropping_where_signals_are_forbidden_frees_the_place(pool, monkeypatch):
+    def forbidden(pid: int, number: int) -> None:
+        raise PermissionError
+
+    hanging = [pool.submit(lambda: {"never": time.sleep(5)}) for _ in range(2)]
+    pids = [ticket.pid for ticket in hanging]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "kill", forbidden)
+        assert pool.drop(hanging) == 2
+    after = pool.submit(lambda: {"fine": True})
+    assert pool.wait([after], soon()) and after.result == {"fine": True}
+    for pid in pids:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
 def test_urgent_work_overtakes():
     pool = Pool(1)
     gate = os.pipe()
