@@ -1,0 +1,25 @@
+"""Children find everything imported that they use: what each of them would import costs every evaluation."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.values import Verdict
+from tests.judge.bench_problems import TRITON, judge
+
+pytestmark = pytest.mark.bench
+
+WATCHED = (
+    TRITON.replace("import torch, triton", "import sys, torch, triton", 1).replace(
+        "        return y\n",
+        "        print('imported:', *sorted(m for m in set(sys.modules) - BEFORE if m.startswith(('torch', 'triton'))))\n"
+        "        return y\n",
+    )
+    + "\nBEFORE = set(sys.modules)\n"
+)
+
+
+def test_a_launch_imports_nothing_more(interpreter_bench) -> None:
+    outcome = judge(interpreter_bench, WATCHED)
+    assert outcome.verdict is Verdict.PASS, outcome.message
+    assert {line.strip() for line in outcome.log.splitlines()} == {"imported:"}
