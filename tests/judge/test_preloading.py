@@ -9,14 +9,11 @@ from tests.judge.bench_problems import TRITON, judge
 
 pytestmark = pytest.mark.bench
 
-WATCHED = (
-    TRITON.replace("import torch, triton", "import sys, torch, triton", 1).replace(
-        "        return y\n",
-        "        print('imported:', *sorted(m for m in set(sys.modules) - BEFORE if m.startswith(('torch', 'triton'))))\n"
-        "        return y\n",
-    )
-    + "\nBEFORE = set(sys.modules)\n"
-)
+TELL = """        new = set(sys.modules) - BEFORE
+        print('imported:', *sorted(name for name in new if name.startswith(('torch', 'triton'))))
+        return y
+"""
+WATCHED = "import sys\n" + TRITON.replace("        return y\n", TELL) + "\nBEFORE = set(sys.modules)\n"
 
 
 def test_a_launch_imports_nothing_more(interpreter_bench) -> None:
