@@ -24,21 +24,22 @@ def _scaled(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _adversarial(tensor: torch.Tensor) -> torch.Tensor:
-    """Rows of mixed magnitude, two equal rows, a block of zeros, one outlier."""
+    """Rows of mixed magnitude, two equal rows, a block of zeros, one outlier, largest values that stand twice."""
     out = torch.randn_like(tensor)
     if out.dim() == 0 or out.numel() == 0:
         return out
     rows = out.reshape(-1, out.shape[-1]) if out.dim() > 1 else out.reshape(1, -1)
     reach = 1.5 if tensor.dtype.itemsize >= 4 else 0.5
     rows *= 10 ** ((torch.rand(rows.shape[0], 1, device=out.device) * 2 - 1) * reach).to(out.dtype)
-    if rows.shape[0] > 2:
+    twice = torch.randint(rows.shape[1], (rows.shape[0], 1), device=out.device)
+    rows.scatter_(1, twice, rows.amax(1, keepdim=True))
+    row = int(torch.randint(rows.shape[0], ()))
+    rows[row, int(torch.randint(rows.shape[1], ()))] = 50.0 if tensor.dtype.itemsize >= 4 else 8.0
+    if rows.shape[0] > 2:  # after the outlier, which must not hit the zeros
         rows[-1] = rows[0]
         rows[rows.shape[0] // 2] = 0
     elif rows.shape[1] > 8:
         rows[:, : rows.shape[1] // 8] = 0
-    flat = rows.reshape(-1)
-    where = int(torch.randint(flat.numel(), ()))
-    flat[where] = 50.0 if tensor.dtype.itemsize >= 4 else 8.0
     return rows.reshape(out.shape)
 
 
