@@ -47,6 +47,7 @@ class CudaClock:
         self._end = torch.cuda.Event(enable_timing=True)
         self._began_ns = 0
         self._host_us = 0.0
+        self._hold_us = HOLD_MARGIN_US
 
     @property
     def host_us(self) -> float:
@@ -56,8 +57,7 @@ class CudaClock:
         """Evict the L2 by reading a clean buffer twice its size (writing would leave dirty lines to pay for later)."""
         if flush:
             torch.sum(self._clean, dim=0, out=self._sink)
-        hold_us = min(LONGEST_HOLD_US, 1.5 * self._host_us + HOLD_MARGIN_US)
-        torch.cuda._sleep(int(hold_us * CYCLES_PER_US))
+        torch.cuda._sleep(int(self._hold_us * CYCLES_PER_US))
         self._begin.record()
         self._began_ns = time.perf_counter_ns()
 
@@ -65,12 +65,18 @@ class CudaClock:
         """Time from start to the end of the current stream's work, plus what other streams still had to do."""
         self._end.record()
         self._host_us = (time.perf_counter_ns() - self._began_ns) / 1e3
+        self._adapt(late=self._begin.query())
         self._end.synchronize()
         waiting = time.perf_counter_ns()
         torch.cuda.synchronize(self.device)
         late_us = (time.perf_counter_ns() - waiting) / 1e3
         elapsed_us = float(self._begin.elapsed_time(self._end)) * 1e3
         return elapsed_us + (late_us if late_us > IDLE_SYNC_US else 0.0)
+
+    def _adapt(self, *, late: bool) -> None:
+        """Hold the next call longer when this one's work began before all of it was queued; else let go slowly."""
+        needed = 1.5 * self._host_us + HOLD_MARGIN_US
+        self._hold_us = min(LONGEST_HOLD_US, max(needed, (2.0 if late else 0.9) * self._hold_us))
 
 
 class WallClock:

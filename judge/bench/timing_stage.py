@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import random
 import secrets
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from judge.bench.bursts import SHARE, Bursts, Trusted
+from judge.bench.bursts import Trusted, trusted_time
 from judge.bench.clocks import empty_us, make_clock
 from judge.bench.contact import Contact, SubjectFailed
 from judge.bench.correctness import Question
-from judge.bench.endings import Ended, of_candidate
+from judge.bench.endings import Ended, of_subject
 from judge.bench.fitting import Fit
 from judge.bench.gpu_lock import GpuLock
 from judge.bench.measured import Circumstances, Measurement, Runner
@@ -72,7 +71,7 @@ class TimingStage:
         self.rng = random.Random(secrets.randbits(64))
         self.measurement = Measurement(reference, first.expected.allowed, case, budget_s, self.rng)
         self.method = make_clock(self.device).method
-        self._side: Runner | None = None
+        self._sides: dict[str, Runner] = {}
 
     def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
         """Candidate beside eager and, with `rival`, the best so far; children are named "candidate" + suffix, ..."""
@@ -91,7 +90,7 @@ class TimingStage:
         found.speedup = paired_speedup(sides["eager"].samples_us, mine)
         if rival:
             found.rival = paired_speedup(sides["incumbent"].samples_us, mine, Subject.INCUMBENT)
-        self._side = sides["candidate"]
+        self._sides = sides
         return found
 
     def compiled(self, found: Measured, known: list[float] | None, *, live: bool) -> str:
@@ -116,14 +115,14 @@ class TimingStage:
 
         Raises Ended (`time.mismatch`) when no clock of ours supports the claim; what cannot be checked is a finding.
         """
-        assert self._side is not None
         claimed_us = found.candidate.median_us
-        bound = SHARE * statistics.median(self._side.host_us or [0.0]) > claimed_us
         try:
             with self.lock.alone():
-                trusted = Bursts(self.measurement, self._side, self.rng).measure(claimed_us, launch_bound=bound)
+                trusted = trusted_time(
+                    self.measurement, self._sides["candidate"], self._sides["eager"], self.rng, claimed_us=claimed_us
+                )
         except SubjectFailed as failed:
-            raise of_candidate(failed, "timing") from failed
+            raise of_subject(failed, "timing") from failed
         if trusted is None:
             found.findings.append(Finding("time.unchecked", "outputs are random or too large: no burst was possible"))
             return
