@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from judge.bench.audit_launches import Kernels, check_effect, note_decoys
 from judge.bench.audit_roofline import check_roofline
-from judge.bench.audit_sealed import check_sealed
+from judge.bench.audit_sealed import check_sealed, first_children
 from judge.bench.audit_setting import STAGE, Setting
 from judge.bench.audit_share import Share, check_share, from_trace, from_traffic
 from judge.bench.audit_state import Witness, examine
@@ -32,7 +32,7 @@ class Audit:
 
     def run(self) -> None:
         setting = self.setting
-        setting.start(CHILDREN)
+        setting.start(CHILDREN | first_children(setting))
         witness = self._check("state", lambda: examine(setting, "audit"), lambda _: "")
         kernels = Kernels.of(witness.reply.get("launches", []))
         self._check("launches", lambda: check_effect(setting, kernels, "audit.noop", "audit.raise"))

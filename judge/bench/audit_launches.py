@@ -17,12 +17,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from judge.bench.audit_setting import STAGE, Setting, dishonest, survives
-from judge.bench.contact import SubjectFailed
+from judge.bench.contact import Deadline, SubjectFailed
 from judge.bench.endings import Ended
 from judge.bench.launches import MOST_ROWS
 from judge.bench.wire import Message
 from judge.values import Library, Verdict
 
+PATIENCE_S = 20.0
 FOREIGN, NOOP, FALLBACK = "audit.foreign_kernels", "audit.noop_survives", "audit.fallback"
 
 
@@ -72,13 +73,15 @@ def check_effect(setting: Setting, kernels: Kernels, noop: str, failing: str) ->
 
 
 def _survives(setting: Setting, name: str) -> bool:
+    """Whether the child gives a right answer in reasonable time: it may wait for what a launch never brings."""
+    setting.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
     try:
         rounds, question = setting.rounds(name)
+        return survives(rounds, question)
     except (SubjectFailed, Ended):
         return False
-    finally_right = survives(rounds, question)
-    setting.release(name)
-    return finally_right
+    finally:
+        setting.release(name)
 
 
 def _without_kernels(setting: Setting) -> None:

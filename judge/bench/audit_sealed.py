@@ -29,22 +29,31 @@ RIGHT, GUARDED, WRONG, LEFT_OUT = "right", "guarded", "wrong", "left out"
 _REFUSES = ("exception", "compile", "resources", "load")  # it says itself that it cannot
 
 
-def check_sealed(setting: Setting) -> str:
-    """Every sealed case, declared ones first. Raises Ended."""
+def _cases(setting: Setting) -> list[tuple[str, SealedCase]]:
+    """Name of the child and its case, declared ones first."""
     cases = sorted(setting.sealed, key=lambda case: case.derived)[:MOST]
+    return [(f"sealed#{number}", case) for number, case in enumerate(cases, 1)]
+
+
+def first_children(setting: Setting) -> dict[str, str]:
+    """The children that the first cases need, to be started ahead."""
+    return dict.fromkeys((name for name, _ in _cases(setting)[:AT_ONCE]), "run")
+
+
+def check_sealed(setting: Setting) -> str:
+    """Every sealed case. Raises Ended."""
+    cases = _cases(setting)
     if not cases:
         return "the problem has none"
     found: list[tuple[SealedCase, str]] = []
-    for start in range(0, len(cases), AT_ONCE):
-        batch = cases[start : start + AT_ONCE]
-        names = [f"sealed#{start + number}" for number in range(len(batch))]
-        setting.start(dict.fromkeys(names, "run"))
-        for number, (name, case) in enumerate(zip(names, batch, strict=True), start + 1):
-            result = _ask_case(setting, name, case, number)
-            setting.release(name)
-            found.append((case, result))
-            if not case.derived and result in (GUARDED, WRONG):
-                raise _declared_failed(number, sum(not case.derived for case in cases), result)
+    for number, (name, case) in enumerate(cases, 1):
+        if name not in setting.contacts:
+            setting.start(dict.fromkeys((later for later, _ in cases[number - 1 : number - 1 + AT_ONCE]), "run"))
+        result = _ask_case(setting, name, case, number)
+        setting.release(name)
+        found.append((case, result))
+        if not case.derived and result in (GUARDED, WRONG):
+            raise _declared_failed(number, sum(not case.derived for _, case in cases), result)
     _label(setting, [result for case, result in found if case.derived])
     return ", ".join(f"{sum(result == kind for _, result in found)} {kind}" for kind in _kinds(found))
 
