@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -35,12 +36,18 @@ def beside_others(path: str | None) -> Iterator[None]:
 class GpuLock:
     """`fd` is open for reading and writing; None (no GPU) makes every method do nothing. One holder per process.
 
-    `waiting` is entered around every wait, and only when there is one.
+    `waiting` is entered around every wait, and only when there is one. `kept` hears the seconds of every time alone.
     """
 
-    def __init__(self, fd: int | None, waiting: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    def __init__(
+        self,
+        fd: int | None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+        kept: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
         self.fd = fd
         self._waiting = waiting
+        self._kept = kept
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -56,9 +63,11 @@ class GpuLock:
         """Inside `shared`: wait until nobody else uses the GPU, then keep it for the block; then share again."""
         self._free(GPU)  # first: two holders that both wait for the other to leave would wait for ever
         self._take(fcntl.LOCK_EX)
+        started = time.monotonic()
         try:
             yield
         finally:
+            self._kept(time.monotonic() - started)
             self._lock(fcntl.LOCK_SH, GPU)  # giving up the exclusive part never waits
 
     def _take(self, kind: int) -> None:

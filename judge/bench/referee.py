@@ -64,7 +64,7 @@ class Referee:
         self.minutes = Minutes(assignment.boss, self.deadline)
         self.subjects = Subjects(assignment, self.deadline)
         lock_fds = assignment.links[len(payload["subjects"]) :]
-        self.lock = GpuLock(lock_fds[0] if lock_fds else None, self.minutes.waiting)
+        self.lock = GpuLock(lock_fds[0] if lock_fds else None, self.minutes.waiting, self._kept_the_gpu)
         self.whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(self.device))
         self.records: list[CaseRecord] = []
         self.loads = False
@@ -105,6 +105,10 @@ class Referee:
             kernels=tuple(self.kernels),
             environment=self.environment,
         )
+
+    def _kept_the_gpu(self, seconds: float) -> None:
+        """Nobody else could use it meanwhile: what one evaluation costs all the others."""
+        self.environment["gpu_alone_s"] = round(self.environment.get("gpu_alone_s", 0.0) + seconds, 4)
 
     def _trust_the_device(self) -> None:
         """No verdict on a candidate by a referee whose own device failed it. Raises JudgeError."""

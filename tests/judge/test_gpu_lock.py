@@ -204,3 +204,15 @@ def test_a_lock_file_that_may_not_be_written_is_the_judges_error(
     monkeypatch.setattr("judge.runner.os.open", refuse)
     with pytest.raises(JudgeError, match=r"adaexplore-gpu-0\.lock.*Permission denied"):
         Bench("cuda", lock_folder=tmp_path).gpu_lock()
+
+
+def test_the_time_alone_is_told_even_when_it_ends_badly(tmp_path) -> None:
+    kept: list[float] = []
+    with (tmp_path / "gpu.lock").open("w+") as handle:
+        lock = GpuLock(handle.fileno(), kept=kept.append)
+        with lock.shared():
+            with lock.alone():
+                assert not kept
+            with pytest.raises(ZeroDivisionError), lock.alone():
+                _ = 1 / 0
+    assert len(kept) == 2 and all(0 <= seconds < 60 for seconds in kept)
