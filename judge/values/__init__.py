@@ -1,6 +1,6 @@
 """What crosses process borders in the judge: frozen values that check themselves. Standard library only."""
 
-from judge.values.admission import AdmissionReport
+from judge.values.admission import DEGENERATE, AdmissionReport, EagerTime, Flaw, Roofline
 from judge.values.hashes import canonical_hash, text_hash
 from judge.values.jobs import Job, Limits, ProblemSpec, SealedCase
 from judge.values.outcomes import Audit, CaseRecord, Finding, Outcome, Speedup, StageRecord, Timing
@@ -9,13 +9,16 @@ from judge.values.verdicts import PROTOCOL, UNCACHED, Basis, JudgeError, SpeedCa
 
 __all__ = [
     "DEFAULT_POLICY",
+    "DEGENERATE",
     "PROTOCOL",
     "UNCACHED",
     "AdmissionReport",
     "Audit",
     "Basis",
     "CaseRecord",
+    "EagerTime",
     "Finding",
+    "Flaw",
     "Job",
     "JudgeError",
     "Library",
@@ -25,6 +28,7 @@ __all__ = [
     "Policy",
     "Precision",
     "ProblemSpec",
+    "Roofline",
     "SealedCase",
     "SpeedCall",
     "Speedup",
