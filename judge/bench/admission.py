@@ -6,7 +6,6 @@ import json
 import platform
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,50 +13,58 @@ import torch
 from torch.utils import _pytree as pytree
 
 from judge.bench.admission_stages import Refused, Stages, problem_code
-from judge.bench.dead_ops import dead_finding
-from judge.bench.degeneracy import (
-    Draw,
-    Finding,
-    blind_inputs,
-    draws_of,
-    output_finding,
-    parameter_finding,
-    rounding_finding,
-)
-from judge.bench.eager_time import eager_time_us
-from judge.bench.flops import compulsory_bytes, count_flops, references, tensors_in
+from judge.bench.algebra_flaws import algebra_flaws
+from judge.bench.costs import Costs
+from judge.bench.degeneracy import Draw
+from judge.bench.factories import made, under
+from judge.bench.flops import tensors_in
+from judge.bench.gpu_lock import GpuLock
 from judge.bench.graph_trace import Trace, trace_report
-from judge.bench.interpreter_size import check_size
+from judge.bench.interpreter_size import check_size, preview
 from judge.bench.loading import LoadedProblem
 from judge.bench.nested import NotCarried, encode
 from judge.bench.reference_run import SEED, Reference, leaves, relative
-from judge.bench.tensor_words import described, listed, short, si
+from judge.bench.tensor_words import described, listed, short
 from judge.bench.whereabouts import FORWARD
-from judge.graph import OpGraph
-from judge.values import AdmissionReport, StageRecord
-
-QUICK_S = 0.25  # only a forward below this is run dozens of times
+from judge.bench.worth import Worth
+from judge.values import DEFAULT_POLICY, DEGENERATE, AdmissionReport, Flaw, Policy, StageRecord
 
 
-def admit(loaded: LoadedProblem, device: str, send: Callable[[StageRecord], None], target: str = "") -> AdmissionReport:
+def admit(
+    loaded: LoadedProblem,
+    device: str,
+    send: Callable[[StageRecord], None],
+    target: str = "",
+    policy: Policy = DEFAULT_POLICY,
+    lock: GpuLock | None = None,
+) -> AdmissionReport:
     """Examine an imported problem on `device` ("interpreter", "cpu" or "cuda:N"); `target` is what times stand for.
 
-    Sends one StageRecord per stage: size, construct, inputs, reference, output, finite, deterministic, graph, cost,
-    worth, baseline. A problem that fails one is a refused report, never an exception.
+    The GPU is shared with others but for the moments that are timed.
+
+    Sends one StageRecord per stage: shapes, size, construct, inputs, reference, output, finite, deterministic, graph,
+    cost, worth, algebra, null, baseline. A problem that fails one is a refused report, never an exception.
     """
-    return _Preflight(loaded, device, Stages(send, loaded.whereabouts.doing), target).report()
+    stages = Stages(send, loaded.whereabouts.doing)
+    return _Preflight(loaded, device, stages, target, policy, lock or GpuLock(None)).report()
 
 
 class _Preflight:
     """Facts gathered stage by stage; what is known when a stage fails still goes into the report."""
 
-    def __init__(self, loaded: LoadedProblem, device: str, stages: Stages, target: str) -> None:
+    def __init__(
+        self, loaded: LoadedProblem, device: str, stages: Stages, target: str, policy: Policy, lock: GpuLock
+    ) -> None:
         self.loaded = loaded
+        self.policy = policy
+        self.lock = lock
         self.on_gpu = device.startswith("cuda")
         self.device = device if self.on_gpu else "cpu"
+        self.target = target
         self.stages = stages
         self.whereabouts = loaded.whereabouts
         self.path = Path(str(loaded.module.__file__))
+        self.flaws: list[Flaw] = []
         self.facts: dict[str, Any] = {
             "case": loaded.case,
             "cases": tuple(loaded.cases),
@@ -71,40 +78,72 @@ class _Preflight:
 
     def report(self) -> AdmissionReport:
         started = time.perf_counter()
+        state, reason, message = "admitted", "", ""
         try:
-            finding = self._examine()
+            with self.lock.shared():
+                self._examine()
         except Refused as refusal:
             state, reason, message = "refused", refusal.reason, refusal.message
-        else:
-            state = "degenerate" if finding else "admitted"
-            reason, message = (finding.reason, finding.message) if finding else ("", "")
+        self.flaws.sort(key=lambda flaw: DEGENERATE.index(flaw.code) if flaw.flags else len(DEGENERATE))
+        if state == "admitted" and self.flaws and self.flaws[0].flags:
+            state, reason, message = "degenerate", self.flaws[0].code, self.flaws[0].message
         return AdmissionReport(
             state=state,
             reason=reason,
             message=message,
             stages=tuple(self.stages.records),
+            flaws=tuple(self.flaws),
             wall_ms=(time.perf_counter() - started) * 1e3,
             **self.facts,
         )
 
-    def _examine(self) -> Finding | None:
-        if not self.on_gpu:
-            check_size(self.loaded, self.stages, self.facts)
-        reference = Reference(self._construct(), self.loaded.get_inputs, self.device, self.whereabouts)
+    def _examine(self) -> None:
+        shapes_known = self._shapes()
+        reference = Reference(self._construct(), self._draw, self.device, self.whereabouts)
         inputs = self._inputs(reference)
         first = self._reference(reference, inputs)
         self._finite(first)
         self._deterministic(reference, first)
         traced = self._graph(reference, inputs)
-        self._cost(reference, first, traced.graph)
-        finding = self._worth(reference, first, traced)
-        if self.on_gpu:
-            with self.stages.stage("baseline") as note, problem_code("Model.forward", self.path):
-                self.facts["eager_us"] = eager_time_us(
-                    reference.model, inputs, self.device, whereabouts=self.whereabouts
-                )
-                note.detail = f"{self.facts['eager_us']:.1f} us in eager mode"
-        return finding
+        costs = Costs(self.loaded, self.policy, self.device, self.target, self.lock)
+        with self.stages.stage("cost") as note, problem_code("Model.forward", self.path):
+            self.facts |= costs.count(reference, first, traced.graph)
+            note.detail = costs.words
+        worth = Worth(self.loaded, reference, first, traced, self.policy)
+        for name, examine in worth.parts(None if shapes_known else self._algebra):
+            with self.stages.stage(name) as note, problem_code("Model.forward on other inputs", self.path):
+                self._note(note, examine())
+        with self.stages.stage("baseline") as note, problem_code("Model.forward", self.path):
+            self.facts |= costs.baseline(reference, inputs, note)
+
+    def _shapes(self) -> bool:
+        """What shapes alone say, then whether they fit the interpreter. False when only running tells the shapes."""
+        seen = None
+        with self.stages.stage("shapes") as note:
+            seen = preview(self.loaded)
+            if seen is None or seen.traced.graph is None:
+                note.skip("Shapes are known only after running the module.")
+            else:
+                self._note(note, self._algebra(seen.traced))
+        if not self.on_gpu:
+            check_size(self.loaded, seen, self.stages, self.facts)
+        return seen is not None and seen.traced.graph is not None
+
+    def _algebra(self, traced: Trace) -> list[Flaw]:
+        def trace_case(loaded: LoadedProblem) -> Trace | None:
+            seen = preview(loaded)
+            return seen.traced if seen else None
+
+        return algebra_flaws(traced, self.loaded, trace_case)
+
+    def _note(self, note: Any, flaws: list[Flaw]) -> None:
+        """Keep what was found, and warn of it in the running stage."""
+        self.flaws += flaws
+        if flaws:
+            note.warn(" ".join(flaw.message for flaw in flaws), " ".join(flaw.fix for flaw in flaws))
+
+    def _draw(self, seed: int) -> list[Any]:
+        return made(self.loaded.get_inputs, self.policy, self.device, seed)
 
     def _construct(self) -> torch.nn.Module:
         with self.stages.stage("construct") as note:
@@ -123,7 +162,7 @@ class _Preflight:
                     raise Refused(
                         "problem.raises", "Model is not a torch.nn.Module.", "Write `class Model(torch.nn.Module)`."
                     )
-                model = model.to(self.device)
+                model = under(self.policy, model, self.device)
             self.facts["parameters"] = sum(parameter.numel() for parameter in model.parameters())
             note.detail = f"{self.facts['parameters']:,} parameters, {'train' if model.training else 'eval'} mode"
         return model
@@ -194,7 +233,7 @@ class _Preflight:
     def _graph(self, reference: Reference, inputs: list[Any]) -> Trace:
         with self.stages.stage("graph") as note, problem_code("Model.forward", self.path):
             with self.whereabouts.inside(FORWARD):
-                traced = trace_report(reference.model, inputs)
+                traced = trace_report(reference.model, pytree.tree_map(_copied, inputs))
             reference.restore()
             if traced.graph is None:
                 note.warn(
@@ -206,56 +245,6 @@ class _Preflight:
                 operators = [node.op for node in traced.graph.nodes if node.op.startswith("aten.")]
                 note.detail = f"{len(operators)} operators: {listed(operators)}"
         return traced
-
-    def _cost(self, reference: Reference, first: Draw, graph: OpGraph | None) -> None:
-        with self.stages.stage("cost") as note, problem_code("Model.forward", self.path):
-            with self.whereabouts.inside(FORWARD):
-                flops = float(count_flops(reference.model, pytree.tree_map(_copied, first.inputs)))
-            reference.restore()
-            moved = float(compulsory_bytes(reference.model, first.inputs, first.output, graph))
-            self.facts |= {"flops": flops, "compulsory_bytes": moved}
-            note.detail = f"{si(flops)}FLOP, {si(moved)}B must move, {flops / max(moved, 1):.2g} FLOP/B"
-
-    def _worth(self, reference: Reference, first: Draw, traced: Trace) -> Finding | None:
-        with self.stages.stage("worth") as note, problem_code("Model.forward on other inputs", self.path):
-            finding = self._finding(reference, first, traced)
-            if finding is not None:
-                note.warn(finding.message, "It can be searched, but is left out of every aggregate.")
-                return finding
-            blind = blind_inputs(reference, first) if reference.last_s < QUICK_S else []
-            if blind:
-                names = ", ".join(str(number) for number in blind)
-                note.warn(f"Input {names} has no effect on the output.", "Remove it, or use it in forward.")
-        return None
-
-    def _finding(self, reference: Reference, first: Draw, traced: Trace) -> Finding | None:
-        draws = draws_of(reference, first)
-        quick = reference.last_s < QUICK_S
-        finding = rounding_finding(reference, first)
-        if finding is not None and finding.reason == "problem.near_zero":
-            return finding
-        return (
-            output_finding(draws)
-            or finding
-            or parameter_finding(reference, first, _used_parameters(traced.graph), each=quick)
-            or (self._dead(reference, draws[-1], traced) if quick and traced.program is not None else None)
-        )
-
-    def _dead(self, reference: Reference, draw: Draw, traced: Trace) -> Finding | None:
-        with (
-            suppress(RuntimeError, ValueError, TypeError),  # the exported form itself may refuse other values
-            self.whereabouts.inside(FORWARD),
-        ):
-            return dead_finding(traced.program, draw.inputs, reference.restore, budget_s=2.0, clock=time.perf_counter)
-        return None
-
-
-def _used_parameters(graph: OpGraph | None) -> frozenset[str]:
-    """Qualified names of the parameters that some operator reads."""
-    if graph is None:
-        return frozenset()
-    read = {name for node in graph.nodes for name in references((node.args, node.kwargs))}
-    return frozenset(node.target for node in graph.nodes if node.op == "parameter" and node.name in read)
 
 
 def _copied(value: Any) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import Interpreter, Node
 
-from judge.bench.degeneracy import INVISIBLE, Finding
+from judge.bench.degeneracy import INVISIBLE
 from judge.bench.reference_run import SEED, leaves, relative
+from judge.values import Flaw
 
 # Results of these may be shifted out for numerical safety (x - max(x) before exp) without being dead.
 _SHIFTS = ("aten.amax", "aten.amin", "aten.max", "aten.min", "aten.maximum", "aten.minimum", "aten.logsumexp")
@@ -18,6 +20,16 @@ _RESHAPES = (
     "aten.expand", "aten.slice", "aten.select", "aten.contiguous", "aten.to.", "aten.clone", "aten.flatten",
     "aten.detach", "aten.alias", "aten.lift_fresh", "aten.dropout", "aten.chunk", "aten.split",
 )  # fmt: skip
+# What only these read may wait for content that the trials do not hold.
+_CHOICES = ("aten.where", "aten.masked_fill", "aten.masked_scatter", "aten.masked_select", "aten.index_put")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Inputs to run the graph on, and the parameters and buffers (by qualified name) that it has then."""
+
+    inputs: Sequence[Any]
+    state: Mapping[str, torch.Tensor]
 
 
 class _Replacing(Interpreter):  # type: ignore[misc]
@@ -26,50 +38,68 @@ class _Replacing(Interpreter):  # type: ignore[misc]
     def __init__(self, module: Any, victim: str = "") -> None:
         super().__init__(module)
         self.victim = victim
+        self.changed = False  # the victim had other values than its mean
 
     def run_node(self, n: Node) -> Any:
         value = super().run_node(n)
-        return torch.full_like(value, value.double().mean().item()) if n.name == self.victim else value
+        if n.name != self.victim:
+            return value
+        flat = torch.full_like(value, value.double().mean().item())
+        self.changed = relative([value.double()], [flat.double()]) >= INVISIBLE
+        return flat
 
 
-def dead_finding(
-    program: Any, inputs: list[Any], restore: Callable[[], None], *, budget_s: float, clock: Callable[[], float]
-) -> Finding | None:
-    """The first dead operator of an exported program; None also when time runs out. Calls `restore` at the end.
+def dead_flaw(
+    program: Any, trials: Sequence[Trial], *, line: Callable[[str], str], budget_s: float, clock: Callable[[], float]
+) -> Flaw | None:
+    """The first operator of an exported program that shows on no trial; None also when time runs out.
 
-    Checked on the inputs as given and scaled by ten: an operator is dead only when it shows on neither.
+    `line` gives the source line of a node, or "". The program's parameters are left as they were.
     """
     module = program.module()
+    own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    before = {name: tensor.detach().clone() for name, tensor in own.items()}
     stop = clock() + budget_s
     try:
         with torch.no_grad():
-            sets = [inputs, [_scaled(item) for item in inputs]]
-            plain = [_run(module, "", values) for values in sets]
+            bases = [_run(module, own, trial)[0] for trial in trials]
             for node in _candidates(module):
                 if clock() > stop:
                     return None
-                if all(
-                    _finite(base) and relative(base, _run(module, node.name, values)) < INVISIBLE
-                    for base, values in zip(plain, sets, strict=True)
-                ):
-                    return _finding(node)
+                if _is_dead(module, own, node.name, trials, bases):
+                    return _flaw(node, line(node.name))
     finally:
-        restore()
+        _load(own, before)
     return None
 
 
-def _run(module: Any, victim: str, inputs: list[Any]) -> list[torch.Tensor]:
+def _is_dead(
+    module: Any, own: dict[str, torch.Tensor], name: str, trials: Sequence[Trial], bases: list[list[torch.Tensor]]
+) -> bool:
+    informative = False
+    for trial, base in zip(trials, bases, strict=True):
+        if not all(bool(value.isfinite().all()) for value in base):
+            return False
+        replaced, changed = _run(module, own, trial, name)
+        if relative(base, replaced) >= INVISIBLE:
+            return False
+        informative = informative or changed
+    return informative
+
+
+def _run(module: Any, own: dict[str, torch.Tensor], trial: Trial, victim: str = "") -> tuple[list[torch.Tensor], bool]:
+    _load(own, trial.state)
     torch.manual_seed(SEED)
-    copies = [item.clone() if isinstance(item, torch.Tensor) else item for item in inputs]
-    return leaves(_Replacing(module, victim).run(*copies))
+    copies = [item.clone() if isinstance(item, torch.Tensor) else item for item in trial.inputs]
+    runner = _Replacing(module, victim)
+    return leaves(runner.run(*copies)), runner.changed
 
 
-def _finite(values: list[torch.Tensor]) -> bool:
-    return all(bool(value.isfinite().all()) for value in values)
-
-
-def _scaled(item: Any) -> Any:
-    return item * 10 if isinstance(item, torch.Tensor) and item.is_floating_point() else item
+def _load(own: dict[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for name, tensor in own.items():
+            if name in state and state[name].shape == tensor.shape:
+                tensor.copy_(state[name])
 
 
 def _candidates(module: Any) -> list[Node]:
@@ -89,16 +119,17 @@ def _candidates(module: Any) -> list[Node]:
             continue
         value = node.meta.get("val")
         plain = isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() > 1
-        if plain and node.users and not name.startswith((*_RESHAPES, "<built-in")):
+        chosen_from = bool(node.users) and all(str(user.target).startswith(_CHOICES) for user in node.users)
+        if plain and node.users and not chosen_from and not name.startswith((*_RESHAPES, "<built-in")):
             chosen.append(node)
     return chosen
 
 
-def _finding(node: Node) -> Finding:
+def _flaw(node: Node, line: str) -> Flaw:
     shape = list(node.meta["val"].shape)
-    where = (node.meta.get("stack_trace") or "").strip().splitlines()
-    line = f" (`{where[-1].strip()}`)" if where else ""
-    return Finding(
+    where = f" (`{line}`)" if line else ""
+    return Flaw(
         "problem.dead_ops",
-        f"The result of {node.target} {shape}{line} has no effect: its mean alone gives the same output.",
+        f"The result of {node.target} {shape}{where} has no effect: its mean alone gives the same output.",
+        "Remove what computes it, or the operator that cancels it.",
     )

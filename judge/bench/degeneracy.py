@@ -1,8 +1,8 @@
-"""Is the problem worth solving? Finds outputs that need no computing: constant, near zero, blind to inputs."""
+"""Does the output depend on what goes in? Finds outputs that are constant, near zero or blind to their inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,21 +10,31 @@ import torch
 
 from judge.bench.flops import tensors_in
 from judge.bench.reference_run import Reference, doubled, leaves, relative, spread
+from judge.values import Flaw
 
 # A difference below this share of the output's spread does not show.
 INVISIBLE = 1e-5
-# A stand-in that comes this close to the output, in units of its spread, would be as good as the reference.
-GOOD_ENOUGH = 1e-3
 NOISE_SHARE = {torch.float64: 1e-6, torch.float32: 1e-2}  # rounding error / spread; 16-bit types: 1e-1
 REDRAWN = 31_000
+MOST_INPUTS = 8  # more are not tried one by one
 
-
-@dataclass(frozen=True)
-class Finding:
-    """Why a problem is degenerate: reason code and a sentence that says what to change."""
-
-    reason: str
-    message: str
+CONSTANT = Flaw(
+    "problem.constant",
+    "The output does not depend on the input: every element is the same constant. "
+    "A softmax over a dimension of size 1 or the sum of a softmax does this.",
+    "Check the dimensions of the last reductions, and what a clamp leaves.",
+)
+BLIND = Flaw(
+    "problem.input_insensitive",
+    "The output does not depend on the input: new inputs from get_inputs() left it unchanged.",
+    "Use the inputs in forward.",
+)
+NOISE = Flaw(
+    "problem.near_zero",
+    "The output is rounding noise around zero: in exact arithmetic it vanishes. "
+    "The mean over a dimension that LayerNorm has just centred does this.",
+    "Return the tensor before the operator that cancels it.",
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,7 @@ def draws_of(reference: Reference, first: Draw, count: int = 3) -> list[Draw]:
     found = [first]
     for number in range(1, count):
         inputs = reference.draw(REDRAWN + number)
-        if _same(inputs, first.inputs):
+        if same_values(inputs, first.inputs):
             inputs = varied(first.inputs, REDRAWN + number)
         output = reference.run(inputs)
         found.append(Draw(inputs, output, leaves(output)))
@@ -57,53 +67,57 @@ def varied(inputs: list[Any], seed: int, only: int | None = None) -> list[Any]:
         if not isinstance(value, torch.Tensor):
             return value
         number += 1
-        return value if only is not None and number != only else _vary(value, _source(value, seed + number))
+        return value if only is not None and number != only else _vary(value, source(value, seed + number))
 
     return torch.utils._pytree.tree_map(vary, inputs)  # type: ignore[no-any-return]
 
 
-def _source(value: torch.Tensor, seed: int) -> torch.Generator:
+def source(value: torch.Tensor, seed: int) -> torch.Generator:
+    """A generator on the device of `value`."""
     return torch.Generator(device=value.device).manual_seed(seed)
 
 
-def _vary(value: torch.Tensor, source: torch.Generator) -> torch.Tensor:
+def _vary(value: torch.Tensor, numbers: torch.Generator) -> torch.Tensor:
     if value.numel() == 0:
         return value
     if value.is_floating_point():
         plain = value.double()
         width = spread(plain) or max(1.0, float(plain.abs().max()))
-        noise = torch.randn(value.shape, generator=source, device=value.device, dtype=torch.float64)
+        noise = torch.randn(value.shape, generator=numbers, device=value.device, dtype=torch.float64)
         return (float(plain.mean()) + width * noise).to(value.dtype)
     if value.dtype == torch.bool:
-        return torch.randint(0, 2, value.shape, generator=source, device=value.device).bool()
+        return torch.randint(0, 2, value.shape, generator=numbers, device=value.device).bool()
     if value.is_complex():
         return value * 1.5 + 0.5
     low, high = int(value.min()), int(value.max())
-    return torch.randint(low, high + 1, value.shape, generator=source, device=value.device, dtype=value.dtype)
+    return torch.randint(low, high + 1, value.shape, generator=numbers, device=value.device, dtype=value.dtype)
 
 
-def _same(one: list[Any], other: list[Any]) -> bool:
+def same_values(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two sets of inputs hold the same tensors."""
     pairs = zip(tensors_in(one), tensors_in(other), strict=False)
     return all(a.shape == b.shape and torch.equal(a, b) for a, b in pairs)
 
 
-def output_finding(draws: list[Draw]) -> Finding | None:
-    """Constant or input-blind outputs, and null candidates (zeros, a constant, an input, the mean) that would pass."""
+def fixed_inputs(reference: Reference, first: Draw) -> Flaw | None:
+    """Inputs that are the same for every seed: what was learned from one run then answers the next."""
+    if not same_values(reference.draw(REDRAWN), first.inputs):
+        return None
+    return Flaw(
+        "problem.seed_insensitive",
+        "get_inputs() returns the same values for every seed. Other values are used beside them.",
+        "Draw them with torch.randn, torch.rand or torch.randint.",
+        flags=False,
+    )
+
+
+def output_flaw(draws: list[Draw]) -> Flaw | None:
+    """Constant outputs, and outputs that are the same for other inputs."""
     first = draws[0]
     if all(_is_constant([draw.leaves[i] for draw in draws]) for i in range(len(first.leaves))):
-        return Finding(
-            "problem.constant",
-            "The output does not depend on the input: every element is the same constant. "
-            "A softmax over a dimension of size 1 or the sum of a softmax does this.",
-        )
+        return CONSTANT
     if all(relative(first.leaves, draw.leaves) < INVISIBLE for draw in draws[1:]):
-        return Finding(
-            "problem.input_insensitive",
-            "The output does not depend on the input: new inputs from get_inputs() left it unchanged.",
-        )
-    for name, reason, stand_in in _null_candidates(draws):
-        if relative(draws[-1].leaves, stand_in) < GOOD_ENOUGH:
-            return Finding(reason, f"A candidate that returns {name} would pass: the output carries no computation.")
+        return BLIND
     return None
 
 
@@ -115,22 +129,7 @@ def _is_constant(values: list[torch.Tensor]) -> bool:
     return float(finite.max() - finite.min()) <= 1e-6 * float(finite.abs().max())
 
 
-def _null_candidates(draws: list[Draw]) -> Iterator[tuple[str, str, list[torch.Tensor]]]:
-    last = draws[-1]
-    yield "zeros", "problem.near_zero", [torch.zeros_like(leaf) for leaf in last.leaves]
-    means = [leaf[leaf.isfinite()].mean() for leaf in draws[0].leaves]
-    constants = [torch.full_like(leaf, float(mean)) for leaf, mean in zip(last.leaves, means, strict=False)]
-    yield "one constant", "problem.constant", constants
-    if len(last.leaves) == 1:
-        for number, tensor in enumerate(tensors_in(last.inputs)):
-            if tensor.shape == last.leaves[0].shape and not tensor.is_complex():
-                yield f"its input {number} unchanged", "problem.identity", [tensor.double()]
-    if all(leaf.shape == other.shape for leaf, other in zip(last.leaves, draws[0].leaves, strict=False)):
-        stacks = [torch.stack([draw.leaves[i] for draw in draws[:-1]]) for i in range(len(last.leaves))]
-        yield "the mean of earlier outputs", "problem.input_insensitive", [stack.mean(0) for stack in stacks]
-
-
-def rounding_finding(reference: Reference, first: Draw) -> Finding | None:
+def rounding_flaw(reference: Reference, first: Draw) -> Flaw | None:
     """Outputs that are mostly rounding noise, by comparison with fp64. None also when fp64 cannot run."""
     kinds = [tensor.dtype for tensor in tensors_in(first.output) if tensor.is_floating_point()]
     if not kinds:
@@ -145,62 +144,28 @@ def rounding_finding(reference: Reference, first: Draw) -> Finding | None:
     largest = max(float(leaf.abs().max()) for leaf in exact if leaf.numel())
     noise = max(float(leaf.abs().max()) for leaf in first.leaves if leaf.numel())
     if largest < 1e-3 * noise:
-        return Finding(
-            "problem.near_zero",
-            "The output is rounding noise around zero: in exact arithmetic it vanishes. "
-            "The mean over a dimension that LayerNorm has just centred does this.",
-        )
-    return Finding(
+        return NOISE
+    return Flaw(
         "problem.ill_conditioned",
         f"The reference itself is off by {share:.1%} of the output's spread against fp64: no candidate can be judged.",
+        "Avoid differences of large equal numbers, or compute them in float64.",
     )
 
 
-def blind_inputs(reference: Reference, first: Draw, limit: int = 8) -> list[int]:
-    """Numbers of the input tensors that can change without any effect on the output."""
+def blind_inputs(reference: Reference, first: Draw) -> Flaw | None:
+    """Input tensors that can change without any effect on the output; for the worth-knowing list only."""
     count = len(tensors_in(first.inputs))
-    if not 2 <= count <= limit:
-        return []
+    if not 2 <= count <= MOST_INPUTS:
+        return None
     blind = []
     for number in range(count):
         output = _try(reference, varied(first.inputs, REDRAWN, only=number))
         if output is not None and relative(first.leaves, leaves(output)) < INVISIBLE:
-            blind.append(number)
-    return blind
-
-
-def parameter_finding(reference: Reference, first: Draw, used: frozenset[str], *, each: bool) -> Finding | None:
-    """Weights without effect: all of them, or (with `each`) one that the forward uses all the same."""
-    names = [name for name, value in reference.model.named_parameters() if value.is_floating_point()]
-    if not names:
+            blind.append(str(number))
+    if not blind:
         return None
-    if not _shows(reference, first, names):
-        return Finding("problem.param_insensitive", "The output does not depend on any parameter of the module.")
-    for name in sorted(used & set(names)) if each else ():
-        if not _shows(reference, first, [name]):
-            return Finding(
-                "problem.dead_ops",
-                f"The parameter {name} has no effect on the output: what it feeds is cancelled, "
-                "like a bias just before a normalisation.",
-            )
-    return None
-
-
-def _shows(reference: Reference, first: Draw, names: list[str]) -> bool:
-    parameters = dict(reference.model.named_parameters())
-    with torch.no_grad():
-        for number, name in enumerate(names):
-            value = parameters[name]
-            source = _source(value, REDRAWN + number)
-            noise = torch.randn(value.shape, generator=source, device=value.device, dtype=torch.float64)
-            value.add_((max(1.0, 3 * spread(value.double())) * noise).to(value.dtype))
-    try:
-        output = reference.run(first.inputs)
-    except (RuntimeError, ValueError):
-        return True  # a parameter that can break forward is not without effect
-    finally:
-        reference.restore()
-    return relative(first.leaves, leaves(output)) >= INVISIBLE
+    message = f"Input {', '.join(blind)} has no effect on the output."
+    return Flaw("problem.unused_input", message, "Remove it, or use it in forward.", flags=False)
 
 
 def _try(reference: Reference, inputs: list[Any]) -> Any:

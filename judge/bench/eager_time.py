@@ -1,30 +1,35 @@
-"""How long the reference takes in eager mode on a CUDA device."""
+"""How long the reference takes in eager mode: timed on a CUDA device, modelled elsewhere."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from judge.bench.statistics import median_interval
+from judge.bench.targets import TARGETS
+from judge.bench.timemodel import kernel_time_us
+from judge.bench.traffic import TrafficReport
 from judge.bench.whereabouts import FORWARD, SILENT, Whereabouts
+from judge.values import EagerTime
 
 FLUSH_BYTES = 256 << 20
+WARM_UP = 3  # allocation, library handles
 
 
-def eager_time_us(
+def eager_time(
     model: torch.nn.Module,
     inputs: Sequence[Any],
     device: str,
-    repeats: int = 20,
+    repeats: int = 32,
     whereabouts: Whereabouts = SILENT,
-) -> float:
-    """Median of `repeats` forwards by CUDA events, microseconds; the L2 cache is flushed by reading before each."""
+) -> EagerTime:
+    """`repeats` forwards by CUDA events; the L2 cache is flushed by reading before each."""
     flush = torch.zeros(FLUSH_BYTES // 4, device=device)
     samples = []
     with torch.no_grad(), torch.cuda.device(device):
-        for number in range(repeats + 3):
+        for number in range(repeats + WARM_UP):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             with whereabouts.inside(FORWARD):
                 flush.sum()
@@ -32,6 +37,15 @@ def eager_time_us(
                 model(*inputs)
                 end.record()
                 end.synchronize()
-            if number >= 3:  # warm-up: allocation, library handles
+            if number >= WARM_UP:
                 samples.append(start.elapsed_time(end) * 1e3)
-    return float(statistics.median(samples))
+    low, middle, high = median_interval(samples)
+    return EagerTime(middle, low, high, len(samples))
+
+
+def modelled_eager(traffic: TrafficReport, target: str) -> EagerTime | None:
+    """The time model's range for the reference's own launches; None when it launches nothing or the GPU is unknown."""
+    if not traffic.kernels or target not in TARGETS:
+        return None
+    low, middle, high = kernel_time_us(traffic, TARGETS[target])
+    return EagerTime(middle, low, high, 0, modelled=True)

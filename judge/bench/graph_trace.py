@@ -32,6 +32,12 @@ class Trace:
     reason: str = ""
     program: Any = None
 
+    def line(self, node: str) -> str:
+        """The source line that made a node; empty when torch has not kept it."""
+        found = [one for one in self.program.graph.nodes if one.name == node] if self.program is not None else []
+        lines = (found[0].meta.get("stack_trace") or "").strip().splitlines() if found else []
+        return lines[-1].strip()[:120] if lines else ""
+
 
 def trace(model: torch.nn.Module, inputs: Sequence[Any]) -> OpGraph | None:
     """The ATen graph of `model(*inputs)`, or None when it cannot be traced (see `trace_report` for the reason).

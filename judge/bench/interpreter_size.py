@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from judge.bench.admission_stages import Refused, Stages, problem_code
 from judge.bench.flops import interpreter_steps, tensors_in
-from judge.bench.graph_trace import trace_report
+from judge.bench.graph_trace import Trace, trace_report
 from judge.bench.loading import LoadedProblem
 from judge.bench.reference_run import listed
 from judge.bench.tensor_words import described
@@ -22,36 +22,42 @@ MAX_STEPS = 8000  # per forward; an evaluation makes several and has a minute
 MAX_BYTES = 256 << 20  # inputs and parameters; the oracle and the copies need several times that
 TOO_BIG = "problem.too_big_for_interpreter"
 
-Preview = tuple[torch.nn.Module, list[Any], OpGraph | None]
+
+@dataclass(frozen=True)
+class Preview:
+    """The module and its inputs as fake tensors, with the traced operators. Nothing was computed or allocated."""
+
+    model: torch.nn.Module
+    inputs: list[Any]
+    traced: Trace
 
 
-def check_size(loaded: LoadedProblem, stages: Stages, facts: dict[str, Any]) -> None:
+def preview(loaded: LoadedProblem) -> Preview | None:
+    """The problem on shapes alone; None for code that needs real values. The real stages tell what is wrong with it."""
+    path = Path(str(loaded.module.__file__))
+    try:
+        with problem_code("the module on shapes alone", path), FakeTensorMode(allow_non_fake_inputs=True):
+            model = loaded.Model(*loaded.get_init_inputs())
+            inputs = listed(loaded.get_inputs())
+            with loaded.whereabouts.inside(FORWARD):
+                return Preview(model, inputs, trace_report(model, inputs))
+    except Refused:
+        return None
+
+
+def check_size(loaded: LoadedProblem, seen: Preview | None, stages: Stages, facts: dict[str, Any]) -> None:
     """The stage "size". Raises Refused with the tensor shape that is too much, and what to do instead."""
     with stages.stage("size") as note:
-        previewed = None
-        with suppress(Refused):  # code that needs real values: the real stages will tell what is wrong with it
-            previewed = _preview(loaded)
-        if previewed is None:
+        if seen is None:
             note.skip("Shapes are known only after running the module.")
             return
-        model, inputs, graph = previewed
-        facts["inputs"] = described(inputs)
-        _check_bytes(loaded, [*tensors_in(inputs), *model.parameters(), *model.buffers()])
+        facts["inputs"] = described(seen.inputs)
+        _check_bytes(loaded, [*tensors_in(seen.inputs), *seen.model.parameters(), *seen.model.buffers()])
         note.detail = "small enough for the interpreter"
-        if graph is not None:
-            steps = _check_steps(loaded, graph)
+        if seen.traced.graph is not None:
+            steps = _check_steps(loaded, seen.traced.graph)
             facts["environment"]["interpreter_steps"] = steps
             note.detail += f": about {steps:,} program steps a run"
-
-
-def _preview(loaded: LoadedProblem) -> Preview:
-    """The module and its inputs as fake tensors, with the op graph."""
-    path = Path(str(loaded.module.__file__))
-    with problem_code("the module on shapes alone", path), FakeTensorMode(allow_non_fake_inputs=True):
-        model = loaded.Model(*loaded.get_init_inputs())
-        inputs = listed(loaded.get_inputs())
-        with loaded.whereabouts.inside(FORWARD):
-            return model, inputs, trace_report(model, inputs).graph
 
 
 def _check_bytes(loaded: LoadedProblem, held: list[torch.Tensor]) -> None:

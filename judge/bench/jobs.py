@@ -38,8 +38,16 @@ class AdmissionPlan(Listening):
     def start(self, crew: Crew, *, key: str, nonce: str) -> None:
         crew.start("admit", self.bench.server("plain"))
         device = "cuda:0" if self.bench.device.startswith("cuda") else self.bench.device
-        payload = {"source": self.problem.source, "case": self.problem.case, "device": device}
-        crew.assign("admit", {"role": "admit", "key": key, "nonce": nonce, **payload})
+        problem = {"source": self.problem.source, "case": self.problem.case, "policy": self.problem.policy.to_json()}
+        payload = {"role": "admit", "key": key, "nonce": nonce, **problem, "device": device}
+        lock_fd = self.bench.gpu_lock()
+        try:
+            crew.members["admit"].boss.send(payload, () if lock_fd is None else (lock_fd,))
+        except WireClosed:
+            pass  # it died already; its exit status will say so
+        finally:
+            if lock_fd is not None:
+                os.close(lock_fd)
 
     def admission(self, body: dict[str, Any] | None, crew: Crew) -> AdmissionReport:
         """The child's report, or a refusal that says how the problem ended its process."""

@@ -10,30 +10,33 @@ from judge.bench import gpu, seal
 from judge.bench.admission import admit
 from judge.bench.child import Assignment
 from judge.bench.faults import kind_of
-from judge.bench.gpu import neutral_flags
+from judge.bench.gpu_lock import WAITING, GpuLock
 from judge.bench.loading import LoadError, load_problem
+from judge.bench.switches import neutral
 from judge.bench.whereabouts import DeviceLost, Whereabouts
-from judge.values import AdmissionReport, StageRecord
+from judge.values import AdmissionReport, Policy, StageRecord
 
 
 def run(assignment: Assignment) -> None:
     """Role "admit"."""
-    neutral_flags()
     payload = assignment.payload
+    policy = Policy.from_json(payload.get("policy", {}))
+    neutral(policy)
 
     def send(stage: StageRecord) -> None:
         assignment.boss.send({"stage": asdict(stage)})
 
-    report = _report(assignment, send)
+    report = _report(assignment, send, policy)
     body = json.loads(json.dumps(report.to_json()))
     mac = seal.sign(body, key=payload["key"], nonce=payload["nonce"])
     assignment.boss.send({"verdict": body, "mac": mac})
 
 
-def _report(assignment: Assignment, send: Callable[[StageRecord], None]) -> AdmissionReport:
+def _report(assignment: Assignment, send: Callable[[StageRecord], None], policy: Policy) -> AdmissionReport:
     payload, folder = assignment.payload, assignment.folder
     whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(assignment.device))
     whereabouts.doing("import")
+    lock = GpuLock(assignment.links[0] if assignment.links else None, lambda: whereabouts.waiting(WAITING))
     try:
         loaded = load_problem(payload["source"], payload["case"], folder, whereabouts)
     except (LoadError, MemoryError, DeviceLost) as error:
@@ -41,7 +44,7 @@ def _report(assignment: Assignment, send: Callable[[StageRecord], None]) -> Admi
         send(StageRecord("import", "failed", 0.0, message, fix=fix))
         where = f"line {line}: " if line else ""
         return AdmissionReport("refused", reason=reason, message=f"{where}{message}", case=payload["case"])
-    return admit(loaded, payload["device"], send, assignment.target)
+    return admit(loaded, payload["device"], send, assignment.target, policy, lock)
 
 
 def _not_imported(error: Exception) -> tuple[str, str, int | None, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,59 +12,66 @@ from torch.utils import _pytree as pytree
 
 from judge.bench.flops import tensors_in
 from judge.bench.gpu import settle
+from judge.bench.state import State, named, redraw, redrawn, snapshot
 from judge.bench.whereabouts import FORWARD, SILENT, Whereabouts
 
 SEED = 20_001
 
 
 class Reference:
-    """A model with its inputs' factory. Every run starts from the parameters, buffers and RNG state of the first."""
+    """A model with its inputs' factory. Every run starts from the parameters, buffers and RNG state of the first.
 
-    def __init__(self, model: torch.nn.Module, get_inputs: Any, device: str, whereabouts: Whereabouts = SILENT) -> None:
+    `draw` makes the arguments of one forward from a seed, on the device.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        draw: Callable[[int], list[Any]],
+        device: str,
+        whereabouts: Whereabouts = SILENT,
+    ) -> None:
         self.model = model
         self.whereabouts = whereabouts
-        self.get_inputs = get_inputs
+        self.draw = draw
         self.device = device
         self.last_s = 0.0
-        self._state = {name: value.detach().clone() for name, value in self._tensors(model).items()}
+        self.first = snapshot(model)
 
-    @staticmethod
-    def _tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-        return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    def redrawn(self) -> State:
+        """Other content for every parameter and buffer, as candidates are asked with."""
+        return redrawn(self.model, self.first, redraw, set())
 
-    def draw(self, seed: int) -> list[Any]:
-        """Fresh inputs from the factory; tensors on the device."""
-        torch.manual_seed(seed)
-        with torch.device(self.device):
-            made = self.get_inputs()
-        return [self._place(item) for item in listed(made)]
+    def run(self, inputs: Sequence[Any], seed: int = SEED, state: State | None = None) -> Any:
+        """`forward` on copies of `inputs`, gradients off, RNG at `seed`. Whatever it raises comes through.
 
-    def _place(self, item: Any) -> Any:
-        return pytree.tree_map(lambda x: x.to(self.device) if isinstance(x, torch.Tensor) else x, item)
-
-    def run(self, inputs: Sequence[Any], seed: int = SEED) -> Any:
-        """`forward` on copies of `inputs`, gradients off, RNG at `seed`. Whatever it raises comes through."""
+        `state` holds parameters and buffers by name; the first ones are put back afterwards.
+        """
         arguments = pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, list(inputs))
+        if state is not None:
+            self.restore(state)
         torch.manual_seed(seed)
-        with self.whereabouts.inside(FORWARD), torch.no_grad():
-            started = time.perf_counter()
-            output = self.model(*arguments)
-            settle(self.device)
-            self.last_s = time.perf_counter() - started
-        output = pytree.tree_map(lambda x: x.detach().clone() if isinstance(x, torch.Tensor) else x, output)
-        self.restore()
-        return output
+        try:
+            with self.whereabouts.inside(FORWARD), torch.no_grad():
+                started = time.perf_counter()
+                output = self.model(*arguments)
+                settle(self.device)
+                self.last_s = time.perf_counter() - started
+            return pytree.tree_map(lambda x: x.detach().clone() if isinstance(x, torch.Tensor) else x, output)
+        finally:
+            self.restore()
 
-    def restore(self) -> None:
-        """Put parameters and buffers back to what they were at the start."""
+    def restore(self, state: State | None = None) -> None:
+        """Put parameters and buffers to `state`, else back to what they were at the start."""
+        content = self.first if state is None else state
         with torch.no_grad():
-            for name, value in self._tensors(self.model).items():
-                if name in self._state and value.shape == self._state[name].shape:
-                    value.copy_(self._state[name])
+            for name, value in named(self.model).items():
+                if name in content and value.shape == content[name].shape:
+                    value.copy_(content[name])
 
     def double(self) -> Reference:
         """The same reference in fp64."""
-        return Reference(copy.deepcopy(self.model).double(), self.get_inputs, self.device, self.whereabouts)
+        return Reference(copy.deepcopy(self.model).double(), self.draw, self.device, self.whereabouts)
 
 
 def listed(made: Any) -> list[Any]:

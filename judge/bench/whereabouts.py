@@ -43,11 +43,21 @@ class Whereabouts:
     ) -> None:
         self._send = send
         self._settle = settle
+        self.stage = ""  # the one that runs
         self.last = ""  # the place entered last
 
     def doing(self, stage: str) -> None:
         """A stage begins."""
+        self.stage = stage
         self._send({"doing": stage})
+
+    @contextmanager
+    def waiting(self, word: str) -> Iterator[None]:
+        """Others are waited for in the block, which is no stage of ours."""
+        stage = self.stage
+        self.doing(word)
+        yield
+        self.doing(stage)
 
     @contextmanager
     def inside(self, place: str) -> Iterator[None]:

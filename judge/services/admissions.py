@@ -20,7 +20,7 @@ from judge.values import AdmissionReport, JudgeError, Limits, StageRecord
 TOO_BIG = "problem.too_big_for_interpreter"
 STALLED_AFTER_S = 300  # a running preflight older than this has lost its worker
 _LIMITS = {
-    Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),
+    Device.Kind.INTERPRETER: Limits(wall_s=120, stage_s=60),
     Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
 }
 
@@ -113,10 +113,13 @@ def _store(problem: Problem, device: Device, entry: dict[str, Any]) -> None:
 def settled_state(admission: dict[str, Any], *, before: str) -> str:
     """The problem's state from the reports of all devices.
 
-    Degenerate anywhere is degenerate; admitted anywhere else is admitted; too big for the interpreter says nothing
-    about the problem itself. While a preflight runs, the other reports decide, and without any the state stays.
+    Degenerate anywhere is degenerate, also by shapes alone where it is too big to run; admitted anywhere else is
+    admitted; too big for the interpreter says nothing else about the problem itself. While a preflight runs, the other
+    reports decide, and without any the state stays.
     """
     reports = [entry for entry in admission.values() if isinstance(entry, dict)]
+    if any(flaw.get("flags") for entry in reports for flaw in entry.get("flaws", ())):
+        return Problem.State.DEGENERATE.value
     states = {entry.get("state") for entry in reports if entry.get("reason") != TOO_BIG}
     for state in (Problem.State.DEGENERATE, Problem.State.ADMITTED, Problem.State.REFUSED):
         if state.value in states:

@@ -14,6 +14,7 @@ register = template.Library()
 # In the order of judge.bench.admission, which sends one record per stage.
 LABELS = {
     "import": "Imports in the sandbox",
+    "shapes": "Every operator has work, by its shape",
     "size": "Fits the device",
     "construct": "Model is built",
     "inputs": "Inputs are made",
@@ -23,7 +24,9 @@ LABELS = {
     "deterministic": "Same inputs, same output",
     "graph": "Operators are traced",
     "cost": "FLOPs and bytes are counted",
-    "worth": "Output depends on the input",
+    "worth": "Output depends on what goes in",
+    "algebra": "Every operator shows in the output",
+    "null": "Empty answers are told from right ones",
     "baseline": "Eager baseline",
 }
 

@@ -88,7 +88,7 @@ def test_a_death_is_named_by_the_preflight_and_by_an_evaluation(cpu_bench: Bench
 @pytest.mark.bench
 def test_the_stage_that_failed_is_the_one_that_was_running(cpu_bench: Bench) -> None:
     on_values = broken(FORWARD, "import os; x.abs().max() > 0 and os._exit(3)")  # not by shapes alone
-    running = {"import": broken(IMPORT, EXIT), "size": broken(INPUTS, EXIT), "reference": on_values}
+    running = {"import": broken(IMPORT, EXIT), "shapes": broken(INPUTS, EXIT), "reference": on_values}
     for name, source in running.items():
         last = cpu_bench.admit(ProblemSpec(source)).stages[-1]
         assert (last.name, last.state) == (name, "failed")
