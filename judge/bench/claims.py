@@ -12,7 +12,7 @@ MAX_DIMS, MAX_ROWS, MAX_NAME = 32, 20_000, 400
 MAX_CONFIGS, MAX_TEXT = 64, 2000
 TUNED = {
     "kernel": str, "key": str, "total": int, "compiled": list, "over_limit": int, "late": int, "unfit": int,
-    "chosen": str,
+    "first": str, "chosen": str,
 }  # fmt: skip
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -127,6 +127,7 @@ _CHECKS: dict[str, Callable[[Message], None]] = {
     "parameters": _has("parameters"),
     "forward": _forward,
     "timed": _timed,
+    "choose": _has("chosen"),
     "burst_ready": _has("ready"),
     "burst_capture": _has("captured"),
     "burst": _has("done"),

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
 from judge.values import Finding, Verdict
 
 Row = dict[str, Any]
+
+
+def capped(tuned: Iterable[Row]) -> list[Finding]:
+    """What became of lists too long or too slow to compile as a whole."""
+    found = []
+    for row in tuned:
+        dropped = int(row["over_limit"]) + int(row["late"])
+        if dropped:
+            data = {name: row[name] for name in ("kernel", "total", "over_limit", "late", "unfit")}
+            text = (
+                f"{row['kernel']}: {dropped} of {row['total']} configurations were not compiled "
+                f"(at most 64, and 20 s); {len(row['compiled'])} compete"
+            )
+            found.append(Finding("compile.capped", text, data))
+    return found
 
 
 @dataclass(frozen=True)
@@ -42,16 +58,7 @@ class CompileReport:
 
     def findings(self) -> tuple[Finding, ...]:
         """What a person should know beside the verdict."""
-        found = []
-        for row in self.tuned:
-            dropped = int(row["over_limit"]) + int(row["late"])
-            if dropped:
-                data = {name: row[name] for name in ("kernel", "total", "over_limit", "late", "unfit")}
-                text = (
-                    f"{row['kernel']}: {dropped} of {row['total']} configurations were not compiled in time; "
-                    f"{len(row['compiled'])} compete"
-                )
-                found.append(Finding("compile.capped", text, data))
+        found = capped(self.tuned)
         if not self.complete and not self.final:
             found.append(Finding("compile.incomplete", self.message))
         return tuple(found)

@@ -8,17 +8,15 @@ supported.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import triton
 import triton.language as tl
-import triton.testing
 from triton.runtime import driver
 from triton.runtime import interpreter as triton_interpreter
-from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import InterpreterError
 from triton.runtime.interpreter import GridExecutor, InterpretedFunction
 
@@ -26,8 +24,9 @@ from judge.bench import cuda_stand_in, interpreter_reductions, libdevice_shims
 from judge.bench.bounds import BoundsTable, OutOfBounds
 from judge.bench.interpreter_builder import RepairedBuilder, Unsupported
 from judge.bench.interpreter_counters import LaunchCounter
+from judge.bench.interpreter_tuning import TunedLists
 from judge.bench.op_traffic import counting_ops
-from judge.bench.stand_in_driver import StandInDriver, equal_times
+from judge.bench.stand_in_driver import StandInDriver
 from judge.bench.targets import Target
 from judge.bench.targets import target as target_named
 from judge.bench.traffic import Ledger, TrafficReport
@@ -52,6 +51,7 @@ class Adapter:
         self.target = target
         self.counts = True
         self.ledger = Ledger()
+        self.lists = TunedLists()
 
     def reset(self) -> None:
         """Forget every launch counted so far."""
@@ -87,7 +87,8 @@ def install(target: str | Target) -> Adapter:
     libdevice_shims.install()
     _install_launches(adapter)
     _install_warmup()
-    _install_autotuning(adapter)
+    driver.set_active(StandInDriver(adapter.target))
+    adapter.lists.install()
     warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)  # a GPU says nothing either
     return adapter
 
@@ -169,22 +170,3 @@ def _cause(error: BaseException, builder: Any) -> BaseException:
     if isinstance(error, AttributeError) and error.obj is builder:
         return Unsupported(f"Triton {triton.__version__} cannot interpret {str(error.name).removeprefix('create_')}")
     return error
-
-
-def _install_autotuning(adapter: Adapter) -> None:
-    """No configuration is timed: the autotuner takes the first, and the kernel runs once."""
-    driver.set_active(StandInDriver(adapter.target))
-    triton.testing.do_bench = _one_time
-    triton.testing.do_bench_cudagraph = _one_time
-
-    def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-        del self, args, config, meta
-        return list(equal_times(lambda: None))
-
-    Autotuner._bench = bench
-
-
-def _one_time(fn: Callable[[], object], *args: Any, quantiles: Any = None, **kwargs: Any) -> Any:
-    """In place of triton.testing.do_bench: nothing runs, one millisecond."""
-    del fn, args, kwargs
-    return [1.0 for _ in quantiles] if quantiles else 1.0

@@ -11,9 +11,10 @@ from judge.bench.audit import Audit
 from judge.bench.audit_setting import STAGE as AUDIT
 from judge.bench.audit_setting import Doors, Setting
 from judge.bench.child import Assignment
+from judge.bench.compile_beside import ask_again, compiled_beside
 from judge.bench.contact import Deadline, SubjectFailed
 from judge.bench.correctness import Question, Rounds
-from judge.bench.endings import Ended, broken_device, of_candidate, of_reference
+from judge.bench.endings import Ended, broken_device, of_reference
 from judge.bench.fitting import Fit
 from judge.bench.gpu import neutral_flags
 from judge.bench.gpu_lock import GpuLock
@@ -147,7 +148,9 @@ class Referee:
         slots = guarded("smoke", lambda: rounds.tell(first, count=counted))
         if "recorder" in self.subjects.contacts:
             self.minutes.doing("compile")
-            self.minutes.timed("compile", lambda: self._compile(reference, first))
+            unfit = self.minutes.timed("compile", lambda: self._compile(reference, first))
+            if unfit:
+                slots = guarded("smoke", lambda: ask_again(rounds, first, unfit, count=counted))
         self.minutes.doing("smoke")
         answer = self.minutes.timed("smoke", lambda: guarded("smoke", rounds.contact.answer))
         self.minutes.doing("correctness")
@@ -219,21 +222,14 @@ class Referee:
         self.loads = True
         self.environment["exchange"] = self.subjects.contacts["candidate"].arena.kind
 
-    def _compile(self, reference: Reference, first: Question) -> None:
-        """Every launch compiled for the target on CPU tensors; the recorder runs nothing."""
-        recorder = Rounds(
-            reference, self.subjects.contacts["recorder"], self.subjects.fits["recorder"], self.payload["case"]
-        )
-        try:
-            recorder.tell(first)
-            reply = recorder.contact.answer()
-        except SubjectFailed as failed:
-            if failed.reason == "compile.incomplete" or failed.kind in ("exception", "bounds", "unsupported"):
-                self.environment["compile"] = f"incomplete: {failed.message[:600]}"
-                return
-            raise of_candidate(failed, "compile") from failed
-        self.kernels = [dict(row) for row in reply.get("kernels", []) if isinstance(row, dict)]
-        self.environment["compile"] = "; ".join(str(note) for note in reply.get("notes", [])) or "complete"
+    def _compile(self, reference: Reference, first: Question) -> list[dict[str, str]]:
+        """What autotuners must take instead of their first configuration."""
+        subjects = self.subjects
+        recorder = Rounds(reference, subjects.contacts["recorder"], subjects.fits["recorder"], self.payload["case"])
+        found = compiled_beside(recorder, first)
+        self.kernels, self.environment["compile"] = found.kernels, found.words
+        self.findings += found.findings
+        return found.choices
 
     def _timing(self, reference: Reference, first: Question, answer: Message) -> None:
         if self.payload["basis"] == "modelled":

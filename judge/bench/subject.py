@@ -67,6 +67,7 @@ class Subject:
             "parameters": self._parameters,
             "forward": self._forward,
             "timed": self._timed,
+            "choose": self._choose,
             "burst_ready": self.bursts.ready,
             "burst_capture": lambda _: self.bursts.capture(self.model, self._opened()),
             "burst": lambda _: self.bursts.burst(self.model, self._opened()),
@@ -141,6 +142,11 @@ class Subject:
         if self.mode == "compile" and not command.get("again"):
             self.model = torch.compile(self.model)
         return {"parameters": len(given)}
+
+    def _choose(self, command: Message) -> Message:
+        """Which configurations the interpreter runs: those that fit the target."""
+        self.assignment.adapter.lists.choose(command["choices"])
+        return {"chosen": True}
 
     def _opened(self) -> Arena:
         assert self.arena is not None

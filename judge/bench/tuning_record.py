@@ -73,6 +73,7 @@ def group_row(group: Group) -> Row:
         "over_limit": group.total - len(group.offered),
         "late": group.late,
         "unfit": len(group.tried) - group.late - len(compiled),
+        "first": group.offered[0] if group.offered else "",
         "chosen": compiled[0] if compiled else "",
     }
 
