@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -37,10 +38,11 @@ class CudaClock:
 
     method = "cuda_events"
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, *, flush: bool = True) -> None:
+        """Without `flush` no buffer for flushing is kept."""
         self.device = device
         properties = torch.cuda.get_device_properties(device)
-        size = int(getattr(properties, "L2_cache_size", 0)) or CACHE_BYTES
+        size = (int(getattr(properties, "L2_cache_size", 0)) or CACHE_BYTES) if flush else 0
         self._clean = torch.zeros(2 * size // 4, dtype=torch.float32, device=device)
         self._sink = torch.zeros((), dtype=torch.float32, device=device)
         self._begin = torch.cuda.Event(enable_timing=True)
@@ -107,6 +109,35 @@ def empty_us(device: str, calls: int = 9) -> float:
         clock.start(flush=False)
         readings.append(clock.stop())
     return sorted(readings)[calls // 2]
+
+
+QUIET_KERNEL_US = 8.0  # an idle GPU starts and ends a tiny kernel in 2 us; with somebody's context in the way, in 30
+QUIET_WAIT_S = 6.0
+
+
+def tiny_kernel_us(device: str, count: int = 20) -> float:
+    """Time per kernel of a row of tiny ones: tells whether the GPU is ours alone, whatever its cause."""
+    clock = CudaClock(device, flush=False)
+    value = torch.zeros(1, device=device)
+    for _ in range(2):
+        clock.start(flush=False)
+        for _ in range(count):
+            value.fill_(1.0)
+        elapsed_us = clock.stop()
+    return elapsed_us / count
+
+
+def wait_until_quiet(device: str, tell: Callable[[str], float] = tiny_kernel_us) -> float:
+    """Wait while processes that have just ended still hold up the GPU. Seconds waited; QUIET_WAIT_S at most.
+
+    After a profiled process, or many at once, every kernel of everybody takes some 30 us more for a second or two.
+    """
+    if device == "cpu":
+        return 0.0
+    started = time.monotonic()
+    while tell(device) > QUIET_KERNEL_US and time.monotonic() - started < QUIET_WAIT_S:
+        time.sleep(0.05)
+    return time.monotonic() - started
 
 
 class SmClock:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from judge.bench.clocks import SmClock
+from judge.bench.clocks import SmClock, wait_until_quiet
 from judge.bench.contact import Contact, SubjectFailed
 from judge.bench.endings import Ended, of_subject
 from judge.bench.exchange import JITTER, Slot
@@ -52,6 +52,7 @@ class Circumstances:
     clocks_mhz: list[int] = field(default_factory=list)  # one per block
     throttled: int = 0  # union of the throttle reasons seen
     dropped: int = 0  # pairs left out for their clock
+    waited_s: float = 0.0  # until the GPU was quiet
 
 
 class Measurement:
@@ -76,6 +77,7 @@ class Measurement:
             self._guarded(side, self._warm)
         seen = Circumstances()
         with lock.alone():
+            seen.waited_s = wait_until_quiet(self.reference.device)
             started = time.monotonic()
             while not self._enough(sides, rival, time.monotonic() - started):
                 order = self.rng.sample(sides, len(sides))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from judge.bench.bursts import Trusted, trusted_time
-from judge.bench.clocks import empty_us, make_clock
+from judge.bench.clocks import empty_us, make_clock, wait_until_quiet
 from judge.bench.contact import Contact, SubjectFailed
 from judge.bench.correctness import Question
 from judge.bench.endings import Ended, of_subject
@@ -118,6 +118,7 @@ class TimingStage:
         claimed_us = found.candidate.median_us
         try:
             with self.lock.alone():
+                wait_until_quiet(self.device)
                 trusted = trusted_time(
                     self.measurement, self._sides["candidate"], self._sides["eager"], self.rng, claimed_us=claimed_us
                 )
@@ -160,6 +161,8 @@ class TimingStage:
             facts |= {"sm_clock_mhz": [min(seen.clocks_mhz), max(seen.clocks_mhz)], "throttled": seen.throttled}
         elif self.measurement.clock.unavailable:
             facts["sm_clock_mhz"] = self.measurement.clock.unavailable
+        if seen.waited_s >= 0.05:
+            facts["waited_for_quiet_s"] = round(seen.waited_s, 2)
         if seen.dropped:
             facts["dropped_pairs"] = seen.dropped
         if side.samples_us and min(side.samples_us) < SHORT_US and self.device != "cpu":
