@@ -133,3 +133,46 @@ def shape_of(data: Any) -> str:
         inner = ", ".join(shape_of(item) for item in body)
         return f"[{inner}]" if tag == "list" else f"({inner})"
     return "None" if tag == "v" and body is None else type(body).__name__ if tag == "v" else tag
+
+
+def collect(into: list[torch.Tensor]) -> Callable[[torch.Tensor], int]:
+    """A `put` for encode that gathers tensors in order."""
+
+    def put(tensor: torch.Tensor) -> int:
+        into.append(tensor)
+        return len(into) - 1
+
+    return put
+
+
+def cloned(value: Any) -> Any:
+    """A deep copy of nested values; tensors keep their layout."""
+    return copied(value, lambda tensor: tensor.detach().clone())
+
+
+def copied(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Nested values rebuilt, with what `change` makes of each tensor."""
+    tensors: list[torch.Tensor] = []
+    template = encode(value, collect(tensors))
+    device = str(tensors[0].device) if tensors else "cpu"
+    return decode(template, lambda i: change(tensors[i]), device)
+
+
+def mapped(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
+    """`value` (nested) with `change` applied to every tensor; plain lists, tuples and dicts are entered."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if type(value) in (list, tuple):
+        return type(value)([mapped(change, item) for item in value])
+    if isinstance(value, dict):
+        return {key: mapped(change, item) for key, item in value.items()}
+    return value
+
+
+def ordered(value: Any) -> Any:
+    """`value` with the keys of every dict sorted: equal dicts are equal in whatever order they were filled."""
+    if isinstance(value, dict):
+        return {key: ordered(value[key]) for key in sorted(value, key=lambda key: (type(key).__name__, key))}
+    if type(value) in (list, tuple):
+        return type(value)([ordered(item) for item in value])
+    return value

@@ -1,0 +1,100 @@
+"""Parameters and buffers as values: read from a model, drawn anew, put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+
+STATISTICS = ("running_mean", "running_var")  # buffers that training changes; others are part of the module's text
+NUDGE = 0.05  # relative change where another sign or size would leave what the module can compute
+
+
+class State(dict[str, torch.Tensor]):
+    """Qualified name -> content, parameters first, in the model's order.
+
+    `seed` is the constructor's seed that gives exactly this content; None when it was drawn otherwise.
+    """
+
+    def __init__(self, tensors: Iterable[tuple[str, torch.Tensor]], seed: int | None = None) -> None:
+        super().__init__(tensors)
+        self.seed = seed
+
+
+def named(model: object) -> dict[str, torch.Tensor]:
+    """The model's own parameters and buffers by every name they have; {} for what is no torch.nn.Module."""
+    if not isinstance(model, torch.nn.Module):
+        return {}
+    parameters = model.named_parameters(remove_duplicate=False)
+    return {**dict(parameters), **dict(model.named_buffers(remove_duplicate=False))}
+
+
+def parameter_names(model: object) -> list[str]:
+    """Qualified names, each parameter once, in order."""
+    return [name for name, _ in model.named_parameters()] if isinstance(model, torch.nn.Module) else []
+
+
+def buffer_names(model: object) -> list[str]:
+    """Qualified names of buffers, by every name they have."""
+    if not isinstance(model, torch.nn.Module):
+        return []
+    return [name for name, _ in model.named_buffers(remove_duplicate=False)]
+
+
+def is_statistic(name: str) -> bool:
+    """Whether this buffer is one that training changes."""
+    return name.rsplit(".", 1)[-1] in STATISTICS
+
+
+def snapshot(model: object, seed: int | None = None) -> State:
+    """Copies of everything that `named` gives."""
+    return State(((name, tensor.detach().clone()) for name, tensor in named(model).items()), seed)
+
+
+def put_back(model: object, state: dict[str, torch.Tensor]) -> None:
+    """Copy `state` into the model's own tensors."""
+    with torch.no_grad():
+        for name, tensor in named(model).items():
+            tensor.copy_(state[name])
+
+
+def redrawn(model: object, first: State, redraw: Callable[[str, torch.Tensor], torch.Tensor], kept: set[str]) -> State:
+    """`first` with new content for every name not in `kept`; tensors that are one in the model stay one."""
+    drawn: dict[int, torch.Tensor] = {}
+    rows = []
+    for name, own in named(model).items():
+        if id(own) not in drawn:
+            drawn[id(own)] = first[name].clone() if name in kept else redraw(name, first[name])
+        rows.append((name, drawn[id(own)]))
+    return State(rows)
+
+
+def redraw(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """New content for a parameter: its own spread plus an offset, so that fresh ones and zeros are not special.
+
+    A fresh LayerNorm is nearly the identity (weight 1, bias 0); after this it is not. Positive running statistics
+    ("var") stay positive. What holds infinities is a mask and stays.
+    """
+    if not _drawable(tensor):
+        return tensor.clone()
+    spread = float(_plain(tensor).std()) if tensor.numel() > 1 else 0.0
+    fresh = spread == 0
+    noise = torch.randn_like(tensor) * (0.25 if fresh else spread)
+    if name.rsplit(".", 1)[-1].endswith("var"):
+        return tensor.abs() + noise.abs()
+    offset = fresh or float(_plain(tensor).abs().mean()) > 4 * spread
+    return tensor + noise if offset else noise
+
+
+def nudge(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """As `redraw`, but only a little: signs and sizes stay."""
+    return tensor * (1 + NUDGE * torch.randn_like(tensor)) if _drawable(tensor) else tensor.clone()
+
+
+def _drawable(tensor: torch.Tensor) -> bool:
+    floating = tensor.is_floating_point() or tensor.is_complex()
+    return floating and tensor.numel() > 0 and bool(tensor.isfinite().all())
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    return (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).double()

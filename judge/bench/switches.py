@@ -1,0 +1,147 @@
+"""Process-wide switches of torch: set to what a policy says, read again after foreign code ran, and put back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from judge.values import Policy, Precision
+
+MIXED = "mixed"  # torch refuses to read a switch that was set through two of its interfaces
+_TINY = torch.full((), 1e-40)  # a denormal: zero once they are flushed
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One setting, under the name a person knows it by. Two that mean the same share a name."""
+
+    name: str
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+
+    def value(self) -> Any:
+        try:
+            return self.read()
+        except RuntimeError:
+            return MIXED
+
+
+def neutral(policy: Policy) -> None:
+    """The same numerics for reference, baselines and candidate: TF32 as the policy says, no search for algorithms."""
+    coarse = policy.precision is not Precision.STRICT
+    torch.backends.cuda.matmul.allow_tf32 = coarse
+    torch.backends.cudnn.allow_tf32 = coarse
+    torch.backends.cudnn.benchmark = False
+
+
+class Switchboard:
+    """Remembers every switch as it stands when made; `restore` tells what has been changed since and undoes it."""
+
+    def __init__(self, device: str) -> None:
+        self._switches = list(_all(device))
+        self._expected = [switch.value() for switch in self._switches]
+
+    def restore(self) -> list[str]:
+        """Names of the switches that stand otherwise, each of them put back. A few microseconds when none does."""
+        changed: dict[str, None] = {}
+        for switch, expected in zip(self._switches, self._expected, strict=True):
+            if switch.value() != expected:
+                changed[switch.name] = None
+        if changed:
+            for switch, expected in zip(self._switches, self._expected, strict=True):
+                if expected != MIXED and switch.value() != expected:
+                    with contextlib.suppress(RuntimeError):  # a value torch reports but does not take back
+                        switch.write(expected)
+        return list(changed)
+
+
+def _all(device: str) -> Iterator[Switch]:
+    # The newer interface first: writing it makes the older names below readable again.
+    yield from _newer_precisions()
+    yield from _attributes("torch.backends.cuda.matmul", torch.backends.cuda.matmul, _MATMUL)
+    yield from _attributes("torch.backends.cudnn", torch.backends.cudnn, _CUDNN)
+    yield Switch("float32_matmul_precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
+    yield Switch("default_dtype", torch.get_default_dtype, torch.set_default_dtype)
+    yield Switch("default_device", torch.get_default_device, _to_default_device)
+    yield Switch("deterministic_algorithms", torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode)
+    yield Switch("num_threads", torch.get_num_threads, torch.set_num_threads)
+    yield Switch("flush_denormal", lambda: float(_TINY * 1) == 0, torch.set_flush_denormal)
+    yield Switch("anomaly_detection", torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly)
+    yield Switch("inference_mode", torch.is_inference_mode_enabled, lambda value: None)
+    yield from _autocast()
+    yield from _attention_backends()
+    yield from _allocator()
+    if device != "cpu":
+        yield Switch("current_device", torch.cuda.current_device, torch.cuda.set_device)
+        yield Switch("current_stream", torch.cuda.current_stream, torch.cuda.set_stream)
+
+
+_MATMUL = (
+    "allow_tf32",
+    "allow_fp16_reduced_precision_reduction",
+    "allow_bf16_reduced_precision_reduction",
+    "allow_fp16_accumulation",
+)
+_CUDNN = ("allow_tf32", "benchmark", "deterministic", "enabled")
+
+
+def _attributes(path: str, owner: Any, names: Iterable[str]) -> Iterator[Switch]:
+    for name in names:
+        if hasattr(owner, name):
+            yield _attribute(f"{path}.{name}", owner, name)
+
+
+def _attribute(shown: str, owner: Any, name: str) -> Switch:
+    return Switch(shown, lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
+
+
+def _newer_precisions() -> Iterator[Switch]:
+    """`fp32_precision` of each backend, which torch has since 2.9."""
+    backends = torch.backends
+    owners = (
+        ("torch.backends", backends),
+        ("torch.backends.cuda.matmul", backends.cuda.matmul),
+        ("torch.backends.cudnn", backends.cudnn),
+        ("torch.backends.cudnn.conv", getattr(backends.cudnn, "conv", None)),
+        ("torch.backends.cudnn.rnn", getattr(backends.cudnn, "rnn", None)),
+        ("torch.backends.mkldnn.matmul", getattr(backends.mkldnn, "matmul", None)),
+    )
+    for path, owner in owners:
+        if owner is not None and hasattr(owner, "fp32_precision"):
+            yield _attribute(f"{path}.fp32_precision", owner, "fp32_precision")
+
+
+def _to_default_device(device: torch.device) -> None:
+    torch.set_default_device(None if device.type == "cpu" else device)
+
+
+def _autocast() -> Iterator[Switch]:
+    for kind in ("cuda", "cpu"):
+        yield Switch(
+            f"autocast.{kind}",
+            lambda kind=kind: torch.is_autocast_enabled(kind),  # type: ignore[misc]
+            lambda value, kind=kind: torch.set_autocast_enabled(kind, value),  # type: ignore[misc]
+        )
+
+
+def _attention_backends() -> Iterator[Switch]:
+    cuda = torch.backends.cuda
+    for name in ("flash", "mem_efficient", "math", "cudnn"):
+        read, write = getattr(cuda, f"{name}_sdp_enabled", None), getattr(cuda, f"enable_{name}_sdp", None)
+        if read is not None and write is not None:
+            yield Switch(f"torch.backends.cuda.{name}_sdp", read, write)
+    yield Switch("preferred_linalg_library", cuda.preferred_linalg_library, cuda.preferred_linalg_library)
+    if hasattr(cuda, "preferred_blas_library"):
+        yield Switch("preferred_blas_library", cuda.preferred_blas_library, cuda.preferred_blas_library)
+
+
+def _allocator() -> Iterator[Switch]:
+    """Settings of the caching allocator; only their text can be read, and not in every torch."""
+    read = getattr(torch._C, "_accelerator_getAllocatorSettings", None)
+    write = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+    if read is not None and write is not None:
+        yield Switch("allocator_settings", read, write)
