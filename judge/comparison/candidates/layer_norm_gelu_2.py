@@ -1,0 +1,94 @@
+# plan: {"att_stages": 2, "att_warps": 4, "attention": "flash", "bias": "tail", "bk": 64, "block": 1024, "bm": 32, "bn": 32, "bq": 64, "bs": 32, "dot_stages": 3, "dot_warps": 4, "evict": "", "fusion": "node", "grid": "stride", "group": 8, "layout": "rows", "loop_block": 512, "matmul": "torch", "precision": "ieee", "reduce": "loop", "row_warps": 4, "rows": 1, "split_k": 1, "stages": 2, "tune": "fixed", "warps": 4, "waves": 8}
+import torch
+from torch import nn
+import triton
+import triton.language as tl
+
+
+def _resident(tiles, waves):
+    """How many programs of a resident grid to start: a few per multiprocessor, never more than there are tiles."""
+    if torch.cuda.is_available():
+        return min(tiles, waves * torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count)
+    return min(tiles, waves)
+
+
+@triton.jit
+def _kernel0(in0_ptr, in1_ptr, in2_ptr, out0_ptr, n0, M, N, BIG: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Fused: layer_norm."""
+    for tile in range(tl.program_id(0), tl.cdiv(M, ROWS), tl.num_programs(0)):
+        rows = tile * ROWS + tl.arange(0, ROWS)[:, None]
+        if BIG:
+            rows = rows.to(tl.int64)
+        row_ok = rows < M
+        acc_layer_norm = tl.full([ROWS, BLOCK], 0.0, tl.float32)
+        for start in range(0, N, BLOCK):
+            cols = start + tl.arange(0, BLOCK)[None, :]
+            col_ok = cols < N
+            ok = row_ok & col_ok
+            lin = rows * N + cols
+            x1 = tl.load(in0_ptr + lin, mask=ok, other=0)
+            acc_layer_norm += tl.where(ok, x1, 0.0)
+        red_layer_norm = tl.sum(acc_layer_norm, axis=1, keep_dims=True)
+        v2 = red_layer_norm / n0
+        acc_layer_norm_p5 = tl.full([ROWS, BLOCK], 0.0, tl.float32)
+        for start in range(0, N, BLOCK):
+            cols = start + tl.arange(0, BLOCK)[None, :]
+            col_ok = cols < N
+            ok = row_ok & col_ok
+            lin = rows * N + cols
+            x3 = tl.load(in0_ptr + lin, mask=ok, other=0)
+            v4 = x3 - v2
+            v5 = v4 * v4
+            acc_layer_norm_p5 += tl.where(ok, v5, 0.0)
+        red_layer_norm_p5 = tl.sum(acc_layer_norm_p5, axis=1, keep_dims=True)
+        v6 = red_layer_norm_p5 / n0
+        v7 = v6 + 1e-05
+        v8 = 1.0 / tl.sqrt(v7)
+        for start in range(0, N, BLOCK):
+            cols = start + tl.arange(0, BLOCK)[None, :]
+            col_ok = cols < N
+            ok = row_ok & col_ok
+            lin = rows * N + cols
+            x9 = tl.load(in0_ptr + lin, mask=ok, other=0)
+            v10 = x9 - v2
+            v11 = v10 * v8
+            x12 = tl.load(in1_ptr + cols, mask=col_ok, other=0)
+            v13 = v11 * x12
+            x14 = tl.load(in2_ptr + cols, mask=col_ok, other=0)
+            v15 = v13 + x14
+            tl.store(out0_ptr + lin, v15, mask=ok)
+
+
+@triton.jit
+def _kernel1(in0_ptr, out0_ptr, M, N, BIG: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Fused: gelu."""
+    for tile in range(tl.program_id(0), tl.cdiv(M, ROWS) * tl.cdiv(N, COLS), tl.num_programs(0)):
+        strips = tl.cdiv(N, COLS)
+        rows = (tile // strips) * ROWS + tl.arange(0, ROWS)[:, None]
+        if BIG:
+            rows = rows.to(tl.int64)
+        cols = (tile % strips) * COLS + tl.arange(0, COLS)[None, :]
+        row_ok = rows < M
+        col_ok = cols < N
+        ok = row_ok & col_ok
+        lin = rows * N + cols
+        x1 = tl.load(in0_ptr + lin, mask=ok, other=0)
+        v2 = 0.5 * x1 * (1.0 + tl.erf(x1 * 0.7071067811865476))
+        tl.store(out0_ptr + lin, v2, mask=ok)
+
+
+class ModelNew(nn.Module):
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        nn.init.normal_(self.norm.weight, mean=1.0, std=0.2)
+        nn.init.normal_(self.norm.bias, std=0.2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        c_x = x.contiguous()
+        t_layer_norm_p11 = torch.empty((x.shape[0], x.shape[1]), dtype=torch.float32, device=x.device)
+        _kernel0[_resident(triton.cdiv(x.shape[0], 1), 8),](c_x, self.norm.weight, self.norm.bias, t_layer_norm_p11, x.shape[1], x.shape[0], x.shape[1], BIG=x.shape[0] * x.shape[1] >= 2 ** 31, ROWS=1, BLOCK=512, num_warps=4, num_stages=2)
+        t_gelu = torch.empty((x.shape[0], x.shape[1]), dtype=torch.float32, device=t_layer_norm_p11.device)
+        _kernel1[_resident(triton.cdiv(x.shape[0], 2) * triton.cdiv(x.shape[1], 512), 8),](t_layer_norm_p11, t_gelu, x.shape[0], x.shape[1], BIG=x.shape[0] * x.shape[1] >= 2 ** 31, ROWS=2, COLS=512, num_warps=4)
+        return t_gelu
