@@ -10,7 +10,7 @@ from judge.bench.audit_launches import Kernels, check_effect, note_decoys
 from judge.bench.audit_roofline import check_roofline
 from judge.bench.audit_sealed import check_sealed, first_children
 from judge.bench.audit_setting import STAGE, Setting
-from judge.bench.audit_share import Share, check_share, from_trace, from_traffic
+from judge.bench.audit_share import Share, check_compiler, check_share, from_trace, from_traffic
 from judge.bench.audit_state import Witness, examine
 from judge.bench.contact import SubjectFailed
 from judge.bench.endings import Ended, of_candidate
@@ -34,8 +34,8 @@ class Audit:
         setting = self.setting
         setting.start(CHILDREN | first_children(setting))
         witness = self._check("state", lambda: examine(setting, "audit"), lambda _: "")
-        kernels = Kernels.of(witness.reply.get("launches", []))
-        self._check("launches", lambda: check_effect(setting, kernels, "audit.noop", "audit.raise"))
+        kernels = Kernels.of(witness.reply)
+        self._check("launches", lambda: check_effect(setting, kernels, witness.question, "audit.noop", "audit.raise"))
         note_decoys(setting, kernels)
         self._check("share", lambda: self._share(witness, kernels))
         setting.release("audit")
@@ -61,6 +61,7 @@ class Audit:
 
     def _share(self, witness: Witness, kernels: Kernels) -> str:
         share = self._traced(witness, kernels) if self.setting.device != "cpu" else self._counted(witness)
+        check_compiler(self.setting, share, kernels)
         return check_share(self.setting, share, kernels) if share is not None else "not known"
 
     def _counted(self, witness: Witness) -> Share | None:

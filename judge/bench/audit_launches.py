@@ -13,11 +13,11 @@ What each finding means under the problem's library policy:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from judge.bench.audit_setting import STAGE, Setting, dishonest, survives
 from judge.bench.contact import Deadline, SubjectFailed
+from judge.bench.correctness import Question
 from judge.bench.endings import Ended
 from judge.bench.launches import MOST_ROWS
 from judge.bench.wire import Message
@@ -29,21 +29,25 @@ FOREIGN, NOOP, FALLBACK = "audit.foreign_kernels", "audit.noop_survives", "audit
 
 @dataclass(frozen=True)
 class Kernels:
-    """The candidate's own kernels by what became of their launches, and those that torch.compile made."""
+    """The candidate's own kernels by what became of their launches; what torch.compile made for it."""
 
     ran: frozenset[str]
     always_failed: frozenset[str]
     unsupported: bool  # a failure was of a kind that only this device has
     compiler: frozenset[str]
+    graphs: int  # compiled by torch.compile
 
     @property
     def launched(self) -> frozenset[str]:
         return self.ran | self.always_failed
 
     @classmethod
-    def of(cls, rows: Iterable[Message]) -> Kernels:
-        """From the rows a child reported; malformed ones are left out."""
-        rows = [row for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)][:MOST_ROWS]
+    def of(cls, reply: Message) -> Kernels:
+        """From what a child reported; malformed rows are left out."""
+        graphs = reply.get("compiled_graphs")
+        rows = [row for row in reply.get("launches", []) if isinstance(row, dict) and isinstance(row.get("name"), str)][
+            :MOST_ROWS
+        ]
         rows = [{**row, "name": row["name"][:200]} for row in rows]
         own = [row for row in rows if row.get("origin") == "own"]
         failed = [row for row in own if row.get("raised") and not row.get("completed")]
@@ -52,16 +56,20 @@ class Kernels:
             always_failed=frozenset(row["name"] for row in failed),
             unsupported=any(row.get("kind") == "unsupported" for row in failed),
             compiler=frozenset(row["name"] for row in rows if row.get("origin") == "compiler"),
+            graphs=graphs if isinstance(graphs, int) else 0,
         )
 
 
-def check_effect(setting: Setting, kernels: Kernels, noop: str, failing: str) -> str:
-    """Ask the children whose launches do nothing and whose launches fail. Raises Ended."""
+def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: str, failing: str) -> str:
+    """Ask the same of children whose launches do nothing and whose launches fail. Raises Ended.
+
+    `question` is the one that `kernels` were launched for: other content might take another path.
+    """
     if not kernels.launched:
         _without_kernels(setting)
         return "no Triton kernel is launched"
-    without_effect = _survives(setting, noop)
-    without_launch = _survives(setting, failing)
+    without_effect = _survives(setting, noop, question)
+    without_launch = _survives(setting, failing, question)
     if kernels.always_failed and without_launch:
         _fell_back(setting, kernels)
     if without_effect:
@@ -72,11 +80,11 @@ def check_effect(setting: Setting, kernels: Kernels, noop: str, failing: str) ->
     return f"{len(kernels.ran)} kernels ran; without their effect the answer is wrong"
 
 
-def _survives(setting: Setting, name: str) -> bool:
+def _survives(setting: Setting, name: str, question: Question) -> bool:
     """Whether the child gives a right answer in reasonable time: it may wait for what a launch never brings."""
     setting.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
     try:
-        rounds, question = setting.rounds(name)
+        rounds, _ = setting.rounds(name, question)
         return survives(rounds, question)
     except (SubjectFailed, Ended):
         return False

@@ -65,12 +65,11 @@ class Setting:
     def note(self, code: str, message: str, **data: Any) -> None:
         self.findings.append(Finding(code, message, data))
 
-    def rounds(self, name: str, reference: Reference | None = None) -> tuple[Rounds, Question]:
+    def rounds(self, name: str, question: Question | None = None) -> tuple[Rounds, Question]:
         """A started child ready for questions, and the first of them. Raises SubjectFailed and Ended."""
-        reference = reference or self.reference
-        rounds = Rounds(reference, self.contacts[name], Fit((), hook=False), None)
-        question = rounds.question(GIVEN, reference.first)
-        rounds.fit = self.doors.introduce(name, reference, question)
+        rounds = Rounds(self.reference, self.contacts[name], Fit((), hook=False), None)
+        question = question or rounds.question(GIVEN, self.reference.first)
+        rounds.fit = self.doors.introduce(name, self.reference, question)
         return rounds, question
 
     def release(self, name: str) -> None:

@@ -88,6 +88,18 @@ def _profile(setting: Setting, share: Share) -> None:
     setting.note("profile.kernels", f"{len(share.spent)} kernels in one call: {', '.join(parts)}", kernels=rows)
 
 
+def check_compiler(setting: Setting, share: Share | None, kernels: Kernels) -> None:
+    """Say or refuse that torch.compile did some of the work. Raises Ended."""
+    made = sorted({*(share.compiler if share else ()), *kernels.compiler})
+    if setting.policy.library is Library.ALLOW or not (made or kernels.graphs):
+        return
+    message = f"uses torch.compile: {kernels.graphs} graphs, {len(made)} of the kernels it runs"
+    message += f" ({', '.join(made[:MOST_NAMED])})" if made else ""
+    if setting.policy.library is Library.REFUSE:
+        raise dishonest(FOREIGN, f"{message}; the problem refuses library compute")
+    setting.note("library.compiler", message, kernels=made[:40], graphs=kernels.graphs)
+
+
 def check_share(setting: Setting, share: Share, kernels: Kernels) -> str:
     """Say or refuse what the policy says or refuses. Raises Ended."""
     policy = setting.policy.library
@@ -95,14 +107,8 @@ def check_share(setting: Setting, share: Share, kernels: Kernels) -> str:
     if not share.modelled:
         _profile(setting, share)
     words = f"{share.value:.0%} of the time is in its own Triton kernels ({basis})"
-    made = sorted({*share.compiler, *kernels.compiler})
     if policy is Library.ALLOW:
         return words
-    if made:
-        message = f"torch.compile made {len(made)} of the kernels it runs: {', '.join(made[:MOST_NAMED])}"
-        if policy is Library.REFUSE:
-            raise dishonest(FOREIGN, f"{message}; the problem refuses library compute")
-        setting.note("library.compiler", message, kernels=made[:40])
     if share.value < ENOUGH and kernels.launched:  # with none launched it has been said already
         rest = ", ".join(f"{name[:60]} {us / share.total_us:.0%}" for name, us in share.foreign[:3])
         if policy is Library.REFUSE:

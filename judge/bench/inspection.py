@@ -18,7 +18,7 @@ MOST_LOOKS = 64
 MOST_ROWS = 200
 ANSWER_S = 5.0
 # Folders of compilers and drivers, and what the bench itself writes; see the child's first steps.
-CACHES = ("triton", "inductor", "cuda", "cache", "home/.triton", "home/.nv", "__pycache__")
+CACHES = ("triton", "inductor", "cuda", "cache", "home/.triton", "home/.nv", "__pycache__", "tmp/torchinductor_judge")
 OURS = ("candidate.py", "problem.py")
 
 

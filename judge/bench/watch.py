@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from judge.bench.child import Assignment
 from judge.bench.gpu_trace import GpuTrace
-from judge.bench.launches import MODES, Launches, install
+from judge.bench.launches import MODES, Launches, compiled_graphs, install
 from judge.bench.traffic import LaunchTraffic, TrafficReport
 from judge.bench.wire import Message
 
@@ -86,6 +86,7 @@ class Audited:
 
     def report(self, *, count: bool) -> Message:
         found = {**self.inner.report(count=count), "launches": self.launches.report()}
+        found["compiled_graphs"] = compiled_graphs()
         if self.trace is not None and count:
             found |= {"gpu": self.trace.rows, "gpu_failure": self.trace.failure}
         return found

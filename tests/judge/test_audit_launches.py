@@ -15,7 +15,7 @@ from tests.judge.audit_kernels import (
     audited,
     findings,
 )
-from tests.judge.bench_problems import SAME, TRITON
+from tests.judge.bench_problems import SAME, TRITON, candidate
 
 pytestmark = pytest.mark.bench
 
@@ -89,6 +89,22 @@ def test_a_fig_leaf_is_refused_where_the_problem_refuses_libraries(interpreter_b
     outcome = audited(interpreter_bench, HALVES, library=Library.REFUSE)
     assert (outcome.verdict, outcome.reason) == (Verdict.DISHONEST, "audit.foreign_kernels")
     assert "in its own Triton kernels" in outcome.message
+
+
+COMPILED = candidate(
+    "if self.made is None: self.made = torch.compile(self.right, backend='eager')\nreturn self.made(x)",
+    init="self.made = None",
+)
+
+
+@pytest.mark.parametrize(
+    ("library", "verdict"),
+    [(Library.ALLOW, Verdict.PASS), (Library.LABEL, Verdict.PASS), (Library.REFUSE, Verdict.DISHONEST)],
+)
+def test_a_compiler_inside_is_labelled_or_refused(cpu_bench, library, verdict):
+    outcome = audited(cpu_bench, COMPILED, library=library)
+    assert outcome.verdict is verdict, outcome
+    assert ("library.compiler" in findings(outcome)) == (library is Library.LABEL)
 
 
 def test_kernels_are_read_off_the_text_with_the_helpers_they_use():
