@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from judge.bench.correctness import Question
+from judge.bench.counted import check_counts
 from judge.bench.endings import Ended
 from judge.bench.reference import Reference, cloned
 from judge.bench.targets import target as target_named
@@ -39,7 +40,7 @@ def fixed_seed(source: str) -> int:
 def modelled(reference: Reference, asked: Question, answer: Message, target_name: str) -> Modelled:
     """Times of candidate and reference on the named GPU. `answer` carries the candidate's counted launches.
 
-    Raises Ended when the candidate's counts are no counts.
+    Raises Ended when the candidate's counts are no counts, or too small to be true.
     """
     target = target_named(target_name)
     try:
@@ -54,6 +55,7 @@ def modelled(reference: Reference, asked: Question, answer: Message, target_name
         raise Ended(
             Verdict.UNSUPPORTED, "timing", "time.nothing_launched", "no launch was counted, so no time can be modelled"
         )
+    check_counts(reference, asked, candidate)
     low, middle, high = modelled_speedup(eager, candidate, target)
     speedup = Speedup(middle, low, high, 1, Basis.MODELLED, Subject.EAGER)
     return Modelled(

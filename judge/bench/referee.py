@@ -14,6 +14,7 @@ from judge.bench.child import Assignment
 from judge.bench.compile_beside import ask_again, compiled_beside
 from judge.bench.contact import Deadline, SubjectFailed
 from judge.bench.correctness import Question, Rounds
+from judge.bench.counted import check_compiled
 from judge.bench.endings import Ended, broken_device, of_reference
 from judge.bench.fitting import Fit
 from judge.bench.gpu import neutral_flags
@@ -234,6 +235,8 @@ class Referee:
 
     def _timing(self, reference: Reference, first: Question, answer: Message) -> None:
         if self.payload["basis"] == "modelled":
+            notes = self.environment.get("compile", "complete")
+            check_compiled(self.kernels, [] if notes == "complete" else [notes], answer.get("traffic"))
             found = modelled(reference, first, answer, self.assignment.target)
             self.timings = [found.candidate, found.eager]
             self.speedup = found.speedup

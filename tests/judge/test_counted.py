@@ -1,0 +1,58 @@
+"""Counts of an interpreted candidate are claims: too few bytes, and kernels that the compiler never saw."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.bench.counted import check_compiled
+from judge.bench.endings import Ended
+from judge.values import Verdict
+from tests.judge.bench_problems import PROBLEM, TRITON, judge
+
+
+def row(name: str, origin: str = "triton") -> dict:
+    return {"name": name, "origin": origin}
+
+
+def test_a_kernel_that_the_compiler_never_saw_is_named():
+    with pytest.raises(Ended) as caught:
+        check_compiled([row("seen")], [], [row("seen"), row("hidden"), row("aten::mul", "torch")])
+    assert caught.value.reason == "compile.hidden" and "hidden was interpreted" in caught.value.message
+
+
+def test_what_may_be_incomplete_for_a_reason_blames_nobody():
+    check_compiled([], ["a value decided which kernel is launched"], [row("hidden")])
+    check_compiled([row("seen")], [], [row("seen"), row("aten::mul", "torch")])
+    check_compiled([], [], "no list at all")
+
+
+FORGED = """
+import gc, sys, torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(size)
+        subject = next(o for o in gc.get_objects() if type(o).__name__ == "Subject")
+        traffic = sys.modules["judge.bench.traffic"]
+        report = traffic.TrafficReport((traffic.LaunchTraffic("aten::mul", "torch", None, BYTES, BYTES, BYTES, 1),))
+        if hasattr(subject.watch, "adapter"):
+            subject.watch.adapter.report = lambda: report
+
+    def forward(self, x):
+        return torch.nn.functional.gelu(self.norm(x))
+"""
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize(("counted", "verdict"), [(64, Verdict.SUSPECT), (8800, Verdict.PASS)])
+def test_fewer_bytes_than_inputs_and_outputs_are_no_count(interpreter_bench, counted, verdict):
+    """16 x 64 floats in and out, and two parameters: 8,704 bytes."""
+    outcome = judge(interpreter_bench, FORGED.replace("BYTES", str(counted)), timing=True, beat=float("inf"))
+    assert outcome.verdict is verdict, outcome
+    assert outcome.reason == ("physics.bytes" if verdict is Verdict.SUSPECT else "")
+
+
+@pytest.mark.bench
+def test_an_honest_kernel_is_counted_as_it_is(interpreter_bench):
+    assert judge(interpreter_bench, TRITON, problem=PROBLEM, timing=True, beat=float("inf")).verdict is Verdict.PASS
