@@ -23,7 +23,7 @@ X86_64 = 0xC000003E
 LOAD, JUMP_EQ, JUMP_GE, JUMP_SET, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
 REFUSED, DONE = 0x0005006F, 0x00050000  # ECONNREFUSED, as when nobody listens; success without an effect
-NR, ARCH, ARG0 = 0, 4, 16  # offsets in struct seccomp_data; ARG0 is the low word
+NR, ARCH, ARG0, ARG1 = 0, 4, 16, 24  # offsets in struct seccomp_data; of an argument the low word
 
 # fmt: off
 DENIED = {
@@ -55,6 +55,8 @@ FORK, VFORK, CLONE, CLONE3 = 57, 58, 56, 435
 SOCKET, CONNECT, AF_UNIX = 41, 42, 1
 PRLIMIT, ITSELF = 302, 0  # its first argument: a process id, 0 for the caller
 SIGNALS = (62, 200, 234)  # kill, tkill, tgkill
+# Naming another process as a descriptor's owner lets the kernel send it any signal, SIGKILL too, when data arrives.
+OWNERS = {72: (8, 10, 15), 16: (0x8901, 0x8902)}  # fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX; ioctl: FIOSETOWN, SIOCSPGRP
 CLONE_THREAD, NEW_NAMESPACES = 0x00010000, 0x7E020000
 
 
@@ -74,6 +76,18 @@ def _only(number: int, value: int) -> list[bytes]:
         _op(JUMP_EQ, 1, 0, value),
         _op(RETURN, 0, 0, EPERM),
         _op(RETURN, 0, 0, ALLOW),
+    ]
+
+
+def _never(number: int, values: tuple[int, ...]) -> list[bytes]:
+    """Refuse call `number` when its second argument is one of `values`. Ends the program for that call."""
+    tests = [_op(JUMP_EQ, len(values) - at, 0, value) for at, value in enumerate(values)]
+    return [
+        _op(JUMP_EQ, 0, 3 + len(tests), number),
+        _op(LOAD, 0, 0, ARG1),
+        *tests,
+        _op(RETURN, 0, 0, ALLOW),
+        _op(RETURN, 0, 0, EPERM),
     ]
 
 
@@ -109,6 +123,8 @@ def program(*, own_pid: int, allow_fork: bool, allow_socket: bool, allow_connect
     ]
     for number in SIGNALS:
         ops += _only(number, own_pid)
+    for number, values in OWNERS.items():
+        ops += _never(number, values)
     ops += _only(PRLIMIT, ITSELF)
     ops += _only(SOCKET, AF_UNIX)
     ops.append(_op(RETURN, 0, 0, ALLOW))

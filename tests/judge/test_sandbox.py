@@ -21,7 +21,7 @@ from judge.bench.forkserver import FIXED, clean_environment
 ROOT = Path(__file__).resolve().parents[2]
 
 INSIDE = """
-import json, os, resource, socket, sys
+import array, fcntl, json, os, resource, socket, sys
 from judge.bench import sandbox
 from judge.bench.sandbox import Bounds
 outside, parent = sys.argv[3], os.getppid()
@@ -58,6 +58,11 @@ print(json.dumps({"layers": layers, **{name: attempt(step) for name, step in {
     "new_session": os.setsid,
     "signal_parent": lambda: os.kill(os.getppid(), 0),
     "signal_self": lambda: os.kill(os.getpid(), 0),
+    "signal_by_owner": lambda: fcntl.fcntl(0, fcntl.F_SETOWN, parent),
+    "signal_by_other_owner": lambda: fcntl.fcntl(0, 15, array.array("i", [1, parent]).tobytes()),
+    "choose_signal": lambda: fcntl.fcntl(0, 10, 9),
+    "signal_by_ioctl": lambda: fcntl.ioctl(socket.socketpair()[0], 0x8902, array.array("i", [parent]).tobytes()),
+    "ordinary_fcntl": lambda: fcntl.fcntl(0, fcntl.F_GETFD),
     "memory": lambda: bytearray(1 << 30),
     "fork": fork,
 }.items()}}))
@@ -88,7 +93,9 @@ def test_inside_only_the_private_folder_can_be_written(tmp_path, forking):
         assert found["write_other"] == found["read_etc"] == "PermissionError"
     if layers["seccomp"] == "active":
         assert found["internet"] == found["new_session"] == found["signal_parent"] == "PermissionError"
-        assert found["signal_self"] == "done"
+        assert found["signal_self"] == found["ordinary_fcntl"] == "done"
+        owners = ("signal_by_owner", "signal_by_other_owner", "choose_signal", "signal_by_ioctl")
+        assert {found[name] for name in owners} == {"PermissionError"}
         assert found["fork"] == ("done" if forking == "fork" else "PermissionError")
 
 
