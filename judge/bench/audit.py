@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from judge.bench.audit_launches import Kernels, check_effect, note_decoys
@@ -16,10 +19,20 @@ from judge.bench.contact import SubjectFailed
 from judge.bench.endings import Ended, of_candidate
 from judge.bench.gpu_lock import GpuLock
 
+NO_SANITIZER = "compute-sanitizer is not installed"
+BARRED_SANITIZER = "{path} is not used: it needs a CUDA context made inside Landlock and a TCP connection to itself"
 CHILDREN = {"audit": "census", "audit.noop": "noop", "audit.raise": "raise"}
 
 Result = TypeVar("Result")
 Record = Callable[[str, str, float, str], None]  # name, state, milliseconds, detail
+
+
+def sanitizer() -> str:
+    """Why races and stray accesses are looked for by repeats and guard bands only."""
+    homes = [Path(os.environ[name]) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    folders = os.pathsep.join([os.environ.get("PATH", ""), *map(str, homes), "/usr/local/cuda/bin"])
+    path = shutil.which("compute-sanitizer", path=folders)
+    return BARRED_SANITIZER.format(path=path) if path else NO_SANITIZER
 
 
 class Audit:
@@ -40,6 +53,8 @@ class Audit:
         self._check("share", lambda: self._share(witness, kernels))
         setting.release("audit")
         self._check("sealed", lambda: check_sealed(setting))
+        if setting.device != "cpu":
+            self.record(f"{STAGE}.sanitizer", "skipped", 0.0, sanitizer())
         if setting.device != "cpu" and setting.candidate_us is not None:
             self._check("roofline", lambda: check_roofline(setting, witness.question, self.lock))
 

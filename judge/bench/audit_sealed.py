@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from judge.bench.audit_setting import GIVEN, STAGE, Setting
+from judge.bench.audit_setting import GIVEN, STAGE, Setting, elements
 from judge.bench.contact import SubjectFailed
 from judge.bench.correctness import HOPELESS, Question, Rounds
 from judge.bench.endings import Ended
@@ -26,7 +26,8 @@ AT_ONCE = 4  # each holds a context on a GPU
 FAMILIES = (GIVEN, "centred")
 
 RIGHT, GUARDED, WRONG, LEFT_OUT = "right", "guarded", "wrong", "left out"
-_REFUSES = ("exception", "compile", "resources", "load")  # it says itself that it cannot
+_REFUSES = ("exception", "compile", "resources", "load", "unsupported", "oom")  # it says itself that it cannot
+LARGER = 2.0  # times the elements of the evaluated case
 
 
 def _cases(setting: Setting) -> list[tuple[str, SealedCase]]:
@@ -89,13 +90,13 @@ def _ask_case(setting: Setting, name: str, case: SealedCase, number: int) -> str
         if reference is None:
             return LEFT_OUT
         try:
-            return _ask(setting, name, reference)
+            return _ask(setting, name, case, reference)
         except (*REFUSALS, MemoryError, NotCarried) as error:
             _unless_broken(setting, error)
             return LEFT_OUT
 
 
-def _ask(setting: Setting, name: str, reference: Reference) -> str:
+def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) -> str:
     """Two rounds: as given, then other content and parameters. The candidate's own words stay here."""
     rounds = Rounds(reference, setting.contacts[name], Fit((), hook=False), None)
     question = rounds.question(GIVEN, reference.first)
@@ -110,7 +111,8 @@ def _ask(setting: Setting, name: str, reference: Reference) -> str:
             if _fit_to_judge(other):
                 _judge(rounds, other)
     except SubjectFailed as failed:
-        return _of_failure(setting, failed)
+        larger = elements(question) > LARGER * setting.elements
+        return _of_failure(failed, case, excused=larger)
     except Ended as ended:
         if ended.verdict is Verdict.DISHONEST:
             raise Ended(ended.verdict, STAGE, ended.reason, "the candidate broke the protocol") from None
@@ -128,11 +130,15 @@ def _fit_to_judge(question: Question) -> bool:
     return found.finite and max((e.rms for e in found.reference_errors), default=0.0) <= HOPELESS
 
 
-def _of_failure(setting: Setting, failed: SubjectFailed) -> str:
+def _of_failure(failed: SubjectFailed, case: SealedCase, *, excused: bool) -> str:
+    """`excused`: the case is so much larger that this machine may be too small for it, or too slow."""
     if failed.kind == "garbage":
         raise Ended(Verdict.DISHONEST, STAGE, "tamper.channel", "the candidate broke the protocol") from None
-    if failed.kind in ("oom", "too_large", "unsupported") or (failed.kind == "timeout" and setting.interprets):
-        return LEFT_OUT  # this machine is too small for the case, or its interpreter too slow
+    if failed.kind == "too_large" or (excused and failed.kind in ("oom", "timeout")):
+        return LEFT_OUT
+    if failed.kind == "unsupported" and not case.derived:
+        message = "for a sealed case the candidate needs what this device cannot run"
+        raise Ended(Verdict.UNSUPPORTED, STAGE, "run.unsupported", message) from None
     return GUARDED if failed.kind in _REFUSES else WRONG
 
 

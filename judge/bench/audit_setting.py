@@ -55,6 +55,7 @@ class Setting:
     sealed: tuple[SealedCase, ...] = ()
     defined: dict[str, list[str]] = field(default_factory=dict)
     candidate_us: float | None = None  # measured, not modelled
+    elements: int = 0  # of the inputs of the evaluated case
     findings: list[Finding] = field(default_factory=list)
     contacts: dict[str, Contact] = field(default_factory=dict)
 
@@ -76,6 +77,11 @@ class Setting:
         """Let a child end: it holds a context and memory."""
         del self.contacts[name]
         self.doors.release(name)
+
+
+def elements(question: Question) -> int:
+    """Elements of all inputs."""
+    return sum(tensor.numel() for tensor in question.tensors())
 
 
 @dataclass(frozen=True)

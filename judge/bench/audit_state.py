@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 import torch
 
-from judge.bench.audit_setting import GIVEN, STAGE, Answer, Setting, ask
+from judge.bench.audit_setting import GIVEN, STAGE, Answer, Setting, ask, elements
 from judge.bench.correctness import Question, Rounds
 from judge.bench.endings import Ended
 from judge.bench.inspection import Seen
 from judge.bench.wire import Message
 from judge.values import Verdict
 
-REPEATS, INTERPRETED_REPEATS = 4, 1  # further calls on equal input; races need several, the interpreter has none
+REPEATS, INTERPRETED_REPEATS = 6, 1  # further calls on equal input; races need several, the interpreter has none
 GRACE_S = 0.05  # a thread that is just ending
 DRIVER_THREADS = ("cuda", "nv-", "cupti")  # started by the driver whenever it likes
 _VALUES = (Verdict.WRONG, Verdict.NOT_FINITE)
@@ -35,6 +35,7 @@ class Witness:
 def examine(setting: Setting, name: str) -> Witness:
     """Ask the fresh child `name`. Raises Ended."""
     rounds, question = setting.rounds(name)
+    setting.elements = elements(question)
     before = setting.doors.look(name)
     witness = Witness(rounds, question)
     witness.reply = _repeat(setting, rounds, question).reply
@@ -79,7 +80,7 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _change_parameters(rounds: Rounds, setting: Setting) -> None:
-    """New parameters after several calls with the old ones, in marked memory; a wrong answer is asked again without."""
+    """New parameters after several calls with the old ones, in marked memory."""
     reference = setting.reference
     state = reference.redrawn()
     question = rounds.question(GIVEN, state)
@@ -91,20 +92,17 @@ def _change_parameters(rounds: Rounds, setting: Setting) -> None:
     except Ended as ended:
         if ended.verdict not in (*_VALUES, Verdict.STATE_VIOLATION):
             raise
-        raise _why(rounds, question, ended) from ended
+        raise _why(rounds, ended) from ended
 
 
-def _why(rounds: Rounds, question: Question, ended: Ended) -> Ended:
+def _why(rounds: Rounds, ended: Ended) -> Ended:
+    """Wrong because of the parameters, or of the memory? With the first parameters only the memory is left."""
     try:
-        ask(rounds, question)
-    except Ended as again:
-        return Ended(again.verdict, STAGE, "audit.stale", f"after its parameters were replaced: {again.message}")
-    return Ended(
-        ended.verdict,
-        STAGE,
-        "audit.poison",
-        f"the answer depends on what uninitialised memory holds: {ended.message}",
-    )
+        ask(rounds, rounds.question(GIVEN, rounds.reference.first), poison=True)
+    except Ended:
+        message = f"the answer depends on what uninitialised memory holds: {ended.message}"
+        return Ended(ended.verdict, STAGE, "audit.poison", message)
+    return Ended(ended.verdict, STAGE, "audit.stale", f"after its parameters were replaced: {ended.message}")
 
 
 def _left_over(setting: Setting, name: str, before: Seen) -> None:

@@ -35,6 +35,15 @@ def test_a_declared_case_decides(cpu_bench, source):
     assert (outcome.verdict, outcome.reason, outcome.audit) == (Verdict.WRONG, "audit.sealed_case", Audit.FAILED)
 
 
+@pytest.mark.parametrize(
+    ("excuse", "verdict"),
+    [("MemoryError()", Verdict.WRONG), ("type('Unsupported', (Exception,), {})('nothing')", Verdict.UNSUPPORTED)],
+)
+def test_an_excuse_for_a_case_of_the_usual_size_does_not_help(cpu_bench, excuse, verdict):
+    source = candidate(f"if x.shape[-1] != 64: raise {excuse}\nreturn self.right(x)")
+    assert audited(cpu_bench, source, sealed=[sealed(SIZE=65)]).verdict is verdict
+
+
 @pytest.mark.parametrize("source", [WRONG_ELSEWHERE, REFUSES_ELSEWHERE, SAME])
 def test_nothing_tells_what_a_sealed_case_is(cpu_bench, source):
     talkative = sized(source).replace("def forward(self, x):", "def forward(self, x):\n        print('size', x.shape)")

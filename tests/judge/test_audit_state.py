@@ -34,7 +34,7 @@ def test_another_answer_to_equal_input_is_unstable(request, device):
 def test_other_last_bits_for_equal_input_are_noted(cpu_bench):
     outcome = audited(cpu_bench, seen_before("y * (1 + 2**-22)"))
     assert outcome.verdict is Verdict.PASS, outcome
-    assert "4 of 4 repeats" in findings(outcome)["run.not_bitwise"]
+    assert "6 of 6 repeats" in findings(outcome)["run.not_bitwise"]
 
 
 def test_weights_folded_after_a_few_calls_are_stale(cpu_bench):
@@ -52,7 +52,7 @@ def test_weights_folded_after_a_few_calls_are_stale(cpu_bench):
 
 def test_an_answer_that_hangs_on_fresh_memory_is_found_late_too(cpu_bench):
     late = candidate(
-        "self.calls += 1\ny = self.right(x)\nif self.calls <= 5: return y\n"
+        "self.calls += 1\ny = self.right(x)\nif self.calls <= 7: return y\n"
         "z = torch.empty(1 << 20)\nreturn y + 0 * z[-1]",  # large: the kernel's zero pages
         init="self.calls = 0",
     )

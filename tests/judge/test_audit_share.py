@@ -1,0 +1,90 @@
+"""Shares of the time from a trace or from counted traffic, and the time below which bytes cannot move."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from judge.bench.audit_launches import Kernels
+from judge.bench.audit_roofline import least_us
+from judge.bench.audit_share import from_trace, from_traffic
+from judge.bench.traffic import LaunchTraffic
+from judge.bench.watch import traffic_row
+
+
+def ran(*names: str) -> Kernels:
+    rows = [{"name": name, "origin": "own", "completed": 1, "raised": 0, "kind": ""} for name in names]
+    return Kernels.of({"launches": rows})
+
+
+def trace(**spent_us: float) -> list[dict[str, object]]:
+    return [{"name": name, "calls": 1, "us": us} for name, us in spent_us.items()]
+
+
+def test_the_share_of_a_trace_is_that_of_the_kernels_that_were_launched():
+    share = from_trace(trace(mine=30.0, sgemm=60.0, triton_poi_fused_0=10.0), ran("mine"))
+    assert share is not None
+    assert share.value == pytest.approx(0.3)
+    assert share.foreign == [("sgemm", 60.0), ("triton_poi_fused_0", 10.0)]
+    assert share.compiler == {"triton_poi_fused_0"}
+
+
+def test_a_kernel_named_like_the_compilers_is_the_candidates_own_when_it_launched_it():
+    share = from_trace(trace(triton_poi_fused_0=10.0), ran("triton_poi_fused_0"))
+    assert share is not None
+    assert share.value == 1.0
+    assert share.compiler == frozenset()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        ["mine"],
+        [{"name": "mine"}],
+        [{"name": "mine", "us": float("nan")}],
+        [{"name": "mine", "us": -1}],
+        [{"name": "mine", "us": "1"}],
+        [{"us": 1.0}],
+    ],
+)
+def test_what_is_no_trace_gives_no_share(rows):
+    assert from_trace(rows, ran("mine")) is None
+
+
+@pytest.mark.parametrize("rows", [None, 3, [{"name": "x"}], [{"name": "x", "origin": "martian"}], []])
+def test_what_is_no_traffic_gives_no_share(rows):
+    assert from_traffic(rows, "sm_90") is None
+
+
+def test_the_modelled_share_weighs_launches_by_their_bytes():
+    small = LaunchTraffic("mine", "triton", programs=132, unique_bytes=1 << 10, sector_bytes=1 << 10)
+    large = LaunchTraffic("aten.mm", "torch", unique_bytes=1 << 32, sector_bytes=1 << 32)
+    share = from_traffic([traffic_row(small), traffic_row(large)], "sm_90")
+    assert share is not None
+    assert 0 < share.value < 0.05
+    assert share.modelled
+
+
+def test_rows_of_launches_that_are_malformed_are_left_out():
+    rows = [3, {"origin": "own"}, {"name": 4, "origin": "own"}, {"name": "ok", "origin": "own", "completed": 2}]
+    assert Kernels.of({"launches": rows, "compiled_graphs": "many"}).launched == {"ok"}
+
+
+def test_a_kernel_that_failed_once_and_ran_once_did_not_always_fail():
+    rows = [{"name": "k", "origin": "own", "completed": 1, "raised": 3, "kind": "resources"}]
+    kernels = Kernels.of({"launches": rows})
+    assert (kernels.ran, kernels.always_failed) == ({"k"}, frozenset())
+
+
+def test_what_is_written_may_stay_in_the_cache_and_what_is_read_may_not():
+    assert least_us(4_000_000, 1000, l2_bytes=50 << 20, bytes_per_us=4_000_000) == 1.0
+    assert least_us(0, (50 << 20) + 4_000_000, l2_bytes=50 << 20, bytes_per_us=4_000_000) == 1.0
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU here")
+def test_the_probe_finds_a_bandwidth_that_a_gpu_can_have():
+    from judge.bench.bandwidth import bandwidth_bytes_per_us
+
+    assert 1e5 < bandwidth_bytes_per_us("cuda:0") < 2e7  # 0.1 to 20 TB/s

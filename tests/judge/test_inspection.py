@@ -1,0 +1,85 @@
+"""What the runner sees of a child is its own: threads, processes and files, whatever the child says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from judge.bench.children import Child
+from judge.bench.inspection import MOST_LOOKS, Inspector, Seen, look, look_at
+from judge.bench.wire import Channel, WireTimeout
+from judge.values import JudgeError
+
+
+@pytest.fixture
+def child(tmp_path):
+    boss, theirs = Channel.pair()
+    yield Child(1, None, tmp_path, boss, -1, pid=os.getpid())
+    boss.close()
+    theirs.close()
+
+
+def seen(child) -> Seen:
+    return Seen.from_json(look_at(child))
+
+
+def test_a_thread_is_seen_while_it_lives(child):
+    before, ends = seen(child), threading.Event()
+    thread = threading.Thread(target=ends.wait)
+    thread.start()
+    during = seen(child)
+    ends.set()
+    thread.join()
+    assert len(during.threads) == len(before.threads) + 1
+
+
+def test_a_process_of_the_childs_session_is_seen(tmp_path):
+    code = (
+        "import subprocess, sys; p = subprocess.Popen(['sleep', '20']); print(flush=True); sys.stdin.read(); p.kill()"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as leader:
+        assert leader.stdout is not None
+        leader.stdout.readline()
+        found = seen(Child(1, None, tmp_path, None, -1, pid=leader.pid))
+        leader.communicate()
+    assert [name for _, name in found.processes] == ["sleep"]
+    assert [number for number, _ in found.threads] == [leader.pid]
+
+
+def test_files_are_seen_but_for_caches_and_our_own(child):
+    for name in ("candidate.py", "triton/x.cubin", "inductor/a/b.py", "tmp/mine.bin", "notes.txt", "home/triton/y"):
+        path = Path(child.folder / name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert seen(child).files == ("home/triton/y", "notes.txt", "tmp/mine.bin")
+
+
+def test_one_that_has_ended_has_no_threads(child):
+    child.status = 0
+    assert seen(child).threads == ()
+
+
+def test_looks_are_answered_on_the_private_channel_and_bounded(child):
+    runner, theirs = Channel.pair()
+    referee, inspector = Channel(theirs), Inspector()
+    inspector.answer({"audit": child}, "audit", runner)
+    assert look(referee, "audit", 1).threads
+    inspector.answer({"audit": child}, ["audit"], runner)
+    with pytest.raises(JudgeError, match="did not say"):
+        look(referee, "nobody", 1)
+    for _ in range(MOST_LOOKS):
+        inspector.answer({}, "nobody", runner)
+    answers = 0
+    with pytest.raises(WireTimeout):
+        while True:
+            referee.receive(0.05)
+            answers += 1
+    assert answers == MOST_LOOKS - 2
+    runner.close()
+    referee.close()
