@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from judge.bench import seal
-from judge.bench.artefacts import Handover
+from judge.bench.baselines import Baselines, CompiledTimes
 from judge.bench.children import private_folder
 from judge.bench.compile_plan import CompilePlan
 from judge.bench.compile_report import CompileReport
-from judge.bench.compile_stage import CompileStage, StubPlan, open_pool, outcome_of
+from judge.bench.compile_stage import COMPILE, CompileStage, StubPlan, open_pool, outcome_of
 from judge.bench.crew import Crew
 from judge.bench.forkserver import ForkServer
 from judge.bench.gpu_lock import open_lock
@@ -40,7 +40,6 @@ from judge.values import (
 
 Progress = Callable[[StageRecord], None]
 DEFAULT_LIMITS = Limits()
-COMPILE = "compile:"  # a device that compiles for the target named after it, and runs nothing
 SPARES = 4  # referee, candidate, eager, best so far; about 650 MB of GPU memory each
 
 
@@ -62,10 +61,12 @@ class Bench:
         compile_baseline: bool = True,
         lock_folder: Path | None = None,
         artefacts: Path | None = None,
+        identity: str = "",
     ) -> None:
         """`minimum_sandbox`: layers without which no foreign code is run; evaluations then raise JudgeError.
 
-        `artefacts`: where compiled kernels outlive this process; None keeps them as long as the bench.
+        `artefacts`: where compiled kernels outlive this process; None keeps them as long as the bench. `identity`
+        tells this GPU from another one that may take its number.
         """
         self.device = device
         self.target = device.removeprefix(COMPILE) if device.startswith(COMPILE) else target
@@ -75,10 +76,11 @@ class Bench:
         self.minimum_sandbox = minimum_sandbox
         self.compile_baseline = compile_baseline
         self.lock_folder = lock_folder or Path(tempfile.gettempdir())
+        self.identity = identity or device
         self.spares = SPARES if device.startswith("cuda") else 0
         self._root: Path | None = None
         self._servers: dict[str, ForkServer] = {}
-        self._compile_times: dict[str, Timing | None] = {}  # by problem hash and case
+        self._compiled = CompiledTimes(lambda: self.baselines)
         self._facts: dict[str, Any] | None = None
         self.compiling = CompileStage(
             self,
@@ -140,7 +142,7 @@ class Bench:
         """Compile where no interpreter does it beside, then run; a failure to compile never touches the device."""
         report: CompileReport | None = None
         before: tuple[StageRecord, ...] = ()
-        if self._compiles_ahead(job.candidate):
+        if self.compiling.wanted(job.candidate):
             report, record = self.compiling.run(job, progress)
             before = (record,)
             if report.final or self.device.startswith(COMPILE):
@@ -149,7 +151,7 @@ class Bench:
         body, crew = self._conduct(plan, job.limits, progress)
         outcome = plan.outcome(body, crew)
         self.stock(job.limits)
-        self.remember_compile(job.problem, outcome)
+        self._compiled.remember(job.problem, outcome)
         if report is not None:
             outcome = dataclasses.replace(
                 outcome, kernels=report.kernels, findings=(*report.findings(), *outcome.findings)
@@ -222,29 +224,19 @@ class Bench:
         self._root = self._root or private_folder()
         return self._root
 
-    def hand_over(self, source: str, problem: ProblemSpec, folder: Path) -> Handover | None:
-        """Copy a candidate's compiled kernels into a child's folder, where they are compiled ahead."""
-        return self.compiling.hand_over(source, problem, folder) if self._compiles_ahead(source) else None
-
-    def learn(self, handover: Handover) -> None:
-        self.compiling.learn(handover)
-
-    def _compiles_ahead(self, source: str) -> bool:
-        if self.device.startswith(COMPILE):
-            return True
-        return self.device.startswith("cuda") and self.compiling.wanted(source)
-
     def compile_time(self, problem: ProblemSpec) -> Timing | None:
-        """torch.compile's time of this problem, from an earlier evaluation here."""
-        return self._compile_times.get(_key(problem))
+        """torch.compile's time of this problem, from an earlier evaluation on this device."""
+        return self._compiled.time(problem)
 
     def wants_compile(self, problem: ProblemSpec) -> bool:
-        return self.compile_baseline and _key(problem) not in self._compile_times
+        return self.compile_baseline and self._compiled.unknown(problem)
 
-    def remember_compile(self, problem: ProblemSpec, outcome: Outcome) -> None:
-        if outcome.verdict is Verdict.PASS and outcome.timings and self.wants_compile(problem):
-            found = [timing for timing in outcome.timings if timing.subject.value == "compile"]
-            self._compile_times[_key(problem)] = found[0] if found else None
+    @property
+    def baselines(self) -> Baselines | None:
+        """torch.compile's times and code on this GPU, kept on disk; None where nothing is measured."""
+        if not self.device.startswith("cuda"):
+            return None
+        return Baselines(self.compiling.pool.root / f"baselines-{self.identity}".replace("/", "_").replace(":", "-"))
 
     def gpu_lock(self) -> int | None:
         """Descriptor of this GPU's lock file; the referee holds it while it uses the GPU. None without a GPU."""
@@ -283,7 +275,7 @@ class Bench:
                     for message in crew.step(0, plan.judge):
                         body = plan.hear(message, progress) or body
                     break
-            if body is not None and not _genuine(body, key, nonce):
+            if body is not None and not seal.genuine(body, key=key, nonce=nonce):
                 raise JudgeError("the verdict's signature is wrong")
             plan.settle(crew)
             self._last_layers = {name: child.layers or {} for name, child in crew.members.items()}
@@ -300,17 +292,6 @@ class Bench:
         facts = self.facts()
         layers = {name: dict(found) for name, found in self._last_layers.items()}
         return {**{k: v for k, v in facts.items() if k != "sandbox"}, "sandbox": facts["sandbox"], "children": layers}
-
-
-def _key(problem: ProblemSpec) -> str:
-    return f"{problem.hash}:{problem.case}"
-
-
-def _genuine(verdict: dict[str, Any], key: str, nonce: str) -> bool:
-    try:
-        return seal.verified(verdict["body"], verdict["mac"], key=key, nonce=nonce)
-    except (TypeError, ValueError, RecursionError):  # no signature could be like this
-        return False
 
 
 def _ms(started: float) -> float:

@@ -7,6 +7,7 @@ the same for everybody) lies apart.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,13 @@ class Artefacts:
             return None
         return found if isinstance(found, dict) else None
 
+    @contextmanager
+    def claim(self, key: str) -> Iterator[None]:
+        """One at a time, over all processes: who waits finds what the other compiled. The kernel frees it."""
+        with (self.root / "kernels" / f"{self._folder(key).name}.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
     def note(self, key: str, report: dict[str, Any]) -> None:
         """Keep a report beside the kernels; from now on they are known."""
         folder = self._folder(key)
@@ -69,18 +78,15 @@ class Artefacts:
 
     def take(self, cache: Path, key: str) -> int:
         """Copy the kernels of a Triton cache folder that nobody writes to any more; returns how many files."""
-        return _copy(cache, self._folder(key) / "cache")
+        return copy_kernels(cache, self._folder(key) / "cache")
 
     def share(self, cache: Path) -> int:
         """Copy what a child of the judge's own built, for every candidate."""
-        return _copy(cache, self.shared)
+        return copy_kernels(cache, self.shared)
 
     def seed(self, key: str, cache: Path) -> frozenset[str]:
         """Give a child its own copy: its candidate's kernels and the shared stubs. Returns the folders' names."""
-        given = [folder for source in (self._folder(key) / "cache", self.shared) for folder in _folders(source)]
-        for folder in given:
-            _give(folder, cache / folder.name)
-        return frozenset(folder.name for folder in given)
+        return give_kernels(self._folder(key) / "cache", cache) | give_kernels(self.shared, cache)
 
     def stubs(self) -> dict[str, Any]:
         """Which host modules lie in `shared`: utilities, whether launchers are generic, digests of launchers."""
@@ -95,12 +101,14 @@ class Artefacts:
 
     def trim(self) -> None:
         """Forget what was used longest ago, beyond the limits."""
-        entries = sorted((self.root / "kernels").iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        folders = [path for path in (self.root / "kernels").iterdir() if path.is_dir()]
+        entries = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
         total = 0
         for number, entry in enumerate(entries):
             total += sum(path.stat().st_size for path in entry.rglob("*") if path.is_file())
             if number >= KEPT_ENTRIES or total > KEPT_BYTES:
                 shutil.rmtree(entry, ignore_errors=True)
+                entry.with_name(f"{entry.name}.lock").unlink(missing_ok=True)
 
     def _folder(self, key: str) -> Path:
         if not re.fullmatch(r"[0-9a-f]{64}", key):
@@ -155,8 +163,8 @@ def _files(folder: Path) -> Iterator[tuple[str, int]]:
             yield entry.name, entry.stat(follow_symlinks=False).st_size
 
 
-def _copy(cache: Path, into: Path) -> int:
-    """Into a fresh folder for each of the cache's, moved into place at once: readers never see half of one."""
+def copy_kernels(cache: Path, into: Path) -> int:
+    """Copy the kernels of a Triton cache folder; how many files. Each is moved into place at once, whole."""
     into.mkdir(parents=True, exist_ok=True)
     files = size = 0
     for folder in _folders(cache):
@@ -168,7 +176,7 @@ def _copy(cache: Path, into: Path) -> int:
             continue
         fresh = Path(tempfile.mkdtemp(dir=into, prefix="."))
         for name, count in wanted:
-            _copy_file(folder / name, fresh / name, count)
+            copy_plain(folder / name, fresh / name, count)
         try:
             fresh.rename(into / folder.name)
         except OSError:  # somebody else was quicker
@@ -176,12 +184,20 @@ def _copy(cache: Path, into: Path) -> int:
     return files
 
 
-def _copy_file(source: Path, into: Path, size: int) -> None:
+def copy_plain(source: Path, into: Path, size: int) -> None:
     """The bytes of a plain file and no more of them than were announced; never through a link."""
     fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             into.write_bytes(file.read(size))
+
+
+def give_kernels(source: Path, cache: Path) -> frozenset[str]:
+    """Copy kept kernels into a child's Triton cache folder; their folders' names."""
+    given = list(_folders(source))
+    for folder in given:
+        _give(folder, cache / folder.name)
+    return frozenset(folder.name for folder in given)
 
 
 def _give(folder: Path, into: Path) -> None:

@@ -23,6 +23,8 @@ from judge.bench.listening import MALFORMED, Host, Listening
 from judge.bench.tuning_choices import read_choices
 from judge.values import Job, Limits, Outcome, ProblemSpec, StageRecord
 
+COMPILE = "compile:"  # a device that compiles for the target named after it, and runs nothing
+
 Progress = Callable[[StageRecord], None]
 Conduct = Callable[[Any, Limits, Progress | None], tuple[dict[str, Any] | None, Crew]]
 
@@ -47,21 +49,23 @@ class CompileStage:
         return self._pool
 
     def wanted(self, source: str) -> bool:
-        """Whether there can be a kernel in it. One that hides the name is compiled by its own child, and counted."""
-        return "triton" in source
+        """Whether this device compiles ahead, and there can be a kernel in the text.
+
+        One that hides the name is compiled by its own child, and counted.
+        """
+        if self.bench.device.startswith(COMPILE):
+            return True
+        return self.bench.device.startswith("cuda") and "triton" in source
 
     def run(self, job: Job, progress: Progress | None = None) -> tuple[CompileReport, StageRecord]:
         """The report for the job's candidate, made now or known from before. Raises JudgeError."""
         started = time.monotonic()
         key = artefact_key(job.candidate, job.problem.hash, job.problem.case)
-        report = self._known(key)
-        cached = report is not None
-        if report is None:
-            plan = CompilePlan(self.bench, job, self.pool, key)
-            limits = dataclasses.replace(job.limits, wall_s=WALL_S, memory_mb=ADDRESS_MB)
-            body, crew = self._conduct(plan, limits, None)
-            report = plan.report(body, crew)
-            self.pool.note(key, {"report": report.to_json()})
+        with self.pool.claim(key):
+            report = self._known(key)
+            cached = report is not None
+            if report is None:
+                report = self._compile(job, key)
         if self.bench.device.startswith("cuda") and not report.final:
             self._build_stubs(report)
         state = "failed" if report.final else "ok" if report.complete else "warned"
@@ -69,6 +73,14 @@ class CompileStage:
         if progress is not None:
             progress(record)
         return report, record
+
+    def _compile(self, job: Job, key: str) -> CompileReport:
+        plan = CompilePlan(self.bench, job, self.pool, key)
+        limits = dataclasses.replace(job.limits, wall_s=WALL_S, memory_mb=ADDRESS_MB)
+        body, crew = self._conduct(plan, limits, None)
+        report = plan.report(body, crew)
+        self.pool.note(key, {"report": report.to_json()})
+        return report
 
     def _known(self, key: str) -> CompileReport | None:
         """Only what ended for sure: what came to no end is tried again."""
@@ -81,8 +93,10 @@ class CompileStage:
             return None
         return report if report.complete or report.final else None
 
-    def hand_over(self, source: str, problem: ProblemSpec, folder: Path) -> Handover:
-        """Copy what is known of a candidate into the private folder of a child that will run it."""
+    def hand_over(self, source: str, problem: ProblemSpec, folder: Path) -> Handover | None:
+        """Copy what was compiled of a candidate into the folder of a child that will run it; None where nothing is."""
+        if not self.wanted(source):
+            return None
         key = artefact_key(source, problem.hash, problem.case)
         noted = self.pool.known(key) or {}
         tuned = noted.get("report", {}).get("tuned", [])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from judge.bench.artefacts import Handover
+from judge.bench.baselines import Baselines
 from judge.bench.children import Child
 from judge.bench.crew import Crew
 from judge.bench.forkserver import ForkServer
@@ -20,10 +21,28 @@ Progress = Callable[[StageRecord], None]
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
 
 
+class Compiler(Protocol):
+    """What a plan asks of the compile stage."""
+
+    def hand_over(self, source: str, problem: ProblemSpec, folder: Path) -> Handover | None:
+        """Give a child that will run `source` what was compiled for it; None where nothing is compiled ahead."""
+
+    def learn(self, handover: Handover) -> None:
+        """Keep what such a child found out, before its folder is wiped."""
+
+
 class Host(Protocol):
     """What a plan asks of the bench that runs it."""
 
     device: str
+
+    @property
+    def compiling(self) -> Compiler:
+        """The compile stage."""
+
+    @property
+    def baselines(self) -> Baselines | None:
+        """torch.compile's times and code, kept on disk; None where nothing is measured."""
 
     def server(self, kind: str) -> ForkServer:
         """The zygote "plain", "interpreter" or "recorder"."""
@@ -33,12 +52,6 @@ class Host(Protocol):
 
     def wants_compile(self, problem: ProblemSpec) -> bool:
         """Whether torch.compile is to be measured."""
-
-    def hand_over(self, source: str, problem: ProblemSpec, folder: Path) -> Handover | None:
-        """Give a child that will run `source` what was compiled for it; None where nothing is compiled ahead."""
-
-    def learn(self, handover: Handover) -> None:
-        """Keep what such a child found out, before its folder is wiped."""
 
     def gpu_lock(self) -> int | None:
         """Descriptor of the GPU's lock file, for the caller to close; None without a GPU."""

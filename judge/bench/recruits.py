@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from judge.bench.artefacts import Handover
+from judge.bench.baselines import SUBJECTS
 from judge.bench.crew import Crew
 from judge.bench.listening import Host
 from judge.bench.wire import Channel, Message, WireClosed, WireTimeout
@@ -40,6 +42,7 @@ MODES = {
     "raise": Mode("candidate", "device", "raise"),  # launches fail
     "eager": Mode("problem", "plain", "eager"),
     "compile": Mode("problem", "plain", "compile"),
+    "autotune": Mode("problem", "plain", "autotune"),  # torch.compile with mode max-autotune
     "record": Mode("candidate", "recorder", "record"),
 }
 
@@ -56,6 +59,7 @@ class Recruits:
         self._requests = 0
         self._given = 0
         self._handovers: dict[str, Handover] = {}
+        self._compilers: dict[str, Path] = {}  # folders of children in which torch.compile works, by mode
 
     def start(self, crew: Crew, name: str, mode: str) -> socket.socket:
         """One child with its assignment; the referee's end of its channel, for the caller to close."""
@@ -65,18 +69,24 @@ class Recruits:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         payload = {"role": "subject", "mode": what.does, **self._source(what.source)}
         if kind == "plain" and what.source != "problem":
-            handover = self.bench.hand_over(payload["source"], self.job.problem, child.folder)
+            handover = self.bench.compiling.hand_over(payload["source"], self.job.problem, child.folder)
             if handover is not None:
                 self._handovers[name] = handover
                 payload |= handover.payload
+        if what.does in SUBJECTS and self.bench.baselines is not None:
+            self.bench.baselines.seed(self.job.problem, SUBJECTS[what.does], child.folder)
+            self._compilers[what.does] = child.folder
         crew.assign(name, payload, [theirs])
         return ours
 
     def settle(self) -> dict[str, dict[str, int]]:
         """While the folders exist: keep what children found out; what each had to compile itself, by child."""
+        for mode, folder in self._compilers.items():
+            if self.bench.baselines is not None:
+                self.bench.baselines.take(self.job.problem, SUBJECTS[mode], folder)
         found = {}
         for name, handover in self._handovers.items():
-            self.bench.learn(handover)
+            self.bench.compiling.learn(handover)
             kernels, stubs = handover.made_here()
             found[name] = {"given": len(handover.given), "compiled_here": kernels, "stubs_built": stubs}
         return found

@@ -19,3 +19,11 @@ def sign(body: dict[str, Any], *, key: str, nonce: str) -> str:
 
 def verified(body: dict[str, Any], mac: str, *, key: str, nonce: str) -> bool:
     return hmac.compare_digest(sign(body, key=key, nonce=nonce), mac)
+
+
+def genuine(message: dict[str, Any], *, key: str, nonce: str) -> bool:
+    """Whether a message {"body", "mac"} is signed so; a hostile one may have any form."""
+    try:
+        return verified(message["body"], message["mac"], key=key, nonce=nonce)
+    except (KeyError, TypeError, ValueError, RecursionError):  # no signature could be like this
+        return False

@@ -29,6 +29,9 @@ from judge.bench.watch import Watch, watch_for
 from judge.bench.wire import Channel, Message, WireClosed
 from judge.values import JudgeError
 
+COMPILED = {"compile": "default", "autotune": "max-autotune"}  # torch.compile's modes
+BASELINES = ("eager", *COMPILED)
+
 
 def run(assignment: Assignment) -> None:
     """Role "subject": load the source, then answer the referee until it hangs up."""
@@ -48,8 +51,8 @@ class Subject:
         self.assignment = assignment
         self.link = link
         self.device = assignment.device
-        self.mode = str(assignment.payload["mode"])  # "run", "record", "eager" or "compile"
-        name = "problem" if self.mode in ("eager", "compile") else "candidate"
+        self.mode = str(assignment.payload["mode"])  # "run", "record" or one of BASELINES
+        name = "problem" if self.mode in BASELINES else "candidate"
         self.path = assignment.folder / f"{name}.py"
         self.watch: Watch = watch_for(self.mode, assignment)
         self.arena: Arena | None = None
@@ -95,7 +98,7 @@ class Subject:
 
     def _load(self, command: Message) -> Message:
         payload, folder = self.assignment.payload, self.assignment.folder
-        if self.mode in ("eager", "compile"):
+        if self.mode in BASELINES:
             self.model_class = load_problem(payload["source"], payload["case"], folder).Model
         else:
             self.model_class = load_candidate(payload["source"], folder)
@@ -139,8 +142,8 @@ class Subject:
             if hasattr(self.model, "prepare"):
                 self.model.prepare()
         self._synchronize()  # after this reply the referee writes over the arena that the copies read from
-        if self.mode == "compile" and not command.get("again"):
-            self.model = torch.compile(self.model)
+        if self.mode in COMPILED and not command.get("again"):
+            self.model = torch.compile(self.model, mode=COMPILED[self.mode])
         return {"parameters": len(given)}
 
     def _choose(self, command: Message) -> Message:
