@@ -100,6 +100,7 @@ class EvaluationPlan(Listening):
         crew.start("referee", self.bench.server("plain"))
         links = [self.recruits.start(crew, name, mode) for name, mode in roles.items()]
         self._assign_referee(crew, list(roles), links, key, nonce)
+        self.bench.stock(self.job.limits)  # while these load; whoever measures waits until they are ready
 
     def _subjects(self) -> dict[str, str]:
         """Child name -> mode, for those that take part from the start on this device."""
