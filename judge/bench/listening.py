@@ -15,7 +15,7 @@ from judge.bench.forkserver import ForkServer
 from judge.bench.gpu_lock import LONGEST_WAIT_S, WAITING
 from judge.bench.whereabouts import PLACES
 from judge.bench.wire import Message
-from judge.values import ProblemSpec, StageRecord, Timing
+from judge.values import Limits, ProblemSpec, StageRecord, Timing
 
 Progress = Callable[[StageRecord], None]
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
@@ -52,6 +52,9 @@ class Host(Protocol):
 
     def wants_compile(self, problem: ProblemSpec) -> bool:
         """Whether torch.compile is to be measured."""
+
+    def stock(self, limits: Limits) -> None:
+        """Make spare children for whoever is needed next."""
 
     def gpu_lock(self) -> int | None:
         """Descriptor of the GPU's lock file, for the caller to close; None without a GPU."""
