@@ -1,6 +1,5 @@
 # title: largest value and its first place with tl.max, ties to the left
 # problem: row_argmax
-# quick: yes
 # expect: pass
 import torch
 import triton

@@ -1,6 +1,5 @@
 # title: attention with online softmax over key blocks
 # problem: samples/attention
-# quick: yes
 # expect: pass
 import torch
 import triton

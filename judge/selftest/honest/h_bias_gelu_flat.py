@@ -1,6 +1,5 @@
 # title: bias, tanh GELU and scale over flat memory
 # problem: samples/bias_gelu_scale
-# quick: yes
 # expect: pass
 import torch
 import triton

@@ -1,6 +1,5 @@
 # title: one token a program, its table row and its position's row
 # problem: token_embedding
-# quick: yes
 # expect: pass
 import torch
 import triton

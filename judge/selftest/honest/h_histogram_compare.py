@@ -1,6 +1,5 @@
 # title: classes counted by comparing with each class and summing
 # problem: histogram
-# quick: yes
 # expect: pass
 import torch
 import triton

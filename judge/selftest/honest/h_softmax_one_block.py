@@ -1,6 +1,5 @@
 # title: softmax of a row held in one block
 # problem: samples/row_softmax
-# quick: yes
 # expect: pass
 import torch
 import triton

@@ -3,5 +3,4 @@
 # replace: better = v > best => better = v >= best
 # replace: first = tl.min( => first = tl.max(
 # replace: tl.where(best == top, where, n_cols) => tl.where(best == top, where, -1)
-# quick: yes
 # expect: wrong value.mismatch

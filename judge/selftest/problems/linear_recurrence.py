@@ -27,4 +27,4 @@ def get_init_inputs():
 
 
 def get_cases():
-    return {"gpu": {"ROWS": 4096, "LENGTH": 250}}
+    return {"gpu": {"ROWS": 16384, "LENGTH": 120}}
