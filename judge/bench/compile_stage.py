@@ -67,7 +67,7 @@ class CompileStage:
             if report is None:
                 report = self._compile(job, key)
         if self.bench.device.startswith("cuda") and not report.final:
-            self._build_stubs(report)
+            self.build_stubs(report)
         state = "failed" if report.final else "ok" if report.complete else "warned"
         record = StageRecord("compile", state, (time.monotonic() - started) * 1000, _detail(report, cached))
         if progress is not None:
@@ -110,7 +110,7 @@ class CompileStage:
         if choices and noted is not None and not noted.get("choices"):
             self.pool.note(handover.key, {**noted, "choices": choices})
 
-    def _build_stubs(self, report: CompileReport) -> None:
+    def build_stubs(self, report: CompileReport) -> None:
         """Host modules that nobody has needed so far, built by a child that never sees a candidate."""
         if self._no_stubs:
             return
