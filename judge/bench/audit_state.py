@@ -86,7 +86,6 @@ def _change_parameters(rounds: Rounds, setting: Setting) -> None:
     question = rounds.question(GIVEN, state)
     if not question.expected.finite:
         return
-    rounds.previous, rounds.state = reference.first, state
     try:
         ask(rounds, question, poison=True)
     except Ended as ended:

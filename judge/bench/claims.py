@@ -71,11 +71,22 @@ def _output(reply: Message) -> None:
 
 def _forward(reply: Message) -> None:
     _output(reply)
+    _left_behind(reply)
     for name in ("kernels", "traffic", "notes", "launches", "gpu"):
         _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
     for row in reply.get("kernels", []):
         _need(isinstance(row, dict) and all(_plain(value) for value in row.values()), "a bad kernel row")
     _compiled(reply)
+
+
+def _left_behind(reply: Message) -> None:
+    """What a call did to memory, state and generators."""
+    for name in ("alias", "missing"):
+        _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
+    for pair in reply.get("alias", []):
+        _need(isinstance(pair, list) and len(pair) == 2 and all(map(_is_int, pair)), "a bad pair of tensors")
+    _need(all(map(_is_text, reply.get("missing", []))), "a bad name")
+    _need(all(type(reply.get(name, False)) is bool for name in ("drew", "grads")), "neither yes nor no")
 
 
 def _compiled(reply: Message) -> None:

@@ -7,12 +7,9 @@ from typing import Any
 
 from judge.bench.compile_report import capped
 from judge.bench.contact import SubjectFailed
-from judge.bench.correctness import Question, Rounds
+from judge.bench.correctness import Question, Rounds, Slots
 from judge.bench.endings import of_candidate
-from judge.bench.exchange import Slot
 from judge.values import Finding
-
-Slots = tuple[list[Slot], list[Slot]]
 
 
 @dataclass(frozen=True)

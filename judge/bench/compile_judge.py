@@ -20,7 +20,7 @@ from judge.bench.reference import Reference, collect
 from judge.bench.sketch import SketchContact
 from judge.bench.sources import LoadError, describe
 from judge.bench.uncomputed import Uncomputed
-from judge.values import Verdict
+from judge.values import Policy, Verdict
 
 FINAL = frozenset({"compile.error", "compile.resources", "compile.timeout", "tamper.channel"})
 MAX_ROWS = 5000
@@ -63,7 +63,8 @@ class CompileJudge:
         """Shapes of the problem's arguments, inputs and parameters. Raises Ended."""
         payload, folder = self.assignment.payload, self.assignment.folder
         try:
-            reference = Reference(load_problem(payload["source"], payload["case"], folder), "cpu")
+            policy = Policy.from_json(payload["policy"])
+            reference = Reference(load_problem(payload["source"], payload["case"], folder), "cpu", policy)
             return reference, reference.inputs("given", payload["seed"])
         except Exception as error:
             message = error.message if isinstance(error, LoadError) else describe(error, folder / "problem.py")
@@ -82,7 +83,13 @@ class CompileJudge:
         self.recorder.make_arena(metas, [TensorMeta.of(tensor) for tensor in (*reference.first.values(), *init)])
         slots = [slot.to_json() for slot in self.recorder.place(init)]
         built = self.recorder.ask("construct", args=template, slots=slots, seed=reference.construct_seed)
-        found = fit(built["state"], bool(built["hook"]), reference.first, reference.parameter_names)
+        found = fit(
+            built["state"],
+            bool(built["hook"]),
+            reference.first,
+            reference.parameter_names,
+            equal_seeding=reference.policy.equal_seeding,
+        )
         self.recorder.put_state(found.of(reference.first), hook=found.hook, again=False)
         self.loads = True
 

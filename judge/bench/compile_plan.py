@@ -35,8 +35,10 @@ class CompilePlan(Listening):
         crew.start("compiler", zygote)
         crew.start("recorder", zygote)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        crew.assign("recorder", {"role": "subject", "mode": "record", "source": self.job.candidate}, [theirs])
-        problem = {"source": self.job.problem.source, "case": self.job.problem.case, "seed": SEED}
+        policy = {"policy": self.job.problem.policy.to_json()}
+        asked = {"role": "subject", "mode": "record", "source": self.job.candidate}
+        crew.assign("recorder", asked | policy, [theirs])
+        problem = {"source": self.job.problem.source, "case": self.job.problem.case, "seed": SEED, **policy}
         limits = {"wall_s": WALL_S, "stage_s": STAGE_S}
         crew.assign("compiler", {"role": "compiler", "key": key, "nonce": nonce, **problem, **limits}, [ours])
 

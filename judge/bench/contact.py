@@ -17,9 +17,11 @@ from judge.bench.claims import BadClaim, check_claim
 from judge.bench.exchange import Arena, Slot, capacity, offer_arena, plan
 from judge.bench.gpu import IpcRefused
 from judge.bench.gpu_lock import LONGEST_WAIT_S
-from judge.bench.nested import TensorMeta
+from judge.bench.nested import TensorMeta, collect, encode
 from judge.bench.poison import poison
 from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
+
+MOST_SWITCHES = 64  # names that are kept
 
 
 @dataclass(eq=False)  # not frozen: a context manager sets an exception's traceback
@@ -73,6 +75,10 @@ class Contact:
         self.device = device
         self._arena: Arena | None = None
         self.doing = "load"
+        self.switched: dict[str, str] = {}  # switches of torch it turned -> while doing what
+        self.prepare_us: list[float] = []  # how long each prepare() took, by its own clock
+        self._init: Any = None
+        self._seed: int | None = None
         self._number = ""  # of the question asked last; nobody can answer one that has not been asked
 
     @property
@@ -110,6 +116,7 @@ class Contact:
             raise self._failed("garbage", f"it sent {error} instead of an answer") from error
         if reply.get("number", "") != self._number:
             raise self._failed("garbage", "it sent an answer to another question")
+        self._note(reply)
         fault = reply.get("error")
         if isinstance(fault, dict):
             line = fault.get("line")
@@ -126,6 +133,29 @@ class Contact:
         except BadClaim as error:
             raise self._failed("garbage", f"it sent {error} instead of an answer to {self.doing}") from error
         return reply
+
+    def _note(self, reply: Message) -> None:
+        """Keep what it says about itself beside the answer. Only shown: it is a claim like all else."""
+        switched = reply.get("switched")
+        if isinstance(switched, list):
+            for name in switched[:MOST_SWITCHES]:
+                self.switched.setdefault(str(name)[:80], self.doing)
+        took = reply.get("prepare_us")
+        if type(took) is float and 0 <= took < 1e12:
+            self.prepare_us.append(took)
+
+    def construct(self, init: Any, seed: int) -> Message:
+        """Let it build its model from the reference's arguments when its generators stand at `seed`."""
+        tensors: list[torch.Tensor] = []
+        template = encode(init, collect(tensors))
+        ins, _ = self.lay_out(tensors, [], 0)
+        self._init, self._seed = init, seed
+        return self.ask("construct", args=template, slots=[slot.to_json() for slot in ins], seed=seed)
+
+    def reconstruct(self, seed: int) -> None:
+        """Build anew, unless this seed's model is there already."""
+        if seed != self._seed:
+            self.construct(self._init, seed)
 
     def _failed(self, kind: str, message: str) -> SubjectFailed:
         return SubjectFailed(self.name, kind, self.doing, message)

@@ -39,6 +39,7 @@ _LOAD_STEPS = {
     "construct": "load.construct",
     "parameters": "load.params",
 }
+_WIDER_HINT = "keep float64 throughout: accumulators, constants and intermediate results"
 _IEEE_HINT = "ask for IEEE arithmetic: tl.dot(a, b, input_precision='ieee'), and keep torch's TF32 switches off"
 
 
@@ -119,12 +120,22 @@ def broken_device(lost: DeviceLost, stage: str) -> Ended:
     return Ended(Verdict.REFUSED_PROBLEM, stage, "problem.raises", f"the reference: {lost}. {KEEP_IN_RANGE}")
 
 
-def lower_precision(stage: str, kind: str, found: float, limit: float) -> Ended:
-    """Right only in a coarser format than the problem's."""
-    code = "precision.tf32" if kind == "tf32" else "precision.half"
+def lower_precision(kind: str, found: float, limit: float, *, near: float | None, switched: list[str]) -> Ended:
+    """Right only in a coarser format than the policy allows.
+
+    `found` and `limit`: error and allowed error on full inputs; `near`: error once inputs and parameters are rounded
+    to the format, None when the outputs themselves gave it away; `switched`: torch's switches that were turned.
+    """
+    code = {"tf32": "precision.tf32", "float32": "precision.single"}.get(kind, "precision.half")
+    proof = (
+        "every output fits the format" if near is None else f"{near:.2e} once inputs and parameters are rounded to it"
+    )
+    hint = _WIDER_HINT if kind == "float32" else _IEEE_HINT
+    turned = f"; it turned {', '.join(switched)}" if switched else ""
     return Ended(
         Verdict.LOWER_PRECISION,
-        stage,
+        "precision",
         code,
-        f"right only at {kind} precision: error {found:.2e} of the output's spread, allowed {limit:.2e}; {_IEEE_HINT}",
+        f"right only at {kind} precision: error {found:.2e} of the output's spread, allowed {limit:.2e}; "
+        f"{proof}{turned}; {hint}",
     )

@@ -18,7 +18,7 @@ from judge.bench.exchange import JITTER, Slot
 from judge.bench.fitting import Fit
 from judge.bench.gpu_lock import GpuLock
 from judge.bench.nested import TensorMeta, encode
-from judge.bench.precision import Allowed, errors
+from judge.bench.precision import Allowed
 from judge.bench.reference import Reference, cloned, collect
 from judge.bench.statistics import LOOKS, kept_blocks, paired_speedup
 from judge.values import SpeedCall, Verdict
@@ -108,7 +108,7 @@ class Measurement:
 
     def _warm(self, side: Runner) -> None:
         """Compile, autotune, allocate: everything that happens on first calls, with the first stage's time limit."""
-        side.contact.put_state(side.fit.of(self.reference.first), hook=side.fit.hook, again=False)
+        side.fit.give(side.contact, self.reference.first, again=False)
         for _ in range(WARM_CALLS):
             inputs = self.reference.inputs("given", secrets.randbits(62))
             self._once(side, inputs, secrets.randbits(31), None)
@@ -168,7 +168,7 @@ class Measurement:
     ) -> None:
         values = side.contact.take(outs)
         for number, (value, exact, limit) in enumerate(zip(values, right, self.limits, strict=True)):
-            if not described or not self._close(value, exact, limit):
+            if not described or not limit.accepts(value, exact, GAIN):
                 raise Ended(
                     Verdict.WRONG,
                     "timing",
@@ -176,12 +176,6 @@ class Measurement:
                     f"output {number} of a timed call is wrong although the correctness rounds passed; every timed "
                     "call gets new content at a new address",
                 )
-
-    @staticmethod
-    def _close(value: torch.Tensor, exact: torch.Tensor, limit: Allowed) -> bool:
-        if not value.is_floating_point() and not value.is_complex():
-            return bool(torch.equal(value, exact))
-        return Allowed(GAIN * limit.rms, GAIN * limit.largest).holds(errors(value, exact))
 
 
 def _drop(sides: list[Runner], seen: Circumstances) -> None:

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from judge.bench.nested import mapped
 
 K_RMS, K_MAX = 4.0, 8.0
 UNITS_RMS, UNITS_MAX = 32.0, 128.0
 ILL_CONDITIONED = 1e-2
-ROUNDOFF = {torch.float64: 2.0**-53}  # every other type accumulates in float32
+ROUNDOFF = {torch.float64: 2.0**-53, torch.complex128: 2.0**-53}  # every other type accumulates in float32
 FP32_ROUNDOFF = 2.0**-24
+TELLING_UNITS = 64.0  # a coarse error below this is honest rounding, not the format's
+LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ def errors(value: torch.Tensor, oracle: torch.Tensor) -> Errors:
     if oracle.numel() == 0:
         return Errors(0.0, 0.0)
     if oracle.is_complex():
-        value, oracle = torch.view_as_real(value), torch.view_as_real(oracle)
+        value, oracle = torch.view_as_real(value.resolve_conj()), torch.view_as_real(oracle.resolve_conj())
     value, oracle = value.double(), oracle.double()
     same = (value == oracle) | (value.isnan() & oracle.isnan())
     difference = torch.where(same, torch.zeros((), dtype=torch.float64, device=oracle.device), value - oracle).abs()
@@ -66,84 +69,63 @@ class Allowed:
     def holds(self, found: Errors) -> bool:
         return found.finite and found.rms <= self.rms and found.largest <= self.largest
 
+    def accepts(self, value: torch.Tensor, exact: torch.Tensor, gain: float = 1.0) -> bool:
+        """Whether `value` may stand for `exact`, with `gain` times the error: integers and booleans only if equal."""
+        if not value.is_floating_point() and not value.is_complex():
+            return bool(torch.equal(value, exact))
+        return Allowed(gain * self.rms, gain * self.largest).holds(errors(value, exact))
+
 
 def allowed(reference: Errors, low: Errors | None, dtype: torch.dtype, length: int) -> Allowed:
     """`max(k * e_ref, min(32 u sqrt(L), e_low / 4))`, and likewise for the largest error with k = 8 and 128 u.
 
-    `reference`: errors of the honest same-dtype reference; `low`: of the reference in a coarser format, None for
-    16-bit problems; `length`: longest reduction.
+    `reference`: errors of the honest same-dtype reference; `low`: of the reference in a coarser format, None where the
+    policy allows that format and for 16-bit problems; `length`: longest reduction. A `low` that is no larger than
+    honest rounding bounds nothing: content that happens to fit the coarser format says nothing about precision.
     """
-    unit = ROUNDOFF.get(dtype, FP32_ROUNDOFF) * math.sqrt(max(1, length))
-    coarse_rms = low.rms / 4 if low is not None and low.finite else math.inf
-    coarse_max = low.largest / 4 if low is not None and low.finite else math.inf
+    roundoff = ROUNDOFF.get(dtype, FP32_ROUNDOFF)
+    unit = roundoff * math.sqrt(max(1, length))
+    coarse_rms = coarse_max = math.inf
+    if low is not None and low.finite and low.rms > TELLING_UNITS * roundoff:
+        coarse_rms, coarse_max = (
+            max(low.rms / 4, LEAST_UNITS * roundoff),
+            max(low.largest / 4, 4 * LEAST_UNITS * roundoff),
+        )
     return Allowed(
         max(K_RMS * reference.rms, min(UNITS_RMS * unit, coarse_rms)),
         max(K_MAX * reference.largest, min(UNITS_MAX * unit, coarse_max)),
     )
 
 
+def joined(one: Errors, other: Errors | None) -> Errors:
+    """The larger of both; `one` where the other says nothing."""
+    if other is None or not other.finite:
+        return one
+    return Errors(max(one.rms, other.rms), max(one.largest, other.largest))
+
+
 def rounded(value: Any, kind: str) -> Any:
-    """`value` (nested) with every float32 tensor rounded to "tf32", "bfloat16" or "float16", kept as float32."""
-    if isinstance(value, torch.Tensor):
-        if value.dtype != torch.float32:
-            return value
-        if kind == "tf32":
-            bits = value.contiguous().view(torch.int32)
-            near = (bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFF  # ten mantissa bits, ties to even
-            return torch.where(value.isfinite(), near.view(torch.float32).reshape(value.shape), value)
-        return value.to(getattr(torch, kind)).to(torch.float32)
-    if isinstance(value, list | tuple):
-        return [rounded(item, kind) for item in value]
-    if isinstance(value, dict):
-        return {key: rounded(item, kind) for key, item in value.items()}
-    return value
+    """`value` (nested) as it would be after a round trip through `kind`: "tf32", "bfloat16", "float16", "float32".
+
+    Only tensors of more digits are changed, and they keep their dtype.
+    """
+    return mapped(lambda tensor: _round_trip(tensor, kind), value)
 
 
-_aten = torch.ops.aten
+def _round_trip(tensor: torch.Tensor, kind: str) -> torch.Tensor:
+    if tensor.is_complex():
+        return torch.view_as_complex(_round_trip(torch.view_as_real(tensor.resolve_conj()), kind).contiguous())
+    if tensor.dtype != (torch.float64 if kind == "float32" else torch.float32):
+        return tensor
+    if kind != "tf32":
+        return tensor.to(getattr(torch, kind)).to(tensor.dtype)
+    bits = tensor.contiguous().view(torch.int32)
+    near = (bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFF  # ten mantissa bits, ties to even
+    return torch.where(tensor.isfinite(), near.view(torch.float32).reshape(tensor.shape), tensor)
 
 
-class _LongestReduction(TorchDispatchMode):  # type: ignore[misc]
-    """Watches operators for the number of terms that end up in one result element."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.length = 1
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        name = func._schema.name.removeprefix("aten::")
-        tensors = [value for value in args if isinstance(value, torch.Tensor)]
-        if tensors:
-            self.length = max(self.length, _terms(name, tensors, out))
-        return out
-
-
-def _terms(name: str, tensors: list[torch.Tensor], out: Any) -> int:
-    result = out[0] if isinstance(out, tuple | list) and out else out
-    if not isinstance(result, torch.Tensor) or not tensors[0].is_floating_point():
-        return 1
-    if name in ("mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot"):
-        left = tensors[1] if name.startswith("add") or name == "baddbmm" else tensors[0]
-        return int(left.shape[-1]) if left.dim() else 1
-    if "convolution" in name and len(tensors) > 1:
-        weight = tensors[1]
-        return int(max(1, weight.numel() // max(1, weight.shape[0])))
-    if "attention" in name or "softmax" in name or name.startswith(("cumsum", "cumprod", "logcumsumexp")):
-        return int(max(tensors[0].shape, default=1))
-    if "norm" in name:
-        return max(1, tensors[0].numel() // max(1, min(t.numel() for t in (out[1:] or [result])))) if _many(out) else 1
-    if tensors[0].numel() > result.numel() > 0 and name not in ("slice", "select", "index", "embedding"):
-        return int(tensors[0].numel() // result.numel())
-    return 1
-
-
-def _many(out: Any) -> bool:
-    return isinstance(out, tuple) and len(out) > 1 and all(isinstance(t, torch.Tensor) and t.numel() for t in out[1:])
-
-
-def longest_reduction(run: Any) -> int:
-    """Terms in the longest reduction that `run()` does, read off its operators."""
-    mode = _LongestReduction()
-    with torch.no_grad(), mode:
-        run()
-    return mode.length
+def coarse_kind(dtype: torch.dtype) -> str | None:
+    """The format just below `dtype` that hardware computes in; None below 16 bits."""
+    return {torch.float32: "tf32", torch.complex64: "tf32", torch.float64: "float32", torch.complex128: "float32"}.get(
+        dtype
+    )

@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+from judge.bench.expected import Expected, expect
 from judge.bench.families import FAMILIES
 from judge.bench.loading import LoadedProblem
-from judge.bench.reference import REFUSALS, Expected, Reference
+from judge.bench.reference import REFUSALS, Reference
 from judge.values import Policy
 
 
@@ -17,14 +18,14 @@ def questions(loaded: LoadedProblem, device: str, policy: Policy, *, few: bool) 
 
     `few` stops after two, for references that are slow.
     """
-    reference = Reference(loaded, device)
+    reference = Reference(loaded, device, policy)
     state, told = reference.first, 0
     for family in FAMILIES:
         if told == 1:
             state = reference.redrawn()
         try:
             inputs = reference.inputs(family, secrets.randbits(62))
-            expected = reference.expect(inputs, state, secrets.randbits(31))
+            expected = expect(reference, inputs, state, secrets.randbits(31))
         except REFUSALS:
             continue  # content that the reference was not made for
         if expected.finite:

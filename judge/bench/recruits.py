@@ -67,7 +67,8 @@ class Recruits:
         kind = self._kind(what.zygote)
         child = crew.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        payload = {"role": "subject", "mode": what.does, **self._source(what.source)}
+        policy = self.job.problem.policy.to_json()
+        payload = {"role": "subject", "mode": what.does, "policy": policy, **self._source(what.source)}
         if kind == "plain" and what.source != "problem":
             handover = self.bench.compiling.hand_over(payload["source"], self.job.problem, child.folder)
             if handover is not None:

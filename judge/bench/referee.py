@@ -13,11 +13,10 @@ from judge.bench.audit_setting import Doors, Setting
 from judge.bench.child import Assignment
 from judge.bench.compile_beside import ask_again, compiled_beside
 from judge.bench.contact import Deadline, SubjectFailed
-from judge.bench.correctness import Question, Rounds
+from judge.bench.correctness import REPEATS, Question, Rounds
 from judge.bench.counted import check_compiled
 from judge.bench.endings import Ended, broken_device, of_reference
 from judge.bench.fitting import Fit
-from judge.bench.gpu import neutral_flags
 from judge.bench.gpu_lock import GpuLock
 from judge.bench.inspection import look
 from judge.bench.loading import load_problem
@@ -26,6 +25,7 @@ from judge.bench.modelled import fixed_seed, modelled
 from judge.bench.nested import NotCarried, encode
 from judge.bench.reference import Reference, collect
 from judge.bench.subjects import Subjects, guarded
+from judge.bench.switches import neutral
 from judge.bench.timing_stage import Measured, TimingStage
 from judge.bench.whereabouts import DeviceLost, Whereabouts
 from judge.bench.wire import Message
@@ -46,7 +46,7 @@ from judge.values import (
 
 def run(assignment: Assignment) -> None:
     """Role "referee": judge one candidate and send the one signed message."""
-    neutral_flags()
+    neutral(Policy.from_json(assignment.payload["policy"]))
     referee = Referee(assignment)
     body = json.loads(json.dumps(referee.outcome().to_json()))
     payload = assignment.payload
@@ -62,6 +62,8 @@ class Referee:
         self.assignment = assignment
         self.payload = payload
         self.device = assignment.device
+        self.policy = Policy.from_json(payload["policy"])
+        self.interprets = payload["basis"] == "modelled"
         self.deadline = Deadline(payload["wall_s"], payload["stage_s"])
         self.minutes = Minutes(assignment.boss, self.deadline)
         self.subjects = Subjects(assignment, self.deadline)
@@ -79,6 +81,7 @@ class Referee:
         self.audit = AuditState.NONE
         self.confirmed = False  # measured twice, and faster than the best so far both times
         self.environment: dict[str, Any] = {}
+        self.rounds: Rounds | None = None
 
     def outcome(self) -> Outcome:
         """Run the stages; whatever ends them early becomes the verdict."""
@@ -92,20 +95,28 @@ class Referee:
                 self._trust_the_device()
             return self._not_passed(ended)
         self._trust_the_device()
-        return Outcome(
+        return self._told(
             Verdict.PASS,
             stage=self.minutes.stages[-1].name,
-            loads=True,
             timings=tuple(self.timings),
             speedup=self.speedup,
             speedup_compile=self.speedup_compile,
             versus_incumbent=self.versus_incumbent,
-            findings=tuple(self.findings),
             audit=self.audit,
+        )
+
+    def _told(self, verdict: Verdict, **fields: Any) -> Outcome:
+        """The outcome with all that was written down on the way."""
+        noticed = self.rounds.noticed() if self.rounds is not None else []
+        return Outcome(
+            verdict,
+            loads=self.loads,
+            findings=(*self.findings, *noticed),
             stages=tuple(self.minutes.stages),
             cases=tuple(self.records),
             kernels=tuple(self.kernels),
             environment=self.environment,
+            **fields,
         )
 
     def _kept_the_gpu(self, seconds: float) -> None:
@@ -122,18 +133,12 @@ class Referee:
             self.environment["failed_child"] = ended.subject
         auditing = self.minutes.now == AUDIT
         self.minutes.record(ended.stage, "failed", 0.0, ended.reason)
-        return Outcome(
+        return self._told(
             ended.verdict,
             stage=ended.stage,
             reason=ended.reason,
             message=ended.message,
-            loads=self.loads,
-            findings=tuple(self.findings),
             audit=AuditState.FAILED if auditing else AuditState.NONE,
-            stages=tuple(self.minutes.stages),
-            cases=tuple(self.records),
-            kernels=tuple(self.kernels),
-            environment=self.environment,
         )
 
     def _judge(self) -> None:
@@ -144,7 +149,7 @@ class Referee:
         self.minutes.timed("load", lambda: self._load(reference, first))
         rounds.fit = self.subjects.fits["candidate"]
         self.records = rounds.records
-        counted = self.payload["timing"] and self.payload["basis"] == "modelled"
+        counted = self.payload["timing"] and self.interprets
         self.minutes.doing("smoke")  # the call runs while the recorder compiles; its verdict comes second
         slots = guarded("smoke", lambda: rounds.tell(first, count=counted))
         if "recorder" in self.subjects.contacts:
@@ -158,7 +163,7 @@ class Referee:
         self.minutes.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
         if self.payload["timing"]:
             self.minutes.doing("timing")
-            self.minutes.timed("timing", lambda: self._timing(reference, first, answer))
+            self.minutes.timed("timing", lambda: self._timing(reference, rounds.settled(first), answer))
         if self._to_be_audited():
             self.minutes.doing(AUDIT)
             self.minutes.timed(AUDIT, lambda: self._audit(reference))
@@ -178,18 +183,18 @@ class Referee:
             release=self.subjects.release,
             introduce=self.subjects.introduce,
             look=lambda name: look(self.assignment.boss, name, self.deadline.stage()),
-            refer=lambda loaded: Reference(loaded, self.device),
+            refer=lambda loaded: Reference(loaded, self.device, self.policy),
         )
         measured = [timing.median_us for timing in self.timings if timing.subject is Subject.CANDIDATE]
         setting = Setting(
             doors,
             reference,
-            Policy.from_json(self.payload["policy"]),
+            self.policy,
             (self.payload["source"], self.payload["case"]),
             self.assignment.folder,
             self.device,
             self.assignment.target,
-            interprets=self.payload["basis"] == "modelled",
+            interprets=self.interprets,
             sealed=tuple(SealedCase(**row) for row in self.payload["sealed"]),
             defined=self.payload["defined"],
             candidate_us=measured[0] if measured and self.payload["basis"] == "measured" else None,
@@ -204,11 +209,11 @@ class Referee:
             loaded = load_problem(
                 self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts
             )
-            reference = Reference(loaded, self.device)
+            reference = Reference(loaded, self.device, self.policy)
             encode(reference.init, collect([]), "get_init_inputs()")
             rounds = Rounds(reference, self.subjects.contacts["candidate"], Fit((), hook=False), self.payload["case"])
-            fixed = fixed_seed(self.payload["source"]) if self.payload["basis"] == "modelled" else None
-            return reference, rounds, rounds.first(fixed)
+            self.rounds, rounds.repeats = rounds, 0 if self.interprets else REPEATS
+            return reference, rounds, rounds.first(fixed_seed(self.payload["source"]) if self.interprets else None)
         except NotCarried as error:
             raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.unsupported", str(error)) from error
         except (Ended, SubjectFailed, DeviceLost):
@@ -234,7 +239,7 @@ class Referee:
         return found.choices
 
     def _timing(self, reference: Reference, first: Question, answer: Message) -> None:
-        if self.payload["basis"] == "modelled":
+        if self.interprets:
             notes = self.environment.get("compile", "complete")
             check_compiled(self.kernels, [] if notes == "complete" else [notes], answer.get("traffic"))
             found = modelled(reference, first, answer, self.assignment.target)
@@ -252,6 +257,7 @@ class Referee:
             budget_s=self.payload["timing_s"],
             lock=self.lock,
             introduce=lambda name: self.subjects.ready(name, reference, first),
+            precision=self.policy.precision.value,
         )
         found = stage.measure(rival=self._rival(reference, first))
         failed = stage.compiled(found, self.payload.get("compile_us"), live="compile" in self.subjects.contacts)

@@ -1,4 +1,4 @@
-"""The reference inside the referee: inputs, parameters, expected outputs and how exact one may ask to be."""
+"""The reference inside the referee: its parameters, its inputs, and what it makes of them in this type or that."""
 
 from __future__ import annotations
 
@@ -10,218 +10,195 @@ from typing import Any
 
 import torch
 
-from judge.bench.families import redraw, reshaped
+from judge.bench import factories, random_state
+from judge.bench import state as states
+from judge.bench.aliasing import overlaps
+from judge.bench.families import ANYTHING, Freedom, reshaped, varied
 from judge.bench.loading import LoadedProblem
-from judge.bench.nested import TensorMeta, decode, encode
-from judge.bench.precision import Allowed, Errors, allowed, errors, longest_reduction, rounded
+from judge.bench.nested import cloned, collect, copied, encode, mapped, ordered
+from judge.bench.precision import rounded
+from judge.bench.state import State
+from judge.bench.traits import Traits
 from judge.bench.whereabouts import FORWARD
+from judge.values import DEFAULT_POLICY, Policy
 
-State = dict[str, torch.Tensor]
+__all__ = ["REFUSALS", "Answer", "Reference", "State", "cloned", "collect"]
+
 # What a reference raises on content or types it was not made for.
 REFUSALS = (
     RuntimeError, TypeError, ValueError, AttributeError, AssertionError, LookupError, ArithmeticError,
 )  # fmt: skip
+KEPT_BYTES = 2 << 30  # a wider copy of a larger model is made anew each time
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What a right answer looks like for one set of inputs and parameters."""
+class Answer:
+    """What one run left behind: outputs in order, inputs as they are afterwards, the state that it changed."""
 
     template: Any
-    metas: list[TensorMeta]
-    oracle: list[torch.Tensor]  # fp64 where the reference can, else its own type
-    same: list[torch.Tensor]  # the honest same-dtype reference
-    allowed: list[Allowed]
-    reference_errors: list[Errors]
-    coarse_errors: list[Errors | None]
-    inputs_after: list[torch.Tensor]
-    aliases: bool
-    finite: bool
-    fp64: bool
+    outputs: list[torch.Tensor]
+    inputs: list[torch.Tensor]
+    state: dict[str, torch.Tensor]
+    aliases: list[list[int]]  # [output, input] that share memory
+
+    def parts(self, written: list[int]) -> list[torch.Tensor]:
+        """What another run can be compared with: outputs, the inputs with these numbers, changed state."""
+        return [*self.outputs, *(self.inputs[number] for number in written), *self.state.values()]
+
+
+@dataclass
+class Learned:
+    """What is true of a reference whatever the content; found out at its first question."""
+
+    traits: Traits
+    random: frozenset[int]  # outputs that are drawn: another seed, other numbers
+    fp64: bool  # its oracle is in fp64; None of it for what draws, or writes a dtype down
 
 
 class Reference:
-    """Runs the problem's own model. `seed` arguments are drawn by the referee from the system's entropy."""
+    """Runs the problem's own model under its policy. Seeds are drawn by the referee from the system's entropy."""
 
-    def __init__(self, loaded: LoadedProblem, device: str) -> None:
+    def __init__(self, loaded: LoadedProblem, device: str, policy: Policy = DEFAULT_POLICY) -> None:
         self.loaded = loaded
         self.device = device
+        self.policy = policy
         self.whereabouts = loaded.whereabouts
         self.construct_seed = secrets.randbits(31)
-        torch.manual_seed(self.construct_seed)
+        random_state.reset(self.construct_seed)
         self.init = loaded.get_init_inputs()
-        with torch.no_grad():
-            self.model = loaded.Model(*self.init)
-        if isinstance(self.model, torch.nn.Module):
-            self.model = self.model.to(device)
-        self.first = self.state()
-        self._length: int | None = None
-        self._fp64_works = True
+        self.model = self._constructed(self.construct_seed)
+        self.first = states.snapshot(self.model, self.construct_seed)
+        self.changing: tuple[str, ...] | None = None  # names of parameters and buffers that forward writes to
+        self.learned: Learned | None = None
+        self._wider: dict[torch.dtype, Any] = {}
+        self._fixed: set[str] | None = None
+        self._drawn: list[tuple[float, ...]] = []  # what the first draws of get_inputs() were like
 
-    def state(self) -> State:
-        """Copies of parameters and buffers, in order, by qualified name."""
-        if not isinstance(self.model, torch.nn.Module):
-            return {}
-        named = [*self.model.named_parameters(), *self.model.named_buffers()]
-        return {name: tensor.detach().clone() for name, tensor in named}
+    def _constructed(self, seed: int) -> Any:
+        """Model(*init) as its constructor leaves it when the generators stand at `seed`, then under the policy."""
+        init = cloned(self.init)
+        random_state.reset(seed)
+        with torch.no_grad():
+            return factories.under(self.policy, self.loaded.Model(*init), self.device)
 
     @property
     def parameter_names(self) -> list[str]:
-        return [name for name, _ in self.model.named_parameters()] if isinstance(self.model, torch.nn.Module) else []
+        return states.parameter_names(self.model)
 
-    def redrawn(self) -> State:
-        return {name: redraw(name, tensor) for name, tensor in self.first.items()}
+    def redrawn(self, *, gently: bool = False) -> State:
+        """New parameters. Buffers that every construction makes alike are part of the module and stay."""
+        redraw = states.nudge if gently else states.redraw
+        return states.redrawn(self.model, self.first, redraw, self._fixed_buffers())
 
-    def inputs(self, family: str, seed: int) -> list[Any]:
-        """Fresh inputs made on the device where the problem's factory lets us."""
-        torch.manual_seed(seed)
-        with torch.device(self.device), torch.no_grad():
-            made = self.loaded.get_inputs()
-        made = [made] if isinstance(made, torch.Tensor) else list(made)
-        return list(reshaped(family, self._moved(made)))
+    def reseeded(self) -> State:
+        """Parameters as another construction makes them: what a candidate can follow that knows the seed only."""
+        seed = secrets.randbits(31)
+        return states.snapshot(self._constructed(seed), seed)
 
-    def _moved(self, value: Any) -> Any:
-        tensors: list[torch.Tensor] = []
-        template = encode(value, collect(tensors), "get_inputs()")
-        return decode(template, lambda i: tensors[i].detach().to(self.device), self.device)
+    def _fixed_buffers(self) -> set[str]:
+        if self._fixed is None:
+            doubtful = [name for name in states.buffer_names(self.model) if not states.is_statistic(name)]
+            other = self.reseeded() if doubtful else {}
+            self._fixed = {name for name in doubtful if torch.equal(other[name], self.first[name])}
+        return self._fixed
+
+    def inputs(self, family: str, seed: int, freedom: Freedom = ANYTHING) -> list[Any]:
+        """Fresh inputs of `family`, made on the device where the policy and the problem's factory let us.
+
+        A factory that gives the same numbers each time is varied: no two calls may see equal content.
+        """
+        made = factories.made(self.loaded.get_inputs, self.policy, self.device, seed)
+        if family == "given" and self._gives_the_same(made):
+            return list(mapped(varied, made))
+        return list(reshaped(family, made, freedom))
+
+    def _gives_the_same(self, made: list[Any]) -> bool:
+        """Whether get_inputs() does not vary, told by its first two draws; the first of all counts as varied."""
+        if len(self._drawn) < 2:
+            tensors: list[torch.Tensor] = []
+            encode(made, collect(tensors))
+            self._drawn.append(tuple(float(tensor.sum(dtype=torch.float64)) for tensor in tensors if _sums(tensor)))
+        return len(self._drawn) == 2 and self._drawn[0] == self._drawn[1]
 
     def load(self, state: State, model: Any = None) -> None:
-        model = self.model if model is None else model
-        if isinstance(model, torch.nn.Module):
-            with torch.no_grad():
-                for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-                    tensor.copy_(state[name])
+        states.put_back(self.model if model is None else model, state)
 
     def run(self, inputs: list[Any], state: State, seed: int) -> Any:
         """The honest same-dtype answer. Inputs are used as they are: clone them before if they matter."""
-        self.load(state)
-        torch.manual_seed(seed)
-        with self.whereabouts.inside(FORWARD), torch.no_grad():
-            return self.model(*inputs)
+        return self._called(self.model, inputs, state, seed)
 
-    def _run_double(self, inputs: list[Any], state: State, seed: int) -> Any:
-        model = copy.deepcopy(self.model)
-        if isinstance(model, torch.nn.Module):
-            model = model.double()
+    def _called(self, model: Any, inputs: list[Any], state: State, seed: int) -> Any:
         self.load(state, model)
-        torch.manual_seed(seed)
-        wide = as_double(inputs)
+        random_state.reset(seed)
         with self.whereabouts.inside(FORWARD), torch.no_grad():
-            return model(*wide)
+            return ordered(model(*inputs))
 
-    def expect(self, inputs: list[Any], state: State, seed: int) -> Expected:
-        """Oracle, honest answer and allowed errors for `inputs`; the inputs themselves are left alone."""
-        used = cloned(inputs)
-        out = self.run(used, state, seed)
-        same: list[torch.Tensor] = []
-        template = encode(out, collect(same), "the reference's output")
-        aliases = shares(out, used)
-        same = [tensor.detach().clone() for tensor in same]
-        if self._length is None:
-            self._length = longest_reduction(lambda: self.run(cloned(inputs), state, seed))
-            self._fp64_works = not self._random(inputs, state, seed, same)
-        oracle = self._double_outputs(inputs, state, seed, same)
-        found = [errors(value, exact) for value, exact in zip(same, oracle, strict=True)]
-        coarse = self._coarse_errors(inputs, state, seed, oracle)
-        limits = [
-            allowed(e, low, tensor.dtype, self._length) for e, low, tensor in zip(found, coarse, same, strict=True)
-        ]
-        floating = [tensor for tensor in oracle if tensor.is_floating_point()]
-        after: list[torch.Tensor] = []
-        encode(used, collect(after))
-        return Expected(
-            template=template,
-            metas=[TensorMeta.of(tensor) for tensor in same],
-            oracle=oracle,
-            same=same,
-            allowed=limits,
-            reference_errors=found,
-            coarse_errors=coarse,
-            inputs_after=after,
-            aliases=aliases,
-            finite=all(bool(tensor.isfinite().all()) for tensor in floating) and all(e.finite for e in found),
-            fp64=self._fp64_works,
+    def answer(self, inputs: list[Any], state: State, seed: int) -> Answer:
+        """One run on copies of `inputs`, in the problem's own types."""
+        return self._answered(self.model, cloned(inputs), state, seed)
+
+    def answer_in(self, dtype: torch.dtype, inputs: list[Any], state: State, seed: int) -> Answer | None:
+        """One run with floating inputs and parameters in `dtype`; None where the reference refuses it."""
+        return self.attempt(
+            lambda: self._answered(self._copy_in(dtype), copied(inputs, lambda t: _cast(t, dtype)), state, seed)
         )
 
-    def _random(self, inputs: list[Any], state: State, seed: int, same: list[torch.Tensor]) -> bool:
-        """Whether the output depends on the RNG (dropout): then fp64 would draw other numbers and be no oracle."""
-        outs = self._try(lambda: self.run(cloned(inputs), state, seed + 1))
-        pairs = zip(outs or [], same, strict=outs is not None)
-        return outs is None or any(not torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs)
+    def answer_at(self, kind: str, inputs: list[Any], state: State, seed: int, *, wide: bool) -> Answer | None:
+        """One run on inputs and parameters rounded to `kind`, computed in fp64 with `wide`; None where it refuses."""
+        near = rounded(cloned(inputs), kind)
+        coarse = State(((name, rounded(tensor, kind)) for name, tensor in state.items()))
+        if wide:
+            return self.answer_in(torch.float64, near, coarse, seed)
+        return self.attempt(lambda: self._answered(self.model, near, coarse, seed))
 
-    def _double_outputs(
-        self, inputs: list[Any], state: State, seed: int, same: list[torch.Tensor]
-    ) -> list[torch.Tensor]:
-        """Outputs of the reference in fp64; its own type where it cannot (a hard-coded dtype, a random mask)."""
-        if not self._fp64_works:
-            return same
-        outs = self._try(lambda: self._run_double(inputs, state, seed))
-        if outs is None or [t.shape for t in outs] != [t.shape for t in same]:
-            self._fp64_works = False
-            return same
-        return [out if s.is_floating_point() else s for out, s in zip(outs, same, strict=True)]
+    def _answered(self, model: Any, used: list[Any], state: State, seed: int) -> Answer:
+        out = self._called(model, used, state, seed)
+        outputs: list[torch.Tensor] = []
+        template = encode(out, collect(outputs), "the reference's output")
+        after: list[torch.Tensor] = []
+        encode(used, collect(after))
+        if self.changing is None:
+            self.changing = tuple(
+                name for name, own in states.named(model).items() if not torch.equal(own.detach(), state[name])
+            )
+        own = states.named(model) if self.changing else {}
+        return Answer(
+            template,
+            [tensor.detach().clone() for tensor in outputs],
+            after,
+            {name: own[name].detach().clone() for name in self.changing},
+            overlaps(outputs, after),
+        )
 
-    def _coarse_errors(
-        self, inputs: list[Any], state: State, seed: int, oracle: list[torch.Tensor]
-    ) -> list[Errors | None]:
-        """Errors of the reference with inputs and parameters rounded to TF32; None for problems that are not fp32."""
-        if not all(tensor.dtype in (torch.float64, torch.float32) for tensor in oracle if tensor.is_floating_point()):
-            return [None] * len(oracle)
-        coarse_state = {name: rounded(tensor, "tf32") for name, tensor in state.items()}
-        run = self._run_double if self._fp64_works else self.run
-        outs = self._try(lambda: run(rounded(cloned(inputs), "tf32"), coarse_state, seed))
-        if outs is None or [t.shape for t in outs] != [t.shape for t in oracle]:
-            return [None] * len(oracle)
-        return [
-            errors(out, exact) if exact.is_floating_point() else None for out, exact in zip(outs, oracle, strict=True)
-        ]
+    def _copy_in(self, dtype: torch.dtype) -> Any:
+        known = self._wider.get(dtype)
+        if known is not None:
+            return known
+        model = copy.deepcopy(self.model)
+        if isinstance(model, torch.nn.Module):
+            model = model._apply(lambda tensor: _cast(tensor, dtype))
+        if sum(tensor.nbytes for tensor in states.named(model).values()) <= KEPT_BYTES:
+            self._wider[dtype] = model
+        return model
 
     @staticmethod
-    def _try(run: Callable[[], Any]) -> list[torch.Tensor] | None:
-        outs: list[torch.Tensor] = []
+    def attempt(run: Callable[[], Answer]) -> Answer | None:
+        """What `run()` returns; None where the reference raises what a module raises on types not made for it."""
         try:
-            encode(run(), collect(outs))
+            return run()
         except REFUSALS:
             return None
-        return outs
 
 
-def collect(into: list[torch.Tensor]) -> Callable[[torch.Tensor], int]:
-    """A `put` for encode that gathers tensors in order."""
-
-    def put(tensor: torch.Tensor) -> int:
-        into.append(tensor)
-        return len(into) - 1
-
-    return put
-
-
-def cloned(value: Any) -> Any:
-    """A deep copy of nested values; tensors keep their layout."""
-    tensors: list[torch.Tensor] = []
-    template = encode(value, collect(tensors))
-    device = str(tensors[0].device) if tensors else "cpu"
-    return decode(template, lambda i: tensors[i].detach().clone(), device)
+def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A copy in `dtype`; complex tensors in the complex type of that width where there is one, integers as they are."""
+    tensor = tensor.detach()
+    if tensor.is_floating_point():
+        return tensor.to(dtype, copy=True)
+    if tensor.is_complex() and dtype == torch.float64:
+        return tensor.to(torch.complex128, copy=True)
+    return tensor.clone()
 
 
-def as_double(value: Any) -> Any:
-    """A deep copy with floating tensors in fp64."""
-    tensors: list[torch.Tensor] = []
-    template = encode(value, collect(tensors))
-    device = str(tensors[0].device) if tensors else "cpu"
-
-    def get(number: int) -> torch.Tensor:
-        tensor = tensors[number].detach()
-        return tensor.double() if tensor.is_floating_point() else tensor.clone()
-
-    return decode(template, get, device)
-
-
-def shares(out: Any, inputs: Any) -> bool:
-    """Whether an output lies in an input's memory."""
-    before: list[torch.Tensor] = []
-    after: list[torch.Tensor] = []
-    encode(inputs, collect(before))
-    encode(out, collect(after))
-    storages = {t.untyped_storage().data_ptr() for t in before if t.numel()}
-    return any(t.untyped_storage().data_ptr() in storages for t in after if t.numel())
+def _sums(tensor: torch.Tensor) -> bool:
+    return not tensor.is_complex() and tensor.dtype != torch.bool

@@ -8,26 +8,28 @@ from __future__ import annotations
 import gc
 import importlib
 import socket
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 
-from judge.bench import faults
+from judge.bench import factories, faults, random_state
+from judge.bench.aliasing import overlaps
 from judge.bench.burst_calls import BurstCalls
 from judge.bench.child import Assignment
 from judge.bench.clocks import make_clock
 from judge.bench.exchange import Arena, Slot, open_arena
-from judge.bench.gpu import neutral_flags
 from judge.bench.loading import load_candidate, load_problem
-from judge.bench.nested import NotCarried, TensorMeta, decode, encode
+from judge.bench.nested import NotCarried, TensorMeta, collect, decode, encode, ordered
 from judge.bench.poison import poisoned_allocations
 from judge.bench.sketch import SketchArena
 from judge.bench.sources import LoadError
+from judge.bench.switches import Switchboard, neutral
 from judge.bench.watch import Watch, watch_for
 from judge.bench.wire import Channel, Message, WireClosed
-from judge.values import JudgeError
+from judge.values import JudgeError, Policy
 
 COMPILED = {"compile": "default", "autotune": "max-autotune"}  # torch.compile's modes
 BASELINES = ("eager", *COMPILED)
@@ -37,7 +39,7 @@ def run(assignment: Assignment) -> None:
     """Role "subject": load the source, then answer the referee until it hangs up."""
     link = Channel(socket.socket(fileno=assignment.links[0]))
     assignment.boss.close()
-    neutral_flags()
+    neutral(Policy.from_json(assignment.payload["policy"]))
     if "tuned" in assignment.payload:  # kernels were compiled ahead for this GPU
         tuning = importlib.import_module("judge.bench.tuning")  # needs Triton, which not every machine has
         tuning.install(assignment.payload, assignment.folder, assignment.device)
@@ -54,6 +56,8 @@ class Subject:
         self.mode = str(assignment.payload["mode"])  # "run", "record" or one of BASELINES
         name = "problem" if self.mode in BASELINES else "candidate"
         self.path = assignment.folder / f"{name}.py"
+        self.policy = Policy.from_json(assignment.payload["policy"])
+        self.switches = Switchboard(self.device)
         self.watch: Watch = watch_for(self.mode, assignment)
         self.arena: Arena | None = None
         self.model_class: Callable[..., Any] | None = None
@@ -94,6 +98,9 @@ class Subject:
             reply = {"error": faults.describe_fault(error, self.path)}
             del error
             gc.collect()
+        switched = self.switches.restore()
+        if switched:
+            reply["switched"] = switched
         self.link.send({**reply, "number": command.get("number", "")})
 
     def _load(self, command: Message) -> Message:
@@ -112,12 +119,10 @@ class Subject:
 
     def _construct(self, command: Message) -> Message:
         init = self._values(command, keep=True)
-        torch.manual_seed(command["seed"])
+        random_state.reset(command["seed"])
         assert self.model_class is not None
-        with self._quietly():
-            model = self.model_class(*init)
-            if isinstance(model, torch.nn.Module):
-                model = model.to(self.device)
+        with torch.no_grad():
+            model = factories.under(self.policy, self.model_class(*init), self.device)
         self._synchronize()
         self.model = model
         rows = [{"name": name, "kind": kind, **TensorMeta.of(tensor).to_json()} for name, kind, tensor in self._state()]
@@ -131,6 +136,7 @@ class Subject:
 
     def _parameters(self, command: Message) -> Message:
         assert self.arena is not None
+        reply: Message = {}
         given = {name: self.arena.fetch(Slot.from_json(row)) for name, row in command["state"]}
         with torch.no_grad():
             if command["hook"]:
@@ -140,11 +146,19 @@ class Subject:
                 for name, tensor in given.items():
                     own[name].copy_(tensor)
             if hasattr(self.model, "prepare"):
-                self.model.prepare()
+                reply["prepare_us"] = self._prepare()
         self._synchronize()  # after this reply the referee writes over the arena that the copies read from
         if self.mode in COMPILED and not command.get("again"):
             self.model = torch.compile(self.model, mode=COMPILED[self.mode])
-        return {"parameters": len(given)}
+        return reply | {"parameters": len(given)}
+
+    def _prepare(self) -> float:
+        """Let the model rearrange its parameters; microseconds, told apart from every timed call."""
+        self._synchronize()
+        started = time.perf_counter_ns()
+        self.model.prepare()
+        self._synchronize()
+        return (time.perf_counter_ns() - started) / 1e3
 
     def _choose(self, command: Message) -> Message:
         """Which configurations the interpreter runs: those that fit the target."""
@@ -174,25 +188,45 @@ class Subject:
 
         return decode(command["args"], get, self.device)
 
-    def _quietly(self) -> ExitStack:
-        stack = ExitStack()
-        stack.enter_context(torch.no_grad())
-        return stack
-
     def _forward(self, command: Message) -> Message:
         """One call. The reply tells the structure; the bytes go into the output slots."""
         args = self._values(command)
-        torch.manual_seed(command["seed"])
-        with self._quietly() as stack:
+        random_state.reset(command["seed"])
+        before = random_state.mark(self.device)
+        with ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
             if command.get("poison"):
                 stack.enter_context(poisoned_allocations())
             stack.enter_context(self.watch.during(count=bool(command.get("count"))))
             out = self.model(*args)
+            grads = torch.is_grad_enabled()
         self._synchronize()
         self._give_back()
-        reply = self._hand_over(out, command)
-        reply["changed_alias"] = _shares_memory(out, args)
+        reply = self._hand_over(out, command) | self._left_behind(out, args, command)
+        reply |= {"drew": random_state.moved(before, self.device), "grads": grads}
         return reply | self.watch.report(count=bool(command.get("count")))
+
+    def _left_behind(self, out: Any, args: Any, command: Message) -> Message:
+        """Which outputs lie in inputs; parameters and buffers that the referee wants to see again go into slots."""
+        outputs: list[torch.Tensor] = []
+        inputs: list[torch.Tensor] = []
+        try:
+            encode(ordered(out), collect(outputs))
+            encode(args, collect(inputs))
+        except NotCarried:
+            return {}
+        missing = []
+        own = {name: tensor for name, _, tensor in self._state()} if command.get("keep") else {}
+        for name, row in command.get("keep", []):
+            slot, tensor = Slot.from_json(row), own.get(name)
+            if tensor is None or tuple(tensor.shape) != slot.meta.shape:
+                missing.append(name)
+            elif self.mode != "record":
+                self._opened().put(slot, tensor.detach())
+        if own:
+            self._synchronize()
+        alias = overlaps(outputs, inputs) if self.mode != "record" else []
+        return {"alias": alias, "missing": missing}
 
     def _give_back(self) -> None:
         """Show the referee the inputs as the call left them."""
@@ -208,7 +242,7 @@ class Subject:
             return len(tensors) - 1
 
         try:
-            template = encode(out, put, "the output")
+            template = encode(ordered(out), put, "the output")
         except NotCarried as error:
             return {"structure": str(error)}
         metas = [TensorMeta.of(tensor) for tensor in tensors]
@@ -226,8 +260,8 @@ class Subject:
         if self.clock is None:
             self.clock = make_clock(self.device)
         args = self._values(command)
-        torch.manual_seed(command["seed"])
-        with self._quietly():
+        random_state.reset(command["seed"])
+        with torch.no_grad():
             self.clock.start(flush=bool(command["flush"]))
             out = self.model(*args)
             elapsed_us = self.clock.stop()
@@ -237,21 +271,3 @@ class Subject:
     def _synchronize(self) -> None:
         if self.device != "cpu":
             torch.cuda.synchronize()
-
-
-def _shares_memory(out: Any, args: Any) -> bool:
-    storages: set[int] = set()
-
-    def note(tensor: torch.Tensor) -> int:
-        if tensor.numel():
-            storages.add(tensor.untyped_storage().data_ptr())
-        return 0
-
-    try:
-        encode(args, note)
-        before = set(storages)
-        storages.clear()
-        encode(out, note)
-    except NotCarried:
-        return False
-    return bool(before & storages)

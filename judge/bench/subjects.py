@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import torch
 
 from judge.bench.child import Assignment
 from judge.bench.contact import Contact, Deadline, SubjectFailed
@@ -44,16 +46,18 @@ class Subjects:
         """Let a child construct its model, in memory that holds `first`. Raises SubjectFailed or Ended."""
         contact = self.contacts[name]
         contact.answer()  # the import
-        init: list[Any] = []
-        template = encode(reference.init, collect(init))
-        metas = [TensorMeta.of(t) for t in first.tensors()] + first.expected.metas
+        init: list[torch.Tensor] = []
+        encode(reference.init, collect(init))
         others = [TensorMeta.of(t) for t in (*reference.first.values(), *init)]
-        contact.make_arena(metas, others)
-        ins, _ = contact.lay_out(init, [], 0)
-        built = contact.ask(
-            "construct", args=template, slots=[slot.to_json() for slot in ins], seed=reference.construct_seed
+        contact.make_arena(first.room(), others)
+        built = contact.construct(reference.init, reference.construct_seed)
+        self.fits[name] = fit(
+            built["state"],
+            bool(built["hook"]),
+            reference.first,
+            reference.parameter_names,
+            equal_seeding=reference.policy.equal_seeding,
         )
-        self.fits[name] = fit(built["state"], bool(built["hook"]), reference.first, reference.parameter_names)
         return self.fits[name]
 
     def ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Fit]:

@@ -77,7 +77,7 @@ def _terms(name: str, tensors: list[torch.Tensor], out: Any, args: Any) -> int:
     if "attention" in name or "softmax" in name or name.startswith(("cumsum", "cumprod", "logcumsumexp")):
         return int(max(tensors[0].shape, default=1))
     if "norm" in name and _with_statistics(out):
-        return max(1, tensors[0].numel() // max(1, min(t.numel() for t in out[1:])))
+        return int(max(1, tensors[0].numel() // max(1, min(t.numel() for t in out[1:]))))
     return int(max(1, tensors[0].numel() // result.numel()) if result.numel() else 1)
 
 
