@@ -5,18 +5,18 @@ from __future__ import annotations
 import secrets
 import statistics
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 
 from judge.bench import lottery, steadiness
+from judge.bench.asker import Slots
 from judge.bench.asking import HOPELESS, Question, Questions, call
 from judge.bench.chance import ByChance
 from judge.bench.comparison import STAGE, Fault, check_aliases, check_structure, closeness, fault_of
 from judge.bench.contact import Contact
 from judge.bench.diagnosis import explain
 from judge.bench.endings import Ended
-from judge.bench.exchange import JITTER, Slot
+from judge.bench.exchange import JITTER
 from judge.bench.expected import Expected, same_bits
 from judge.bench.families import CENTRED
 from judge.bench.fitting import Fit
@@ -32,14 +32,6 @@ POISONED_ROUNDS = frozenset({1})  # uninitialised memory reads as a marked NaN; 
 LAID_OUT_ROUNDS = frozenset({1})  # asked once more with inputs that are not contiguous
 REPEATS = 2  # where calls take microseconds and races can show
 AHEAD_BYTES = 256 << 20  # a larger question is not drawn before the one in hand is done
-
-
-class Slots(NamedTuple):
-    """Where one question lies in the arena; `kept` takes what forward leaves in parameters and buffers."""
-
-    ins: list[Slot]
-    outs: list[Slot]
-    kept: dict[str, Slot]
 
 
 class Rounds:

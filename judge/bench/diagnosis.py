@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 
+from judge.bench.asker import Asker
 from judge.bench.asking import Question
 from judge.bench.comparison import STAGE, Fault, check_structure, fault_of
 from judge.bench.contact import SubjectFailed
@@ -20,9 +20,6 @@ from judge.bench.state import State
 from judge.bench.steadiness import check_steady
 from judge.values import Precision, Verdict
 
-if TYPE_CHECKING:
-    from judge.bench.correctness import Rounds
-
 NEAR = 4.0  # an error belongs to a format when it is at most this many times that format's own ...
 SHRINKS = 4.0  # ... and this many times smaller once inputs hold nothing finer
 BELOW_HALF = 2.0**-18  # scales inputs to where float16 has lost most of its digits and TF32 none
@@ -30,7 +27,7 @@ HALF_LOSES = 2.0**-11  # float16's relative error there is larger than this
 TELLING_ELEMENTS = 32  # fewer may fit a 16-bit format by accident
 
 
-def explain(rounds: Rounds, question: Question, number: int, value: torch.Tensor, fault: Fault) -> None:
+def explain(rounds: Asker, question: Question, number: int, value: torch.Tensor, fault: Fault) -> None:
     """Raise the more telling Ended when there is one; return when the output is just wrong."""
     expected = question.expected
     if not expected.random:
@@ -45,7 +42,7 @@ def explain(rounds: Rounds, question: Question, number: int, value: torch.Tensor
         _check_precision(rounds, question, number)
 
 
-def _asked(rounds: Rounds, question: Question, number: int, *, poison: bool = False) -> torch.Tensor | None:
+def _asked(rounds: Asker, question: Question, number: int, *, poison: bool = False) -> torch.Tensor | None:
     """Output `number` of another call; None when the candidate refuses this content or answers in another form."""
     try:
         reply, slots = rounds.ask(question, poison=poison)
@@ -59,7 +56,7 @@ def _asked(rounds: Rounds, question: Question, number: int, *, poison: bool = Fa
     return rounds.contact.take(slots.outs)[number]
 
 
-def _check_stale(rounds: Rounds, question: Question, number: int, value: torch.Tensor) -> None:
+def _check_stale(rounds: Asker, question: Question, number: int, value: torch.Tensor) -> None:
     if question.previous is None:
         return
     old = question.previous
@@ -78,7 +75,7 @@ def _check_stale(rounds: Rounds, question: Question, number: int, value: torch.T
         )
 
 
-def _check_precision(rounds: Rounds, question: Question, number: int) -> None:
+def _check_precision(rounds: Asker, question: Question, number: int) -> None:
     """Raise Ended when the error is a coarser format's.
 
     Read on centred inputs, where the format shows most: on data far from zero its error can hide in honest rounding.
@@ -104,7 +101,7 @@ def _check_precision(rounds: Rounds, question: Question, number: int) -> None:
             raise _lower(rounds, finest, found, target, near)
 
 
-def _centred(rounds: Rounds, question: Question) -> Question:
+def _centred(rounds: Asker, question: Question) -> Question:
     if question.family == CENTRED:
         return question
     try:
@@ -135,7 +132,7 @@ def _stored_as(value: torch.Tensor, target: Target, found: Errors) -> str:
     return ""
 
 
-def _near(rounds: Rounds, probe: Question, number: int, kind: str, found: Errors) -> Errors | None:
+def _near(rounds: Asker, probe: Question, number: int, kind: str, found: Errors) -> Errors | None:
     """The error once inputs and parameters hold nothing finer than `kind`; None when that does not explain it."""
     reference = rounds.reference
     learned = reference.learned
@@ -154,13 +151,13 @@ def _near(rounds: Rounds, probe: Question, number: int, kind: str, found: Errors
     return near if near.finite and near.rms <= found.rms / SHRINKS else None
 
 
-def _rounded_state(rounds: Rounds, probe: Question, kind: str) -> State:
+def _rounded_state(rounds: Asker, probe: Question, kind: str) -> State:
     if rounds.fit.seeded:  # no seed gives rounded parameters
         return probe.state
     return State((name, rounded(tensor, kind)) for name, tensor in probe.state.items())
 
 
-def _posed(rounds: Rounds, probe: Question, inputs: list[object], state: State) -> Question | None:
+def _posed(rounds: Asker, probe: Question, inputs: list[object], state: State) -> Question | None:
     try:
         expected = expect(rounds.reference, inputs, state, probe.seed)
     except REFUSALS:
@@ -168,7 +165,7 @@ def _posed(rounds: Rounds, probe: Question, inputs: list[object], state: State) 
     return replace(probe, inputs=inputs, state=state, expected=expected)
 
 
-def _loses_small(rounds: Rounds, probe: Question, number: int) -> bool:
+def _loses_small(rounds: Asker, probe: Question, number: int) -> bool:
     """Whether small inputs that TF32 holds exactly are lost: both formats have ten bits, float16 a shorter range."""
 
     def small(tensor: torch.Tensor) -> torch.Tensor:
@@ -184,7 +181,7 @@ def _loses_small(rounds: Rounds, probe: Question, number: int) -> bool:
     return not found.finite or found.rms > max(HALF_LOSES, NEAR * NEAR * coarse, target.allowed.rms)
 
 
-def _lower(rounds: Rounds, kind: str, found: Errors, target: Target, near: Errors | None) -> Ended:
+def _lower(rounds: Asker, kind: str, found: Errors, target: Target, near: Errors | None) -> Ended:
     switched = [name for name in rounds.contact.switched if "tf32" in name or "precision" in name]
     return lower_precision(
         kind, found.rms, target.allowed.rms, near=near.rms if near is not None else None, switched=switched

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from judge.bench.contact import Contact
 from judge.bench.endings import Ended
 from judge.bench.state import State
 from judge.values import Verdict
-
-if TYPE_CHECKING:
-    from judge.bench.contact import Contact
 
 HOOK = "load_reference_state"
 

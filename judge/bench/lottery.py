@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
 
 import torch
 
+from judge.bench.asker import Asker
 from judge.bench.asking import Question
 from judge.bench.chance import DRAWS, ByChance, Draws, difference
 from judge.bench.comparison import STAGE, Fault, check_structure
 from judge.bench.expected import Expected
 from judge.bench.nested import cloned, collect, encode
-
-if TYPE_CHECKING:
-    from judge.bench.correctness import Rounds
 
 COUNTED_FAMILY = "adversarial"  # beside the first round; in the others one call is looked at roughly
 
@@ -24,7 +21,7 @@ def eligible(expected: Expected, number: int) -> bool:
     return number in expected.random and bool(expected.outputs[number].same.is_floating_point())
 
 
-def check(rounds: Rounds, question: Question, number: int, value: torch.Tensor) -> str:
+def check(rounds: Asker, question: Question, number: int, value: torch.Tensor) -> str:
     """Compare output `number` as a distribution; what was done, in words. Raises Ended("value.mismatch")."""
     first = not rounds.by_chance
     rounds.by_chance = True
@@ -39,7 +36,7 @@ def check(rounds: Rounds, question: Question, number: int, value: torch.Tensor) 
     raise rounds.failed(question, number, Fault("value.mismatch", f"the output is random, as the reference's; {words}"))
 
 
-def _distributions(rounds: Rounds, question: Question, number: int) -> str:
+def _distributions(rounds: Asker, question: Question, number: int) -> str:
     seed = secrets.randbits(31)
     theirs: list[torch.Tensor] = []
     ours: list[torch.Tensor] = []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 
+from judge.bench.asker import Asker
 from judge.bench.asking import Question
 from judge.bench.comparison import STAGE, check_structure, fault_of
 from judge.bench.contact import SubjectFailed
@@ -15,9 +15,6 @@ from judge.bench.expected import Target, relaid, same_bits
 from judge.bench.families import strided
 from judge.bench.precision import errors
 from judge.values import CaseRecord, Finding, Verdict
-
-if TYPE_CHECKING:
-    from judge.bench.correctness import Rounds
 
 LAYOUT = "strided"
 REFUSES = frozenset({"exception", "compile", "resources", "unsupported", "bounds"})  # how a guard can show
@@ -28,7 +25,7 @@ UNSAFE = (
 )
 
 
-def check_repeats(rounds: Rounds, question: Question, values: list[torch.Tensor], times: int) -> None:
+def check_repeats(rounds: Asker, question: Question, values: list[torch.Tensor], times: int) -> None:
     """Ask the same question again `times` times. Raises Ended("run.unstable")."""
     for _ in range(times):
         reply, slots = rounds.ask(question)
@@ -69,7 +66,7 @@ def _apart(target: Target, one: torch.Tensor, other: torch.Tensor) -> float | No
     return max(value / bound if bound else (0.0 if value == 0 else float("inf")) for value, bound in ratios)
 
 
-def try_layout(rounds: Rounds, question: Question, values: list[torch.Tensor]) -> None:
+def try_layout(rounds: Asker, question: Question, values: list[torch.Tensor]) -> None:
     """The same content, laid out so that nothing is contiguous. What a kernel makes of it is a label, not a verdict.
 
     A reference that refuses such inputs, or answers otherwise, is not asked.
@@ -97,11 +94,11 @@ def try_layout(rounds: Rounds, question: Question, values: list[torch.Tensor]) -
     _label(rounds, "layout.unsafe", UNSAFE)
 
 
-def _label(rounds: Rounds, code: str, words: str) -> None:
+def _label(rounds: Asker, code: str, words: str) -> None:
     text = f"made for contiguous inputs: {words}"
     rounds.findings.append(Finding(code, text))
     _record(rounds, text)
 
 
-def _record(rounds: Rounds, detail: str) -> None:
+def _record(rounds: Asker, detail: str) -> None:
     rounds.records.append(CaseRecord(rounds.case, LAYOUT, ok=True, detail=detail[:400]))
