@@ -51,7 +51,7 @@ class Costs:
         if measured is not None or self.target in TARGETS:
             bound = roofline(self.traffic, moved, self.target, self.policy, measured)
             found["roofline"] = bound
-            self.words += f"; no faster than {bound.bound_us:,.1f} us on {bound.target} ({bound.bound} bound)"
+            self.words += f"; no faster than {bound.bound_us:.3g} us on {bound.target} ({bound.bound} bound)"
         return found
 
     def _bandwidth_gb_s(self) -> float | None:
@@ -67,7 +67,7 @@ class Costs:
             if modelled is None:
                 note.skip("No GPU is named that a time could be modelled for.")
                 return {}
-            note.detail = f"{modelled.low_us:,.1f} to {modelled.high_us:,.1f} us in eager mode, MODELLED"
+            note.detail = f"{modelled.low_us:.3g} to {modelled.high_us:.3g} us in eager mode, MODELLED"
             return {"eager": modelled}
         with self.lock.alone():
             found = eager_time(reference.model, inputs, self.device, whereabouts=self.whereabouts)

@@ -209,8 +209,3 @@ def _plain_nest(value: Any) -> Any:
     if isinstance(value, Mapping) and not ({"node", "dtype", "repr"} & set(value)):
         return {"dict": {str(key): _plain_nest(item) for key, item in value.items()}}
     return value
-
-
-def warm() -> None:
-    """Trace something tiny, so that a fork server's children find everything imported: the first trace takes 1 s."""
-    trace(torch.nn.Linear(1, 1), [torch.zeros(1, 1)])

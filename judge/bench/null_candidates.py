@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
+from judge.bench.expected import Expected, holds
 from judge.bench.flops import tensors_in
-from judge.bench.precision import Allowed, errors
 from judge.values import Flaw
 
 _REMEMBERED = "what the first call returned"
 _MEAN = "the mean of earlier answers"
-
-
-class Answer(Protocol):
-    """The part of a right answer that null candidates are held against."""
-
-    @property
-    def oracle(self) -> list[torch.Tensor]: ...
-
-    @property
-    def allowed(self) -> list[Allowed]: ...
 
 
 class NullCandidates:
@@ -40,13 +30,13 @@ class NullCandidates:
         """Names of those that have been right so far."""
         return sorted(self._alive or ())
 
-    def meet(self, inputs: Sequence[Any], expected: Answer) -> None:
+    def meet(self, inputs: Sequence[Any], expected: Expected) -> None:
         """One question of the judge with the right answer; who errs beyond the allowed error is out."""
         if not self._first:
             self._first = expected.oracle
             self._sums = [torch.zeros_like(leaf) for leaf in expected.oracle]
         answers = self._answers(inputs, expected.oracle)
-        right = {name for name, values in answers.items() if _holds(values, expected)}
+        right = {name for name, values in answers.items() if _right(values, expected)}
         self._alive = right if self._alive is None else self._alive & right
         self._all_zero = self._all_zero and not any(bool(leaf.any()) for leaf in expected.oracle)
         self.questions += 1
@@ -95,14 +85,11 @@ def _filled(leaf: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
     return first.reshape(-1)[0].expand(leaf.shape).to(leaf.dtype)
 
 
-def _holds(values: list[torch.Tensor], expected: Answer) -> bool:
-    for value, oracle, limit in zip(values, expected.oracle, expected.allowed, strict=True):
-        if oracle.is_floating_point() or oracle.is_complex():
-            if not limit.holds(errors(value, oracle)):
-                return False
-        elif not torch.equal(value, oracle):
-            return False
-    return True
+def _right(values: list[torch.Tensor], expected: Expected) -> bool:
+    """None of them writes to an input or a buffer: where the reference does, they are wrong."""
+    if expected.in_place or expected.state:
+        return False
+    return all(holds(target, value) for target, value in zip(expected.outputs, values, strict=True))
 
 
 def _flaw(code: str, name: str) -> Flaw:

@@ -1,35 +1,27 @@
-"""The questions a candidate would be asked, with their right answers: what null candidates are held against."""
+"""The questions a candidate would be asked, in the referee's own words: what null candidates are held against."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
-from typing import Any
 
-from judge.bench.expected import Expected, expect
-from judge.bench.families import FAMILIES
+from judge.bench.asking import Question, Questions
+from judge.bench.endings import Ended
 from judge.bench.loading import LoadedProblem
 from judge.bench.reference import REFUSALS, Reference
-from judge.values import Policy
+from judge.values import JudgeError, Policy
 
 
-def questions(loaded: LoadedProblem, device: str, policy: Policy, *, few: bool) -> Iterator[tuple[list[Any], Expected]]:
-    """(inputs, right answer) of every family that has one; parameters are as constructed first, then drawn anew.
+def questions(loaded: LoadedProblem, device: str, policy: Policy, *, few: bool) -> Iterator[Question]:
+    """Every round that the reference has an answer for; with `few` two of them, for references that are slow.
 
-    `few` stops after two, for references that are slow.
+    Ends early where there is nothing to judge by: other stages say why.
     """
-    reference = Reference(loaded, device, policy)
-    state, told = reference.first, 0
-    for family in FAMILIES:
-        if told == 1:
-            state = reference.redrawn()
-        try:
-            inputs = reference.inputs(family, secrets.randbits(62))
-            expected = expect(reference, inputs, state, secrets.randbits(31))
-        except REFUSALS:
-            continue  # content that the reference was not made for
-        if expected.finite:
-            yield inputs, expected
-            told += 1
-        if few and told == 2:
-            return
+    asked = Questions(Reference(loaded, device, policy))
+    try:
+        yield asked.first(None)
+        for _, question in asked.rounds():
+            yield question
+            if few:
+                return
+    except (Ended, JudgeError, *REFUSALS):
+        return

@@ -93,8 +93,8 @@ class Worth:
     def null(self) -> list[Flaw]:
         """Candidates that compute nothing, asked what the referee would ask a real one."""
         candidates = NullCandidates()
-        for inputs, expected in questions(self.loaded, self.reference.device, self.policy, few=not self.quick):
-            candidates.meet(inputs, expected)
+        for question in questions(self.loaded, self.reference.device, self.policy, few=not self.quick):
+            candidates.meet(question.inputs, question.expected)
             if not self._more() or (candidates.questions > 1 and not candidates.passing):
                 break
         flaw = candidates.flaw()

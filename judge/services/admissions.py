@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from judge.models import Device, Problem
 from judge.runner import Bench
+from judge.services.devices import device_learn
 from judge.services.evaluations import with_retries
 from judge.source_checks import case_for, declared_cases
 from judge.storable import storable
@@ -64,6 +65,8 @@ def problem_admit(
         environment={**report.environment, "at": started.isoformat()},
     )
     _store(problem, device, report.to_json())
+    if report.roofline is not None and report.roofline.source == "measured":
+        device_learn(device=device, dram_gb_s=report.roofline.dram_gb_s)
     return report
 
 
@@ -74,7 +77,7 @@ def admission_queue(*, problem: Problem, device: Device) -> None:
 
 def admission_stalled(entry: dict[str, Any] | None, *, now: datetime) -> bool:
     """True when a stored entry still says running although its worker must be gone: offer to start it again."""
-    if not entry or entry.get("state") != "running":
+    if not entry or entry.get("state") != "running" or not entry.get("started"):
         return False
     return (now - datetime.fromisoformat(entry["started"])).total_seconds() > STALLED_AFTER_S
 

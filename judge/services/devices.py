@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
 from judge.gpus import Gpu, nvidia_smi, parse_gpus
@@ -54,6 +56,21 @@ def _interpreter() -> Device:
     return device
 
 
+def device_learn(*, device: Device, dram_gb_s: float) -> None:
+    """Keep the largest memory bandwidth that was seen on this device, with the day."""
+    with transaction.atomic():
+        row = Device.objects.select_for_update().only("facts").get(pk=device.pk)
+        if dram_gb_s > (row.facts.get("measured") or {}).get("dram_gb_s", 0.0):
+            row.facts = {**row.facts, "measured": {"dram_gb_s": dram_gb_s, "at": timezone.now().isoformat()}}
+            row.save(update_fields=["facts"])
+
+
+def _measured(gpu: Gpu) -> dict[str, Any]:
+    """What was measured on this very GPU; another one may stand in its place now."""
+    known = Device.objects.filter(name=f"cuda:{gpu.ordinal}", facts__uuid=gpu.uuid).first()
+    return {"measured": known.facts["measured"]} if known and "measured" in known.facts else {}
+
+
 def _cuda(gpu: Gpu) -> Device:
     facts = {"uuid": gpu.uuid, "memory_mb": gpu.memory_mb, "driver": gpu.driver}
     device, _ = Device.objects.update_or_create(
@@ -62,7 +79,7 @@ def _cuda(gpu: Gpu) -> Device:
             "kind": Device.Kind.CUDA,
             "title": gpu.title[:120],
             "arch": gpu.arch,
-            "facts": facts,
+            "facts": facts | _measured(gpu),
             "remote": False,
             "seen_at": timezone.now(),
         },
