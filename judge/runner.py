@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import secrets
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from judge.bench.jobs import AdmissionPlan, EvaluationPlan
 from judge.bench.sandbox import missing
 from judge.bench.sources import LoadError, check_source
 from judge.bench.targets import target as target_named
+from judge.bench.wiping import wipe
 from judge.values import (
     AdmissionReport,
     Job,
@@ -188,7 +188,7 @@ class Bench:
             server.close()
         self._servers.clear()
         if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
+            wipe(self._root)
             self._root = None
 
     def __enter__(self) -> Self:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from judge.bench.wiping import wipe
 from judge.bench.wire import Channel
 
 PREFIX = "adaexplore-bench-"
@@ -100,20 +100,6 @@ def retire(child: Child) -> None:
     wipe(child.folder)
 
 
-def wipe(folder: Path) -> None:
-    """Remove a private folder, whatever modes the child gave to what is in it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for parent, names, _ in os.walk(folder):
-            for path in (Path(parent) / name for name in names):
-                try:
-                    if not path.is_symlink():  # a link of the child's would change a folder elsewhere
-                        path.chmod(0o700)
-                except OSError:
-                    pass
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def private_folder() -> Path:
     """A new folder of a bench, for what its children need; those of dead benches are removed."""
     _sweep(Path(tempfile.gettempdir()))
@@ -127,4 +113,4 @@ def _sweep(folder: Path) -> None:
     for path in folder.glob(f"{PREFIX}*-*"):
         pid = path.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(path, ignore_errors=True)
+            wipe(path)

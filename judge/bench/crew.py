@@ -8,8 +8,9 @@ import time
 from types import TracebackType
 from typing import Self
 
-from judge.bench.children import Child, wipe
+from judge.bench.children import Child
 from judge.bench.forkserver import ForkServer
+from judge.bench.wiping import wipe
 from judge.bench.wire import Message, WireClosed, WireGarbage
 from judge.values import JudgeError, Limits
 

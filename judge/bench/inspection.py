@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from judge.values import JudgeError
 
 MOST_LOOKS = 64
 MOST_ROWS = 200
+MOST_ENTRIES = 5000
 ANSWER_S = 5.0
 # Folders of compilers and drivers, and what the bench itself writes; see the child's first steps.
 CACHES = ("triton", "inductor", "cuda", "cache", "home/.triton", "home/.nv", "__pycache__", "tmp/torchinductor_judge")
@@ -75,14 +77,28 @@ def _name(path: Path) -> str:
 
 
 def _files(folder: Path) -> list[str]:
+    """Some of them where there are many; without recursion, which a thousand folders in one another would end."""
     found: list[str] = []
-    for parent, folders, names in os.walk(folder):
-        place = os.path.relpath(parent, folder)
-        folders[:] = [name for name in folders if os.path.normpath(f"{place}/{name}") not in CACHES]
-        found += [os.path.normpath(f"{place}/{name}")[:200] for name in names]
-        if len(found) > MOST_ROWS:
-            break
+    waiting = [""]
+    seen = 0
+    while waiting and len(found) <= MOST_ROWS and seen < MOST_ENTRIES:
+        place = waiting.pop()
+        for name, is_folder in _entries(folder / place):
+            seen += 1
+            inside = os.path.normpath(f"{place}/{name}" if place else name)
+            if not is_folder:
+                found.append(inside[:200])
+            elif inside not in CACHES:
+                waiting.append(inside)
     return sorted(name for name in found if name not in OURS)[:MOST_ROWS]
+
+
+def _entries(folder: Path) -> list[tuple[str, bool]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(entries, MOST_ENTRIES)]
+    except OSError:  # sealed, gone, or too far down to be named
+        return []
 
 
 class Inspector:

@@ -11,7 +11,6 @@ import ctypes
 import importlib
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -21,6 +20,7 @@ from typing import Any, NoReturn
 
 from judge.bench import child, sandbox
 from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
+from judge.bench.wiping import wipe
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -240,7 +240,7 @@ def main() -> None:
         _run(Channel(socket.socket(fileno=options.socket)), options)
     finally:
         if not Path(f"/proc/{options.parent}").exists():
-            shutil.rmtree(options.root, ignore_errors=True)  # the runner was killed and cannot tidy up
+            wipe(Path(options.root))  # the runner was killed and cannot tidy up
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # tearing torch down takes seconds and helps nobody
