@@ -15,17 +15,15 @@ import torch
 from judge.bench import cuda_stand_in
 from judge.bench.loading import load_candidate
 from judge.bench.targets import target
-from judge.bench.warm_kernel import warm
+from judge.bench.warm_launch import remember_answers
 from judge.bench.zygote import _import_what_launches_need, _remember_toolchain
 
 
 def main(folder: Path) -> None:
     _remember_toolchain()
     _import_what_launches_need()
+    assert remember_answers(90, cuda=True) == []
     cuda_stand_in.install(target("sm_90"))
-    torch.cuda._sleep = lambda cycles: None
-    if "--warm" in sys.argv:
-        warm()
     payload = json.loads((folder / "payload.json").read_text())
     model = load_candidate(payload["source"], folder)(*payload["init"])
     x = torch.randn(*payload["shape"])
