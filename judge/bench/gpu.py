@@ -47,6 +47,11 @@ class _IpcHandle(ctypes.Structure):
     _fields_ = [("reserved", ctypes.c_char * 64)]
 
 
+# The driver maps small allocations in the other process together with what shares their block: the arena of a baseline,
+# with its answers. A whole block is nobody else's.
+SHARED_BLOCK = 2 << 20
+
+
 class IpcRefused(Exception):
     """The driver does not share device memory between these processes."""
 
@@ -80,7 +85,8 @@ def allocate_shared(size: int, device: str) -> tuple[torch.Tensor, str]:
     """
     torch.cuda.current_stream(device).synchronize()  # the context must be current on this thread
     address = ctypes.c_uint64()
-    _check(_driver().cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)), "cuMemAlloc")
+    whole = -(-size // SHARED_BLOCK) * SHARED_BLOCK
+    _check(_driver().cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(whole)), "cuMemAlloc")
     handle = _IpcHandle()
     _check(_driver().cuIpcGetMemHandle(ctypes.byref(handle), address), "cuIpcGetMemHandle")
     raw = ctypes.string_at(ctypes.byref(handle), 64)
