@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from judge.bench.asking import Question
 from judge.bench.audit_setting import STAGE, Setting, dishonest, survives
 from judge.bench.contact import Deadline, SubjectFailed
-from judge.bench.correctness import Question
 from judge.bench.endings import Ended
 from judge.bench.launches import MOST_ROWS
 from judge.bench.wire import Message

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from judge.bench.asking import Question
 from judge.bench.audit_setting import STAGE, Setting
 from judge.bench.bandwidth import bandwidth_bytes_per_us
-from judge.bench.correctness import Question
 from judge.bench.endings import Ended
 from judge.bench.flops import compulsory_bytes
 from judge.bench.gpu_lock import GpuLock

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from judge.bench.audit_setting import GIVEN, STAGE, Setting, elements
+from judge.bench.asking import HOPELESS, Question, Questions
+from judge.bench.audit_setting import GIVEN, STAGE, Setting, elements, other_question
 from judge.bench.contact import SubjectFailed
-from judge.bench.correctness import HOPELESS, Question, Rounds
+from judge.bench.correctness import Rounds
 from judge.bench.endings import Ended
+from judge.bench.families import CENTRED
 from judge.bench.faults import kind_of
-from judge.bench.fitting import Fit
 from judge.bench.loading import PROBLEM, LoadError, load_problem
 from judge.bench.nested import NotCarried
 from judge.bench.reference import REFUSALS, Reference
@@ -23,7 +24,6 @@ from judge.values import JudgeError, SealedCase, Verdict
 
 MOST = 12
 AT_ONCE = 4  # each holds a context on a GPU
-FAMILIES = (GIVEN, "centred")
 
 RIGHT, GUARDED, WRONG, LEFT_OUT = "right", "guarded", "wrong", "left out"
 _REFUSES = ("exception", "compile", "resources", "load", "unsupported", "oom")  # it says itself that it cannot
@@ -98,18 +98,16 @@ def _ask_case(setting: Setting, name: str, case: SealedCase, number: int) -> str
 
 def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) -> str:
     """Two rounds: as given, then other content and parameters. The candidate's own words stay here."""
-    rounds = Rounds(reference, setting.contacts[name], Fit((), hook=False), None)
-    question = rounds.question(GIVEN, reference.first)
-    if not _fit_to_judge(question):
+    question = Questions(reference).question(GIVEN, reference.first)
+    expected = question.expected
+    if expected.empty or not expected.finite or expected.worst > HOPELESS:
         return LEFT_OUT
     try:
-        rounds.fit = setting.doors.introduce(name, reference, question)
+        rounds = setting.ready(name, reference, question)
         _judge(rounds, question)
-        state = reference.redrawn()
-        for family in FAMILIES[1:]:
-            other = rounds.question(family, state)
-            if _fit_to_judge(other):
-                _judge(rounds, other)
+        other = other_question(rounds, CENTRED)
+        if other is not None:
+            _judge(rounds, other)
     except SubjectFailed as failed:
         larger = elements(question) > LARGER * setting.elements
         return _of_failure(failed, case, excused=larger)
@@ -121,13 +119,8 @@ def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) ->
 
 
 def _judge(rounds: Rounds, question: Question) -> None:
-    slots = rounds.tell(question)
-    rounds.judge(question, rounds.contact.answer(), slots, STAGE)
-
-
-def _fit_to_judge(question: Question) -> bool:
-    found = question.expected
-    return found.finite and max((e.rms for e in found.reference_errors), default=0.0) <= HOPELESS
+    reply, slots = rounds.ask(question)
+    rounds.judge(question, reply, slots, STAGE)
 
 
 def _of_failure(failed: SubjectFailed, case: SealedCase, *, excused: bool) -> str:

@@ -9,17 +9,20 @@ from typing import Any
 
 import torch
 
+from judge.bench.asking import HOPELESS, Question, Questions
+from judge.bench.chance import ByChance
+from judge.bench.comparison import check_structure
 from judge.bench.contact import Contact, SubjectFailed
-from judge.bench.correctness import Question, Rounds
+from judge.bench.correctness import Rounds
 from judge.bench.endings import Ended, of_candidate
+from judge.bench.expected import holds
 from judge.bench.fitting import Fit
 from judge.bench.inspection import Seen
 from judge.bench.loading import LoadedProblem
-from judge.bench.nested import TensorMeta
-from judge.bench.precision import errors
-from judge.bench.reference import Reference
+from judge.bench.lottery import eligible
+from judge.bench.reference import REFUSALS, Reference
 from judge.bench.wire import Message
-from judge.values import Finding, Policy, SealedCase, Verdict
+from judge.values import Finding, JudgeError, Policy, SealedCase, Verdict
 
 STAGE = "audit"
 GIVEN = "given"
@@ -68,10 +71,15 @@ class Setting:
 
     def rounds(self, name: str, question: Question | None = None) -> tuple[Rounds, Question]:
         """A started child ready for questions, and the first of them. Raises SubjectFailed and Ended."""
-        rounds = Rounds(self.reference, self.contacts[name], Fit((), hook=False), None)
-        question = question or rounds.question(GIVEN, self.reference.first)
-        rounds.fit = self.doors.introduce(name, self.reference, question)
-        return rounds, question
+        question = question or Questions(self.reference).question(GIVEN, self.reference.first)
+        return self.ready(name, self.reference, question), question
+
+    def ready(self, name: str, reference: Reference, question: Question) -> Rounds:
+        """A started child that can be asked `question` of `reference`. Raises SubjectFailed and Ended."""
+        rounds = Rounds(reference, self.contacts[name], self.doors.introduce(name, reference, question), None)
+        rounds.questions.seeded = rounds.fit.seeded
+        rounds.by_chance = True  # random outputs were compared over many draws already
+        return rounds
 
     def release(self, name: str) -> None:
         """Let a child end: it holds a context and memory."""
@@ -97,38 +105,45 @@ def ask(rounds: Rounds, question: Question, *, poison: bool = False, count: bool
     try:
         slots = rounds.tell(question, poison=poison, count=count)
         reply = rounds.contact.answer()
-        values = rounds.contact.take(slots[1])
         rounds.judge(question, reply, slots, STAGE)
     except SubjectFailed as failed:
         raise of_candidate(failed, STAGE) from failed
-    return Answer(reply, values)
+    return Answer(reply, rounds.values)
 
 
 def survives(rounds: Rounds, question: Question) -> bool:
     """Whether a child whose launches were tampered with still gives the right answer. Failing in any way is a no."""
     try:
-        slots = rounds.tell(question, poison=True)
-        reply = rounds.contact.answer()
-        return right(question, reply, rounds.contact.take(slots[1]))
+        reply, slots = rounds.ask(question, poison=True)
+        check_structure(reply, question.expected, STAGE)
+        return _right(question, rounds.contact.take(slots.outs))
     except (SubjectFailed, Ended):
         return False
 
 
-def right(question: Question, reply: Message, values: list[torch.Tensor]) -> bool:
-    """Whether structure and every output are as the oracle allows."""
+def _right(question: Question, values: list[torch.Tensor]) -> bool:
+    """Whether every output is as the oracle allows; one that is drawn, as a draw of it could be."""
     expected = question.expected
-    if "structure" in reply or not reply.get("stored") or reply["template"] != expected.template:
-        return False
-    metas = [TensorMeta.from_json(row) for row in reply["metas"]]
-    if [(m.dtype, m.shape) for m in metas] != [(m.dtype, m.shape) for m in expected.metas]:
-        return False
-    return all(_close(expected, number, value) for number, value in enumerate(values))
+    return all(
+        holds(target, value) or (eligible(expected, number) and ByChance().accepts(value, target.same))
+        for number, (target, value) in enumerate(zip(expected.outputs, values, strict=True))
+    )
 
 
-def _close(expected: Any, number: int, value: torch.Tensor) -> bool:
-    if not value.is_floating_point() and not value.is_complex():
-        return bool(torch.equal(value, expected.same[number]))
-    return bool(expected.allowed[number].holds(errors(value, expected.oracle[number])))
+def other_question(rounds: Rounds, family: str) -> Question | None:
+    """Other content and parameters; None where the reference has no answer for them to judge by."""
+    reference = rounds.reference
+    for gently in (False, True):
+        state = reference.reseeded() if rounds.fit.seeded else reference.redrawn(gently=gently)
+        try:
+            question = rounds.question(family, state)
+        except REFUSALS as error:
+            if reference.whereabouts.device_lost():
+                raise JudgeError("the referee's GPU context broke in an audit") from error
+            continue
+        if question.expected.finite and question.expected.worst <= HOPELESS:
+            return question
+    return None
 
 
 def dishonest(reason: str, message: str) -> Ended:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from judge.bench.audit_setting import GIVEN, STAGE, Answer, Setting, ask, elements
-from judge.bench.correctness import Question, Rounds
+from judge.bench.asking import Question
+from judge.bench.audit_setting import GIVEN, STAGE, Answer, Setting, ask, elements, other_question
+from judge.bench.correctness import Rounds
 from judge.bench.endings import Ended
 from judge.bench.inspection import Seen
 from judge.bench.wire import Message
@@ -39,7 +40,7 @@ def examine(setting: Setting, name: str) -> Witness:
     before = setting.doors.look(name)
     witness = Witness(rounds, question)
     witness.reply = _repeat(setting, rounds, question).reply
-    _change_parameters(rounds, setting)
+    _change_parameters(rounds)
     _left_over(setting, name, before)
     return witness
 
@@ -79,12 +80,10 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
-def _change_parameters(rounds: Rounds, setting: Setting) -> None:
+def _change_parameters(rounds: Rounds) -> None:
     """New parameters after several calls with the old ones, in marked memory."""
-    reference = setting.reference
-    state = reference.redrawn()
-    question = rounds.question(GIVEN, state)
-    if not question.expected.finite:
+    question = other_question(rounds, GIVEN)
+    if question is None:
         return
     try:
         ask(rounds, question, poison=True)

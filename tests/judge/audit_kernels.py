@@ -50,4 +50,5 @@ def sealed(derived: bool = False, **constants) -> SealedCase:
 
 
 def findings(outcome: Outcome) -> dict[str, str]:
-    return {finding.code: finding.message for finding in outcome.findings}
+    """Message by code; what is said about layouts is another stage's."""
+    return {found.code: found.message for found in outcome.findings if not found.code.startswith("layout.")}

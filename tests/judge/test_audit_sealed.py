@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from judge.values import Audit, Verdict
@@ -49,7 +51,7 @@ def test_nothing_tells_what_a_sealed_case_is(cpu_bench, source):
     talkative = sized(source).replace("def forward(self, x):", "def forward(self, x):\n        print('size', x.shape)")
     outcome = audited(cpu_bench, talkative, sealed=[sealed(SIZE=SECRET), sealed(SIZE=SECRET, derived=True)])
     assert "size" in outcome.log
-    assert str(SECRET) not in str(outcome.to_json())
+    assert not re.search(rf"(?<![\d.]){SECRET}(?![\d.])", str(outcome.to_json()))  # by itself, not in a time's digits
     assert "hidden" not in str(outcome.to_json())
 
 

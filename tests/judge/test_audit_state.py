@@ -24,11 +24,14 @@ def test_a_candidate_without_state_passes(cpu_bench):
     assert "run.not_bitwise" not in findings(outcome)
 
 
-@pytest.mark.parametrize("device", ["cpu_bench", "interpreter_bench"])
-def test_another_answer_to_equal_input_is_unstable(request, device):
-    outcome = audited(request.getfixturevalue(device), seen_before("y * 1.1"))
-    assert (outcome.verdict, outcome.reason, outcome.stage) == (Verdict.UNSTABLE, "run.unstable", "audit")
-    assert outcome.audit is Audit.FAILED
+def test_another_answer_to_equal_input_is_unstable(cpu_bench):
+    outcome = audited(cpu_bench, seen_before("y * 1.1"))
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNSTABLE, "run.unstable")
+
+
+def test_the_audit_finds_it_where_the_rounds_do_not_repeat(interpreter_bench):
+    outcome = audited(interpreter_bench, seen_before("y * 1.1"))
+    assert (outcome.stage, outcome.audit) == ("audit", Audit.FAILED)
 
 
 def test_other_last_bits_for_equal_input_are_noted(cpu_bench):
@@ -40,7 +43,7 @@ def test_other_last_bits_for_equal_input_are_noted(cpu_bench):
 def test_weights_folded_after_a_few_calls_are_stale(cpu_bench):
     folded = candidate(
         "w = float(self.norm.weight.sum())\nself.calls = self.calls + 1 if w == self.last else 0\nself.last = w\n"
-        "if self.kept is None and self.calls == 3: self.kept = (self.norm.weight.clone(), self.norm.bias.clone())\n"
+        "if self.kept is None and self.calls == 6: self.kept = (self.norm.weight.clone(), self.norm.bias.clone())\n"
         "if self.kept is None: return self.right(x)\n"
         "return torch.nn.functional.gelu(torch.nn.functional.layer_norm(x, (64,), *self.kept))",
         init="self.kept, self.calls, self.last = None, 0, None",
