@@ -27,6 +27,8 @@ def bench_for(device: Device) -> Bench:
             device.name,
             target=device.arch or settings.JUDGE_TARGET,
             minimum_sandbox=required_layers(settings.JUDGE_MIN_SANDBOX),
+            artefacts=settings.DATA_DIR / "artefacts",
+            identity=str(device.facts.get("uuid", "")),
         )
     return _open[key]
 

@@ -10,6 +10,7 @@ from kombu.exceptions import OperationalError
 
 from judge.benches import bench_for
 from search.proposers import get as get_proposer
+from search.services.compiling import step_compile
 from search.services.hops import Hop
 from search.services.reaping import reap as reap_now
 from search.services.steps import step_judge, step_propose, step_reserve
@@ -17,10 +18,16 @@ from search.services.steps import step_judge, step_propose, step_reserve
 log = logging.getLogger(__name__)
 
 
+COMPILE_QUEUE = "compile"  # served beside GPUs only
+COMPILE_S = 60.0  # later than that, whoever judges has compiled for himself
+
+
 def send(hops: Iterable[Hop]) -> None:
     """Enqueue hops. When the broker is away they are only logged: the reaper sends them again."""
     for hop in hops:
         try:
+            if hop.task == "judge_node" and hop.queue.startswith("device.cuda"):
+                current_app.send_task(compile_node.name, args=[hop.target], queue=COMPILE_QUEUE, expires=COMPILE_S)
             current_app.send_task(
                 f"search.tasks.{hop.task}", args=[hop.target], queue=hop.queue, countdown=hop.delay_s or None
             )
@@ -44,6 +51,12 @@ def propose(node_id: int) -> None:
 def judge_node(node_id: int) -> None:
     """Judge a node; sent to the queue of its device."""
     send(step_judge(node_id=node_id, bench_for=bench_for))
+
+
+@shared_task(name="search.tasks.compile_node")  # type: ignore[untyped-decorator]
+def compile_node(node_id: int) -> None:
+    """Compile a node's kernel while it waits for its device."""
+    step_compile(node_id=node_id, bench_for=bench_for)
 
 
 @shared_task(name="search.tasks.reap")  # type: ignore[untyped-decorator]

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from judge.bench import child, sandbox
-from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.bench.wiping import wipe
+from judge.bench.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -213,6 +213,11 @@ def preload(options: argparse.Namespace) -> dict[str, Any]:
         facts["triton"] = triton.__version__
         _remember_toolchain()
         _import_what_launches_need()
+        if options.kind != "interpreter":
+            arch = int(options.target.removeprefix("sm_"))
+            importlib.import_module("judge.bench.warm_launch").remember_answers(
+                arch, cuda=options.device.startswith("cuda")
+            )
     if options.kind == "interpreter":
         context["adapter"] = importlib.import_module("judge.bench.interpreter").install(options.target)
     elif options.kind == "recorder":

@@ -67,6 +67,16 @@ def evaluation_run(
     return row, False
 
 
+def candidate_compile(*, problem: Problem, device: Device, source: str, bench: Bench) -> None:
+    """Keep a candidate's machine code for the evaluation to come, unless its verdict is known. Raises JudgeError."""
+    known = evaluation_known(
+        problem=problem, device=device, candidate_hash=canonical_hash(source), toolchain=toolchain_of(bench)
+    )
+    if known is None:
+        limits = _LIMITS.get(Device.Kind(device.kind), Limits())
+        bench.compile(Job(uuid.uuid4().hex, problem.spec(case_of(problem, device)), source, limits=limits))
+
+
 def evaluation_known(*, problem: Problem, device: Device, candidate_hash: str, toolchain: str) -> Evaluation | None:
     """The newest reusable verdict on an equal candidate, or None."""
     return (

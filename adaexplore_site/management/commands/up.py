@@ -93,11 +93,14 @@ class Command(BaseCommand):
         roles.append(
             Role("io", [*worker, "-Q", "io", "-P", "threads", "-c", str(io_threads), "-n", "io@%h"], env=small)
         )
-        from judge.selectors import judging_devices
+        from judge.models import Device
+        from judge.selectors import served_devices
 
-        for device in judging_devices():
+        for device in served_devices():
             name = device.queue
             roles.append(Role(name, [*worker, "-Q", name, "-P", "solo", "-n", f"{name}@%h"], env=small))
+            if device.kind == Device.Kind.CUDA and not any(role.name == "compile" for role in roles):
+                roles.append(Role("compile", [*worker, "-Q", "compile", "-P", "solo", "-n", "compile@%h"], env=small))
         roles.append(Role("beat", [python, "-m", "celery", "-A", "adaexplore_site", "beat", "--loglevel", "INFO"]))
         return roles
 
