@@ -78,6 +78,7 @@ class Report:
     environment: dict[str, Any] = field(default_factory=dict)
     whole: bool = True  # every entry that this device can judge was run
     skipped: tuple[str, ...] = ()  # entries that need another device
+    left: int = 0  # entries that were not begun: stopped before
 
     @property
     def toolchain(self) -> str:

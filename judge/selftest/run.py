@@ -59,11 +59,13 @@ def run_entries(
     workers: int = 2,
     whole: bool = True,
     progress: Progress | None = None,
+    budget_s: float | None = None,
 ) -> Report:
     """Judge every entry that `device` can, `workers` at a time, each with benches of its own.
 
     `whole` says whether `found` is everything there is. A fault of the judge is retried, then stands as `lost` in the
-    result. Raises JudgeError when a bench cannot start.
+    result. After `budget_s`, or Ctrl-C, no further entry begins; the report then tells how many are left. Raises
+    JudgeError when a bench cannot start.
     """
     started = time.time()
     groups: dict[str, list[Entry]] = defaultdict(list)
@@ -71,8 +73,10 @@ def run_entries(
     for entry in found:
         kind = bench_kind(entry, device)
         groups[kind].append(entry) if kind else skipped.append(entry.id)
-    crew = _Crew(device, open_bench, progress)
-    crew.work([(kind, entry) for kind in sorted(groups) for entry in groups[kind]], workers)
+    crew = _Crew(device, open_bench, progress, budget_s)
+    todo = [(kind, entry) for kind in sorted(groups) for entry in groups[kind]]
+    crew.work(todo, workers)
+    left = len(todo) - len(crew.rows)
     order = {entry.id: number for number, entry in enumerate(found)}
     rows = sorted(crew.rows, key=lambda row: order[row.id])
     return Report(
@@ -82,7 +86,8 @@ def run_entries(
         finished=time.time(),
         results=tuple(rows),
         environment=crew.environment,
-        whole=whole,
+        whole=whole and not left,
+        left=left,
         skipped=tuple(skipped),
     )
 
@@ -90,8 +95,10 @@ def run_entries(
 class _Crew:
     """Threads that take entries off queues, one for each kind of bench. A bench belongs to one thread."""
 
-    def __init__(self, device: str, open_bench: Open, progress: Progress | None) -> None:
+    def __init__(self, device: str, open_bench: Open, progress: Progress | None, budget_s: float | None) -> None:
         self.device = device
+        self.until = None if budget_s is None else time.monotonic() + budget_s
+        self.stopped = False  # by the user or the budget, with entries left
         self.open_bench = open_bench
         self.progress = progress
         self.rows: list[EntryResult] = []
@@ -115,7 +122,11 @@ class _Crew:
             thread.start()
         left = len(threads)
         while left:
-            row = self._told.get()
+            try:
+                row = self._told.get()
+            except KeyboardInterrupt:  # what is under way is finished and counts
+                self.stopped = True
+                continue
             if row is None:
                 left -= 1
                 continue
@@ -124,6 +135,11 @@ class _Crew:
                 self.progress(row)
         if self._faults:
             raise self._faults[0]
+
+    def _goes_on(self) -> bool:
+        if self.until is not None and time.monotonic() > self.until:
+            self.stopped = True
+        return not self._faults and not self.stopped
 
     def _serve(self, kinds: list[str], queues: dict[str, queue.SimpleQueue[Entry]]) -> None:
         try:
@@ -146,7 +162,7 @@ class _Crew:
         own = self.device.partition(":")[0]
         bench = self.open_bench(self.device if own == kind else kind)
         try:
-            while not self._faults and (entry := _next(waiting)) is not None:
+            while self._goes_on() and (entry := _next(waiting)) is not None:
                 self._told.put(judged(entry, kind, bench))
             if kind == own or not self.environment:
                 self.environment = dict(bench.facts())

@@ -16,7 +16,7 @@ from judge.runner import Bench
 from judge.sandbox_minimum import required_layers
 from judge.selftest.entries import Entry
 from judge.selftest.results import EntryResult, Report
-from judge.selftest.run import Open, bench_kind, run_entries
+from judge.selftest.run import Open, Progress, bench_kind, run_entries
 from judge.storable import storable, storable_text
 from judge.values import JudgeError
 
@@ -39,7 +39,13 @@ def selftest_queue(*, device: Device, user: Any = None) -> SelfTest | None:
 
 
 def selftest_run(
-    *, selftest: SelfTest, found: Sequence[Entry], open_bench: Open | None = None, workers: int = 0
+    *,
+    selftest: SelfTest,
+    found: Sequence[Entry],
+    open_bench: Open | None = None,
+    workers: int = 0,
+    progress: Progress | None = None,
+    budget_s: float | None = None,
 ) -> Report | None:
     """Judge every entry and store the result. A row that is no longer queued is left alone: None.
 
@@ -59,6 +65,8 @@ def selftest_run(
         nonlocal done
         done += 1
         mine.update(done=done)
+        if progress is not None:
+            progress(row)
 
     try:
         report = run_entries(
@@ -67,10 +75,15 @@ def selftest_run(
             open_bench or bench_opener(device),
             workers=workers or workers_of(device),
             progress=told,
+            budget_s=budget_s,
         )
     except JudgeError as error:
         mine.update(state=SelfTest.State.FAILED, finished_at=timezone.now(), message=storable_text(str(error)))
         raise
+    if report.left:
+        message = f"stopped with {report.left} of {total} entries left"
+        mine.update(state=SelfTest.State.FAILED, finished_at=timezone.now(), message=message)
+        return report
     mine.update(
         state=SelfTest.State.FINISHED,
         finished_at=timezone.now(),

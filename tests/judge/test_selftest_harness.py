@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 
 import pytest
 
@@ -131,3 +133,28 @@ def test_a_bench_that_cannot_start_is_raised_and_not_a_result():
 def test_a_report_survives_json():
     report = run([entry("e01"), entry("h01", Corpus.HONEST, "pass")], lambda job: wrong())
     assert Report.from_json(json.loads(json.dumps(report.to_json()))) == report
+
+
+def test_after_the_budget_nothing_begins_and_what_is_there_is_told():
+    found = [entry(f"e{number:02}") for number in range(6)]
+
+    def slow(job):
+        time.sleep(0.2)
+        return wrong()
+
+    report = run(found, slow, workers=1, budget_s=0.3)
+    assert 1 <= len(report.results) <= 3 and report.left == 6 - len(report.results)
+    assert not report.whole and Report.from_json(report.to_json()).left == report.left
+
+
+def test_ctrl_c_lets_what_is_under_way_finish_and_keeps_it():
+    found = [entry(f"e{number:02}") for number in range(6)]
+
+    def interrupted(job):
+        if "e01" in job.candidate:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.2)
+        return wrong()
+
+    report = run(found, interrupted, workers=1)
+    assert 2 <= len(report.results) < 6 and report.left == 6 - len(report.results)

@@ -13,7 +13,7 @@ from judge.selftest.catalogue import chosen, entries
 from judge.selftest.entries import Corpus, Entry
 from judge.selftest.headers import BadEntry
 from judge.selftest.results import CorpusCount, EntryResult, Report, State
-from judge.selftest.run import run_entries
+from judge.selftest.run import Progress, run_entries
 from judge.services.devices import DeviceMissing, device_get, devices_sync
 from judge.services.selftests import bench_opener, selftest_queue, selftest_run, workers_of
 from judge.trust import CORPORA
@@ -35,6 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--entry", action="append", default=[], metavar="ID", help="an id or its beginning")
         parser.add_argument("--quick", action="store_true", help="a few entries of each corpus")
         parser.add_argument("--workers", type=int, default=0, help="entries at a time")
+        parser.add_argument("--budget", type=float, metavar="SECONDS", help="no further entry begins after")
         parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -54,7 +55,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(report.to_json()))
         else:
             self._print(report)
-        if report.red:
+        if report.red or report.left:
             sys.exit(1)
 
     def _run(self, device: Device, found: tuple[Entry, ...], options: dict[str, Any]) -> Report:
@@ -66,32 +67,46 @@ class Command(BaseCommand):
                 bench_opener(device),
                 workers=options["workers"] or workers_of(device),
                 whole=False,
-                progress=None if options["json"] else self._told,
+                progress=self._teller(options),
+                budget_s=options["budget"],
             )
         selftest = selftest_queue(device=device)
         if selftest is None:
             raise CommandError(f"A self-test of {device.name} is under way already; /judge/ shows it.")
-        report = selftest_run(selftest=selftest, found=found, workers=options["workers"])
+        report = selftest_run(
+            selftest=selftest,
+            found=found,
+            workers=options["workers"],
+            progress=self._teller(options),
+            budget_s=options["budget"],
+        )
         assert report is not None  # nobody else knows of this row
         return report
 
-    def _told(self, row: EntryResult) -> None:
-        reason = f"{row.verdict} {row.reason}".strip()
-        self.stdout.write(f"{_MARKS[row.state]:7} {row.id:36} {row.bench:11} {reason:40} {row.wall_ms / 1e3:6.1f} s")
-        if row.state is not State.RIGHT:
-            self.stdout.write(f"{'':8}{row.title}; expected {row.expected}\n{'':8}{row.message[:400]}")
+    def _teller(self, options: dict[str, Any]) -> Progress:
+        """Each entry as it ends: on stderr where stdout is kept for one JSON document."""
+        out = self.stderr if options["json"] else self.stdout
+
+        def told(row: EntryResult) -> None:
+            reason = f"{row.verdict} {row.reason}".strip()
+            out.write(f"{_MARKS[row.state]:7} {row.id:36} {row.bench:11} {reason:40} {row.wall_ms / 1e3:6.1f} s")
+            if row.state is not State.RIGHT:
+                out.write(f"{'':8}{row.title}; expected {row.expected}\n{'':8}{row.message[:400]}")
+
+        return told
 
     def _print(self, report: Report) -> None:
         if report.whole:
             for row in report.results:
                 if row.state is not State.RIGHT:
-                    self._told(row)
+                    self._teller({"json": False})(row)
         self.stdout.write(f"\n{report.device}: {report.toolchain}, {report.protocol}")
         for count in report.counts():
             self._count(count)
         seconds = report.finished - report.started
         skipped = f", {len(report.skipped)} entries need another device" if report.skipped else ""
-        self.stdout.write(f"{'RED' if report.red else 'green'} after {seconds:.0f} s{skipped}")
+        left = f", STOPPED with {report.left} entries left" if report.left else ""
+        self.stdout.write(f"{'RED' if report.red else 'green'} after {seconds:.0f} s{skipped}{left}")
 
     def _count(self, count: CorpusCount) -> None:
         title, what = CORPORA[count.corpus]
