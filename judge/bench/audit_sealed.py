@@ -23,7 +23,7 @@ from judge.bench.reference import REFUSALS, Reference
 from judge.values import JudgeError, SealedCase, Verdict
 
 MOST = 12
-AT_ONCE = 4  # each holds a context on a GPU
+AT_ONCE, AT_ONCE_ON_GPU = 4, 2  # each holds a context there, and memory with it
 
 RIGHT, GUARDED, WRONG, LEFT_OUT = "right", "guarded", "wrong", "left out"
 _REFUSES = ("exception", "compile", "resources", "load", "unsupported", "oom")  # it says itself that it cannot
@@ -37,8 +37,13 @@ def _cases(setting: Setting) -> list[tuple[str, SealedCase]]:
 
 
 def first_children(setting: Setting) -> dict[str, str]:
-    """The children that the first cases need, to be started ahead."""
-    return dict.fromkeys((name for name, _ in _cases(setting)[:AT_ONCE]), "run")
+    """The children that the first cases need, to be started ahead where that costs no GPU memory."""
+    return _batch(setting, 0) if setting.device == "cpu" else {}
+
+
+def _batch(setting: Setting, start: int) -> dict[str, str]:
+    count = AT_ONCE if setting.device == "cpu" else AT_ONCE_ON_GPU
+    return dict.fromkeys((name for name, _ in _cases(setting)[start : start + count]), "run")
 
 
 def check_sealed(setting: Setting) -> str:
@@ -49,7 +54,7 @@ def check_sealed(setting: Setting) -> str:
     found: list[tuple[SealedCase, str]] = []
     for number, (name, case) in enumerate(cases, 1):
         if name not in setting.contacts:
-            setting.start(dict.fromkeys((later for later, _ in cases[number - 1 : number - 1 + AT_ONCE]), "run"))
+            setting.start(_batch(setting, number - 1))
         result = _ask_case(setting, name, case, number)
         setting.release(name)
         found.append((case, result))

@@ -76,7 +76,13 @@ class Setting:
 
     def ready(self, name: str, reference: Reference, question: Question) -> Rounds:
         """A started child that can be asked `question` of `reference`. Raises SubjectFailed and Ended."""
-        rounds = Rounds(reference, self.contacts[name], self.doors.introduce(name, reference, question), None)
+        try:
+            fit = self.doors.introduce(name, reference, question)
+        except SubjectFailed as failed:
+            if failed.kind == "died" and failed.doing == "load":  # it loaded before: most likely we had no room for it
+                raise JudgeError(f"the {name} child ended before it had imported the candidate") from failed
+            raise
+        rounds = Rounds(reference, self.contacts[name], fit, None)
         rounds.questions.seeded = rounds.fit.seeded
         rounds.by_chance = True  # random outputs were compared over many draws already
         return rounds

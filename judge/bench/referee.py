@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any
 
 from judge.bench import gpu, seal
-from judge.bench.audit import Audit
 from judge.bench.audit_setting import STAGE as AUDIT
-from judge.bench.audit_setting import Doors, Setting
+from judge.bench.audit_stage import audit
 from judge.bench.child import Assignment
 from judge.bench.compile_beside import ask_again, compiled_beside
 from judge.bench.contact import Deadline, SubjectFailed
@@ -18,7 +17,6 @@ from judge.bench.counted import check_compiled
 from judge.bench.endings import Ended, broken_device, of_reference
 from judge.bench.fitting import Fit
 from judge.bench.gpu_lock import GpuLock
-from judge.bench.inspection import look
 from judge.bench.loading import load_problem
 from judge.bench.minutes import Minutes
 from judge.bench.modelled import fixed_seed, modelled
@@ -36,7 +34,6 @@ from judge.values import (
     JudgeError,
     Outcome,
     Policy,
-    SealedCase,
     Speedup,
     Subject,
     Timing,
@@ -176,31 +173,16 @@ class Referee:
         return self.payload.get("beat") is None or self._would_be_best(self.speedup)
 
     def _audit(self, reference: Reference) -> None:
-        self.deadline.renew(self.payload["wall_s"])
-        self.subjects.release(*self.subjects.contacts)  # nobody whose output is kept sees what the audit asks
-        doors = Doors(
-            more=self.subjects.more,
-            release=self.subjects.release,
-            introduce=self.subjects.introduce,
-            look=lambda name: look(self.assignment.boss, name, self.deadline.stage()),
-            refer=lambda loaded: Reference(loaded, self.device, self.policy),
-        )
         measured = [timing.median_us for timing in self.timings if timing.subject is Subject.CANDIDATE]
-        setting = Setting(
-            doors,
+        audit(
+            self.assignment,
+            self.subjects,
             reference,
-            self.policy,
-            (self.payload["source"], self.payload["case"]),
-            self.assignment.folder,
-            self.device,
-            self.assignment.target,
-            interprets=self.interprets,
-            sealed=tuple(SealedCase(**row) for row in self.payload["sealed"]),
-            defined=self.payload["defined"],
-            candidate_us=measured[0] if measured and self.payload["basis"] == "measured" else None,
-            findings=self.findings,
+            self.lock,
+            self.minutes,
+            self.findings,
+            None if self.interprets or not measured else measured[0],
         )
-        Audit(setting, self.minutes.record, self.lock).run()
 
     def _problem(self) -> tuple[Reference, Rounds, Question]:
         """Import the problem and answer the first question, while the subjects import their own sources."""

@@ -100,9 +100,10 @@ def test_only_what_would_be_the_best_is_audited(interpreter_bench, beat, state):
 
 def test_a_child_of_the_audit_that_dies_is_told_with_its_own_ending(cpu_bench):
     source = candidate(
-        "self.calls += 1\nif self.calls == 4 and x.sum() == self.last: os._exit(3)\n"
-        "self.last = x.sum()\nreturn self.right(x)",
-        init="self.calls, self.last = 0, None",
+        "self.repeats = self.repeats + 1 if float(x.sum()) == self.last else 0\n"
+        "if self.repeats == 5: os._exit(3)  # the rounds repeat less often\n"
+        "self.last = float(x.sum())\nreturn self.right(x)",
+        init="self.repeats, self.last = 0, None",
     )
     outcome = audited(cpu_bench, source)
     assert (outcome.verdict, outcome.reason, outcome.stage) == (Verdict.CRASHED, "run.died", "audit")
