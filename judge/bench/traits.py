@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 # Which of several equal elements wins is part of these operators' definition ...
 _WITH_TIE_RULE = frozenset({"argmax", "argmin", "cummax", "cummin", "round", "sign", "heaviside", "bucketize"})
 _COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "searchsorted"})
-# ... and is left open by these.
-_WITHOUT_TIE_RULE = frozenset(
-    {"topk", "sort", "argsort", "median", "nanmedian", "mode", "kthvalue", "unique_consecutive"}
-)
+# ... and is left open by these. Of the second kind only the places are open: the values are the same whichever wins.
+_WITHOUT_TIE_RULE = frozenset({"argsort", "mode", "unique_consecutive"})
+_OPEN_PLACES = frozenset({"topk", "sort", "median", "nanmedian", "kthvalue"})
 _PICKS = frozenset({"index", "index_select", "gather", "embedding", "take", "masked_select", "topk", "unfold"})
 _MATRIX = frozenset({"mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "addbmm"})
 COMPENSATING = 3  # subtractions that a compensated sum needs at least
@@ -32,7 +32,7 @@ class Traits:
 
 
 def traits_of(run: Callable[[], Any]) -> Traits:
-    """Watch the operators of `run()`."""
+    """Watch the operators of `run()`, which copies what it keeps: a tensor it only returns counts as unused."""
     watch = _Watch()
     with torch.no_grad(), watch:
         run()
@@ -44,20 +44,29 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.length, self.subtractions = 1, 0
         self.tie_rule = self.ties_open = False
+        self._open: list[torch.Tensor] = []  # places of equal elements, until somebody uses them
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
+        if self._open and any(leaf is place for leaf in tree_leaves((args, kwargs)) for place in self._open):
+            self.ties_open = True
         name = func._schema.name.removeprefix("aten::").rstrip("_")
         tensors = [value for value in args if isinstance(value, torch.Tensor)]
         if tensors and (tensors[0].is_floating_point() or tensors[0].is_complex()):
             if not func.is_view:
                 self.length = max(self.length, _terms(name, tensors, out, args))
-            self._ties(name, func._overloadname, args, kwargs or {})
+            self._ties(name, func._overloadname, kwargs or {})
+            if name in _OPEN_PLACES and isinstance(out, tuple) and not self._stable(func._overloadname, kwargs or {}):
+                self._open.append(out[1])
             self.subtractions += name in ("sub", "rsub")
         return out
 
-    def _ties(self, name: str, overload: str, args: Any, kwargs: Any) -> None:
-        stable = "stable" in overload and kwargs.get("stable", True)
+    @staticmethod
+    def _stable(overload: str, kwargs: Any) -> bool:
+        return bool("stable" in overload and kwargs.get("stable", True))
+
+    def _ties(self, name: str, overload: str, kwargs: Any) -> None:
+        stable = self._stable(overload, kwargs)
         if name in _WITHOUT_TIE_RULE and not stable:
             self.ties_open = True
         elif stable or name in _WITH_TIE_RULE or name in _COMPARISONS or (name in ("max", "min") and "dim" in overload):

@@ -71,6 +71,18 @@ def test_longest_reduction_is_read_off_the_operators():
     assert traits_of(lambda: torch.randn(8, 64)[:2].sum(1)).length == 64  # a view reduces nothing
 
 
+def test_ties_are_open_only_where_the_places_of_equal_elements_are_used():
+    x = torch.randn(4, 30)
+    assert not traits_of(lambda: x.topk(3).values.sum()).ties_open
+    assert not traits_of(lambda: x.sort(1)[0].clone()).ties_open
+    assert not traits_of(lambda: x.median()).ties_open
+    assert traits_of(lambda: [part.clone() for part in x.topk(3)]).ties_open
+    assert traits_of(lambda: torch.cat([x.sort(1).indices, x.argmax(1, keepdim=True)], 1)).ties_open
+    assert traits_of(lambda: x.gather(1, x.argsort(1))).ties_open
+    assert traits_of(lambda: x.mode(1).values).ties_open
+    assert not traits_of(lambda: torch.sort(x, stable=True, dim=1).indices.clone()).ties_open
+
+
 def test_order_statistics_enclose_the_median_so_that_five_looks_err_in_one_percent():
     ranks = {16: 2, 32: 7, 64: 20, 128: 47, 256: 103}  # 1-based, from either end
     assert {n: interval_ranks(n)[0] + 1 for n in LOOKS} == ranks
