@@ -33,8 +33,12 @@ class ProblemPage:
 
 def judging_devices() -> QuerySet[Device]:
     """Active devices that a worker of ours serves, the interpreter first."""
-    here = Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(remote=False)
-    return here.filter(state=Device.State.ACTIVE).order_by("-kind", "name")
+    return served_devices().filter(state=Device.State.ACTIVE)
+
+
+def served_devices() -> QuerySet[Device]:
+    """Every device that a worker of ours serves, whatever its state: a draining one still ends what it began."""
+    return Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(remote=False).order_by("-kind", "name")
 
 
 def device_trusted(device: Device) -> bool:

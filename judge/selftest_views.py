@@ -18,7 +18,7 @@ from judge.models import Device, SelfTest
 from judge.selectors import judging_devices
 from judge.services.selftests import selftest_queue
 from judge.tasks import run_self_test
-from judge.trust import CORPORA, trust_of
+from judge.trust import CORPORA, trust_of, trusts
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +27,10 @@ log = logging.getLogger(__name__)
 @require_safe
 def self_test_list(request: SiteRequest) -> HttpResponse:
     """Every device that can be tried here, with its last self-test."""
-    now = timezone.now()
+    devices = _devices()
+    found = trusts(devices, now=timezone.now())
     context = {
-        "tested": [trust_of(device, now=now) for device in _devices()],
+        "tested": [found[device.pk] for device in devices],
         "corpora": [(corpus.value, title) for corpus, (title, _) in CORPORA.items()],
     }
     return render(request, "judge/self_tests.html", context)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
-from judge.models import Device, SelfTest
+from django.db.models import Max, Q
+
+from judge.models import Device, Evaluation, SelfTest
 from judge.selftest.entries import Corpus
 from judge.selftest.results import CorpusCount, EntryResult, Report, State
 from judge.values import PROTOCOL
 
 OLD_AFTER = timedelta(days=7)
+MISSED = "The judge missed something here: nothing that this device says becomes a best."
 CORPORA = {
     Corpus.EXPLOIT: ("Attacks", "rejected or labelled"),
     Corpus.HONEST: ("Honest kernels", "accepted"),
@@ -75,17 +79,7 @@ class Tested:
 
 def trust_of(device: Device, *, now: datetime) -> Tested:
     """What is known about one device."""
-    rows = SelfTest.objects.filter(device=device).select_related("started_by").order_by("-id")
-    last = rows.filter(state=SelfTest.State.FINISHED).first()
-    newest = rows.defer("result").first()
-    current = newest if newest is not None and newest.state != SelfTest.State.FINISHED else None
-    if last is None or last.finished_at is None:
-        return Tested(device, None, current, Standing.NEVER)
-    if last.red:
-        why = "The judge missed something here: nothing that this device says becomes a best."
-        return Tested(device, last, current, Standing.RED, why)
-    toolchain = device.evaluations.order_by("-id").values_list("toolchain", flat=True).first()
-    return Tested(device, last, current, *_age(last, toolchain or "", now))
+    return trusts([device], now=now)[device.pk]
 
 
 def _age(last: SelfTest, toolchain: str, now: datetime) -> tuple[Standing, str]:
@@ -98,3 +92,33 @@ def _age(last: SelfTest, toolchain: str, now: datetime) -> tuple[Standing, str]:
     if toolchain and toolchain != last.toolchain:
         return Standing.AMBER, f"It tested {last.toolchain}; the device now judges with {toolchain}."
     return Standing.GREEN, ""
+
+
+def trusts(devices: Sequence[Device], *, now: datetime) -> dict[int, Tested]:
+    """What is known about each of these devices, by id. Three queries for any number of them."""
+    rows = SelfTest.objects.filter(device__in=devices).order_by()
+    finished = rows.filter(state=SelfTest.State.FINISHED).values("device").annotate(last=Max("pk")).values("last")
+    newest = rows.values("device").annotate(last=Max("pk")).values("last")
+    slim = SelfTest.objects.select_related("started_by").filter(Q(pk__in=finished) | Q(pk__in=newest))
+    last: dict[int, SelfTest] = {}
+    current: dict[int, SelfTest] = {}
+    for row in slim.order_by("pk"):
+        kept = last if row.state == SelfTest.State.FINISHED else current
+        kept[row.device_id] = row
+    used = Evaluation.objects.filter(device__in=devices).order_by().values("device").annotate(last=Max("pk"))
+    chains = Evaluation.objects.filter(pk__in=used.values("last")).values_list("device", "toolchain")
+    toolchains = dict(chains)
+    return {
+        device.pk: _tested(device, last.get(device.pk), current.get(device.pk), toolchains.get(device.pk, ""), now)
+        for device in devices
+    }
+
+
+def _tested(device: Device, last: SelfTest | None, current: SelfTest | None, toolchain: str, now: datetime) -> Tested:
+    if last is None or last.finished_at is None:
+        return Tested(device, None, current, Standing.NEVER)
+    if current is not None and current.pk < last.pk:
+        current = None
+    if last.red:
+        return Tested(device, last, current, Standing.RED, MISSED)
+    return Tested(device, last, current, *_age(last, toolchain, now))

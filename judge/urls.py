@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from django.urls import path
 
-from judge import selftest_views, views
+from judge import evaluation_views, selftest_views, views
 
 urlpatterns = [
     path("problems/", views.problem_list, name="problem-list"),
     path("problem-upload/", views.problem_upload, name="problem-upload"),
     path("problems/<slug:slug>/", views.problem_detail, name="problem-detail"),
     path("problems/<slug:slug>/preflight", views.problem_preflight, name="problem-preflight"),
+    path("evaluations/<int:evaluation_id>/", evaluation_views.evaluation_detail, name="evaluation-detail"),
+    path("evaluations/<int:evaluation_id>/samples.csv", evaluation_views.samples_csv, name="evaluation-samples-csv"),
+    path("evaluations/<int:evaluation_id>/samples.json", evaluation_views.samples_json, name="evaluation-samples-json"),
     path("judge/", selftest_views.self_test_list, name="self-test-list"),
     path("judge/<str:device>/", selftest_views.self_test_detail, name="self-test-detail"),
     path("judge/<str:device>/start", selftest_views.self_test_start, name="self-test-start"),

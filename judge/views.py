@@ -18,8 +18,9 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRedirect, trigger_client_event
 from kombu.exceptions import OperationalError
 
-from adaexplore_site.access import Role, require, role_required
+from adaexplore_site.access import Role, can, require, role_required
 from adaexplore_site.requests import SiteRequest
+from judge import problem_facts
 from judge.highlighting import listing, visible
 from judge.models import Device, Problem
 from judge.preflight import Preflight, preflight
@@ -28,6 +29,7 @@ from judge.services.admissions import admission_queue
 from judge.services.problems import ProblemRejected
 from judge.services.problems import problem_upload as upload
 from judge.tasks import admit_problem
+from judge.values import Policy
 
 log = logging.getLogger(__name__)
 
@@ -98,19 +100,22 @@ def _plain_name(sent: UploadedFile[bytes] | None) -> str:
 @never_cache
 @require_safe
 def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
-    """Source, preflight per device, op graph, searches."""
-    problem = get_object_or_404(Problem, slug=slug)
+    """Source, policy, what it costs where, baselines, flaws, sealed cases, operators, searches."""
+    problem = get_object_or_404(Problem.objects.select_related("created_by"), slug=slug)
     now = timezone.now()
     checks = [preflight(problem, device, now=now) for device in judging_devices()]
-    graph = next((check.report["graph"] for check in checks if check.report.get("graph")), None)
-    nodes = graph["nodes"] if graph else []
+    sealed_open = can(request.user, Role.ADMIN)
     context = {
         "problem": problem,
         "code": listing(problem.source),
         "checks": checks,
         "why_not": _why_not(problem, checks),
-        "graph": [_graph_row(node) for node in nodes[:GRAPH_ROWS]],
-        "graph_hidden": max(0, len(nodes) - GRAPH_ROWS),
+        "policy": problem_facts.policy_rows(Policy.from_json(problem.policy)),
+        "flaws": problem_facts.flaws(checks),
+        "costs": problem_facts.costs(problem, checks),
+        "graph": problem_facts.graph_summary(checks, GRAPH_ROWS),
+        "sealed": problem_facts.sealed_cases(problem, contents=sealed_open),
+        "sealed_open": sealed_open,
         "runs": problem.runs.select_related("device").order_by("-id")[:20],
         "run_count": problem.runs.count(),
     }
@@ -122,28 +127,6 @@ def _why_not(problem: Problem, checks: list[Preflight]) -> str:
     if problem.state != Problem.State.REFUSED:
         return ""
     return next((check.why_not for check in checks if check.why_not), "The preflight refused this problem.")
-
-
-def _graph_row(node: dict[str, Any]) -> dict[str, Any]:
-    outs = [node["out"]] if node.get("out") else [out for out in node.get("outs", ()) if out]
-    return {
-        "name": node["name"],
-        "op": node["op"],
-        "inputs": ", ".join(_references([node.get("args", ()), node.get("kwargs", {})])),
-        "target": node.get("target", ""),
-        "outs": outs,
-    }
-
-
-def _references(value: Any) -> list[str]:
-    """Names of the nodes an argument tree refers to, in order."""
-    if isinstance(value, dict):
-        if isinstance(value.get("node"), str):
-            return [value["node"]]
-        return [name for item in value.values() for name in _references(item)]
-    if isinstance(value, list | tuple):
-        return [name for item in value for name in _references(item)]
-    return []
 
 
 @never_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from judge.models import Measurement
+from judge.problem_facts import flag_codes
 from search.models import Node, Run
 from search.selectors import RunTree, TreeNode, run_tree
 
@@ -21,6 +22,8 @@ def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> di
             "id": run.pk,
             "problem": run.problem.slug,
             "problem_hash": run.problem.source_hash,
+            "problem_state": run.problem.state,
+            "problem_flags": flag_codes(run.problem),
             "device": run.device.name,
             "device_title": run.device.title,
             "toolchain": toolchain,

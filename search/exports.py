@@ -14,10 +14,11 @@ from typing import Any
 from django.template import Context, Engine
 
 from judge.models import Measurement
+from judge.problem_facts import flag_codes
 from judge.storable import storable
 from judge.values import Basis
 from search.models import Node, Run
-from search.provenance import PRODUCT, PUBLISHED, escaped, header, headline, product_version
+from search.provenance import PRODUCT, PUBLISHED, escaped, header, headline, problem_flag, product_version
 
 FOLDER = Path(__file__).resolve().parent.parent / "templates" / "exports"
 FORMAT = "adaexplore-proof/1"
@@ -60,7 +61,10 @@ def verdict_document(node: Node) -> dict[str, Any]:
         "format": FORMAT,
         "product": f"{PRODUCT} {product_version()}",
         "headline": headline(node),
-        "problem": {key: getattr(run.problem, key) for key in ("slug", "title", "source_hash", "origin")},
+        "problem": {
+            **{key: getattr(run.problem, key) for key in ("slug", "title", "source_hash", "origin", "state")},
+            "flags": flag_codes(run.problem),
+        },
         "run": {
             **{key: getattr(run, key) for key in ("id", "proposer", "seed", "steps", "params", "origin")},
             "imported": {**run.imported, "figures": PUBLISHED} if run.imported else {},
@@ -131,6 +135,7 @@ def _readme(node: Node, calls: list[str]) -> str:
         "calls": [f"{name:<15}{about}" for name in calls],
         "modelled": basis == Basis.MODELLED.value,
         "imported": imported,
+        "flags": [escaped(text) for _, text in problem_flag(node.run.problem)],
     }
     template = Engine(autoescape=False).from_string(_template("README.txt"))
     return template.render(Context(values, autoescape=False))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from judge.highlighting import visible
 from judge.measures import Measure
-from judge.models import Evaluation
-from judge.values import Basis, Subject
 from search.diffs import Diff, diff
 from search.live.looks import WORDS, look_of
 from search.models import Node, Proposal, Run
@@ -17,7 +14,6 @@ from search.selectors import RunTree, TreeNode
 
 TEXT_CHARS = 200_000  # of a prompt, reply or log shown on the page
 ROWS = 200
-SUBJECTS = {Subject.CANDIDATE: "this kernel", Subject.EAGER: "eager", Subject.COMPILE: "torch.compile"}
 
 
 @dataclass(frozen=True)
@@ -101,22 +97,6 @@ def age_s(node: Node, *, now: datetime) -> float | None:
     return (now - node.created_at).total_seconds() if node.state in Node.IN_FLIGHT else None
 
 
-def timings(evaluation: Evaluation | None) -> list[dict[str, Any]]:
-    """Times per subject, the kernel first, with its interval and method."""
-    if evaluation is None:
-        return []
-    rows = {row.subject: row for row in evaluation.measurements.defer("samples_us")}
-    return [{"label": label, "row": rows[subject]} for subject, label in SUBJECTS.items() if subject in rows]
-
-
-def over_compile(evaluation: Evaluation | None) -> Measure | None:
-    """The speedup over torch.compile, when it was measured."""
-    row = (evaluation.report.get("speedup_compile") if evaluation else None) or None
-    if not row:
-        return None
-    return Measure(row["value"], row["low"], row["high"], row["n"], Basis(row["basis"]))
-
-
 def comparison(run: Run, tree: RunTree, node: Node, wanted: str) -> Comparison:
     """The difference that `base` in the query asks for: parent, best, reference or a node number."""
     base, other = _base(tree, node, wanted)
@@ -151,33 +131,3 @@ def exchanges(node: Node) -> list[Exchange]:
         prompt, reply, error = (visible(text[:TEXT_CHARS]) for text in texts)
         found.append(Exchange(proposal, prompt, reply, error, cut=any(len(text) > TEXT_CHARS for text in texts)))
     return found
-
-
-def log_of(evaluation: Evaluation | None) -> str:
-    """What the candidate printed, without terminal codes' power."""
-    return visible(str(evaluation.report.get("log", ""))[:TEXT_CHARS]) if evaluation else ""
-
-
-def kernels(evaluation: Evaluation | None) -> list[dict[str, Any]]:
-    """Launches as counted or compiled; both spellings of the counts are read."""
-    if evaluation is None:
-        return []
-    rows = []
-    for raw in evaluation.report.get("kernels", ())[:ROWS]:
-        rows.append(
-            {
-                "name": str(raw.get("name", "")),
-                "grid": raw.get("grid"),
-                "warps": _first(raw, "num_warps", "warps"),
-                "stages": _first(raw, "num_stages", "stages"),
-                "registers": _first(raw, "regs", "registers"),
-                "spills": raw.get("spills"),
-                "shared_bytes": _first(raw, "shared_bytes", "shared"),
-                "error": str(raw.get("error") or ""),
-            }
-        )
-    return rows
-
-
-def _first(row: dict[str, Any], *names: str) -> Any:
-    return next((row[name] for name in names if row.get(name) is not None), None)

@@ -8,7 +8,8 @@ from importlib import metadata
 from pathlib import Path
 
 from judge.measures import Measure
-from judge.models import Device, Evaluation
+from judge.models import Device, Evaluation, Problem
+from judge.problem_facts import flag_codes
 from judge.values import Verdict, canonical_hash
 from search.models import Node
 
@@ -39,6 +40,14 @@ def headline(node: Node) -> str:
     return f"{verdict}, {measure} over eager" if measure else f"{verdict}, not timed"
 
 
+def problem_flag(problem: Problem) -> list[tuple[str, str]]:
+    """The flag of a degenerate problem with what it was flagged for; empty for others."""
+    if problem.state != Problem.State.DEGENERATE:
+        return []
+    codes = ", ".join(flag_codes(problem)) or "for no stored reason"
+    return [("problem flag", f"DEGENERATE ({codes}): a kernel can win without doing the work")]
+
+
 def facts(node: Node) -> list[tuple[str, str]]:
     """(name, value) in reading order, unescaped."""
     run, evaluation = node.run, node.evaluation
@@ -46,6 +55,7 @@ def facts(node: Node) -> list[tuple[str, str]]:
         ("problem", run.problem.slug),
         ("problem title", run.problem.title),
         ("problem sha256", run.problem.source_hash),
+        *problem_flag(run.problem),
         ("candidate hash", node.source_hash or canonical_hash(node.source)),
         ("verdict", headline(node)),
     ]

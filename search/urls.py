@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from search.views import downloads, nodes, runs
+from search.views import devices, downloads, nodes, runs
 
 urlpatterns = [
     path("", runs.run_list, name="run-list"),
@@ -16,5 +16,8 @@ urlpatterns = [
     path("s/<int:run_id>/n/<int:number>/reply", nodes.node_reply, name="node-reply"),
     path("s/<int:run_id>/n/<int:number>/kernel.py", downloads.kernel_download, name="kernel-download"),
     path("s/<int:run_id>/n/<int:number>/proof.zip", downloads.proof_download, name="proof-download"),
+    path("devices/", devices.device_list, name="device-list"),
+    path("devices/<int:device_id>/", devices.device_detail, name="device-detail"),
+    path("devices/<int:device_id>/state", devices.device_state, name="device-state"),
     path("", include("search.live.urls")),
 ]

@@ -52,6 +52,8 @@ def full_run() -> Run:
 def addresses(run: Run) -> list[Address]:
     """All routes of the URL conf, their parameters filled in from `run`."""
     values = {
+        "evaluation_id": run.nodes.values_list("evaluation", flat=True).get(number=2),
+        "device_id": run.device_id,
         "run_id": run.pk,
         "number": 2,
         "slug": make_problem().slug,

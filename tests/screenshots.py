@@ -6,6 +6,7 @@ Starts the product in a data folder of its own and runs a real search. When `ADA
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.browser.chromium import launched
 from tests.browser.stack import Stack, wait_for
 
+INTERPRETER = "from judge.models import Device; print(Device.objects.get(name='interpreter').pk)"
 WIDTHS = {"wide": 1400, "narrow": 320}
 STEPS = 12
 MODULE = """import time
@@ -118,6 +120,12 @@ class Tour:
         self.runs["best"] = int(page.locator(".fact-best a[data-node]").get_attribute("data-node") or 0)
         page.close()
 
+    def add_gpu(self) -> None:
+        """Rows of a GPU with a history: this machine may have none."""
+        text = "import json; from tests.judge.gpu_rows import history; print(json.dumps(history()))"
+        self.runs |= json.loads(self.stack.manage("shell", "--no-imports", "-c", text))
+        self.runs["interpreter"] = int(self.stack.manage("shell", "--no-imports", "-c", INTERPRETER))
+
     def import_recorded(self) -> bool:
         place = Path(os.environ.get("ADAEXPLORE_FIXTURES", "")) / "recorded_searches"
         files = sorted(place.glob("*.json.gz")) if "ADAEXPLORE_FIXTURES" in os.environ else []
@@ -196,6 +204,19 @@ AFTER = [
     Shot("manual", "/s/{manual}/"),
     Shot("manual-node", "/s/{manual}/n/1/"),
 ]
+JUDGE = [
+    Shot("devices", "/devices/"),
+    Shot("device", "/devices/{gpu}/"),
+    Shot("device-viewer", "/devices/{gpu}/", "vera"),
+    Shot("device-interpreter", "/devices/{interpreter}/"),
+    Shot("problem-gpu", "/problems/row-softmax/"),
+    Shot("problem-gpu-viewer", "/problems/row-softmax/", "vera"),
+    Shot("problem-degenerate", "/problems/sum-max-mean/"),
+    Shot("evaluation", "/evaluations/{best_evaluation}/"),
+    Shot("evaluation-wrong", "/evaluations/{wrong_evaluation}/"),
+    Shot("evaluation-degenerate", "/evaluations/{flagged_evaluation}/"),
+    Shot("self-tests", "/judge/"),
+]
 IMPORTED = [
     Shot("imported", "/s/{imported}/"),
     Shot("imported-tree", "/s/{imported}/?tab=tree"),
@@ -224,6 +245,8 @@ def walk(tour: Tour) -> None:
     tour.wait_told("run", STEPS + 1)  # with the root
     tour.find_best()
     tour.take(AFTER)
+    tour.add_gpu()
+    tour.take(JUDGE)
     if tour.import_recorded():
         tour.take(IMPORTED)
 

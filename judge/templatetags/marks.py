@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+
+from judge.verdict_looks import verdict_look
 
 register = template.Library()
 
@@ -40,6 +44,9 @@ _SAME = {
     "queued": "waiting",
     "stopping": "waiting",
     "cancelled": "pruned",
+    "active": "ok",
+    "draining": "waiting",
+    "quarantined": "suspect",
 }
 
 
@@ -60,3 +67,35 @@ def mark(name: str) -> SafeString:
 def state(name: str, label: str = "") -> SafeString:
     """`{% state "running" %}`: shape, word and colour class `is-<name>`."""
     return format_html('<span class="state is-{}">{} <span>{}</span></span>', name, mark(name), label or name)
+
+
+@register.simple_tag
+def verdict(evaluation: Any) -> SafeString:
+    """An evaluation's verdict in words, with its shape and colour."""
+    look = verdict_look(evaluation.verdict, evaluation.speedup)
+    words = {"correct": "correct", "slower": "correct, slower than eager"}
+    return state(look, words.get(look) or str(evaluation.verdict).replace("_", " "))
+
+
+@register.simple_tag
+def layer_state(found: str) -> SafeString:
+    """The state of a sandbox layer: `active`, `active (abi 7)`, `unavailable`, `off`."""
+    looks = {"active": "ok", "unavailable": "warned", "off": "skipped"}
+    return state(looks.get(str(found).partition(" ")[0], "suspect"), str(found)[:80])
+
+
+@register.simple_tag
+def audit(evaluation: Any) -> SafeString:
+    """Whether a speedup has been audited: `audited`, `audit failed`, `not audited`, or nothing without a speedup."""
+    if evaluation is None or (evaluation.speedup is None and not evaluation.audit):
+        return SafeString("")
+    if evaluation.basis == "reported":
+        return state("skipped", "reported, not audited here")
+    found = {"passed": ("ok", "audited"), "failed": ("failed", "audit failed")}
+    return state(*found.get(evaluation.audit, ("pending", "not audited")))
+
+
+@register.simple_tag
+def degenerate(problem: Any, label: str = "degenerate problem") -> SafeString:
+    """The flag of a degenerate problem, for every place that shows a search or a speedup of it; else nothing."""
+    return state("degenerate", label) if getattr(problem, "state", "") == "degenerate" else SafeString("")

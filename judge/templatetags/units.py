@@ -94,3 +94,33 @@ def words(code: str) -> str:
 def upload_limit() -> str:
     """The largest module that may be uploaded: `256 KiB`."""
     return f"{settings.MAX_PROBLEM_BYTES >> 10} KiB"
+
+
+@register.filter
+def flop_rate(value: float | None) -> str:
+    """`12 TFLOP/s`."""
+    return UNKNOWN if value is None or not _known(value) else f"{si(value)}FLOP/s"
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    """A share of one: `43 %`, `0.6 %`."""
+    if share is None or not _known(share):
+        return UNKNOWN
+    return f"{share * 100:.2g} %" if share < 0.1 else f"{share * 100:.0f} %"
+
+
+@register.filter
+def significant(value: float | None) -> str:
+    """A plain number with three significant digits: `0.24`, `1,370`."""
+    if value is None or not _known(value):
+        return UNKNOWN
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+@register.filter
+def si_bytes(gigabytes: float | None) -> str:
+    """Gigabytes as vendors write them: `3.35 TB`, `960 GB`."""
+    if gigabytes is None or not _known(gigabytes):
+        return UNKNOWN
+    return f"{gigabytes / 1e3:.3g} TB" if gigabytes >= 1e3 else f"{gigabytes:.3g} GB"

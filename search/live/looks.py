@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judge.values import Verdict
+from judge.verdict_looks import verdict_look
 from search.models import Node
 
 # Order is the wire format of the `s` column; the browser reads the words from the snapshot.
@@ -32,17 +32,6 @@ WORDS = {
     "cancelled": "withdrawn",
 }
 
-_BY_VERDICT = {
-    Verdict.BAD_SOURCE: "compile-error",
-    Verdict.LOAD_FAILED: "compile-error",
-    Verdict.COMPILE_FAILED: "compile-error",
-    Verdict.DISHONEST: "suspect",
-    Verdict.SUSPECT: "suspect",
-    Verdict.UNSUPPORTED: "suspect",
-    Verdict.COMPILED_ONLY: "suspect",
-    Verdict.CANCELLED: "cancelled",
-}
-
 
 def look_of(*, kind: str, state: str, verdict: str | None, speedup: float | None, by_hand: bool = False) -> str:
     """One of `LOOKS`. A told node without a verdict ended without a candidate and counts as failed."""
@@ -54,6 +43,4 @@ def look_of(*, kind: str, state: str, verdict: str | None, speedup: float | None
         return "judging"
     if state == Node.State.CANCELLED:
         return "cancelled"
-    if verdict == Verdict.PASS:
-        return "slower" if speedup is not None and speedup < 1 else "correct"
-    return _BY_VERDICT.get(Verdict(verdict), "wrong") if verdict else "wrong"
+    return verdict_look(verdict or "", speedup)

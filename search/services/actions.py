@@ -34,11 +34,24 @@ def action_record(
     after: dict[str, Any] | None = None,
 ) -> Action:
     """Write the audit row of an act on a run, in the caller's transaction."""
+    return action_on(verb=verb, on=("run", run.pk), user=user, key=key, before=before, after=after)
+
+
+def action_on(
+    *,
+    verb: str,
+    on: tuple[str, int],
+    user: AbstractBaseUser | None,
+    key: str | None,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> Action:
+    """Write the audit row of an act on (kind of row, its id), in the caller's transaction."""
     return Action.objects.create(
         actor=user,  # type: ignore[misc]
         verb=verb,
-        object_type="run",
-        object_id=str(run.pk),
+        object_type=on[0],
+        object_id=str(on[1]),
         before=before or {},
         after=after or {},
         key=key or None,

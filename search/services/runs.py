@@ -108,6 +108,8 @@ def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = Non
             return locked
         if locked.state != Run.State.PAUSED:
             raise ActionRefused(f"Only a paused search can be resumed; this one is {locked.state}.")
+        if locked.device.state == Device.State.QUARANTINED:
+            raise ActionRefused(f"Device {locked.device.name} is quarantined. Activate it before you resume.")
         locked.stop_reason = ""
         return _set_state(locked, Run.State.RUNNING, "run.resume", "run.resumed", user, key)
 

@@ -18,6 +18,7 @@ from django_htmx.http import replace_url
 
 from adaexplore_site.access import Role, role_required
 from adaexplore_site.requests import SiteRequest
+from judge import evaluation_facts, evaluation_samples
 from judge.highlighting import listing, visible
 from judge.values import Verdict
 from search import node_page
@@ -105,12 +106,12 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
     links = [node_page.link(tree, run, number) for number in node.context if isinstance(number, int)]
     cases = report.get("cases", ())
     return {
-        "timings": node_page.timings(node.evaluation),
-        "over_compile": node_page.over_compile(node.evaluation),
+        "timings": evaluation_samples.timings(evaluation_samples.slim_measurements(node.evaluation)),
+        "over_compile": evaluation_facts.over_compile(node.evaluation),
         "cases": cases[: node_page.ROWS],
         "cases_hidden": max(0, len(cases) - node_page.ROWS),
         "stages": report.get("stages", ())[: node_page.ROWS],
-        "kernels": node_page.kernels(node.evaluation),
+        "kernels": evaluation_facts.kernels(node.evaluation),
         "context_nodes": [item for item in links if item is not None],
         "lineage": node_page.lineage(tree, run, node.number),
         "children": node_page.children(tree, run, node.number)[: node_page.ROWS],
@@ -132,7 +133,7 @@ def _exchange(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
 
 
 def _log(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
-    return {"log": node_page.log_of(node.evaluation)}
+    return {"log": evaluation_facts.log_of(node.evaluation)}
 
 
 _BODIES: dict[str, Callable[[SiteRequest, Run, Node, RunTree], dict[str, Any]]] = {

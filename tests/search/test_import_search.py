@@ -155,10 +155,19 @@ def test_the_command_imports_and_says_what_was_there_already(tmp_path):
     path = tmp_path / "kb.json"
     path.write_bytes(packed(STEPS))
     out = StringIO()
-    call_command("import_search", str(path), str(path), stdout=out)
+    call_command("import_search", str(path), str(path), "--no-preflight", stdout=out)
     first, second = out.getvalue().splitlines()
     assert first.startswith("kb.json: run ")
     assert second == f"{first} (already there)"
+
+
+@pytest.mark.bench
+def test_the_command_flags_a_degenerate_problem_that_is_too_large_to_run(fixtures_dir):
+    out = StringIO()
+    call_command("import_search", str(fixtures_dir / "recorded_searches" / "kb-l2-p18-200.json.gz"), stdout=out)
+    assert "kb-l2-p18-200: degenerate (problem.dead_ops, problem.collapses)" in out.getvalue()
+    problem = Run.objects.get().problem
+    assert (problem.state, problem.report_for("interpreter")["state"]) == ("degenerate", "refused")
 
 
 def test_the_command_names_a_file_that_is_missing(tmp_path):

@@ -1,4 +1,4 @@
-"""Imports recorded searches, so that they can be browsed like any run."""
+"""Imports recorded searches, so that they can be browsed like any run, and looks whether their problems are real."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from judge.benches import bench_for, close_benches
+from judge.models import Problem
+from judge.services.admissions import problem_admit
+from judge.services.devices import device_get, devices_sync
+from judge.values import JudgeError
 from search.models import Run
 from search.services.actions import ActionRefused
 from search.services.imports import search_import
+
+DEVICE = "interpreter"  # every machine has it; shapes alone tell much where a problem is too large for it
 
 
 class Command(BaseCommand):
@@ -17,15 +24,43 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+        parser.add_argument(
+            "--no-preflight",
+            action="store_true",
+            help="do not examine the problems: degenerate ones are flagged only once they are",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        problems: dict[int, Problem] = {}
         for path in options["files"]:
-            last = Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-            try:
-                run = search_import(data=path.read_bytes(), name=path.name)
-            except OSError as error:
-                raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
-            except ActionRefused as error:
-                raise CommandError(str(error)) from error
-            known = "" if run.pk > last else " (already there)"
-            self.stdout.write(f"{path.name}: run {run.pk}, {run.steps} steps, problem {run.problem.slug}{known}")
+            run = self._import(path)
+            if run.problem.state == Problem.State.PENDING and not run.problem.report_for(DEVICE):
+                problems[run.problem_id] = run.problem
+        if problems and not options["no_preflight"]:
+            self._examine(list(problems.values()))
+
+    def _import(self, path: Path) -> Run:
+        last = Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        try:
+            run = search_import(data=path.read_bytes(), name=path.name)
+        except OSError as error:
+            raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
+        except ActionRefused as error:
+            raise CommandError(str(error)) from error
+        known = "" if run.pk > last else " (already there)"
+        self.stdout.write(f"{path.name}: run {run.pk}, {run.steps} steps, problem {run.problem.slug}{known}")
+        return run
+
+    def _examine(self, problems: list[Problem]) -> None:
+        """The imported searches stand whatever comes of this."""
+        devices_sync()
+        device = device_get(name=DEVICE)
+        try:
+            for problem in problems:
+                report = problem_admit(problem=problem, device=device, bench=bench_for(device))
+                codes = ", ".join(flaw.code for flaw in report.flaws if flaw.flags) or report.reason
+                self.stdout.write(f"{problem.slug}: {problem.state}{f' ({codes})' if codes else ''}")
+        except JudgeError as error:
+            self.stderr.write(f"Their problems could not be examined: {error}")
+        finally:
+            close_benches()

@@ -1,0 +1,203 @@
+"""What is shown of one evaluation, read from its row, its report and its measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from judge.highlighting import visible
+from judge.measures import Measure
+from judge.models import Evaluation
+from judge.values import Basis, SpeedCall
+
+TEXT_CHARS = 200_000  # of a log shown on a page
+ROWS = 200
+CALLS = {
+    SpeedCall.FASTER: "faster: the whole interval is beyond 1 %",
+    SpeedCall.SLOWER: "slower: the whole interval is beyond 1 %",
+    SpeedCall.SAME: "the same: the whole interval is within 1 %",
+    SpeedCall.AMBIGUOUS: "ambiguous: the pairs did not decide it",
+    SpeedCall.NONE: "",
+}
+AUDIT = {
+    "audit.state": "Asked again in a fresh process",
+    "audit.launches": "Kernels without effect, kernels that fail",
+    "audit.share": "Time in its own kernels",
+    "audit.sealed": "Sealed cases",
+    "audit.roofline": "Physics",
+}
+FINDINGS = {
+    "time.trusted": "The judge's own clock agrees",
+    "time.unchecked": "The judge's own clock could not check it",
+    "time.confirmed": "Measured twice",
+    "time.no_incumbent": "Not compared with the best before it",
+    "library.share": "Libraries do part of the work",
+    "library.fallback": "A way round its own kernels",
+    "library.compiler": "torch.compile inside",
+    "kernel.decoy": "A kernel without a purpose",
+    "profile.kernels": "Where the GPU's time goes",
+    "profile.unavailable": "No profile",
+    "run.not_bitwise": "Not the same bits every time",
+    "shape.guarded": "Made for these shapes: refuses others",
+    "shape.unsafe": "Made for these shapes: wrong for others",
+    "audit.files": "Files left behind",
+    "compile.capped": "Not every configuration was compiled",
+    "compile.incomplete": "Not every kernel was compiled ahead",
+}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One comparison: over what, the measure, and what its interval says."""
+
+    over: str
+    measure: Measure
+    call: str  # SpeedCall value
+    words: str
+
+
+def speeds(evaluation: Evaluation) -> list[Speed]:
+    """Over eager first, then over torch.compile and the best before it, as far as they were measured."""
+    report = evaluation.report
+    headline = Measure.of(evaluation)
+    rows = [(headline, report.get("speedup"), "eager")]
+    rows += [(measure_of(report.get(key)), report.get(key), over) for key, over in _COMPARED.items()]
+    found = []
+    for measure, row, over in rows:
+        if measure is not None:
+            call = SpeedCall((row or {}).get("call") or "")
+            found.append(Speed(over, measure, call.value, CALLS[call]))
+    return found
+
+
+_COMPARED = {"speedup_compile": "torch.compile", "versus_incumbent": "the best before it"}
+
+
+def measure_of(row: dict[str, Any] | None) -> Measure | None:
+    """A stored speedup of a report as a measure."""
+    return Measure(row["value"], row["low"], row["high"], row["n"], Basis(row["basis"])) if row else None
+
+
+def over_compile(evaluation: Evaluation | None) -> Measure | None:
+    """The speedup over torch.compile, when it was measured."""
+    return measure_of(evaluation.report.get("speedup_compile")) if evaluation else None
+
+
+@dataclass(frozen=True)
+class StageLine:
+    """A stage with its share of the time of all of them, in per cent."""
+
+    name: str
+    label: str
+    state: str
+    wall_ms: float
+    detail: str
+    fix: str
+    share: float
+
+
+def stages(evaluation: Evaluation) -> tuple[list[StageLine], list[StageLine]]:
+    """(stages, checks of the audit). The audit's checks are part of its stage."""
+    rows = evaluation.report.get("stages", ())[:ROWS]
+    total = sum(row.get("wall_ms") or 0.0 for row in rows if row["name"] not in AUDIT) or 1.0
+    lines = [
+        StageLine(
+            name=row["name"],
+            label=AUDIT.get(row["name"], row["name"].replace("_", " ").capitalize()),
+            state=row["state"],
+            wall_ms=row.get("wall_ms") or 0.0,
+            detail=visible(str(row.get("detail", ""))[:2000]),
+            fix=visible(str(row.get("fix", ""))[:2000]),
+            share=round(100 * (row.get("wall_ms") or 0.0) / total, 2),
+        )
+        for row in rows
+    ]
+    return [line for line in lines if line.name not in AUDIT], [line for line in lines if line.name in AUDIT]
+
+
+def findings(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Code, title and message of what was noticed; a profile with its kernels as rows."""
+    found = []
+    for row in evaluation.report.get("findings", ())[:ROWS]:
+        code, data = visible(str(row.get("code", "")))[:100], row.get("data") or {}
+        found.append(
+            {
+                "code": code,
+                "title": FINDINGS.get(code, code.replace(".", ": ").replace("_", " ").capitalize()),
+                "message": visible(str(row.get("message", ""))[:4000]),
+                "profile": _profile(data) if code == "profile.kernels" else [],
+            }
+        )
+    return found
+
+
+def _profile(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows (name, microseconds, own) of a GPU's trace; what is malformed is left out."""
+    rows = [row for row in data.get("kernels", ()) if isinstance(row, list) and len(row) == 3]
+    total = sum(row[1] for row in rows if isinstance(row[1], int | float)) or 1.0
+    return [
+        {"name": str(name), "us": us, "own": bool(own), "share": us / total}
+        for name, us, own in rows
+        if isinstance(us, int | float)
+    ]
+
+
+def kernels(evaluation: Evaluation | None) -> list[dict[str, Any]]:
+    """Launches as counted or compiled; both spellings of the counts are read."""
+    if evaluation is None:
+        return []
+    return [
+        {
+            "name": visible(str(raw.get("name", ""))),
+            "grid": raw.get("grid"),
+            "warps": _first(raw, "num_warps", "warps"),
+            "stages": _first(raw, "num_stages", "stages"),
+            "registers": _first(raw, "regs", "registers"),
+            "spills": raw.get("spills"),
+            "shared_bytes": _first(raw, "shared_bytes", "shared"),
+            "error": visible(str(raw.get("error") or "")),
+        }
+        for raw in evaluation.report.get("kernels", ())[:ROWS]
+    ]
+
+
+def _first(row: dict[str, Any], *names: str) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def log_of(evaluation: Evaluation | None) -> str:
+    """What the candidate printed, without terminal codes' power."""
+    return visible(str(evaluation.report.get("log", ""))[:TEXT_CHARS]) if evaluation else ""
+
+
+def environment(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Plain facts of the environment; the sandbox has a table of its own."""
+    found = evaluation.report.get("environment", {})
+    return [
+        (visible(str(name).replace("_", " ")), visible(str(value))[:2000])
+        for name, value in found.items()
+        if name not in {"sandbox", "children"} and value is not None
+    ]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of the sandbox: its states, each with the processes that reported it ("" when all did)."""
+
+    name: str
+    states: tuple[tuple[str, str], ...]
+
+
+def sandbox(found: dict[str, Any]) -> list[Layer]:
+    """Layers of an environment's `children`, else of its `sandbox`."""
+    children = {str(name): layers for name, layers in (found.get("children") or {}).items() if layers}
+    if not children and found.get("sandbox"):
+        children = {"": found["sandbox"]}
+    layers: dict[str, dict[str, list[str]]] = {}
+    for child, states in children.items():
+        for name, state in states.items():
+            layers.setdefault(str(name), {}).setdefault(str(state), []).append(child)
+    return [
+        Layer(name, tuple((state, "" if len(states) == 1 else ", ".join(who)) for state, who in states.items()))
+        for name, states in layers.items()
+    ]

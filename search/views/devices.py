@@ -1,0 +1,102 @@
+"""The fleet: every device with its state and trust, one device in full, and the acts that drain or quarantine it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Min
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from adaexplore_site.access import Role, role_required
+from adaexplore_site.requests import SiteRequest
+from judge import device_facts
+from judge.models import Device
+from judge.trust import trusts
+from search.models import Action, Node, Run
+from search.services.actions import ActionRefused
+from search.services.devices import device_state_set
+
+ACTIONS_SHOWN = 20
+RUNS_SHOWN = 20
+ACTS = (
+    (Device.State.ACTIVE, "Activate", "It takes searches again; those that were paused are resumed by hand."),
+    (Device.State.DRAINING, "Drain", "It takes no new searches and goes on with those it has."),
+    (Device.State.QUARANTINED, "Quarantine", "Its verdicts are not trusted: its running searches are paused."),
+)
+
+
+@never_cache
+@require_safe
+def device_list(request: SiteRequest) -> HttpResponse:
+    """Every device that judges here or elsewhere, then those that only own imported numbers."""
+    rows = device_facts.device_rows(device_facts.ordered(Device.objects.all()), now=timezone.now())
+    waiting = _waiting()
+    context = {
+        "rows": [(row, waiting.get(row.device.pk)) for row in rows if row.device.kind != Device.Kind.EXTERNAL],
+        "external": [row for row in rows if row.device.kind == Device.Kind.EXTERNAL],
+    }
+    return render(request, "judge/device_list.html", context)
+
+
+@never_cache
+@require_safe
+def device_detail(request: SiteRequest, device_id: int) -> HttpResponse:
+    """What it is, whether to believe it, its sandbox, what waits for it, what it has judged, who changed it."""
+    device = get_object_or_404(Device, pk=device_id)
+    return render(request, "judge/device_detail.html", _context(device))
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def device_state(request: SiteRequest, device_id: int) -> HttpResponse:
+    """Drain, quarantine or activate. What is not possible is 409 with the reason."""
+    device = get_object_or_404(Device, pk=device_id)
+    if request.POST.get("state") not in Device.State.values:
+        raise Http404("No such state of a device.")
+    state = Device.State(request.POST["state"])
+    key = request.POST.get("key", "")[:64] or None
+    try:
+        paused = device_state_set(
+            device=device, state=state, user=request.user, key=key, reason=request.POST.get("reason", "")
+        )
+    except ActionRefused as error:
+        return render(request, "judge/device_detail.html", _context(device) | {"refused": str(error)}, status=409)
+    told = f" {len(paused)} running search{'es' if len(paused) != 1 else ''} paused." if paused else ""
+    messages.success(request, f"{device.name} is {device.state}.{told}")
+    return redirect("device-detail", device_id=device.pk)
+
+
+def _context(device: Device) -> dict[str, Any]:
+    external = device.kind == Device.Kind.EXTERNAL
+    runs = Run.objects.filter(device=device).select_related("problem").order_by("-id")
+    return {
+        "device": device,
+        "external": external,
+        "tested": None if external else trusts([device], now=timezone.now())[device.pk],
+        "peaks": device_facts.peaks(device),
+        "facts": device_facts.facts(device),
+        "record": device_facts.record(device),
+        "waiting": _waiting().get(device.pk),
+        "running": runs.filter(state=Run.State.RUNNING)[:RUNS_SHOWN],
+        "actions": _actions(device),
+        "acts": [(state.value, *words) for state, *words in ACTS if state != device.state and not external],
+        "key": secrets.token_urlsafe(16),
+    }
+
+
+def _waiting() -> dict[int, dict[str, Any]]:
+    """Per device the candidates that wait for it or are on it: how many, and since when."""
+    nodes = Node.objects.filter(state=Node.State.JUDGING).order_by().values_list("run__device")
+    found = nodes.annotate(Count("pk"), Min("created_at"))
+    return {device_id: {"count": count, "since": since} for device_id, count, since in found}
+
+
+def _actions(device: Device) -> list[Action]:
+    rows = Action.objects.filter(object_type="device", object_id=str(device.pk)).select_related("actor")
+    return list(rows.order_by("-id")[:ACTIONS_SHOWN])
