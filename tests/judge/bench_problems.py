@@ -83,7 +83,9 @@ def judge(
     incumbent: str | None = None,
     **limits: float,
 ) -> Outcome:
-    """One evaluation; without timing unless asked."""
+    """One evaluation; without timing unless asked, and without an audit unless timed."""
+    if not timing and beat is None:
+        beat = float("inf")
     bounds = Limits(**{"wall_s": 40, "stage_s": 20, **limits})
     asked = {"limits": bounds, "timing": timing, "beat": beat, "incumbent": incumbent}
     return bench.evaluate(Job("test", ProblemSpec(problem), source, **asked))

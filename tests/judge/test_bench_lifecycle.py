@@ -34,7 +34,8 @@ def test_a_pass_reports_its_stages_in_order_while_they_happen(cpu_bench):
     from judge.values import Job
 
     seen = []
-    outcome = cpu_bench.evaluate(Job("x", ProblemSpec(PROBLEM), SAME, timing=False), progress=seen.append)
+    job = Job("x", ProblemSpec(PROBLEM), SAME, timing=False, beat=float("inf"))
+    outcome = cpu_bench.evaluate(job, progress=seen.append)
     assert [stage.name for stage in seen] == ["parse", "load", "smoke", "correctness"]
     assert [stage.name for stage in outcome.stages] == ["parse", "load", "smoke", "correctness"]
     assert len(outcome.cases) >= 5 and {case.family for case in outcome.cases} >= {"given", "centred", "adversarial"}
