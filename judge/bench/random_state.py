@@ -15,8 +15,14 @@ Mark = tuple[torch.Tensor, ...]
 
 
 def reset(seed: int) -> None:
-    """Put every generator to `seed`: torch's of all devices, Python's and NumPy's."""
-    torch.manual_seed(seed)
+    """Put every generator to `seed`: torch's of all devices, Python's and NumPy's.
+
+    Not by torch.manual_seed: for every backend that is not in use that call formats the stack and keeps it for later.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        for generator in torch.cuda.default_generators:
+            generator.manual_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed % (1 << 32))
 
