@@ -38,7 +38,7 @@ def examine(devices: Iterable[str], *, required: Iterable[str], target: str = "s
 def _device(name: str, target: str, host: Host, required: tuple[str, ...], gpu: Gpu | None) -> DeviceReport:
     cuda = name.startswith("cuda")
     try:
-        with Bench(name, target=target, compile_baseline=False) as bench:
+        with Bench(name, target=gpu.arch if gpu and gpu.arch else target, compile_baseline=False) as bench:
             probed = probe(bench)
     except JudgeError as error:
         return DeviceReport(name, fault=str(error))
