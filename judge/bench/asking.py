@@ -11,18 +11,18 @@ import torch
 
 from judge.bench.endings import Ended
 from judge.bench.exchange import Slot
-from judge.bench.expected import Expected, expect
-from judge.bench.families import ANYTHING, CANCELLING, FAMILIES, TIES, Freedom, strided
+from judge.bench.expected import Expected, Target, expect
+from judge.bench.families import ANYTHING, CANCELLING, FAMILIES, OFFSET, TIES, Freedom, strided
 from judge.bench.faults import kind_of
-from judge.bench.nested import TensorMeta, collect, encode, mapped
-from judge.bench.precision import FP32_ROUNDOFF, errors
+from judge.bench.nested import TensorMeta, collect, encode
+from judge.bench.precision import errors
 from judge.bench.reference import REFUSALS, Reference, State
 from judge.bench.wire import Message
 from judge.values import JudgeError, Verdict
 
 REDRAWN_ROUNDS = frozenset({1, 2, 4})  # parameters change before these rounds
 HOPELESS = 0.25  # an honest reference this far from fp64 decides nothing
-COMPENSATED = 50.0  # a sum this much better than its inputs' last digits carries its losses along
+COMPENSATED = 2.0  # times the error of one rounding at the end; a plain sum that subtracts as often loses more
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,14 @@ class Question:
 def _roomiest(tensor: torch.Tensor) -> TensorMeta:
     shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     return max(TensorMeta.of(tensor), TensorMeta.of(strided(shape)), key=lambda meta: meta.nbytes)
+
+
+def _rounded_once(target: Target) -> bool:
+    """Whether the reference is as near to the oracle as its type allows: then it loses nothing on the way."""
+    if target.integer:
+        return False
+    best = errors(target.oracle.to(target.same.dtype), target.oracle).rms
+    return 0 < target.error.rms <= COMPENSATED * best
 
 
 def call(question: Question, ins: list[Slot], outs: list[Slot]) -> Message:
@@ -124,27 +132,10 @@ class Questions:
             question = self._answerable(TIES, redraw=False)
             if question is not None:
                 yield question
-        if learned.traits.may_compensate:
-            question = self._answerable(CANCELLING, redraw=False)
-            if question is not None and self._compensates(question):
+        for family in (CANCELLING, OFFSET) if learned.traits.may_compensate else ():
+            question = self._answerable(family, redraw=False)
+            if question is not None and any(map(_rounded_once, question.expected.outputs)):
                 yield question
-
-    def _compensates(self, question: Question) -> bool:
-        """Whether the reference is far closer to the oracle than its inputs' rounding would leave an ordinary sum."""
-
-        def nudged(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor * (1 + FP32_ROUNDOFF * torch.randn_like(tensor)) if tensor.dtype == torch.float32 else tensor
-
-        near = list(mapped(nudged, question.inputs))
-        answer = self.reference.attempt(lambda: self.reference.answer(near, question.state, question.seed))
-        if answer is None:
-            return False
-        pairs = zip(question.expected.outputs, answer.outputs, strict=True)
-        return any(
-            COMPENSATED * target.error.rms < errors(value, target.oracle).rms
-            for target, value in pairs
-            if not target.integer
-        )
 
     def _answerable(self, family: str, *, redraw: bool) -> Question | None:
         """A question of `family`; None, and a record of why, where the reference has no answer to judge by."""

@@ -13,8 +13,10 @@ from judge.bench.nested import mapped
 
 FAMILIES = ("given", "given", "centred", "scaled", "adversarial")
 CENTRED = "centred"  # precision is read on this one: coarse formats show most where the mean is zero
-TIES, CANCELLING = "ties", "cancelling"  # asked where the reference has a rule for equal elements, or compensates
+TIES = "ties"  # asked where the reference has a rule for equal elements
+CANCELLING, OFFSET = "cancelling", "offset"  # asked where it carries along what sums lose
 RESIDUE = 1e-3  # what is left of an element after its partner is added, in the cancelling family
+FAR = 100.0  # mean over spread in the offset family
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,11 @@ def _cancelling(tensor: torch.Tensor) -> torch.Tensor:
     return (out + RESIDUE * torch.randn_like(out)).to(tensor.dtype)
 
 
+def _offset(tensor: torch.Tensor) -> torch.Tensor:
+    """Far from zero: a running sum loses digits with every step."""
+    return (FAR + torch.randn(tensor.shape, device=tensor.device)).to(tensor.dtype)
+
+
 def _pairs(size: int, device: torch.device) -> torch.Tensor:
     """`size` numbers that cancel in pairs, partners at random places; the odd one is zero."""
     half = torch.rand(size // 2, device=device) + 0.5
@@ -103,6 +110,7 @@ _CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "adversarial": _adversarial,
     TIES: _ties,
     CANCELLING: _cancelling,
+    OFFSET: _offset,
 }
 
 
