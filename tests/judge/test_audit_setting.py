@@ -1,0 +1,37 @@
+"""Children of an audit that fail before they did anything are the judge's own affair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from judge.bench.audit_setting import Doors, Setting
+from judge.bench.contact import SubjectFailed
+from judge.values import JudgeError, Policy
+
+
+def setting(failure: SubjectFailed) -> Setting:
+    """A setting whose children fail as told when they are introduced."""
+
+    def introduce(name, reference, question):
+        raise failure
+
+    doors = Doors(more=dict, release=print, introduce=introduce, look=print, refer=print)
+    return Setting(
+        doors, None, Policy(), ("", None), Path(), "cpu", "sm_90", interprets=False, contacts={"audit": None}
+    )
+
+
+def test_a_child_that_ended_before_its_import_blames_nobody():
+    died = SubjectFailed("audit", "died", "load", "it ended without an answer")
+    with pytest.raises(JudgeError, match="before it had imported"):
+        setting(died).ready("audit", None, None)
+
+
+@pytest.mark.parametrize(("kind", "doing"), [("died", "construct"), ("timeout", "load"), ("load", "load")])
+def test_any_other_failure_is_the_candidates(kind, doing):
+    failed = SubjectFailed("audit", kind, doing, "")
+    with pytest.raises(SubjectFailed) as caught:
+        setting(failed).ready("audit", None, None)
+    assert caught.value is failed
