@@ -65,8 +65,7 @@ class Bench:
     ) -> None:
         """`minimum_sandbox`: layers without which no foreign code is run; evaluations then raise JudgeError.
 
-        `artefacts`: where compiled kernels outlive this process; None keeps them as long as the bench. `identity`
-        tells this GPU from another one that may take its number.
+        `artefacts`: where compiled kernels outlive the bench; `identity`: what tells this GPU from its successor.
         """
         self.device = device
         self.target = device.removeprefix(COMPILE) if device.startswith(COMPILE) else target
@@ -173,6 +172,8 @@ class Bench:
             for kind in ("interpreter", "plain") if self.device == "interpreter" else ("plain",):
                 self.server(kind)  # they load side by side
             ready = self.server("plain").wait_ready()
+            if self.compiling.wanted("triton"):
+                self.server("recorder")  # it warms its compiler while nobody waits
             parts = [f"torch {ready['torch']}", f"triton {ready['triton']}", self.target]
             self._facts = {
                 "device": self.device,

@@ -20,7 +20,7 @@ from judge.bench.compile_plan import ADDRESS_MB, WALL_S, CompilePlan
 from judge.bench.compile_report import CompileReport
 from judge.bench.crew import Crew
 from judge.bench.listening import MALFORMED, Host, Listening
-from judge.bench.tuning_choices import read_choices
+from judge.bench.tuning_choices import MOST_ROWS, read_choices
 from judge.values import Job, Limits, Outcome, ProblemSpec, StageRecord
 
 COMPILE = "compile:"  # a device that compiles for the target named after it, and runs nothing
@@ -104,11 +104,16 @@ class CompileStage:
         return Handover(key, folder, self.pool.seed(key, folder / "triton"), payload)
 
     def learn(self, handover: Handover) -> None:
-        """Keep the configurations that a child's autotuners chose: its next processes take the same."""
-        choices = read_choices(handover.folder)
+        """Keep the configurations that a child's autotuners chose: its next processes take the same. First come,
+        first kept."""
         noted = self.pool.known(handover.key)
-        if choices and noted is not None and not noted.get("choices"):
-            self.pool.note(handover.key, {**noted, "choices": choices})
+        if noted is None:
+            return
+        known = noted.get("choices", [])
+        places = {(row["kernel"], row["key"]) for row in known}
+        new = [row for row in read_choices(handover.folder) if (row["kernel"], row["key"]) not in places]
+        if new:
+            self.pool.note(handover.key, {**noted, "choices": [*known, *new][:MOST_ROWS]})
 
     def build_stubs(self, report: CompileReport) -> None:
         """Host modules that nobody has needed so far, built by a child that never sees a candidate."""

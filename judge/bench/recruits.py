@@ -70,6 +70,8 @@ class Recruits:
         policy = self.job.problem.policy.to_json()
         payload = {"role": "subject", "mode": what.does, "policy": policy, **self._source(what.source)}
         if kind == "plain" and what.source != "problem":
+            for earlier in self._handovers.values():  # a second process takes the configurations of the first
+                self.bench.compiling.learn(earlier)
             handover = self.bench.compiling.hand_over(payload["source"], self.job.problem, child.folder)
             if handover is not None:
                 self._handovers[name] = handover

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from judge.bench.tuning_choices import write_choices
 from judge.runner import Bench
 from judge.values import Job, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, TRITON, candidate
@@ -165,3 +166,23 @@ def test_artefacts_outlive_the_bench(tmp_path):
             detail = compiled(bench, TRITON).stages[-1].detail
         assert ("known from before" in detail) is known
     assert list(tmp_path.rglob("norm_gelu.cubin"))
+
+
+def test_choices_of_configurations_go_to_the_next_child_of_the_same_candidate(bench, tmp_path):
+    compiled(bench, TUNED)
+    spec, stage = ProblemSpec(PROBLEM), bench.compiling
+    folders = [tmp_path / name for name in ("first", "second", "stranger")]
+    for folder in folders:
+        folder.mkdir()
+    first = stage.hand_over(TUNED, spec, folders[0])
+    assert first is not None and first.given and not first.payload["choices"]
+    assert first.payload["tuned"][0]["kernel"] == "norm_gelu" and len(first.payload["tuned"][0]["compiled"]) == 3
+    row = {"kernel": "norm_gelu", "key": first.payload["tuned"][0]["key"], "config": "num_warps: 2"}
+    write_choices(folders[0], [row])
+    stage.learn(first)
+    write_choices(folders[0], [{**row, "config": "num_warps: 4"}, {**row, "key": "another"}])
+    stage.learn(first)
+    second = stage.hand_over(TUNED, spec, folders[1])
+    assert second is not None and second.payload["choices"] == [row, {**row, "key": "another"}]
+    stranger = stage.hand_over(TRITON, spec, folders[2])
+    assert stranger is not None and stranger.payload["choices"] == []
