@@ -24,7 +24,8 @@ NEAR = 4.0  # an error belongs to a format when it is at most this many times th
 SHRINKS = 4.0  # ... and this many times smaller once inputs hold nothing finer
 BELOW_HALF = 2.0**-18  # scales inputs to where float16 has lost most of its digits and TF32 none
 HALF_LOSES = 2.0**-11  # float16's relative error there is larger than this
-TELLING_ELEMENTS = 32  # fewer may fit a 16-bit format by accident
+TELLING_ELEMENTS = 32  # fewer may fit a coarser format by accident
+_STORED_KINDS = {torch.float32: ("bfloat16", "float16"), torch.float64: ("float32",)}
 
 
 def explain(rounds: Asker, question: Question, number: int, value: torch.Tensor, fault: Fault) -> None:
@@ -118,11 +119,11 @@ def _kinds(target: Target, policy: Precision) -> tuple[str, ...]:
 
 
 def _stored_as(value: torch.Tensor, target: Target, found: Errors) -> str:
-    """The 16-bit format that every element fits although the right ones do not, if the error is its size."""
-    if value.dtype != torch.float32 or value.numel() < TELLING_ELEMENTS:
+    """The coarser format that every element fits although the right ones do not, if the error is its size."""
+    if value.numel() < TELLING_ELEMENTS:
         return ""
-    right = target.oracle.float()
-    for kind in ("bfloat16", "float16"):
+    right = target.oracle.to(value.dtype)
+    for kind in _STORED_KINDS.get(value.dtype, ()):
         near = rounded(right, kind)
         if same_bits(rounded(value, kind), value) and not same_bits(near, right):
             own = errors(near, target.oracle)
