@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from judge.highlighting import visible
 from judge.models import Evaluation, Measurement
 from judge.plots import Strips, Times, strips
 from judge.problem_facts import flag_codes
@@ -40,6 +41,41 @@ def slim_measurements(evaluation: Evaluation | None) -> list[Measurement]:
 def timings(rows: Iterable[Measurement]) -> list[dict[str, Any]]:
     """Label and row of each subject, in the order given."""
     return [{"label": SUBJECTS[Subject(row.subject)], "row": row} for row in rows]
+
+
+_CIRCUMSTANCES = {
+    "l2": "L2 cache",
+    "order": "order",
+    "launch_gaps": "gaps between launches",
+    "precision": "precision",
+    "host_us": "processor's part of a call, µs",
+    "sm_clock_mhz": "SM clock, MHz",
+    "throttled": "throttled",
+    "dropped_pairs": "pairs left out",
+    "empty_us": "clock around nothing, µs",
+    "target": "modelled for",
+    "launches": "launches",
+    "triton_launches": "of them its own kernels",
+    "unique_bytes": "bytes moved",
+}
+
+
+def circumstances(rows: Iterable[Measurement]) -> list[tuple[str, str]]:
+    """How the kernel's own time came about: (name, value)."""
+    found: list[tuple[str, str]] = []
+    detail: dict[str, Any] = next((row.detail for row in rows if row.subject == Subject.CANDIDATE), {})
+    for key, name in _CIRCUMSTANCES.items():
+        value = detail.get(key)
+        if value not in (None, "", [], False):
+            parts = value if isinstance(value, list) else [value]
+            found.append((name, visible(" – ".join(map(_plain, parts)))[:300]))
+    return found
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 
 
 def samples_plot(rows: Sequence[Measurement]) -> Strips | None:

@@ -33,6 +33,7 @@ def evaluation_detail(request: SiteRequest, evaluation_id: int) -> HttpResponse:
         "message": visible(evaluation.message[:20_000]),
         "speeds": evaluation_facts.speeds(evaluation),
         "timings": evaluation_samples.timings(rows),
+        "circumstances": evaluation_samples.circumstances(rows),
         "plot": evaluation_samples.samples_plot(rows),
         "stages": stages,
         "audit": audit,

@@ -132,6 +132,7 @@ def _read(problem: Problem, timed: dict[int, _Timed]) -> None:
 
 def _cost(check: Preflight, timed: _Timed) -> Cost:
     bound_us = (check.report.get("roofline") or {}).get("bound_us")
+
     def reach(us: float | None) -> float | None:
         return bound_us / us if bound_us and us else None
 

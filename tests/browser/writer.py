@@ -23,6 +23,7 @@ from django.utils import timezone  # noqa: E402
 from search.events import event_write  # noqa: E402
 from search.models import Run  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
+from tests.judge import gpu_rows  # noqa: E402
 from tests.search import live_rows, makers  # noqa: E402
 
 
@@ -43,6 +44,11 @@ def admission(**entry: Any) -> dict[str, Any]:
     problem.admission = {"interpreter": {"started": timezone.now().isoformat(), "stages": []} | entry}
     problem.save()
     return {"problem": problem.slug}
+
+
+def gpu() -> dict[str, Any]:
+    """A GPU with a history; ids of what is worth looking at."""
+    return gpu_rows.history()
 
 
 def ask(steps: int = 5) -> dict[str, Any]:
@@ -93,7 +99,9 @@ def end(run: int) -> dict[str, Any]:
     return {}
 
 
-COMMANDS = {command.__name__: command for command in (user, run, admission, ask, mention, tell, grow, reserve, end)}
+COMMANDS = {
+    command.__name__: command for command in (user, run, admission, gpu, ask, mention, tell, grow, reserve, end)
+}
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import torch
 from judge.bench.admission import admit
 from judge.bench.loading import load_problem
 from judge.services.folders import SAMPLES
+from tests.judge.test_recorded_problems import FLAGGED, FOLDER, SMALL, source
 
 FILES = sorted(path for path in SAMPLES.glob("*.py") if path.name != "__init__.py")
 
@@ -24,5 +25,19 @@ def test_the_gpu_case_is_admitted_and_timed(path: Path, tmp_path: Path, record_p
     report = admit(load_problem(path.read_text(), "gpu", tmp_path), "cuda:0", lambda stage: None, "sm_90")
     record_property("eager_us", report.eager_us)
     assert (report.state, report.message, report.case) == ("admitted", "", "gpu")
-    assert report.graph and report.stages[-1].name == "baseline"
-    assert 20 < report.eager_us < 5000
+    assert report.graph and report.stages[-1].name == "baseline" and report.flaws == ()
+    assert 20 < report.eager_us < 5000 and report.eager.n == 32
+    record_property("bound_us", report.roofline.bound_us)
+    assert report.roofline.bound_us < 1.1 * report.eager.median_us  # nothing is faster than its bound
+    assert report.wall_ms < 60_000
+
+
+@pytest.mark.parametrize("number", SMALL)
+def test_the_recorded_problems_at_their_own_size(number: int, tmp_path: Path, record_property) -> None:
+    if not FOLDER.is_dir():
+        pytest.skip("ADAEXPLORE_FIXTURES names no folder with recorded searches")
+    report = admit(load_problem(source(number), None, tmp_path), "cuda:0", lambda stage: None, "sm_90")
+    record_property("wall_ms", report.wall_ms)
+    flagged = number in FLAGGED
+    assert (report.state, report.reason) == (("degenerate", "problem.dead_ops") if flagged else ("admitted", ""))
+    assert report.eager_us and report.wall_ms < 120_000
