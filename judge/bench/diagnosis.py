@@ -25,6 +25,7 @@ SHRINKS = 4.0  # ... and this many times smaller once inputs hold nothing finer
 BELOW_HALF = 2.0**-18  # scales inputs to where float16 has lost most of its digits and TF32 none
 HALF_LOSES = 2.0**-11  # float16's relative error there is larger than this
 TELLING_ELEMENTS = 32  # fewer may fit a coarser format by accident
+DESTROYED = 0.1  # a format that leaves nothing of the answer explains nothing: zeros fit it too
 _STORED_KINDS = {torch.float32: ("bfloat16", "float16"), torch.float64: ("float32",)}
 
 
@@ -128,7 +129,7 @@ def _stored_as(value: torch.Tensor, target: Target, found: Errors) -> str:
         if same_bits(rounded(value, kind), value) and not same_bits(near, right):
             own = errors(near, target.oracle)
             coarse = target.coarse.rms if target.coarse is not None else 0.0
-            if found.rms <= NEAR * (own.rms + 8 * coarse):  # three bits less than TF32 in bfloat16
+            if own.rms < DESTROYED and found.rms <= NEAR * (own.rms + 8 * coarse):  # bfloat16: three bits below TF32
                 return kind
     return ""
 
