@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from judge.batch.keys import DeviceKey
@@ -17,6 +18,11 @@ MARK: dict[str, Any] = {
     "device": "cuda:0", "kind": "cuda", "arch": "sm_90", "toolchain": "torch 2.13 triton 3.7 sm_90",
     "gpu": {"uuid": "GPU-1", "title": "NVIDIA H200", "memory_mb": 143771, "driver": "570.1"},
 }  # fmt: skip
+
+
+def tells_sealed(text: str) -> bool:
+    """Whether the sealed case's name or its number stands anywhere; digits of a time are no number of ours."""
+    return CANARY in text or bool(re.search(r"(?<![\d.e-])7431(?![\d.])", text))
 
 
 def job(name: str = "a", candidate: str = SAME, **changes: Any) -> Job:

@@ -17,7 +17,7 @@ from judge.batch.files import Busy, OutcomeFile
 from judge.batch.keys import make_key
 from judge.batch.lines import job_line, read_outcome
 from judge.values import JudgeError, Verdict
-from tests.judge.batch_makers import CANARY, KEY, job, passed
+from tests.judge.batch_makers import CANARY, KEY, job, passed, tells_sealed
 from tests.judge.bench_problems import SAME, candidate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,7 +118,7 @@ def test_a_sealed_case_is_in_no_outcome_and_no_line_of_the_log(tmp_path) -> None
     said: list[str] = []
     run(job_file(tmp_path, signed("a"), signed("b")[:-9]), FakeBench(), said.append)
     everything = (tmp_path / "out.jsonl").read_text() + "\n".join(said)
-    assert CANARY not in everything and "7431" not in everything
+    assert not tells_sealed(everything)
 
 
 # -- the real command -------------------------------------------------------------------------------------------------
@@ -152,6 +152,18 @@ def test_jobs_are_judged_and_signed_without_django(tmp_path, device) -> None:
     assert {line.fingerprint["kind"] for line in back} == {device}
     assert "torch" in back[0].fingerprint["toolchain"] and back[0].outcome.environment["sandbox"]
     assert CANARY not in done.stderr + (tmp_path / "out.jsonl").read_text()
+
+
+@pytest.mark.bench
+def test_a_sealed_case_decides_and_is_never_told(tmp_path) -> None:
+    baked = candidate("print(x.shape); y = self.right(x); return y if x.shape[-1] == 64 else y * 2")
+    job_file(tmp_path, job_line(job("baked", baked), nonce="1"))
+    done = called(tmp_path)
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads((tmp_path / "out.jsonl").read_text())["outcome"]
+    assert (outcome["verdict"], outcome["reason"]) == ("wrong", "audit.sealed_case")
+    told = done.stderr + (tmp_path / "out.jsonl").read_text()
+    assert not tells_sealed(told)
 
 
 @pytest.mark.bench
