@@ -49,7 +49,7 @@ def difference(reference: Draws, candidate: Draws, source: torch.Generator) -> s
         lambda: _finite(candidate),
         lambda: _two_means("share of exact zeros", reference.zeros, candidate.zeros),
         lambda: _wider("the share of exact zeros", reference.zeros, candidate.zeros),
-        lambda: _two_means("mean", *(_level(draws, reference) for draws in (reference, candidate))),
+        lambda: _levels(reference.rows, candidate.rows),
         lambda: _two_means("variance", _variances(reference), _variances(candidate)),
         lambda: _elementwise(reference.rows, candidate.rows, source),
     )
@@ -60,14 +60,14 @@ def _finite(candidate: Draws) -> str:
     return "" if bool(candidate.rows.isfinite().all()) else "some draws hold NaN or infinities"
 
 
-def _level(draws: Draws, reference: Draws) -> torch.Tensor:
-    """Each call's size along the reference's mean: 1 on average for a right one."""
-    mean = reference.rows.mean(0)
+def _levels(reference: torch.Tensor, candidate: torch.Tensor) -> str:
+    """Each call's size along the reference's mean. The mean is taken over calls that are not looked at again."""
+    half = DRAWS // 2
+    mean = reference[:half].mean(0)
     size = float(mean.square().sum())
-    rms = float(reference.rows.square().mean().sqrt())
-    if size <= 1e-4 * rms**2 * mean.numel():  # the mean vanishes: the plain average, in units of the size
-        return draws.rows.mean(1) / max(rms, 1e-300) + 1
-    return draws.rows @ mean / size
+    if size == 0:
+        return ""
+    return _two_means("mean", reference[half:] @ mean / size, candidate @ mean / size)
 
 
 def _variances(draws: Draws) -> torch.Tensor:
@@ -75,11 +75,11 @@ def _variances(draws: Draws) -> torch.Tensor:
 
 
 def _two_means(name: str, one: torch.Tensor, other: torch.Tensor) -> str:
-    error = math.sqrt((float(one.var()) + float(other.var())) / DRAWS)
+    error = math.sqrt(float(one.var()) / len(one) + float(other.var()) / len(other))
     left, right = float(one.mean()), float(other.mean())
     if abs(left - right) <= SIGMAS * error + SLACK * max(abs(left), abs(right)):
         return ""
-    return f"{name}: {right:.4g} over {DRAWS} draws, the reference {left:.4g} (standard error {error:.2g})"
+    return f"{name}: {right:.4g} over {len(other)} draws, the reference {left:.4g} (standard error {error:.2g})"
 
 
 def _wider(name: str, one: torch.Tensor, other: torch.Tensor) -> str:

@@ -85,8 +85,6 @@ def test_16_bit_problems_have_no_coarser_format_and_other_orders_pass(cpu_bench)
         "a, b = x[0].float(), x[1].float()\nreturn sum(a[:, i:i+64] @ b[i:i+64] for i in (0, 64, 128, 192)).bfloat16()"
     )
     assert ask(cpu_bench, MATMUL, answer(MATMUL, blocks), policy=policy).verdict is Verdict.PASS
-    sloppy = blocks.replace("sum(a[:, i:i+64] @ b[i:i+64]", "sum((a[:, i:i+64] @ b[i:i+64]).bfloat16()")
-    assert ask(cpu_bench, MATMUL, answer(MATMUL, sloppy), policy=policy).verdict in (Verdict.PASS, Verdict.WRONG)
     coarse = "return (x[0] @ x[1]).to(torch.float8_e4m3fn).bfloat16()"
     assert ask(cpu_bench, MATMUL, answer(MATMUL, coarse), policy=policy).verdict is Verdict.WRONG
 
