@@ -118,6 +118,9 @@ class Tour:
         page = self.people["ada"].new_page()
         page.goto(self.address("/s/{run}/"))
         self.runs["best"] = int(page.locator(".fact-best a[data-node]").get_attribute("data-node") or 0)
+        page.goto(self.address("/s/{run}/n/{best}/"))
+        link = page.get_by_role("link", name="Evaluation").get_attribute("href") or ""
+        self.runs["modelled_evaluation"] = int(link.strip("/").split("/")[-1])
         page.close()
 
     def add_gpu(self) -> None:
@@ -213,6 +216,7 @@ JUDGE = [
     Shot("problem-gpu-viewer", "/problems/row-softmax/", "vera"),
     Shot("problem-degenerate", "/problems/sum-max-mean/"),
     Shot("evaluation", "/evaluations/{best_evaluation}/"),
+    Shot("evaluation-modelled", "/evaluations/{modelled_evaluation}/"),
     Shot("evaluation-wrong", "/evaluations/{wrong_evaluation}/"),
     Shot("evaluation-degenerate", "/evaluations/{flagged_evaluation}/"),
     Shot("self-tests", "/judge/"),
