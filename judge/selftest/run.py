@@ -119,7 +119,10 @@ class _Crew:
             for number in range(max(1, min(workers, len(todo))))
         ]
         for thread in threads:
-            thread.start()
+            try:
+                thread.start()
+            except KeyboardInterrupt:  # it has begun all the same, and tells its end
+                self.stopped = True
         left = len(threads)
         while left:
             try:
