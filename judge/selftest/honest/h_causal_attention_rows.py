@@ -1,5 +1,6 @@
 # title: causal attention of one query row a program, scores by a sum instead of a dot
 # problem: samples/causal_attention
+# audit: no
 # expect: pass
 import torch
 import triton

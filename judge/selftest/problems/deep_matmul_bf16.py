@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 ROWS = 30
-INNER = 1500
+INNER = 1200
 COLUMNS = 26
 
 

@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-ROWS = 24
-COLUMNS = 200
+ROWS = 12
+COLUMNS = 85
 
 
 class Model(nn.Module):
