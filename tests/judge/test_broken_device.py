@@ -12,7 +12,7 @@ from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
 ASSERT = "CUDA error: device-side assert triggered"
 # The problem runs in the referee's process. On a CPU it plays the device: from then on every wait for it fails.
 BREAKS = f"""
-import judge.bench.correctness, judge.bench.reference
+import judge.bench.comparison, judge.bench.expected
 from judge.bench import gpu
 
 def broken(device):
@@ -94,20 +94,20 @@ def test_a_preflight_refuses_a_reference_that_breaks_the_device(cpu_bench: Bench
 
 
 SILENT = (
-    "calls, exact = [], judge.bench.correctness.errors\n"
+    "calls, exact = [], judge.bench.comparison.errors\n"
     "def silent(*v):\n"
     "    calls.append(0)\n"
     "    if len(calls) == {call}: gpu.settle = broken\n"
     "    return exact(*v)\n"
-    "judge.bench.correctness.errors = silent"
+    "judge.bench.comparison.errors = silent"
 )
 LATER = (
-    "calls, exact = [], judge.bench.reference.errors\n"
-    "judge.bench.reference.errors = lambda *v: breaks() if calls.append(0) or len(calls) > 4 else exact(*v)"
+    "calls, exact = [], judge.bench.expected.errors\n"
+    "judge.bench.expected.errors = lambda *v: breaks() if calls.append(0) or len(calls) > 4 else exact(*v)"
 )
 COMPARES = {
-    "as it compares a right answer": (SAME, "judge.bench.correctness.errors = breaks"),
-    "as it compares a wrong answer": (ZEROS, "judge.bench.correctness.errors = breaks"),
+    "as it compares a right answer": (SAME, "judge.bench.comparison.errors = breaks"),
+    "as it compares a wrong answer": (ZEROS, "judge.bench.comparison.errors = breaks"),
     "as it makes a later question": (SAME, LATER),
     "silently, before a later question": (SAME, SILENT.format(call=1)),
     "silently, before a pass": (SAME, SILENT.format(call=5)),

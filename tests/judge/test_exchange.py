@@ -53,7 +53,7 @@ def test_a_changed_input_is_seen_in_every_kind_of_arena(tmp_path: Path, kind, mo
     given = torch.full((4, 8), 3.0)
     slots, _ = plan([TensorMeta.of(given)] * 2)
     arena.put(slots[0], given)
-    job = Assignment("subject", {"mode": "run"}, None, [], tmp_path, "cpu", "sm_90", None, {})
+    job = Assignment("subject", {"mode": "run", "policy": {}}, None, [], tmp_path, "cpu", "sm_90", None, {})
     subject = Subject(job, None)
     subject.arena = kind(theirs.memory, "cpu", "host-copies")
     subject.arena.buffer = theirs.buffer
