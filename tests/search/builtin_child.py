@@ -20,8 +20,8 @@ import torch
 
 from judge.bench import interpreter
 from judge.bench.graph_trace import trace_report
-from judge.bench.recorder import CompileFailed
 from judge.bench.recorded_triton import install as install_recorder
+from judge.bench.recorder import CompileFailed
 from search.proposers.builtin.ir import Unsupported
 from search.proposers.builtin.lower import lower
 from search.proposers.builtin.module import Reference
