@@ -36,10 +36,10 @@ def microseconds(value: float | None) -> str:
     """A time given in microseconds: `12.3 µs`, `1.24 ms`, `2.1 s`."""
     if value is None or not _known(value):
         return UNKNOWN
-    for limit, scale, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms"), (float("inf"), 1e6, "s")):
-        if value < limit:
+    for limit, scale, unit in ((999.5, 1.0, "µs"), (999.5e3, 1e3, "ms")):
+        if value < limit:  # 999.9 µs would be written as 1e+03
             return f"{value / scale:.3g} {unit}"
-    return UNKNOWN
+    return f"{value / 1e6:.3g} s" if value < 999.5e6 else f"{value / 1e6:,.0f} s"
 
 
 @register.filter

@@ -189,7 +189,8 @@ def _measure(evaluation: Evaluation, subject: str, middle: float, n: int = 64) -
     samples = [middle * source.lognormvariate(0, 0.012) for _ in range(n)]
     return Measurement.objects.create(
         evaluation=evaluation, subject=subject, basis="measured", method="cuda_events", samples_us=samples, n=n,
-        median_us=middle, low_us=middle * 0.996, high_us=middle * 1.005, detail={"l2": "flushed by reading", "order": "ABBA", "sm_clock_mhz": [1965, 1980], "host_us": 31.4},
+        median_us=middle, low_us=middle * 0.996, high_us=middle * 1.005,
+        detail={"l2": "flushed by reading", "order": "ABBA", "sm_clock_mhz": [1965, 1980], "host_us": 31.4},
     )  # fmt: skip
 
 
