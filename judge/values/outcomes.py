@@ -38,7 +38,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Speedup:
-    """Baseline time over candidate time. Interval: 99.8 % when measured, the stated range of the model when MODELLED."""
+    """Baseline time over candidate time. The interval is 99.8 % when measured, the stated range when MODELLED."""
 
     value: float
     low: float
