@@ -10,6 +10,7 @@ from tests.judge.rounds_bench import answer, ask, problem
 EMBED = problem("return self.e(x[0]) * x[1]", inputs="torch.randint(0, 40, (6, 9)), torch.tensor(3)",
                 init="self.e = torch.nn.Embedding(40, 16)")  # fmt: skip
 LINEAR = problem("return F.relu(self.l(x[0]))", init="self.l = torch.nn.Linear(64, 32)")
+DROPOUT = problem("return F.dropout(x[0], 0.4, True)")
 IN_PLACE = problem("x[0].clamp_(min=0)\nreturn x[0]")
 PAIR = problem("return x[0].sum(1), (x[0] > 0, None, {'n': 3, 'half': x[0].mean().item()})")
 TWO = problem(
