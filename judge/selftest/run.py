@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import queue
+import signal
 import threading
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from judge.selftest.entries import Corpus, Entry
@@ -118,26 +119,36 @@ class _Crew:
             threading.Thread(target=self._serve, args=(_rotated(kinds, number), queues), daemon=True)
             for number in range(max(1, min(workers, len(todo))))
         ]
-        for thread in threads:
-            try:
+        with self._stopped_by_ctrl_c():
+            for thread in threads:
                 thread.start()
-            except KeyboardInterrupt:  # it has begun all the same, and tells its end
-                self.stopped = True
-        left = len(threads)
-        while left:
-            try:
+            left = len(threads)
+            while left:
                 row = self._told.get()
-            except KeyboardInterrupt:  # what is under way is finished and counts
-                self.stopped = True
-                continue
-            if row is None:
-                left -= 1
-                continue
-            self.rows.append(row)
-            if self.progress is not None:
-                self.progress(row)
+                if row is None:
+                    left -= 1
+                    continue
+                self.rows.append(row)
+                if self.progress is not None:
+                    self.progress(row)
         if self._faults:
             raise self._faults[0]
+
+    @contextmanager
+    def _stopped_by_ctrl_c(self) -> Iterator[None]:
+        """What is under way is finished and counts. Signals are for the main thread; elsewhere nothing changes."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(*_: object) -> None:
+            self.stopped = True
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _goes_on(self) -> bool:
         if self.until is not None and time.monotonic() > self.until:

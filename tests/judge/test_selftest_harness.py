@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 
@@ -152,8 +153,8 @@ def test_ctrl_c_lets_what_is_under_way_finish_and_keeps_it():
 
     def interrupted(job):
         if "e01" in job.candidate:
-            signal.raise_signal(signal.SIGINT)
-            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGINT)  # as a terminal does: to the process
+        time.sleep(0.2)
         return wrong()
 
     report = run(found, interrupted, workers=1)
