@@ -39,12 +39,20 @@ class Command(BaseCommand):
         device = options["device"]
         if device not in device_names():
             raise CommandError(f"There is no device {device!r} here. Known: {', '.join(device_names())}.")
+        samples: list[Sample] = []
+
+        def told(sample: Sample) -> None:
+            samples.append(sample)
+            self._tell(sample)
+
         try:
             plan = Plan(options["repeats"], options["pause"], options["budget"])
             with Rivals(device, _target(device), required_layers(settings.JUDGE_MIN_SANDBOX)) as rivals:
-                samples = contest(entries()[: options["kernels"]], rivals.all, plan, told=self._tell)
+                contest(entries()[: options["kernels"]], rivals.all, plan, told=told)
         except (ValueError, JudgeError) as error:
             raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            self.stderr.write("interrupted: the figures are about what was done so far")
         if not samples:
             raise CommandError("Nothing was judged: give a larger budget or more kernels.")
         rows, agreed = columns(samples), agreement(samples, "judge", "plain")
