@@ -77,8 +77,8 @@ ORDINARY = """
 import os, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 from judge.bench.wiping import wipe
+os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 folder = Path(sys.argv[1], "child")
 (folder / "a" / "b" / "c").mkdir(parents=True)
 (folder / "a" / "b" / "file").touch()
@@ -98,8 +98,6 @@ def test_an_ordinary_user_removes_folders_without_any_mode(tmp_path) -> None:
         done = subprocess.run(
             [sys.executable, "-c", code, str(reachable), str(ROOT)], capture_output=True, text=True, check=False
         )
-        if "PermissionError" in done.stderr or "ModuleNotFoundError" in done.stderr:
-            pytest.skip("the checkout is not readable by others")
         assert done.returncode == 0, done.stderr
         assert not list(reachable.iterdir())
     finally:
