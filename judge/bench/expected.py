@@ -124,7 +124,8 @@ class _Oracle:
         same, written = self.same, self.written
         template, exact = self._exact()
         parts = same.parts(written)
-        coarse = self._coarse() or [None] * len(parts)
+        alternatives = self._coarse()
+        coarse = [[found[number] for found in alternatives] for number in range(len(parts))]
         targets = [self._target(*row) for row in zip(parts, exact, coarse, strict=True)]
         first_input, first_state = len(same.outputs), len(same.outputs) + len(written)
         return Expected(
@@ -165,28 +166,35 @@ class _Oracle:
             self.learned.fp64 = False
         return self.same.template, self.same.parts(self.written)
 
-    def _coarse(self) -> list[torch.Tensor] | None:
-        """The reference one format down, or in the one that the policy allows. None where there is none to ask for."""
+    def _coarse(self) -> list[list[torch.Tensor]]:
+        """The reference one format down, or in the formats that the policy allows; none where there is none to ask."""
         kinds = {coarse_kind(tensor.dtype) for tensor in self.same.outputs} - {None}
         if len(kinds) != 1:
-            return None
+            return []
         (kind,) = kinds
         assert kind is not None
-        found = None
-        if self.reference.policy.precision is Precision.HALF and kind == "tf32":
-            found = self.reference.answer_in(torch.bfloat16, *self.asked)
-            kind = "bfloat16"
-        if found is None or not _alike(found, self.same):
-            found = self.reference.answer_at(kind, *self.asked, wide=self.learned.fp64)
-        return found.parts(self.written) if found is not None and _alike(found, self.same) else None
+        allowed_here = kind == "tf32" and self.reference.policy.precision
+        found: list[Answer | None] = []
+        if allowed_here is Precision.HALF:
+            found = [self.reference.answer_in(torch.bfloat16, *self.asked), self._at("bfloat16")]
+        elif allowed_here is Precision.TF32:  # libraries round what tensor cores, left to themselves, cut
+            found = [self._at("tf32"), self._at("tf32 cut")]
+        else:
+            found = [self._at(kind)]
+        return [answer.parts(self.written) for answer in found if answer is not None and _alike(answer, self.same)]
 
-    def _target(self, same: torch.Tensor, exact: torch.Tensor, coarse: torch.Tensor | None) -> Target:
+    def _at(self, kind: str) -> Answer | None:
+        return self.reference.answer_at(kind, *self.asked, wide=self.learned.fp64)
+
+    def _target(self, same: torch.Tensor, exact: torch.Tensor, coarse: list[torch.Tensor]) -> Target:
         floating = same.is_floating_point() or same.is_complex()
         if not floating:
             other = None if torch.equal(same, exact) else exact
             return Target(same, same, Allowed(0.0, 0.0), Errors(0.0, 0.0), None, other)
         error = errors(same, exact)
-        low = errors(coarse, exact) if coarse is not None and coarse_kind(same.dtype) else None
+        low: Errors | None = None
+        for found in coarse if coarse_kind(same.dtype) else []:
+            low = joined(errors(found, exact), low)
         if self.reference.policy.precision is Precision.STRICT:
             limit = allowed(error, low, same.dtype, self.learned.traits.length)
         else:  # a candidate may err like the reference in the format that is allowed

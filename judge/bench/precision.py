@@ -107,7 +107,7 @@ def joined(one: Errors, other: Errors | None) -> Errors:
 def rounded(value: Any, kind: str) -> Any:
     """`value` (nested) as it would be after a round trip through `kind`: "tf32", "bfloat16", "float16", "float32".
 
-    Only tensors of more digits are changed, and they keep their dtype.
+    "tf32 cut" drops the digits instead, as tensor cores do with operands that nobody rounded. Only tensors of more digits are changed, and they keep their dtype.
     """
     return mapped(lambda tensor: _round_trip(tensor, kind), value)
 
@@ -117,10 +117,11 @@ def _round_trip(tensor: torch.Tensor, kind: str) -> torch.Tensor:
         return torch.view_as_complex(_round_trip(torch.view_as_real(tensor.resolve_conj()), kind).contiguous())
     if tensor.dtype != (torch.float64 if kind == "float32" else torch.float32):
         return tensor
-    if kind != "tf32":
+    if not kind.startswith("tf32"):
         return tensor.to(getattr(torch, kind)).to(tensor.dtype)
     bits = tensor.contiguous().view(torch.int32)
-    near = (bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFF  # ten mantissa bits, ties to even
+    up = 0 if kind == "tf32 cut" else 0x0FFF + ((bits >> 13) & 1)  # to nearest, ties to even
+    near = (bits + up) & ~0x1FFF  # ten mantissa bits
     return torch.where(tensor.isfinite(), near.view(torch.float32).reshape(tensor.shape), tensor)
 
 

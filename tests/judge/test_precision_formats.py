@@ -92,6 +92,7 @@ def test_16_bit_problems_have_no_coarser_format_and_other_orders_pass(cpu_bench)
 def test_a_round_trip_keeps_what_fits_and_the_dtype():
     value = torch.tensor([1 + 2**-10, 1 + 2**-11, 3.0])
     assert rounded(value, "tf32").tolist() == [1 + 2**-10, 1.0, 3.0]
+    assert rounded(torch.tensor([1 + 2**-10 + 2**-11 + 2**-12]), "tf32 cut").tolist() == [1 + 2**-10]
     assert rounded(value, "bfloat16").tolist() == [1.0, 1.0, 3.0] and rounded(value, "bfloat16").dtype is torch.float32
     assert rounded({"a": (value, 2)}, "float16")["a"][1] == 2
     wide = torch.tensor([1 + 2**-40], dtype=torch.float64)
