@@ -14,11 +14,12 @@ from typing import Any, Self
 
 from judge.bench import seal
 from judge.bench.baselines import Baselines, CompiledTimes
-from judge.bench.children import private_folder
+from judge.bench.children import Child, private_folder
 from judge.bench.compile_plan import CompilePlan
 from judge.bench.compile_report import CompileReport
 from judge.bench.compile_stage import COMPILE, CompileStage, StubPlan, open_pool, outcome_of
 from judge.bench.crew import Crew
+from judge.bench.desks import Desks
 from judge.bench.forkserver import ForkServer
 from judge.bench.gpu_lock import open_lock
 from judge.bench.jobs import AdmissionPlan, EvaluationPlan
@@ -77,6 +78,8 @@ class Bench:
         self.lock_folder = lock_folder or Path(tempfile.gettempdir())
         self.identity = identity or device
         self.spares = SPARES if device.startswith("cuda") else 0
+        self.desks = Desks()
+        self._leaving: Crew | None = None  # killed, and perhaps not yet gone: a CUDA context takes its time
         self._root: Path | None = None
         self._servers: dict[str, ForkServer] = {}
         self._compiled = CompiledTimes(lambda: self.baselines)
@@ -146,9 +149,7 @@ class Bench:
             before = (record,)
             if report.final or self.device.startswith(COMPILE):
                 return outcome_of(report), before
-        plan = EvaluationPlan(self, job)
-        body, crew = self._conduct(plan, job.limits, progress)
-        outcome = plan.outcome(body, crew)
+        outcome = self._refereed(job, progress)
         self.stock(job.limits)
         self._compiled.remember(job.problem, outcome)
         if report is not None:
@@ -156,6 +157,20 @@ class Bench:
                 outcome, kernels=report.kernels, findings=(*report.findings(), *outcome.findings)
             )
         return outcome, before
+
+    def _refereed(self, job: Job, progress: Progress | None) -> Outcome:
+        """The referee's verdict. What one that has stayed cannot decide, or blames on the problem, a new one must."""
+        plan = EvaluationPlan(self, job)
+        try:
+            outcome = plan.outcome(*self._conduct(plan, job.limits, progress))
+        except JudgeError:
+            if not plan.adopted:
+                raise
+        else:
+            if not (plan.adopted and outcome.verdict is Verdict.REFUSED_PROBLEM):
+                return outcome
+        plan = EvaluationPlan(self, job)
+        return plan.outcome(*self._conduct(plan, job.limits, progress))
 
     def compile(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """The compile stage alone: no GPU, no lock. A later `evaluate` of the same job finds its work done."""
@@ -183,8 +198,17 @@ class Bench:
             }
         return {**self._facts, "sandbox": self._last_layers.get("candidate") or self._last_layers.get("admit") or {}}
 
+    def rest(self) -> None:
+        """Let go of all that waits for the next evaluation: nobody but the zygotes lives when this returns."""
+        self._see_off()
+        self.desks.clear()
+        if self.spares and "plain" in self._servers:
+            self._servers["plain"].empty()
+
     def close(self) -> None:
         """Kill every descendant and remove private folders. Idempotent."""
+        self._leaving = None  # the zygotes end with their children, and the folders go with ours
+        self.desks.forget()
         for server in reversed(self._servers.values()):
             server.close()
         self._servers.clear()
@@ -251,10 +275,12 @@ class Bench:
         os.close(open_lock(path))  # it exists from now on
         return path
 
-    def stock(self, limits: Limits) -> None:
-        """Let the next evaluation find its children ready: a CUDA context takes most of a second to make."""
-        if self.spares:
-            self.server("plain").stock(
+    def stock(self, limits: Limits, *, least: int | None = None) -> None:
+        """Let the next evaluation find its children ready: a CUDA context takes a fifth of a second to make, and that
+        disturbs whoever measures. With `least` only when fewer than so many are left."""
+        server = self.server("plain") if self.spares else None
+        if server is not None and (least is None or server.spares < least):
+            server.stock(
                 self.spares, limits=limits, sandbox=self.sandbox, allow_fork=True, required=self.minimum_sandbox
             )
 
@@ -266,7 +292,11 @@ class Bench:
         """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
         key, nonce = secrets.token_hex(32), secrets.token_hex(16)
         body: dict[str, Any] | None = None
-        with Crew(limits, sandbox=self.sandbox, required=self.minimum_sandbox) as crew:
+        self._see_off()
+        waits = not self.device.startswith("cuda")
+        staying: dict[str, Child] = {}
+        with Crew(limits, sandbox=self.sandbox, required=self.minimum_sandbox, waits=waits) as crew:
+            self._leaving = None if waits else crew
             plan.start(crew, key=key, nonce=nonce)
             deadline = time.monotonic() + limits.wall_s + plan.grace_s  # from here: starting a bench is not its time
             while body is None and (left := deadline + plan.waited_s() - time.monotonic()) > 0:
@@ -281,7 +311,17 @@ class Bench:
             plan.settle(crew)
             self._last_layers = {name: child.layers or {} for name, child in crew.members.items()}
             self._require_layers()
+            staying = plan.staying(crew) if isinstance(plan, EvaluationPlan) and body is not None else {}
+            crew.kept = set(staying)
+        if isinstance(plan, EvaluationPlan) and staying:
+            self.desks.keep(plan.desk, staying)
         return (body["body"] if body else None), crew
+
+    def _see_off(self) -> None:
+        """Wait until nothing of the last evaluation lives. Raises JudgeError when something will not die."""
+        crew, self._leaving = self._leaving, None
+        if crew is not None:
+            crew.close()
 
     def _require_layers(self) -> None:
         for name, layers in self._last_layers.items():

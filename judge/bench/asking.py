@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +84,9 @@ class Questions:
         self.state: State = reference.first
         self.previous: State | None = None
         self.left_out: list[tuple[str, str]] = []  # family, why
+        self._first: Question | None = None
+        self._drawn: deque[tuple[int, Question]] = deque()  # ahead of being asked for
+        self._rest: Iterator[tuple[int, Question]] | None = None
 
     def question(self, family: str, state: State, seed: int | None = None, freedom: Freedom = ANYTHING) -> Question:
         """Fresh inputs of `family`; entropy unless a seed is given. Raises what the reference raises."""
@@ -97,6 +101,8 @@ class Questions:
 
     def first(self, seed: int | None) -> Question:
         """The smoke question: inputs as given, parameters as constructed. Raises Ended when the problem is unfit."""
+        if self._first is not None and seed is None:
+            return self._first
         question = self.question(FAMILIES[0], self.reference.first, seed)
         if question.expected.empty:
             raise Ended(
@@ -115,8 +121,29 @@ class Questions:
             )
         return question
 
+    def draw_ahead(self) -> int:
+        """Draw one question, the first one first, before anybody asks for it. Its bytes; 0 when there is none left."""
+        if self._first is None:
+            self._first = self.first(None)
+            return self._first.nbytes
+        if self._rest is None:
+            self._rest = self._draw()
+        for number, question in self._rest:
+            self._drawn.append((number, question))
+            return question.nbytes
+        return 0
+
     def rounds(self) -> Iterator[tuple[int, Question]]:
-        """(number, question) of every round after the first. Each is drawn when it is asked for."""
+        """(number, question) of every round after the first; what was not drawn ahead is drawn when asked for."""
+        if self.seeded and self._rest is not None:  # drawn with parameters that this candidate cannot be given
+            self._drawn.clear()
+            self._rest, self.left_out, self.state, self.previous = None, [], self.reference.first, None
+        rest = self._rest or self._draw()
+        while self._drawn:
+            yield self._drawn.popleft()
+        yield from rest
+
+    def _draw(self) -> Iterator[tuple[int, Question]]:
         for number, family in list(enumerate(FAMILIES))[1:]:
             question = self._answerable(family, redraw=number in REDRAWN_ROUNDS)
             if question is not None:

@@ -89,8 +89,21 @@ def check_aliases(reply: Message, expected: Expected) -> None:
 
 def fault_of(target: Target, value: torch.Tensor) -> Fault | None:
     """What is wrong with `value`; None when it is right."""
+    return compared(target, value)[0]
+
+
+def compared(target: Target, value: torch.Tensor) -> tuple[Fault | None, float]:
+    """What is wrong with `value`, None when it is right; and its RMS error (0 for integers, which are right or wrong).
+
+    Only a wrong value is looked at twice.
+    """
     if target.integer:
-        return _integer_fault(target, value)
+        return _integer_fault(target, value), 0.0
+    found = errors(value, target.oracle)
+    return (None if target.allowed.holds(found) else _floating_fault(target, value, found)), found.rms
+
+
+def _floating_fault(target: Target, value: torch.Tensor, found: Errors) -> Fault:
     unwritten = int((poisoned(value) & ~target.oracle.isnan()).sum())
     if unwritten:
         return Fault("value.partial", f"{unwritten} of {value.numel()} elements were never written")
@@ -99,9 +112,6 @@ def fault_of(target: Target, value: torch.Tensor) -> Fault | None:
     if stray:
         text = f"{stray} of {plain.numel()} elements are NaN or infinite where the oracle is not"
         return Fault("value.nonfinite", text, Verdict.NOT_FINITE)
-    found = errors(value, target.oracle)
-    if target.allowed.holds(found):
-        return None
     text = (
         f"RMS error {found.rms:.3g} of the output's spread (allowed {target.allowed.rms:.3g}), "
         f"largest {found.largest:.3g} (allowed {target.allowed.largest:.3g}); {where(plain, oracle)}"
@@ -130,8 +140,3 @@ def where(value: torch.Tensor, exact: torch.Tensor) -> str:
     index = [int(i) for i in torch.unravel_index(torch.tensor(flat), value.shape)] if value.dim() else []
     got, wanted = value.reshape(-1)[flat].item(), exact.reshape(-1)[flat].item()
     return f"worst at {index}: got {got:.6g}, oracle {wanted:.6g}"
-
-
-def closeness(target: Target, value: torch.Tensor) -> tuple[float, float]:
-    """RMS error and what is allowed, for the record; (0, 0) for integers, which are right or wrong."""
-    return (0.0, 0.0) if target.integer else (errors(value, target.oracle).rms, target.allowed.rms)

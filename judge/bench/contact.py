@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from judge.bench.claims import BadClaim, check_claim
-from judge.bench.exchange import Arena, Slot, capacity, offer_arena, plan
+from judge.bench.exchange import Arena, Arenas, Slot, capacity, plan
 from judge.bench.gpu import IpcRefused
 from judge.bench.gpu_lock import LONGEST_WAIT_S
 from judge.bench.nested import TensorMeta, collect, encode
@@ -68,11 +68,14 @@ class Deadline:
 class Contact:
     """One subject as the referee sees it. `name` is candidate, recorder, eager or compile."""
 
-    def __init__(self, name: str, fd: int, deadline: Deadline, device: str) -> None:
+    def __init__(self, name: str, fd: int, deadline: Deadline, device: str, arenas: Arenas | None = None) -> None:
+        """`arenas` lends the memory that is shared with it."""
         self.name = name
         self.link = Channel(socket.socket(fileno=fd))
         self.deadline = deadline
         self.device = device
+        self.warm = False  # it has done all that only first calls do
+        self._arenas = arenas or Arenas()
         self._arena: Arena | None = None
         self.doing = "load"
         self.switched: dict[str, str] = {}  # switches of torch it turned -> while doing what
@@ -166,7 +169,7 @@ class Contact:
         in_place = True
         while True:
             try:
-                arena, offer, fds = offer_arena(size, self.device, in_place=in_place)
+                arena, offer, fds = self._arenas.offer(size, self.device, in_place=in_place)
             except IpcRefused:
                 in_place = False
                 continue

@@ -12,7 +12,7 @@ from judge.bench import lottery, steadiness
 from judge.bench.asker import Slots
 from judge.bench.asking import HOPELESS, Question, Questions, call
 from judge.bench.chance import ByChance
-from judge.bench.comparison import STAGE, Fault, check_aliases, check_structure, closeness, fault_of
+from judge.bench.comparison import STAGE, Fault, check_aliases, check_structure, compared, fault_of
 from judge.bench.contact import Contact
 from judge.bench.diagnosis import explain
 from judge.bench.endings import Ended
@@ -40,13 +40,20 @@ class Rounds:
     `repeats`: how often one question, chosen by chance, is asked again: answers to equal content must agree.
     """
 
-    def __init__(self, reference: Reference, contact: Contact, fit: Fit, case: str | None) -> None:
+    def __init__(
+        self,
+        reference: Reference,
+        contact: Contact,
+        fit: Fit,
+        case: str | None,
+        questions: Questions | None = None,
+    ) -> None:
         self.reference = reference
         self.contact = contact
         self.fit = fit
         self.case = case or "as written"
         self.repeats = 0
-        self.questions = Questions(reference)
+        self.questions = questions or Questions(reference)
         self.records: list[CaseRecord] = []
         self.findings: list[Finding] = []
         self.by_chance = False  # its outputs are random and not the reference's draws: compared as distributions
@@ -195,9 +202,10 @@ class Rounds:
         worst = (0.0, 0.0)
         chance = ""
         for number, (target, value) in enumerate(zip(question.expected.outputs, values, strict=True)):
-            fault = fault_of(target, value)
+            fault, error = compared(target, value)
             if fault is None:
-                worst = max(worst, closeness(target, value), key=lambda row: row[0] / row[1] if row[1] else 0.0)
+                limit = 0.0 if target.integer else target.allowed.rms
+                worst = max(worst, (error, limit), key=lambda row: row[0] / row[1] if row[1] else 0.0)
             elif lottery.eligible(question.expected, number):
                 chance = lottery.check(self, question, number, value)
             else:

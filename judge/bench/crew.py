@@ -28,7 +28,17 @@ def wait_readable(fds: list[int], timeout: float) -> set[int]:
 class Crew:
     """Children that live and die together. Use as a context manager: nothing survives the block."""
 
-    def __init__(self, limits: Limits, *, sandbox: bool = True, required: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        sandbox: bool = True,
+        required: frozenset[str] = frozenset(),
+        waits: bool = True,
+    ) -> None:
+        """Without `waits` the end of the block only kills; `close` has to be called before others start."""
+        self.waits = waits
+        self.kept: set[str] = set()  # names of members that outlive the block
         self.limits = limits
         self.sandbox = sandbox
         self.required = required
@@ -38,6 +48,12 @@ class Crew:
         child = server.spawn(limits=self.limits, sandbox=self.sandbox, allow_fork=allow_fork, required=self.required)
         self.members[name] = child
         return child
+
+    def adopt(self, name: str, child: Child) -> None:
+        """Take a child that stayed from an earlier evaluation."""
+        child.log.clear()
+        child.log_dropped = 0
+        self.members[name] = child
 
     def assign(self, name: str, payload: Message, links: list[socket.socket] | None = None) -> None:
         """Hand the assignment over. Its channel stays open, but only a trusted child's messages are ever read."""
@@ -93,15 +109,10 @@ class Crew:
         return child.layers
 
     def close(self) -> None:
-        """Kill every member, wait for their ends, take their last output, wipe their folders."""
+        """Kill every member, wait for their ends, take their last output, wipe their folders. Kept ones stay."""
         deadline = time.monotonic() + END_S
-        faults: list[str] = []
-        for child in self.members.values():
-            try:
-                child.server.kill(child)
-            except JudgeError as error:
-                faults.append(str(error))  # its zygote is gone, and every child died with it
-        for name, child in self.members.items():
+        faults = self.kill()
+        for name, child in self._leaving():
             if not child.server.gone and self.ended(name, max(0.0, deadline - time.monotonic())) is None:
                 faults.append(f"the {name} child (process {child.pid}) could not be killed")
             child.drain(self.limits.output_bytes)
@@ -110,10 +121,27 @@ class Crew:
         if faults:
             raise JudgeError("; ".join(dict.fromkeys(faults)))
 
+    def kill(self) -> list[str]:
+        """Send everybody home who does not stay, without waiting; take what they have printed. What went wrong."""
+        faults: list[str] = []
+        for _, child in self._leaving():
+            try:
+                child.server.kill(child)
+            except JudgeError as error:
+                faults.append(str(error))  # its zygote is gone, and every child died with it
+            child.drain(self.limits.output_bytes)
+        return faults
+
+    def _leaving(self) -> list[tuple[str, Child]]:
+        return [(name, child) for name, child in self.members.items() if name not in self.kept]
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if self.waits:
+            self.close()
+        else:
+            self.kill()

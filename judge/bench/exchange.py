@@ -152,6 +152,33 @@ def offer_arena(size: int, device: str, *, in_place: bool = True) -> tuple[Arena
     return Arena(memory, device, "ipc"), {"kind": "ipc", "bytes": size, "handle": handle}, ()
 
 
+class Arenas:
+    """Offers memory to one child after another. Device memory is used again once its child is dead: the driver keeps
+    what was shared for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._free: list[tuple[Arena, dict[str, Any]]] = []
+        self._lent: list[tuple[Arena, dict[str, Any]]] = []
+
+    def offer(self, size: int, device: str, *, in_place: bool) -> tuple[Arena, dict[str, Any], tuple[int, ...]]:
+        """As `offer_arena`, of at least `size` bytes; nothing of an earlier child is left in it."""
+        for number, (arena, offer) in enumerate(self._free):
+            if in_place and arena.memory.numel() >= size:
+                del self._free[number]
+                arena.memory.fill_(PATTERN)
+                self._lent.append((arena, offer))
+                return arena, offer, ()
+        arena, offer, fds = offer_arena(size, device, in_place=in_place)
+        if offer["kind"] == "ipc":
+            self._lent.append((arena, offer))
+        return arena, offer, fds
+
+    def back(self, kept: Arena | None = None) -> None:
+        """The children that had them are gone, all but the one that has `kept`."""
+        self._free += [row for row in self._lent if row[0] is not kept]
+        self._lent = [row for row in self._lent if row[0] is kept]
+
+
 def open_arena(offer: dict[str, Any], fds: list[int], device: str) -> Arena:
     """The other side of an offered arena. Raises IpcRefused when the driver refuses the handle."""
     size = int(offer["bytes"])

@@ -23,6 +23,7 @@ from judge.bench.reference import REFUSALS, Answer, Learned, Reference, State
 from judge.bench.traits import Traits, traits_of
 from judge.values import Precision
 
+CUT_ROOM = 1.25  # times the error of dropped digits
 DRIFT = 10.0  # a reference is random when another seed changes it this much more than another run does
 
 
@@ -126,7 +127,8 @@ class _Oracle:
         parts = same.parts(written)
         alternatives = self._coarse()
         coarse = [[found[number] for found in alternatives] for number in range(len(parts))]
-        targets = [self._target(*row) for row in zip(parts, exact, coarse, strict=True)]
+        cut = self._cut() or [None] * len(parts)
+        targets = [self._target(*row) for row in zip(parts, exact, coarse, cut, strict=True)]
         first_input, first_state = len(same.outputs), len(same.outputs) + len(written)
         return Expected(
             template=same.template,
@@ -177,16 +179,26 @@ class _Oracle:
         found: list[Answer | None] = []
         if allowed_here is Precision.HALF:
             found = [self.reference.answer_in(torch.bfloat16, *self.asked), self._at("bfloat16")]
-        elif allowed_here is Precision.TF32:  # libraries round what tensor cores, left to themselves, cut
-            found = [self._at("tf32"), self._at("tf32 cut")]
         else:
             found = [self._at(kind)]
         return [answer.parts(self.written) for answer in found if answer is not None and _alike(answer, self.same)]
 
+    def _cut(self) -> list[torch.Tensor] | None:
+        """Where TF32 is allowed: the reference with digits dropped.
+
+        Libraries round what tensor cores cut off, and cutting shifts sums of one sign by far more than rounding does.
+        """
+        if self.reference.policy.precision is not Precision.TF32:
+            return None
+        answer = self._at("tf32 cut")
+        return answer.parts(self.written) if answer is not None and _alike(answer, self.same) else None
+
     def _at(self, kind: str) -> Answer | None:
         return self.reference.answer_at(kind, *self.asked, wide=self.learned.fp64)
 
-    def _target(self, same: torch.Tensor, exact: torch.Tensor, coarse: list[torch.Tensor]) -> Target:
+    def _target(
+        self, same: torch.Tensor, exact: torch.Tensor, coarse: list[torch.Tensor], cut: torch.Tensor | None
+    ) -> Target:
         floating = same.is_floating_point() or same.is_complex()
         if not floating:
             other = None if torch.equal(same, exact) else exact
@@ -199,6 +211,8 @@ class _Oracle:
             limit = allowed(error, low, same.dtype, self.learned.traits.length)
         else:  # a candidate may err like the reference in the format that is allowed
             limit = allowed(joined(error, low), None, same.dtype, self.learned.traits.length)
+        if cut is not None:  # no more than that: on content of both signs such an error is near that of half precision
+            limit = limit.widened(errors(cut, exact), CUT_ROOM)
         return Target(same, exact, limit, error, low)
 
 

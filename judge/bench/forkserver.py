@@ -142,6 +142,11 @@ class ForkServer:
                 break
         return self._fork(order)
 
+    @property
+    def spares(self) -> int:
+        """How many children wait for an assignment."""
+        return len(self._spares)
+
     def stock(
         self, count: int, *, limits: Limits, sandbox: bool, allow_fork: bool, required: Iterable[str] = ()
     ) -> None:
@@ -156,6 +161,13 @@ class ForkServer:
         self._spares = kept
         while len(self._spares) < count:
             self._spares.append((order, self._fork(order)))
+
+    def empty(self) -> None:
+        """End the spares."""
+        for _, child in self._spares:
+            self.kill(child)
+            retire(child)
+        self._spares = []
 
     def _order(self, limits: Limits, *, sandbox: bool, allow_fork: bool, required: Iterable[str]) -> Message:
         return {
@@ -212,6 +224,7 @@ class ForkServer:
 
     def close(self) -> None:
         """End the zygote; it kills its children first."""
+        self.gone = True
         self.channel.close()
         if self.process is not None:
             self.process.terminate()  # while it still preloads, it does not look at the channel
@@ -221,7 +234,7 @@ class ForkServer:
                 self.process.kill()
                 self.process.wait()
         for child in self.children.values():
-            child.release()
+            retire(child)
         self.children.clear()
         if self.process is not None:
             self._stderr.close()

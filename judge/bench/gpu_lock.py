@@ -59,6 +59,19 @@ class GpuLock:
             self._free(GPU)
 
     @contextmanager
+    def shared_at_once(self) -> Iterator[bool]:
+        """Use the GPU beside others, if nobody has it alone or waits for that; False: it was not to be had."""
+        held = self._try(fcntl.LOCK_EX, QUEUE)
+        free = held and self._try(fcntl.LOCK_SH, GPU)
+        if held:
+            self._free(QUEUE)
+        try:
+            yield free
+        finally:
+            if free:
+                self._free(GPU)
+
+    @contextmanager
     def alone(self) -> Iterator[None]:
         """Inside `shared`: wait until nobody else uses the GPU, then keep it for the block; then share again."""
         self._free(GPU)  # first: two holders that both wait for the other to leave would wait for ever
@@ -77,14 +90,21 @@ class GpuLock:
         finally:
             self._free(QUEUE)
 
-    def _lock(self, kind: int, byte: int) -> None:
+    def _try(self, kind: int, byte: int) -> bool:
         if self.fd is None:
-            return
+            return True
         try:
             fcntl.lockf(self.fd, kind | fcntl.LOCK_NB, 1, byte, os.SEEK_SET)
-        except (BlockingIOError, PermissionError):  # which of the two, POSIX leaves open: somebody else has it
-            with self._waiting():
-                fcntl.lockf(self.fd, kind, 1, byte, os.SEEK_SET)
+        except (BlockingIOError, PermissionError):  # which of the two, POSIX leaves open
+            return False
+        return True
+
+    def _lock(self, kind: int, byte: int) -> None:
+        if self._try(kind, byte):
+            return
+        assert self.fd is not None
+        with self._waiting():
+            fcntl.lockf(self.fd, kind, 1, byte, os.SEEK_SET)
 
     def _free(self, byte: int) -> None:
         if self.fd is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Hashable
 from dataclasses import asdict, replace
 from typing import Any
 
 from judge.bench.children import Child
 from judge.bench.crew import Crew
 from judge.bench.defined_kernels import defined_kernels
+from judge.bench.desks import BASELINE
 from judge.bench.gpu_lock import WAITING
 from judge.bench.inspection import Inspector
 from judge.bench.listening import MALFORMED, Host, Listening, Progress
@@ -89,6 +91,7 @@ class EvaluationPlan(Listening):
         self.recruits = Recruits(bench, job)
         self.inspector = Inspector()
         self._audits = False
+        self.adopted = False  # the referee has stayed from an earlier evaluation
         self.crew: Crew | None = None
         self.endings: dict[str, str] = {}
         self.out_of_memory: set[str] = set()
@@ -97,10 +100,28 @@ class EvaluationPlan(Listening):
     def start(self, crew: Crew, *, key: str, nonce: str) -> None:
         self.crew = crew
         roles = self._subjects()
-        crew.start("referee", self.bench.server("plain"))
+        stayed = self.bench.desks.take(self.desk)
+        self.adopted = bool(stayed)
+        for name, child in stayed.items():
+            crew.adopt(name, child)
+        if not stayed:
+            crew.start("referee", self.bench.server("plain"))
+        roles = {name: mode for name, mode in roles.items() if name not in stayed}
         links = [self.recruits.start(crew, name, mode) for name, mode in roles.items()]
         self._assign_referee(crew, list(roles), links, key, nonce)
-        self.bench.stock(self.job.limits)  # while these load; whoever measures waits until they are ready
+        self.bench.stock(self.job.limits, least=1)  # while these load; whoever measures waits until they are ready
+
+    @property
+    def desk(self) -> Hashable:
+        """What a referee that stays can judge: candidates of the same problem under the same limits."""
+        return (self.job.problem, self.job.limits)
+
+    def staying(self, crew: Crew) -> dict[str, Child]:
+        """Members that may take part in another evaluation; the referee says whether it will, and with whom."""
+        if not self.stays or crew.ended("referee") is not None:
+            return {}
+        names = ["referee", BASELINE] if BASELINE in crew.members and not crew.ended(BASELINE) else ["referee"]
+        return {name: crew.members[name] for name in names}
 
     def _subjects(self) -> dict[str, str]:
         """Child name -> mode, for those that take part from the start on this device."""
@@ -135,6 +156,7 @@ class EvaluationPlan(Listening):
             "role": "referee",
             "key": key,
             "nonce": nonce,
+            "stay": self.bench.desks.most > 0,
             "source": self.job.problem.source,
             "case": self.job.problem.case,
             "subjects": names,

@@ -11,6 +11,7 @@ from judge.bench.artefacts import Handover
 from judge.bench.baselines import Baselines
 from judge.bench.children import Child
 from judge.bench.crew import Crew
+from judge.bench.desks import Desks
 from judge.bench.forkserver import ForkServer
 from judge.bench.gpu_lock import LONGEST_WAIT_S, WAITING
 from judge.bench.whereabouts import PLACES
@@ -53,8 +54,12 @@ class Host(Protocol):
     def wants_compile(self, problem: ProblemSpec) -> bool:
         """Whether torch.compile is to be measured."""
 
-    def stock(self, limits: Limits) -> None:
-        """Make spare children for whoever is needed next."""
+    @property
+    def desks(self) -> Desks:
+        """Referees that stayed at their problem."""
+
+    def stock(self, limits: Limits, *, least: int | None = None) -> None:
+        """Make spare children for whoever is needed next; with `least`, only when fewer than so many are left."""
 
     def gpu_lock(self) -> int | None:
         """Descriptor of the GPU's lock file, for the caller to close; None without a GPU."""
@@ -73,6 +78,7 @@ class Listening:
         self._entered = 0.0
         self.stages: list[StageRecord] = []
         self.layers: dict[str, str] = {}
+        self.stays = False  # the child that decides can take another assignment
         self._waited_s = 0.0
         self._waits_since: float | None = None
 
@@ -82,6 +88,7 @@ class Listening:
         The problem runs in that child and may forge messages: what is malformed is left out, like bytes that are none.
         """
         if "verdict" in message:
+            self.stays = message.get("stays") is True
             return {"body": message["verdict"], "mac": str(message.get("mac", ""))}
         if "sandbox" in message:
             found = message["sandbox"]
@@ -120,7 +127,8 @@ class Listening:
     def settle(self, crew: Crew) -> None:
         """Note what is known only while the children still exist."""
         self.inside_s = time.monotonic() - self._entered
-        crew.members[self.judge].layers = self.layers
+        child = crew.members[self.judge]
+        child.layers = self.layers or child.layers  # one that stayed has told them before
         for name in crew.members:
             if name != self.judge:
                 crew.read_layers(name)

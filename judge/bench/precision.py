@@ -18,7 +18,9 @@ UNITS_RMS, UNITS_MAX = 32.0, 128.0
 ILL_CONDITIONED = 1e-2
 ROUNDOFF = {torch.float64: 2.0**-53, torch.complex128: 2.0**-53}  # every other type accumulates in float32
 FP32_ROUNDOFF = 2.0**-24
+NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 TELLING_UNITS = 64.0  # a coarse error below this is honest rounding, not the format's
+FLAT = 1e-6  # spread over size: below it the oracle does not vary
 LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
 
 
@@ -40,23 +42,38 @@ def errors(value: torch.Tensor, oracle: torch.Tensor) -> Errors:
         return Errors(0.0, 0.0)
     if oracle.is_complex():
         value, oracle = torch.view_as_real(value.resolve_conj()), torch.view_as_real(oracle.resolve_conj())
-    value, oracle = value.double(), oracle.double()
+    return _over_spread(*_facts(value.double(), oracle.double()))
+
+
+def _facts(value: torch.Tensor, oracle: torch.Tensor) -> tuple[float, float, float, float]:
+    """The oracle's RMS and spread, the RMS and the largest difference: computed on the device, read once."""
+    known = oracle.isfinite()
     same = (value == oracle) | (value.isnan() & oracle.isnan())
-    difference = torch.where(same, torch.zeros((), dtype=torch.float64, device=oracle.device), value - oracle).abs()
-    scale = _scale(oracle)
+    difference = torch.where(same, 0.0, value - oracle)
+    count = known.sum()
+    mean = torch.where(known, oracle, 0.0).sum() / count
+    size = (torch.where(known, oracle, 0.0).square().sum() / count).sqrt()
+    spread = (torch.where(known, oracle - mean, 0.0).square().sum() / count).sqrt()
+    found = torch.stack([size, spread, difference.square().mean().sqrt(), difference.abs().max()])
+    return tuple(found.tolist())
+
+
+def _over_spread(size: float, scale: float, far: float, worst: float) -> Errors:
+    if not math.isfinite(size):  # nothing is finite, or too large to square
+        size = scale = 0.0
+    if scale <= FLAT * size:  # constant, or one element: no spread to measure by
+        scale = size
     if scale == 0:
-        exact = bool(same.all())
-        return Errors(0.0, 0.0) if exact else Errors(math.inf, math.inf)
-    return Errors(float(difference.square().mean().sqrt()) / scale, float(difference.max()) / scale)
+        return Errors(0.0, 0.0) if worst == 0 else Errors(math.inf, math.inf)
+    return Errors(far / scale, worst / scale)
 
 
-def _scale(oracle: torch.Tensor) -> float:
-    finite = oracle[oracle.isfinite()]
-    if finite.numel() == 0:
-        return 0.0
-    rms = float(finite.square().mean().sqrt())
-    spread = float(finite.std(correction=0)) if finite.numel() > 1 else 0.0
-    return spread if spread > 1e-6 * rms else rms
+def _quickly(value: torch.Tensor, exact: torch.Tensor) -> Errors | None:
+    """`errors` in fp32, a fraction of the work; None where fp32 is too narrow for squares or for the problem's type."""
+    if value.dtype not in NARROW or exact.dtype not in NARROW or exact.numel() == 0:
+        return None
+    facts = _facts(value.float(), exact.float())
+    return _over_spread(*facts) if all(fact == 0 or 1e-12 < fact < 1e12 for fact in facts[:2]) else None
 
 
 @dataclass(frozen=True)
@@ -69,11 +86,19 @@ class Allowed:
     def holds(self, found: Errors) -> bool:
         return found.finite and found.rms <= self.rms and found.largest <= self.largest
 
+    def widened(self, other: Errors, room: float) -> Allowed:
+        """Limits that also hold `room` times `other`; the same ones where that says nothing."""
+        if not other.finite:
+            return self
+        return Allowed(max(self.rms, room * other.rms), max(self.largest, room * other.largest))
+
     def accepts(self, value: torch.Tensor, exact: torch.Tensor, gain: float = 1.0) -> bool:
         """Whether `value` may stand for `exact`, with `gain` times the error: integers and booleans only if equal."""
         if not value.is_floating_point() and not value.is_complex():
             return bool(torch.equal(value, exact))
-        return Allowed(gain * self.rms, gain * self.largest).holds(errors(value, exact))
+        limit = Allowed(gain * self.rms, gain * self.largest)
+        quick = _quickly(value, exact)
+        return (quick is not None and limit.holds(quick)) or limit.holds(errors(value, exact))
 
 
 def allowed(reference: Errors, low: Errors | None, dtype: torch.dtype, length: int) -> Allowed:
@@ -107,7 +132,8 @@ def joined(one: Errors, other: Errors | None) -> Errors:
 def rounded(value: Any, kind: str) -> Any:
     """`value` (nested) as it would be after a round trip through `kind`: "tf32", "bfloat16", "float16", "float32".
 
-    "tf32 cut" drops the digits instead, as tensor cores do with operands that nobody rounded. Only tensors of more digits are changed, and they keep their dtype.
+    "tf32 cut" drops the digits instead, as tensor cores do with operands that nobody rounded. Only tensors of more
+    digits are changed, and they keep their dtype.
     """
     return mapped(lambda tensor: _round_trip(tensor, kind), value)
 

@@ -1,4 +1,7 @@
-"""The child that decides: it holds the problem, the secret seeds, the oracle and the key; it runs no candidate."""
+"""The child that decides: it holds the problem, the secret seeds, the oracle and the key; it runs no candidate.
+
+It may stay for the next candidate of the same problem; what it keeps until then is its desk.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from judge.bench.compile_beside import ask_again, compiled_beside
 from judge.bench.contact import Deadline, SubjectFailed
 from judge.bench.correctness import REPEATS, Question, Rounds
 from judge.bench.counted import check_compiled
+from judge.bench.desk import Desk
 from judge.bench.endings import Ended, broken_device, of_reference
 from judge.bench.fitting import Fit
 from judge.bench.gpu_lock import GpuLock
@@ -25,7 +29,7 @@ from judge.bench.reference import Reference, collect
 from judge.bench.subjects import Subjects, guarded
 from judge.bench.switches import neutral
 from judge.bench.timing_stage import Measured, TimingStage
-from judge.bench.whereabouts import DeviceLost, Whereabouts
+from judge.bench.whereabouts import DeviceLost
 from judge.bench.wire import Message
 from judge.values import Audit as AuditState
 from judge.values import (
@@ -42,20 +46,31 @@ from judge.values import (
 
 
 def run(assignment: Assignment) -> None:
-    """Role "referee": judge one candidate and send the one signed message."""
-    neutral(Policy.from_json(assignment.payload["policy"]))
-    referee = Referee(assignment)
-    body = json.loads(json.dumps(referee.outcome().to_json()))
+    """Role "referee": judge a candidate and send one signed message; then the next, as long as it may stay."""
+    desk = Desk(assignment)
+    more: Assignment | None = assignment
+    while more is not None:
+        more = desk.next(more) if _judged(more, desk) else None
+
+
+def _judged(assignment: Assignment, desk: Desk) -> bool:
+    """One evaluation. Whether this process may do another."""
     payload = assignment.payload
+    neutral(Policy.from_json(payload["policy"]))
+    referee = Referee(assignment, desk)
+    body = json.loads(json.dumps(referee.outcome().to_json()))
     mac = seal.sign(body, key=payload["key"], nonce=payload["nonce"])
-    assignment.boss.send({"verdict": body, "mac": mac})
+    stays = bool(payload["stay"]) and desk.tidy(referee.subjects) and not referee.has_audited
+    assignment.boss.send({"verdict": body, "mac": mac, "stays": stays})
+    return stays
 
 
 class Referee:
     """One evaluation, stage by stage."""
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, desk: Desk) -> None:
         payload = assignment.payload
+        self.desk = desk
         self.assignment = assignment
         self.payload = payload
         self.device = assignment.device
@@ -63,10 +78,10 @@ class Referee:
         self.interprets = payload["basis"] == "modelled"
         self.deadline = Deadline(payload["wall_s"], payload["stage_s"])
         self.minutes = Minutes(assignment.boss, self.deadline)
-        self.subjects = Subjects(assignment, self.deadline)
-        lock_fds = assignment.links[len(payload["subjects"]) :]
-        self.lock = GpuLock(lock_fds[0] if lock_fds else None, self.minutes.waiting, self._kept_the_gpu)
-        self.whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(self.device))
+        self.subjects = Subjects(assignment, self.deadline, desk.arenas, desk.kept)
+        lock_fd = desk.take_lock(next(iter(assignment.links[len(payload["subjects"]) :]), None))
+        self.lock = GpuLock(lock_fd, self.minutes.waiting, self._kept_the_gpu)
+        self.whereabouts = desk.whereabouts
         self.records: list[CaseRecord] = []
         self.loads = False
         self.kernels: list[dict[str, Any]] = []
@@ -79,6 +94,11 @@ class Referee:
         self.confirmed = False  # measured twice, and faster than the best so far both times
         self.environment: dict[str, Any] = {}
         self.rounds: Rounds | None = None
+
+    @property
+    def has_audited(self) -> bool:
+        """Whether it has seen more than an evaluation's questions: sealed cases, other processes' answers."""
+        return self.minutes.now == AUDIT
 
     def outcome(self) -> Outcome:
         """Run the stages; whatever ends them early becomes the verdict."""
@@ -188,14 +208,12 @@ class Referee:
         """Import the problem and answer the first question, while the subjects import their own sources."""
         path = self.assignment.folder / "problem.py"
         try:
-            loaded = load_problem(
-                self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts
-            )
-            reference = Reference(loaded, self.device, self.policy)
-            encode(reference.init, collect([]), "get_init_inputs()")
-            rounds = Rounds(reference, self.subjects.contacts["candidate"], Fit((), hook=False), self.payload["case"])
+            reference = self.desk.reference or self._reference()
+            contact = self.subjects.contacts["candidate"]
+            unfitted = Fit((), hook=False)
+            rounds = Rounds(reference, contact, unfitted, self.payload["case"], self.desk.questions)
             self.rounds, rounds.repeats = rounds, 0 if self.interprets else REPEATS
-            return reference, rounds, rounds.first(fixed_seed(self.payload["source"]) if self.interprets else None)
+            return reference, rounds, self._first(rounds)
         except NotCarried as error:
             raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.unsupported", str(error)) from error
         except (Ended, SubjectFailed, DeviceLost):
@@ -203,11 +221,25 @@ class Referee:
         except Exception as error:
             raise of_reference(error, path, self.whereabouts.last) from error
 
+    def _reference(self) -> Reference:
+        loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts)
+        reference = Reference(loaded, self.device, self.policy)
+        encode(reference.init, collect([]), "get_init_inputs()")
+        self.desk.reference = reference
+        return reference
+
+    def _first(self, rounds: Rounds) -> Question:
+        """The smoke question; where traffic is counted, the same one for every candidate."""
+        if not self.interprets:
+            return rounds.first(None)
+        self.desk.modelled = self.desk.modelled or rounds.first(fixed_seed(self.payload["source"]))
+        return self.desk.modelled
+
     def _load(self, reference: Reference, first: Question) -> None:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
         names = [name for name in self.subjects.contacts if name not in ("compile", "incumbent")]
         for name in names:
-            guarded("load", partial(self.subjects.introduce, name, reference, first))
+            guarded("load", partial(self.subjects.ready, name, reference, first))
         self.loads = True
         self.environment["exchange"] = self.subjects.contacts["candidate"].arena.kind
 

@@ -11,6 +11,7 @@ from judge.bench.child import Assignment
 from judge.bench.contact import Contact, Deadline, SubjectFailed
 from judge.bench.correctness import Question
 from judge.bench.endings import of_subject
+from judge.bench.exchange import Arenas
 from judge.bench.fitting import Fit, fit
 from judge.bench.nested import TensorMeta, encode
 from judge.bench.recruits import ask_for
@@ -22,15 +23,22 @@ Result = TypeVar("Result")
 class Subjects:
     """Contacts by name, and how the parameters of those that are ready map to the reference's."""
 
-    def __init__(self, assignment: Assignment, deadline: Deadline) -> None:
+    def __init__(
+        self, assignment: Assignment, deadline: Deadline, arenas: Arenas, kept: dict[str, tuple[Contact, Fit]]
+    ) -> None:
+        """`kept`: children that are ready from an earlier evaluation."""
         names: list[str] = assignment.payload["subjects"]
         self.assignment = assignment
         self.deadline = deadline
+        self.arenas = arenas
         self.contacts = {name: self._contact(name, fd) for name, fd in zip(names, assignment.links, strict=False)}
         self.fits: dict[str, Fit] = {}
+        for name, (contact, fitted) in kept.items():
+            contact.deadline = deadline
+            self.contacts[name], self.fits[name] = contact, fitted
 
     def _contact(self, name: str, fd: int) -> Contact:
-        return Contact(name, fd, self.deadline, self.assignment.device)
+        return Contact(name, fd, self.deadline, self.assignment.device, self.arenas)
 
     def more(self, wanted: dict[str, str]) -> dict[str, Contact]:
         """Further children, each in a fresh process: name ("candidate#2", "eager#2", "incumbent") -> mode, see MODES.

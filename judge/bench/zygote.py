@@ -194,10 +194,20 @@ def _import_what_launches_need() -> None:
             pass  # not in this version
 
 
+def _no_monitor_threads() -> None:
+    """torch.compile shows its progress by tqdm where that is installed, and tqdm's first bar starts a thread for good:
+    an audit would take it for one that works on after the call."""
+    try:
+        importlib.import_module("tqdm").tqdm.monitor_interval = 0
+    except ImportError:
+        pass
+
+
 def preload(options: argparse.Namespace) -> dict[str, Any]:
     """Import everything a child will need. Returns what children inherit: the adapter, facts, the toolchain."""
     torch = importlib.import_module("torch")
     importlib.import_module("torch._dynamo")  # seconds; any dispatch mode needs it
+    _no_monitor_threads()
     torch.set_num_threads(1)
     compiles = options.kind == "recorder"  # on the processor, behind those that measure
     device = "cpu" if compiles else options.device

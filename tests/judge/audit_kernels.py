@@ -28,7 +28,9 @@ def with_kernels(forward: str) -> str:
     return candidate(forward, head=SCALE)
 
 
-HALVES = with_kernels("y = torch.empty_like(x)\nscale[(4,)](self.right(x), y, x.numel(), BLOCK=256)\nreturn y / 2")
+HALVES = with_kernels(
+    "y = torch.empty_like(x)\nn = x.numel()\nscale[(triton.cdiv(n, 256),)](self.right(x), y, n, BLOCK=256)\nreturn y / 2"
+)
 LAUNCHED_IN_VAIN = with_kernels(LAUNCH + "return self.right(x)")
 NEVER_LAUNCHED = with_kernels("return self.right(x)")
 FELL_BACK = with_kernels(f"try:\n    {FAIL.strip().replace(chr(10), chr(10) + '    ')}\n    return y\n"

@@ -53,7 +53,7 @@ def test_an_honest_kernel_passes_and_its_share_is_traced(gpu_bench):
     audited(gpu_bench, TRITON, timing=True)  # first use of the driver, the profiler and the compilers
     outcome = audited(gpu_bench, TRITON, sealed(SIZE=1000), sealed(SIZE=333, derived=True), timing=True)
     assert (outcome.verdict, outcome.audit) == (Verdict.PASS, Audit.PASSED)
-    assert codes(outcome) <= {"profile.kernels", "run.not_bitwise"}
+    assert codes(outcome) <= {"profile.kernels", "run.not_bitwise", "layout.unsafe"}
     kernels = next(finding for finding in outcome.findings if finding.code == "profile.kernels").data["kernels"]
     assert [(name, own) for name, _, own in kernels] == [("norm_gelu", True)]
     stages = {stage.name: stage for stage in outcome.stages}

@@ -158,9 +158,13 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-    source = problem.replace("class Model(", "torch.backends.cuda.matmul.allow_tf32 = True\nclass ModelNew(")
-    outcome = judge(gpu_bench, source, problem)
-    assert outcome.verdict in {Verdict.LOWER_PRECISION, Verdict.WRONG}
+    source = problem.replace("class Model(", "class ModelNew(")
+    switch = "torch.backends.cuda.matmul.allow_tf32 = True"
+    within = source.replace("        return a @ b", f"        {switch}\n        return a @ b")
+    assert judge(gpu_bench, within, problem).verdict is Verdict.LOWER_PRECISION
+    at_import = judge(gpu_bench, source.replace("class ", f"{switch}\nclass ", 1), problem)
+    assert at_import.verdict is Verdict.PASS  # the switch was put back before anything was computed
+    assert "state.flags" in {finding.code for finding in at_import.findings}
 
 
 def test_a_problem_is_admitted_on_the_gpu(gpu_bench):

@@ -34,8 +34,10 @@ def processes_of(bench) -> set[int]:
 def _leaves_nothing_behind(cpu_bench):
     """After each attack: no process, no folder, and an honest candidate passes."""
     assert judge(cpu_bench, SAME).verdict is Verdict.PASS
+    cpu_bench.rest()
     before = processes_of(cpu_bench)
     yield
+    cpu_bench.rest()
     assert processes_of(cpu_bench) == before
     assert [path.name for path in cpu_bench._root.iterdir() if path.is_dir()] == []
     assert judge(cpu_bench, SAME).verdict is Verdict.PASS

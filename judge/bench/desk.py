@@ -1,0 +1,96 @@
+"""What a referee keeps from one evaluation of its problem to the next: the reference, the memory it lends, the
+baseline's child, and questions drawn while nobody waits. Nothing of a candidate: every candidate's child is new."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import time
+from dataclasses import replace
+
+import torch
+
+from judge.bench import gpu
+from judge.bench.asking import Question, Questions
+from judge.bench.child import Assignment
+from judge.bench.contact import Contact
+from judge.bench.desks import BASELINE
+from judge.bench.endings import Ended
+from judge.bench.exchange import Arenas
+from judge.bench.fitting import Fit
+from judge.bench.gpu_lock import GpuLock
+from judge.bench.reference import Reference
+from judge.bench.subjects import Subjects
+from judge.bench.whereabouts import DeviceLost, Whereabouts
+from judge.bench.wire import WireClosed
+from judge.values import JudgeError
+
+USES = 50  # evaluations after which another process takes over, with another seed for the constructor
+AHEAD_BYTES = 512 << 20  # of inputs and outputs of the questions drawn ahead
+CPU_SHARE = 0.5  # of the processor time that a child may take: the rest must do for one more evaluation
+HOARD = 0.25  # of the GPU's memory; more is given back between evaluations
+
+
+class Desk:
+    """One referee's, as long as its process lives."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        device = assignment.device
+        self.device = device
+        self.whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(device))
+        self.reference: Reference | None = None
+        self.questions: Questions | None = None
+        self.modelled: Question | None = None  # the one whose traffic is counted; always the same
+        self.arenas = Arenas()
+        self.kept: dict[str, tuple[Contact, Fit]] = {}
+        self.uses = 0
+        self._lock_fd: int | None = None
+
+    def take_lock(self, fd: int | None) -> int | None:
+        """This evaluation's descriptor of the GPU's lock file in place of the last one's."""
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+        self._lock_fd = fd
+        return fd
+
+    def tidy(self, subjects: Subjects) -> bool:
+        """Keep what may be kept and hang up on all others. False: the process has done its share."""
+        self.uses += 1
+        self.kept = {
+            name: (contact, subjects.fits[name])
+            for name, contact in subjects.contacts.items()
+            if name == BASELINE and name in subjects.fits and contact.warm
+        }
+        subjects.release(*(name for name in subjects.contacts if name not in self.kept))
+        baseline = self.kept.get(BASELINE)
+        self.arenas.back(kept=baseline[0].arena if baseline else None)
+        self.questions = None
+        if self.device != "cpu" and torch.cuda.memory_reserved() > HOARD * torch.cuda.mem_get_info()[1]:
+            torch.cuda.empty_cache()
+        soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
+        tired = soft != resource.RLIM_INFINITY and time.process_time() > CPU_SHARE * soft
+        return self.reference is not None and self.uses < USES and not tired
+
+    def next(self, assignment: Assignment) -> Assignment | None:
+        """The next evaluation's assignment; questions are drawn until it comes. None when no more will come."""
+        boss = assignment.boss
+        try:
+            if self.device != "cpu":
+                self._draw_until(boss.fileno())
+            payload = boss.receive(None)
+        except (WireClosed, Ended, DeviceLost, JudgeError):  # a new process will find out, and say, what is wrong
+            return None
+        return replace(assignment, payload=payload, links=boss.take_fds())
+
+    def _draw_until(self, fd: int) -> None:
+        assert self.reference is not None
+        questions, drawn = Questions(self.reference), 0
+        lock = GpuLock(self._lock_fd)
+        while drawn < AHEAD_BYTES and not select.select([fd], [], [], 0)[0]:
+            with lock.shared_at_once() as free:
+                size = questions.draw_ahead() if free else 0
+            if not size:
+                break
+            drawn += size
+        self.questions = questions

@@ -1,0 +1,124 @@
+"""A referee stays at its problem: the next candidate finds reference and baseline ready, nothing of the last."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from judge.runner import Bench
+from judge.values import Job, Limits, Outcome, ProblemSpec, Verdict
+from tests.judge.bench_problems import PROBLEM, SAME, candidate
+
+pytestmark = pytest.mark.bench
+
+LIMITS = Limits(wall_s=40, stage_s=20)
+OTHER = PROBLEM + "\n# another problem\n"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    with Bench("cpu", compile_baseline=False) as bench:
+        yield bench
+
+
+@pytest.fixture(autouse=True)
+def _nobody_has_stayed(bench):
+    bench.rest()
+
+
+def judged(
+    bench: Bench, source: str, problem: str = PROBLEM, *, timing: bool = True, limits: Limits = LIMITS
+) -> Outcome:
+    job = Job("desk", ProblemSpec(problem), source, limits=limits, timing=timing, beat=float("inf"))
+    return bench.evaluate(job)
+
+
+def waiting(bench: Bench) -> list[dict[str, int]]:
+    """Process ids by name, for each problem somebody has stayed at."""
+    return [{name: child.pid for name, child in members.items()} for members in bench.desks._kept.values()]
+
+
+def test_referee_and_baseline_stay_and_the_candidate_does_not(bench):
+    first = judged(bench, SAME)
+    (stayed,) = waiting(bench)
+    second = judged(bench, SAME)
+    assert (first.verdict, second.verdict) == (Verdict.PASS, Verdict.PASS)
+    assert set(stayed) == {"referee", "eager"} and waiting(bench) == [stayed]
+    assert second.environment["children"]["referee"] == first.environment["children"]["referee"] != {}
+    assert second.speedup is not None and second.speedup.n >= 16
+
+
+def test_a_wrong_candidate_between_two_right_ones_changes_nothing(bench):
+    wrong = candidate("return self.right(x) * 1.01")
+    verdicts = [judged(bench, source).verdict for source in (SAME, wrong, SAME, wrong)]
+    assert verdicts == [Verdict.PASS, Verdict.WRONG, Verdict.PASS, Verdict.WRONG]
+    assert len(waiting(bench)) == 1
+
+
+def test_each_evaluation_asks_other_questions(bench):
+    """A candidate that prints what it is asked never sees the same numbers again."""
+    source = candidate("print('SUM', float(x.double().sum())); return self.right(x)")
+    seen = [judged(bench, source, timing=False).log for _ in range(2)]
+    sums = [{line for line in log.splitlines() if line.startswith("SUM")} for log in seen]
+    assert all(len(one) >= 5 for one in sums) and not sums[0] & sums[1]
+
+
+def test_one_that_died_in_between_is_replaced(bench):
+    judged(bench, SAME)
+    (stayed,) = waiting(bench)
+    os.kill(stayed["referee"], signal.SIGKILL)
+    assert judged(bench, SAME).verdict is Verdict.PASS
+    (other,) = waiting(bench)
+    assert other["referee"] != stayed["referee"]
+
+
+def test_one_that_dies_at_work_is_replaced_and_the_candidate_not_blamed(bench):
+    """The kill meets a referee that has stayed, in the middle of an evaluation."""
+    judged(bench, SAME)
+    (stayed,) = waiting(bench)
+    killed: list[int] = []
+
+    def once(stage: object) -> None:
+        if not killed and getattr(stage, "name", "") == "load":
+            killed.append(stayed["referee"])
+            os.kill(stayed["referee"], signal.SIGKILL)
+
+    outcome = bench.evaluate(Job("desk", ProblemSpec(PROBLEM), SAME, limits=LIMITS, beat=float("inf")), progress=once)
+    assert killed and outcome.verdict is Verdict.PASS
+    assert waiting(bench)[0]["referee"] != stayed["referee"]
+
+
+def test_problems_and_limits_have_referees_of_their_own(bench):
+    judged(bench, SAME)
+    judged(bench, SAME, OTHER)
+    judged(bench, SAME, limits=replace(LIMITS, stage_s=19))
+    assert len({row["referee"] for row in waiting(bench)}) == 3
+
+
+def test_the_one_used_longest_ago_goes_first(bench):
+    bench.desks.most = 2
+    try:
+        for number in range(3):
+            judged(bench, SAME, f"{PROBLEM}\n# problem {number}\n", timing=False)
+        kept = {problem.source[-2] for problem, _ in bench.desks._kept}
+    finally:
+        bench.desks.most = 4
+    assert kept == {"1", "2"}
+
+
+def test_an_audit_ends_the_stay(bench):
+    """Its referee has seen sealed cases and other processes' answers."""
+    outcome = bench.evaluate(Job("desk", ProblemSpec(PROBLEM), SAME, limits=LIMITS, timing=False))
+    assert outcome.stage == "audit" or any(stage.name == "audit" for stage in outcome.stages)
+    assert waiting(bench) == []
+
+
+def test_after_a_rest_nobody_lives(bench):
+    judged(bench, SAME)
+    (stayed,) = waiting(bench)
+    bench.rest()
+    assert waiting(bench) == [] and not any(os.path.exists(f"/proc/{pid}") for pid in stayed.values())  # noqa: PTH110
+    assert judged(bench, SAME).verdict is Verdict.PASS
