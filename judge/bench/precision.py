@@ -16,6 +16,7 @@ from judge.bench.nested import mapped
 K_RMS, K_MAX = 4.0, 8.0
 UNITS_RMS, UNITS_MAX = 32.0, 128.0
 ILL_CONDITIONED = 1e-2
+CUT = "tf32 cut"  # TF32 without rounding: what tensor cores take of a float32 that a kernel hands them
 ROUNDOFF = {torch.float64: 2.0**-53, torch.complex128: 2.0**-53}  # every other type accumulates in float32
 FP32_ROUNDOFF = 2.0**-24
 TELLING_UNITS = 64.0  # a coarse error below this is honest rounding, not the format's
@@ -105,7 +106,7 @@ def joined(one: Errors, other: Errors | None) -> Errors:
 
 
 def rounded(value: Any, kind: str) -> Any:
-    """`value` (nested) as it would be after a round trip through `kind`: "tf32", "bfloat16", "float16", "float32".
+    """`value` (nested) as it would be after a round trip through `kind`: "tf32", CUT, "bfloat16", "float16", "float32".
 
     Only tensors of more digits are changed, and they keep their dtype.
     """
@@ -117,10 +118,11 @@ def _round_trip(tensor: torch.Tensor, kind: str) -> torch.Tensor:
         return torch.view_as_complex(_round_trip(torch.view_as_real(tensor.resolve_conj()), kind).contiguous())
     if tensor.dtype != (torch.float64 if kind == "float32" else torch.float32):
         return tensor
-    if kind != "tf32":
+    if kind not in ("tf32", CUT):
         return tensor.to(getattr(torch, kind)).to(tensor.dtype)
     bits = tensor.contiguous().view(torch.int32)
-    near = (bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFF  # ten mantissa bits, ties to even
+    up = 0 if kind == CUT else 0x0FFF + ((bits >> 13) & 1)
+    near = (bits + up) & ~0x1FFF  # ten mantissa bits, ties to even
     return torch.where(tensor.isfinite(), near.view(torch.float32).reshape(tensor.shape), tensor)
 
 

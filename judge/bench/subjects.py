@@ -11,12 +11,13 @@ from judge.bench.child import Assignment
 from judge.bench.contact import Contact, Deadline, SubjectFailed
 from judge.bench.correctness import Question
 from judge.bench.endings import of_subject
-from judge.bench.fitting import Fit, fit
+from judge.bench.fitting import SEEDED, Fit, fit
 from judge.bench.nested import TensorMeta, encode
 from judge.bench.recruits import ask_for
 from judge.bench.reference import Reference, collect
 
 Result = TypeVar("Result")
+OTHERS = ("eager", "compile", "autotune", "incumbent")  # children that run something else than the candidate
 
 
 class Subjects:
@@ -28,6 +29,12 @@ class Subjects:
         self.deadline = deadline
         self.contacts = {name: self._contact(name, fd) for name, fd in zip(names, assignment.links, strict=False)}
         self.fits: dict[str, Fit] = {}
+        self._seeded = False  # the candidate makes its own parameters, in whichever process
+
+    def follow_seeds(self) -> None:
+        """From now on the candidate's children make their own parameters."""
+        self._seeded = True
+        self.fits["candidate"] = SEEDED
 
     def _contact(self, name: str, fd: int) -> Contact:
         return Contact(name, fd, self.deadline, self.assignment.device)
@@ -51,6 +58,9 @@ class Subjects:
         others = [TensorMeta.of(t) for t in (*reference.first.values(), *init)]
         contact.make_arena(first.room(), others)
         built = contact.construct(reference.init, reference.construct_seed)
+        if self._seeded and name.partition("#")[0] not in OTHERS:
+            self.fits[name] = SEEDED
+            return SEEDED
         self.fits[name] = fit(
             built["state"],
             bool(built["hook"]),
