@@ -16,6 +16,7 @@ from judge.bench.nested import mapped
 K_RMS, K_MAX = 4.0, 8.0
 UNITS_RMS, UNITS_MAX = 32.0, 128.0
 ILL_CONDITIONED = 1e-2
+CUT = "tf32 cut"  # TF32 without rounding: what tensor cores take of a float32 that a kernel hands them
 ROUNDOFF = {torch.float64: 2.0**-53, torch.complex128: 2.0**-53}  # every other type accumulates in float32
 FP32_ROUNDOFF = 2.0**-24
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
@@ -70,7 +71,7 @@ def _over_spread(size: float, scale: float, far: float, worst: float) -> Errors:
 
 
 def _quickly(value: torch.Tensor, exact: torch.Tensor) -> Errors | None:
-    """`errors` in fp32 with a third of the work, where everything is finite and fp32 is wide enough for it; else None."""
+    """`errors` in fp32, with a third of the work; None unless all is finite and fp32 wide enough for it."""
     if value.dtype not in NARROW or exact.dtype not in NARROW or exact.numel() == 0:
         return None
     value, exact = value.float(), exact.float()
@@ -141,10 +142,9 @@ def joined(one: Errors, other: Errors | None) -> Errors:
 
 
 def rounded(value: Any, kind: str) -> Any:
-    """`value` (nested) as it would be after a round trip through `kind`: "tf32", "bfloat16", "float16", "float32".
+    """`value` (nested) as it would be after a round trip through `kind`: "tf32", CUT, "bfloat16", "float16", "float32".
 
-    "tf32 cut" drops the digits instead, as tensor cores do with operands that nobody rounded. Only tensors of more
-    digits are changed, and they keep their dtype.
+    CUT drops the digits instead of rounding. Only tensors of more digits are changed, and they keep their dtype.
     """
     return mapped(lambda tensor: _round_trip(tensor, kind), value)
 
@@ -154,10 +154,10 @@ def _round_trip(tensor: torch.Tensor, kind: str) -> torch.Tensor:
         return torch.view_as_complex(_round_trip(torch.view_as_real(tensor.resolve_conj()), kind).contiguous())
     if tensor.dtype != (torch.float64 if kind == "float32" else torch.float32):
         return tensor
-    if not kind.startswith("tf32"):
+    if kind not in ("tf32", CUT):
         return tensor.to(getattr(torch, kind)).to(tensor.dtype)
     bits = tensor.contiguous().view(torch.int32)
-    up = 0 if kind == "tf32 cut" else 0x0FFF + ((bits >> 13) & 1)  # to nearest, ties to even
+    up = 0 if kind == CUT else 0x0FFF + ((bits >> 13) & 1)  # to nearest, ties to even
     near = (bits + up) & ~0x1FFF  # ten mantissa bits
     return torch.where(tensor.isfinite(), near.view(torch.float32).reshape(tensor.shape), tensor)
 

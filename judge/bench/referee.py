@@ -178,6 +178,8 @@ class Referee:
         answer = self.minutes.timed("smoke", lambda: guarded("smoke", rounds.contact.answer))
         self.minutes.doing("correctness")
         self.minutes.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
+        if rounds.fit.seeded:
+            self.subjects.follow_seeds()
         if self.payload["timing"]:
             self.minutes.doing("timing")
             self.minutes.timed("timing", lambda: self._timing(reference, rounds.settled(first), answer))
