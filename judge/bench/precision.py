@@ -22,7 +22,7 @@ FP32_ROUNDOFF = 2.0**-24
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 TELLING_UNITS = 64.0  # a coarse error below this is honest rounding, not the format's
 FLAT = 1e-6  # spread over size: below it the oracle does not vary
-MOST_SQUARED = 1e3  # mean square over variance up to which fp32 still tells the variance
+MOST_SQUARED_32, MOST_SQUARED_64 = 1e3, 1e9  # mean square over variance up to which a type tells the variance
 LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
 
 
@@ -44,11 +44,27 @@ def errors(value: torch.Tensor, oracle: torch.Tensor) -> Errors:
         return Errors(0.0, 0.0)
     if oracle.is_complex():
         value, oracle = torch.view_as_real(value.resolve_conj()), torch.view_as_real(oracle.resolve_conj())
-    return _over_spread(*_facts(value.double(), oracle.double()))
+    value, oracle = value.double(), oracle.double()
+    return _over_spread(*(_finite_facts(value, oracle, MOST_SQUARED_64) or _facts(value, oracle)))
 
 
-def _facts(value: torch.Tensor, oracle: torch.Tensor) -> tuple[float, float, float, float]:
-    """The oracle's RMS and spread, the RMS and the largest difference: computed on the device, read once."""
+Facts = tuple[float, float, float, float]  # the oracle's RMS and spread, the RMS and the largest difference
+
+
+def _finite_facts(value: torch.Tensor, oracle: torch.Tensor, most_squared: float) -> Facts | None:
+    """In few passes over memory. None where something is not finite, or the mean leaves the spread too few digits."""
+    norm, difference = torch.linalg.vector_norm, value - oracle
+    found = torch.stack([norm(oracle), oracle.mean(), norm(difference), norm(difference, math.inf)]).double()
+    length, mean, far, worst = found.tolist()
+    root = math.sqrt(oracle.numel())
+    size, variance = length / root, (length / root) ** 2 - mean * mean
+    if not (math.isfinite(length) and math.isfinite(far)) or variance * most_squared <= size * size:
+        return None
+    return size, math.sqrt(variance), far / root, worst
+
+
+def _facts(value: torch.Tensor, oracle: torch.Tensor) -> Facts:
+    """Whatever the content: computed on the device, read once."""
     known = oracle.isfinite()
     same = (value == oracle) | (value.isnan() & oracle.isnan())
     difference = torch.where(same, 0.0, value - oracle)
@@ -74,18 +90,8 @@ def _quickly(value: torch.Tensor, exact: torch.Tensor) -> Errors | None:
     """`errors` in fp32, with a third of the work; None unless all is finite and fp32 wide enough for it."""
     if value.dtype not in NARROW or exact.dtype not in NARROW or exact.numel() == 0:
         return None
-    value, exact = value.float(), exact.float()
-    norm, difference = torch.linalg.vector_norm, value - exact
-    found = torch.stack([norm(exact), exact.mean(), norm(difference), norm(difference, math.inf)]).double()
-    length, mean, far, worst = found.tolist()
-    root = math.sqrt(exact.numel())
-    size = length / root
-    if not (math.isfinite(size) and math.isfinite(far) and 1e-12 < size < 1e12):
-        return None
-    variance = size * size - mean * mean
-    if variance < size * size / MOST_SQUARED:
-        return None
-    return _over_spread(size, math.sqrt(variance), far / root, worst)
+    facts = _finite_facts(value.float(), exact.float(), MOST_SQUARED_32)
+    return _over_spread(*facts) if facts is not None and 1e-12 < facts[0] < 1e12 else None
 
 
 @dataclass(frozen=True)
