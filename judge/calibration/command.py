@@ -1,4 +1,4 @@
-"""The command line of the calibration: `python -m judge.calibration count|measure`, without Django or a network."""
+"""The command line of the calibration: `python -m judge.calibration count|measure|fit`, without Django or a network."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from judge.bench.calibration import FILE
 from judge.calibration.counting import count_all
 from judge.calibration.files import LineFile
 from judge.calibration.measuring import Machine, measure_all
+from judge.calibration.outcome import calibrate, keep, table
 from judge.calibration.points import Point, points
 from judge.calibration.records import Times, Traffic, read
 from judge.gpus import nvidia_smi, parse_gpus
@@ -99,6 +101,16 @@ def _measure(options: argparse.Namespace) -> None:
         say(f"{len(out.known('times'))} points are measured: {options.out}")
 
 
+def _fit(options: argparse.Namespace) -> None:
+    traffic, times = read(options.files)
+    found = calibrate(traffic, times, told=say)
+    for line in table(found):
+        sys.stdout.write(line + "\n")
+    if options.write:
+        keep(found.calibration, FILE)
+        say(f"written: {FILE}")
+
+
 def _end(budget_s: float | None) -> float:
     return time.monotonic() + budget_s if budget_s else float("inf")
 
@@ -136,3 +148,7 @@ def add_steps(top: argparse.ArgumentParser) -> None:
     measure.add_argument("--budget", type=float, help="seconds after which no further point begins")
     measure.add_argument("--min-sandbox", default=os.environ.get("JUDGE_MIN_SANDBOX", "").strip() or "auto")
     measure.set_defaults(step=_measure)
+    fit = steps.add_parser("fit", help="fit the constants, and tell the error of problems left out of the fit")
+    fit.add_argument("files", nargs="+", type=Path, metavar="FILE", help="what count and measure wrote, in any order")
+    fit.add_argument("--write", action="store_true", help=f"keep constants and error in {FILE.name}, which pages print")
+    fit.set_defaults(step=_fit)
