@@ -96,14 +96,15 @@ class Model:
         """One sentence: how wrong modelled numbers may be, and how that is known."""
         found = self.calibration
         if found is None:
-            return f"The model was never calibrated: a factor of {factor(self.speedup)} either way is assumed."
-        speedups, times = factor(_up(found.speedup.ninety)), factor(_up(found.time.ninety))
-        errors = f"speedups were within {speedups}, times within {times}"
+            return f"The model was never calibrated: a factor of {self.speedup:.1f} either way is assumed."
+        errors = (
+            f"speedups were within a factor of {_up(found.speedup.ninety):.1f}, times of {_up(found.time.ninety):.1f}"
+        )
         kernels = f"for 9 of 10 kernels ({found.points} timed on an {found.gpu}, {found.date})"
         if self.here:
-            return f"Modelled {errors} {kernels}."
-        assumed = f"{factor(self.speedup)} and {factor(self.time)} are assumed here."
-        return f"Never calibrated for this GPU. On {found.arch} {errors} {kernels}; {assumed}"
+            return f"Modelled {errors}, {kernels}."
+        assumed = f"{self.speedup:.1f} and {self.time:.1f} are assumed here."
+        return f"Never calibrated for this GPU. On {found.arch} {errors}, {kernels}; {assumed}"
 
 
 ASSUMED_FACTOR = 2.5  # of times and speedups while nothing was ever calibrated
@@ -119,9 +120,9 @@ def _up(value: float) -> float:
     return math.ceil(round(value * 10, 6)) / 10
 
 
-def claim(error: float) -> str:
+def claim(error: float, known: dict[str, Calibration] | None = None) -> str:
     """What is known of a stored speedup's factor: whether a calibration on file found it, or stands behind a guess."""
-    for row in calibrations().values():
+    for row in (calibrations() if known is None else known).values():
         if math.isclose(error, _up(row.speedup.ninety), rel_tol=SAME):
             return " for 9 of 10 kernels"
         if math.isclose(error, _foreign(row.speedup), rel_tol=SAME):

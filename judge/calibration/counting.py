@@ -17,19 +17,21 @@ from typing import Any, Self
 from judge.calibration.points import Point
 from judge.calibration.records import Traffic, traffic_of
 
+PROGRAMS = 96  # of each launch; smaller launches are counted whole
 PROJECT = Path(__file__).parents[2]
 
 
 class Counter:
     """One process that interprets, and counts one point at a time."""
 
-    def __init__(self, target: str, limit_s: int) -> None:
+    def __init__(self, target: str, limit_s: int, programs: int = PROGRAMS) -> None:
+        """`programs` of each launch are interpreted; a point is given up after `limit_s` seconds."""
         self.target, self.limit_s = target, limit_s
         kept = ("PATH", "HOME", "LANG", "TMPDIR", "CC")
         env = {name: os.environ[name] for name in kept if name in os.environ}
         env |= {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "judge.calibration.counting_child", target],
+            [sys.executable, "-m", "judge.calibration.counting_child", target, str(programs)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ SEED = 1
 
 
 def main() -> None:
-    """Serve until stdin ends."""
+    """Serve until stdin ends. Arguments: the target, and how many programs of a launch are interpreted."""
     import torch
     import torch._dynamo  # any dispatch mode needs it: seconds, once here instead of in every fork
 
@@ -27,7 +27,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     adapter = install(sys.argv[1])
-    sampling.install()
+    sampling.install(int(sys.argv[2]))
     for line in sys.stdin:
         sys.stdout.write(_in_a_fork(adapter, json.loads(line)) + "\n")
         sys.stdout.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from judge.bench.calibration import Constants
@@ -15,7 +15,7 @@ from judge.calibration.simplex import minimum
 
 RESIDENT = (0.0, 0.25, 0.5, 1.0)  # tried one by one: a threshold has no slope
 BEND = 0.3  # beyond so large a logarithm an error weighs by its size, no more by its square
-PRIOR = 1e-3  # keeps what the data says nothing about where it was
+PRIOR = 1e-4  # keeps what the data says nothing about where it was
 
 
 @dataclass(frozen=True)
@@ -121,11 +121,16 @@ def _bent(error: float) -> float:
     return size * size / 2 if size <= BEND else BEND * (size - BEND / 2)
 
 
-def left_out(pairs: Sequence[Pair], target: Target, whole: Constants) -> list[Residual]:
+def left_out(
+    pairs: Sequence[Pair],
+    target: Target,
+    whole: Constants,
+    fitter: Callable[[Sequence[Pair], Target, Constants], Constants] = fit,
+) -> list[Residual]:
     """Errors of each problem by constants fitted without any of its points, starting from `whole`, the fit of all."""
     found: list[Residual] = []
     for problem in sorted({pair.problem for pair in pairs}):
         others = [pair for pair in pairs if pair.problem != problem]
         theirs = [pair for pair in pairs if pair.problem == problem]
-        found += residuals(theirs, target, fit(others, target, whole) if others else whole)
+        found += residuals(theirs, target, fitter(others, target, whole) if others else whole)
     return found

@@ -16,12 +16,11 @@ from judge.bench.interpreter_builder import RepairedBuilder
 from judge.bench.interpreter_counters import LaunchCounter
 from judge.bench.traffic import SECTOR_BYTES, LaunchTraffic
 
-PROGRAMS = 96  # interpreted of each launch; smaller launches are counted whole
-
 
 class SampledBuilder(RepairedBuilder):
     """Tells the programs that run which of the real ones they are."""
 
+    programs: int = 0  # to run of each launch
     real: tuple[int, int, int] = (1, 1, 1)
     chosen: tuple[int, ...] = ()
 
@@ -29,7 +28,7 @@ class SampledBuilder(RepairedBuilder):
         """Remember the real grid; the one to run instead."""
         full = (*(int(size) for size in grid), 1, 1)[:3]
         self.real = full[0], full[1], full[2]
-        self.chosen = spread(math.prod(self.real))
+        self.chosen = spread(math.prod(self.real), self.programs)
         return (len(self.chosen),)
 
     def set_grid_dim(self, nx: int, ny: int, nz: int) -> None:
@@ -40,16 +39,17 @@ class SampledBuilder(RepairedBuilder):
         super().set_grid_idx(number // (ny * nz), number // nz % ny, number % nz)
 
 
-def spread(programs: int, limit: int = PROGRAMS) -> tuple[int, ...]:
+def spread(programs: int, limit: int) -> tuple[int, ...]:
     """Numbers of the programs to run: all of few, else `limit` of them evenly apart."""
     run = min(programs, limit)
     return tuple(number * programs // run for number in range(run))
 
 
-def install() -> None:
-    """Sample from now on, in a process whose interpreter is installed already."""
+def install(programs: int) -> None:
+    """Run so many of each launch from now on, in a process whose interpreter is installed already."""
     builder = triton_interpreter.interpreter_builder
     builder.__class__ = SampledBuilder
+    builder.programs = programs
     launch = GridExecutor.__call__
 
     def sampled_launch(self: Any, *args: Any, **kwargs: Any) -> None:
