@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from judge.bench import seal
 from judge.bench.baselines import Baselines, CompiledTimes
+from judge.bench.calibration import model_for
 from judge.bench.children import Child, private_folder
 from judge.bench.compile_plan import CompilePlan
 from judge.bench.compile_report import CompileReport
@@ -200,6 +201,8 @@ class Bench:
             if self.compiling.wanted("triton"):
                 self.server("recorder")  # it warms its compiler while nobody waits
             parts = [f"torch {ready['torch']}", f"triton {ready['triton']}", self.target]
+            if self.device == "interpreter":  # another calibration, other numbers
+                parts.append(model_for(self.target).name)
             self._facts = {
                 "device": self.device,
                 "target": self.target,

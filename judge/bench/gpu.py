@@ -38,7 +38,7 @@ def taken_by_others(device: str) -> float:
     if device == "cpu":
         return 0.0
     free, total = torch.cuda.mem_get_info(device)
-    return float(total - free - torch.cuda.memory_reserved(device)) / total
+    return float((total - free - torch.cuda.memory_reserved(device)) / total)
 
 
 def neutral_flags() -> None:
