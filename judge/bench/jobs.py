@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Hashable
@@ -114,7 +115,9 @@ class EvaluationPlan(Listening):
     @property
     def desk(self) -> Hashable:
         """What a referee that stays can judge: candidates of the same problem under the same limits."""
-        return (self.job.problem, self.job.limits)
+        problem = self.job.problem
+        sealed = json.dumps([asdict(case) for case in problem.sealed], sort_keys=True)
+        return (problem.source, problem.case, problem.policy, sealed, self.job.limits)
 
     def staying(self, crew: Crew) -> dict[str, Child]:
         """Members that may take part in another evaluation; the referee says whether it will, and with whom."""

@@ -103,7 +103,7 @@ def test_the_one_used_longest_ago_goes_first(bench):
     try:
         for number in range(3):
             judged(bench, SAME, f"{PROBLEM}\n# problem {number}\n", timing=False)
-        kept = {problem.source[-2] for problem, _ in bench.desks._kept}
+        kept = {source[-2] for source, *_ in bench.desks._kept}
     finally:
         bench.desks.most = 4
     assert kept == {"1", "2"}
