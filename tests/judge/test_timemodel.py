@@ -148,13 +148,17 @@ def test_recurrent_layers_are_one_launch_each() -> None:
     assert names(gru, torch.rand(50, 3, 16)).count("aten.gru") == 4
 
 
-def test_matmul_and_convolution_follow_torchs_tf32_switches() -> None:
+def test_matmul_and_convolution_follow_torchs_tf32_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     a = torch.rand(32, 32)
     assert eager_traffic(torch.mm, [a, a]).dot_flops == {"fp32": 2 * 32**3}
     half = a.bfloat16()
     assert eager_traffic(torch.mm, [half, half]).dot_flops == {"bf16": 2 * 32**3}
     conv = torch.nn.Conv2d(3, 8, 3)
     assert set(eager_traffic(conv, [torch.rand(1, 3, 8, 8)]).dot_flops) == {"tf32"}
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    assert set(eager_traffic(conv, [torch.rand(1, 3, 8, 8)]).dot_flops) == {"fp32"}
 
 
 @pytest.mark.bench
