@@ -23,10 +23,14 @@ class Constants:
     call_us: float = 0.5  # once a forward
     launch_us: float = 3.5  # every launch, one behind the other on the device
     dram: float = 0.8
-    l2: float = 0.8
-    vector: float = 0.65  # arithmetic element by element
-    matrix: float = 0.65  # products
-    sm_reach: float = 3.0  # a streaming SM can draw about so many times its even share of the memory system
+    l2: float = 1.2  # above one: the first-level caches take some
+    vector: float = 0.2  # arithmetic element by element
+    matrix: float = 0.55  # the library's products
+    own_matrix: float = 0.2  # a candidate's products
+    reduction: float = 0.5  # of what the library reaches element by element: its sums, maxima, norms
+    irregular: float = 0.2  # the same for its scans, sorts, gathers, scatters
+    irregular_us: float = 8.0  # what such a call costs beyond a launch: it is several kernels, or one that waits
+    latency_us: float = 0.5  # of one access of a program, the next one waiting for it
     resident: float = 0.0  # launches after the first whose bytes fit this share of the L2 find them there
 
     def __post_init__(self) -> None:
