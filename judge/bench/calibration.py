@@ -5,9 +5,10 @@ Standard library only: pages read the error from here. `manage.py judge_calibrat
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -23,10 +24,14 @@ class Constants:
     call_us: float = 0.5  # once a forward
     launch_us: float = 3.5  # every launch, one behind the other on the device
     dram: float = 0.8
-    l2: float = 0.8
-    vector: float = 0.65  # arithmetic element by element
-    matrix: float = 0.65  # products
-    sm_reach: float = 3.0  # a streaming SM can draw about so many times its even share of the memory system
+    l2: float = 1.2  # above one: the first-level caches take some
+    vector: float = 0.2  # arithmetic element by element
+    matrix: float = 0.55  # the library's products
+    own_matrix: float = 0.2  # a candidate's products
+    reduction: float = 0.5  # of what the library reaches element by element: its sums, maxima, norms
+    irregular: float = 0.2  # the same for its scans, sorts, gathers, scatters
+    irregular_us: float = 8.0  # what such a call costs beyond a launch: it is several kernels, or one that waits
+    latency_us: float = 0.5  # of one access of a program, the next one waiting for it
     resident: float = 0.0  # launches after the first whose bytes fit this share of the L2 find them there
 
     def __post_init__(self) -> None:
@@ -60,8 +65,7 @@ class Calibration:
     constants: Constants
     time: Error
     speedup: Error
-    rank: float | None = None  # mean rank correlation of candidates of one problem and size
-    note: str = field(default="", repr=False)
+    rank: float | None = None  # mean rank correlation of candidates of one problem and size; None: too few to tell
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Self:
@@ -89,7 +93,10 @@ class Model:
     @property
     def name(self) -> str:
         """Tells numbers of this model from those of another."""
-        return f"model {self.calibration.date}" if self.calibration else "model assumed"
+        if self.calibration is None:
+            return "model assumed"
+        text = json.dumps([asdict(self.constants), self.time, self.speedup])
+        return f"model {self.calibration.date} {hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
     @property
     def words(self) -> str:
@@ -97,14 +104,15 @@ class Model:
         found = self.calibration
         if found is None:
             return f"The model was never calibrated: a factor of {self.speedup:.1f} either way is assumed."
-        errors = (
-            f"speedups were within a factor of {_up(found.speedup.ninety):.1f}, times of {_up(found.time.ninety):.1f}"
-        )
-        kernels = f"for 9 of 10 kernels ({found.points} timed on an {found.gpu}, {found.date})"
+        half, most, times = (_up(value) for value in (found.speedup.median, found.speedup.ninety, found.time.ninety))
+        errors = f"speedups were within a factor of {most:.1f} for 9 of 10 kernels and {half:.1f} for half of them"
+        errors += f", times within {times:.1f} for 9 of 10 ({found.points} timed on an {found.gpu}, {found.date})"
         if self.here:
-            return f"Modelled {errors}, {kernels}."
-        assumed = f"{self.speedup:.1f} and {self.time:.1f} are assumed here."
-        return f"Never calibrated for this GPU. On {found.arch} {errors}, {kernels}; {assumed}"
+            return f"Modelled {errors}."
+        return (
+            f"Never calibrated for this GPU. On {found.arch} {errors}; "
+            f"{self.speedup:.1f} and {self.time:.1f} are assumed here."
+        )
 
 
 ASSUMED_FACTOR = 2.5  # of times and speedups while nothing was ever calibrated

@@ -20,6 +20,7 @@ class LaunchCounter:
         self.bounds = bounds
         self.active = active
         self.programs = 0
+        self.accesses = 0
         self.logical_bytes = 0
         self.sectors = 0
         self.elementwise_flops = 0
@@ -30,6 +31,7 @@ class LaunchCounter:
         """Count one load or store of `size` bytes at each pointer; `direction` is "read" or "write"."""
         if not self.active or pointers.size == 0:
             return
+        self.accesses += 1
         self.logical_bytes += pointers.size * size
         sectors = _distinct_sectors(pointers, size)
         self.sectors += sectors.size
@@ -56,6 +58,7 @@ class LaunchCounter:
             unique_bytes=sum(seen.count() for seen in self._seen.values()) * SECTOR_BYTES,
             elementwise_flops=self.elementwise_flops,
             dot_flops=dict(self.dot_flops),
+            accesses=self.accesses,
         )
 
 

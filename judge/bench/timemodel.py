@@ -1,8 +1,8 @@
 """How long counted traffic would take on a named GPU: MODELLED with an error, never a measurement.
 
-For each launch, in turn: launch cost + max(unique bytes / DRAM, sector bytes / L2, FLOPs / peak), and once a cost of
-the call. Assumptions: torch's own kernels read every input once and fill the device; a Triton launch with fewer
-programs than SMs reaches only its share; nothing overlaps. The constants and the error are in calibration.py.
+For each launch, in turn: launch cost + the largest of unique bytes / DRAM, sector bytes / L2, FLOPs / peak and, for a
+Triton kernel, the accesses of a program one after the other; and once a cost of the call. Assumptions: torch's own
+kernels read every input once and fill the device; nothing overlaps. The constants and the error are in calibration.py.
 """
 
 from __future__ import annotations
@@ -25,6 +25,24 @@ __all__ = [
     "modelled_speedup",
     "total_us",
 ]
+
+
+PROGRAMS_PER_SM = 8  # that are at work at a time, with the usual four warps each
+# Library calls that stay far below the bandwidth of an element-wise one.
+REDUCTIONS = frozenset(
+    {
+        "_log_softmax", "_softmax", "all", "amax", "amin", "any", "argmax", "argmin", "linalg_vector_norm", "max",
+        "mean", "min", "native_batch_norm", "native_group_norm", "native_layer_norm", "norm", "prod", "std", "sum",
+        "var", "var_mean",
+    }
+)  # fmt: skip
+IRREGULAR = frozenset(
+    {
+        "bincount", "convolution", "cumprod", "cumsum", "embedding", "gather", "histc", "index", "index_add",
+        "index_copy", "index_put", "index_select", "logsumexp", "max_pool2d_with_indices", "scatter", "scatter_add",
+        "sort", "topk", "upsample_bilinear2d",
+    }
+)  # fmt: skip
 
 
 def kernel_time_us(report: TrafficReport, target: Target) -> tuple[float, float, float]:
@@ -55,24 +73,40 @@ def total_us(report: TrafficReport, target: Target, constants: Constants) -> flo
 
 
 def _launch_us(row: LaunchTraffic, target: Target, constants: Constants, *, first: bool) -> float:
-    reach = _bandwidth_share(row, target, constants)
-    l2_us = row.sector_bytes / (target.l2_gb_s * 1e3 * reach * constants.l2)
+    share = _library_share(row, constants)
+    l2_us = row.sector_bytes / (target.l2_gb_s * 1e3 * constants.l2 * share)
     in_l2 = not first and row.unique_bytes <= constants.resident * target.l2_bytes
-    dram_us = 0.0 if in_l2 else row.unique_bytes / (target.dram_gb_s * 1e3 * reach * constants.dram)
+    dram_us = 0.0 if in_l2 else row.unique_bytes / (target.dram_gb_s * 1e3 * constants.dram * share)
     compute_us = _compute_us(row, target, constants) / _wave_share(row, target)
-    return constants.launch_us + max(dram_us, l2_us, compute_us)
+    more_us = constants.irregular_us if _operator(row) in IRREGULAR else 0.0
+    return constants.launch_us + more_us + max(dram_us, l2_us, compute_us, _waiting_us(row, target, constants))
 
 
 def _compute_us(row: LaunchTraffic, target: Target, constants: Constants) -> float:
     """With every SM at work; tensor cores and ordinary units one after the other."""
+    reached = constants.own_matrix if row.origin == "triton" else constants.matrix
     dots = sum(flops / (target.peak_tflops(kind) * 1e6) for kind, flops in row.dot_flops.items())
-    return dots / constants.matrix + row.elementwise_flops / (target.fp32_tflops * 1e6 * constants.vector)
+    return dots / reached + row.elementwise_flops / (target.fp32_tflops * 1e6 * constants.vector)
 
 
-def _bandwidth_share(row: LaunchTraffic, target: Target, constants: Constants) -> float:
+def _library_share(row: LaunchTraffic, constants: Constants) -> float:
+    """Of the bandwidth, what a library kernel of this kind reaches."""
+    name = _operator(row)
+    return constants.reduction if name in REDUCTIONS else constants.irregular if name in IRREGULAR else 1.0
+
+
+def _operator(row: LaunchTraffic) -> str:
+    """torch's name of the operator, "" for a candidate's own kernel."""
+    return row.name.removeprefix("aten.").rstrip("_") if row.origin == "torch" else ""
+
+
+def _waiting_us(row: LaunchTraffic, target: Target, constants: Constants) -> float:
+    """The accesses of one program one after the other, and of those that wait for a place on an SM."""
     if row.programs is None:
-        return 1.0
-    return min(1.0, max(1, row.programs) * constants.sm_reach / target.sm_count)
+        return 0.0
+    programs = max(1, row.programs)
+    waves = max(1.0, programs / (target.sm_count * PROGRAMS_PER_SM))
+    return constants.latency_us * row.accesses / programs * waves
 
 
 def _wave_share(row: LaunchTraffic, target: Target) -> float:

@@ -17,6 +17,7 @@ class LaunchTraffic:
     `logical_bytes`: active lanes times element size. `sector_bytes`: 32-byte sectors touched by each load or store,
     summed, so a strided access costs what it costs in hardware. `unique_bytes`: distinct sectors of the launch, read
     and written counted apart. `dot_flops` by kind (fp32, tf32, fp16, bf16, fp8, int8, fp64); a multiply-add is two.
+    `accesses`: loads and stores of whole blocks, all programs together: what a program does one after the other.
     `programs` is None for a torch operator: its kernel is taken to fill the device.
     """
 
@@ -28,11 +29,13 @@ class LaunchTraffic:
     unique_bytes: int = 0
     elementwise_flops: int = 0
     dot_flops: Mapping[str, int] = field(default_factory=dict)
+    accesses: int = 0
 
     def __post_init__(self) -> None:
         if self.origin not in {"triton", "torch"}:
             raise ValueError(f"unknown origin {self.origin!r}")
-        if min(self.logical_bytes, self.sector_bytes, self.unique_bytes, self.elementwise_flops) < 0:
+        counts = (self.logical_bytes, self.sector_bytes, self.unique_bytes, self.elementwise_flops, self.accesses)
+        if min(counts) < 0:
             raise ValueError(f"{self.name}: counts cannot be negative")
 
 

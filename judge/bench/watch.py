@@ -102,6 +102,7 @@ def traffic_row(row: LaunchTraffic) -> Message:
         "unique_bytes": int(row.unique_bytes),
         "elementwise_flops": int(row.elementwise_flops),
         "dot_flops": {kind: int(flops) for kind, flops in row.dot_flops.items()},
+        "accesses": int(row.accesses),
     }
 
 

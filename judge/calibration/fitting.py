@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from judge.bench.calibration import Constants
 from judge.bench.targets import Target
 from judge.bench.timemodel import total_us
+from judge.calibration.least_squares import least_squares
 from judge.calibration.records import Times, Traffic
-from judge.calibration.simplex import minimum
 
 RESIDENT = (0.0, 0.25, 0.5, 1.0)  # tried one by one: a threshold has no slope
 BEND = 0.3  # beyond so large a logarithm an error weighs by its size, no more by its square
-PRIOR = 1e-4  # keeps what the data says nothing about where it was
+PRIOR = 0.01  # keeps what the data says nothing about where it was
 
 
 @dataclass(frozen=True)
@@ -78,47 +78,45 @@ def fit(pairs: Sequence[Pair], target: Target, start: Constants | None = None) -
     With `start` only its neighbourhood is searched, and its `resident` kept.
     """
     if start is not None:
-        return _fitted(pairs, target, start, step=0.1, most=400)[1]
+        return _fitted(pairs, target, start, most=8)[1]
     tried = []
     for resident in RESIDENT:
         begin = Constants(**{**asdict(Constants()), "resident": resident})
-        tried.append(_fitted(pairs, target, begin, step=0.4, most=1500))
+        tried.append(_fitted(pairs, target, begin, most=60))
     return min(tried, key=lambda row: row[0])[1]
 
 
-def _fitted(
-    pairs: Sequence[Pair], target: Target, start: Constants, *, step: float, most: int
-) -> tuple[float, Constants]:
+def _fitted(pairs: Sequence[Pair], target: Target, start: Constants, *, most: int) -> tuple[float, Constants]:
+    """(sum of squared errors, constants): all but `resident`, each by its logarithm, which keeps it positive."""
     given = asdict(start)
     names = [name for name in given if name != "resident"]
-    usual = asdict(Constants())
+    usual = [math.log(asdict(Constants())[name]) for name in names]
     weights = _weights(pairs)
 
     def constants(point: Sequence[float]) -> Constants:
         return Constants(**{**given, **{name: math.exp(value) for name, value in zip(names, point, strict=True)}})
 
-    def loss(point: Sequence[float]) -> float:
-        away = sum((value - math.log(usual[name])) ** 2 for name, value in zip(names, point, strict=True))
-        return PRIOR * away + _loss(residuals(pairs, target, constants(point)), weights)
+    def errors(point: Sequence[float]) -> list[float]:
+        found = [PRIOR * (value - before) for value, before in zip(point, usual, strict=True)]
+        for row in residuals(pairs, target, constants(point)):
+            weight = weights[row.problem]
+            found += [weight * _bent(error) for error in (row.candidate, row.eager, row.speedup)]
+        return found
 
-    best = minimum(loss, [math.log(given[name]) for name in names], step=step, most=most)
-    return loss(best), constants(best)
+    best = least_squares(errors, [math.log(given[name]) for name in names], most=most)
+    return sum(error * error for error in errors(best)), constants(best)
 
 
 def _weights(pairs: Iterable[Pair]) -> Mapping[str, float]:
-    """Of each point by its problem: a problem with many kernels has no more to say than one with few."""
+    """Of each point's errors: a problem with many kernels has no more to say than one with few."""
     counts = Counter(pair.problem for pair in pairs)
-    return {problem: 1.0 / (count * len(counts)) for problem, count in counts.items()}
-
-
-def _loss(rows: Iterable[Residual], weights: Mapping[str, float]) -> float:
-    return sum(weights[row.problem] * (_bent(row.candidate) + _bent(row.eager) + _bent(row.speedup)) for row in rows)
+    return {problem: 1.0 / math.sqrt(count * len(counts)) for problem, count in counts.items()}
 
 
 def _bent(error: float) -> float:
-    """Huber's loss: a square near zero, straight beyond BEND."""
+    """An error whose square is Huber's loss: it grows with the error near zero, with its root beyond BEND."""
     size = abs(error)
-    return size * size / 2 if size <= BEND else BEND * (size - BEND / 2)
+    return error if size <= BEND else math.copysign(math.sqrt(2 * BEND * size - BEND * BEND), error)
 
 
 def left_out(

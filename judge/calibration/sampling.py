@@ -78,4 +78,5 @@ def scaled(counter: LaunchCounter, programs: int) -> LaunchTraffic:
         unique_bytes=round(unique) * SECTOR_BYTES,
         elementwise_flops=round(factor * counter.elementwise_flops),
         dot_flops={kind: round(factor * flops) for kind, flops in counter.dot_flops.items()},
+        accesses=round(factor * counter.accesses),
     )

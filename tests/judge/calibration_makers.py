@@ -14,12 +14,25 @@ from judge.calibration.fitting import Pair, paired
 from judge.calibration.records import Times, Traffic
 
 H200 = replace(target("sm_90"), dram_gb_s=4800.0)
-TRUE = Constants(call_us=1.3, launch_us=2.1, dram=0.9, l2=0.5, vector=0.3, matrix=0.4, sm_reach=2.0, resident=0.5)
-KINDS = ("short", "bytes", "sectors", "vector", "matrix", "few")
+TRUE = Constants(
+    call_us=1.0,
+    launch_us=2.5,
+    dram=0.9,
+    l2=0.8,
+    vector=0.3,
+    matrix=0.4,
+    own_matrix=0.15,
+    reduction=0.4,
+    irregular=0.3,
+    latency_us=0.8,
+    resident=0.5,
+)
+KINDS = ("short", "bytes", "sectors", "vector", "matrix", "waiting")
+LIBRARY = ("mul", "mm", "amax", "topk")
 
 
-def launch(kind: str, size: float, *, torch: bool = False) -> LaunchTraffic:
-    """One launch that `kind` bounds; `size` of 1 is some tens of microseconds."""
+def launch(kind: str, size: float) -> LaunchTraffic:
+    """One launch of a candidate's kernel that `kind` bounds; `size` of 1 is some tens of microseconds."""
     amount = round(size * 1e6)
     changes = {
         "short": {"unique_bytes": 1000, "sector_bytes": 1000, "programs": 50},
@@ -27,10 +40,16 @@ def launch(kind: str, size: float, *, torch: bool = False) -> LaunchTraffic:
         "sectors": {"unique_bytes": amount, "sector_bytes": 200 * amount},
         "vector": {"unique_bytes": amount, "sector_bytes": amount, "elementwise_flops": 1000 * amount},
         "matrix": {"unique_bytes": amount, "sector_bytes": amount, "dot_flops": {"tf32": 8000 * amount}},
-        "few": {"unique_bytes": 4 * amount, "sector_bytes": 4 * amount, "programs": 8},
+        "waiting": {"unique_bytes": amount, "sector_bytes": amount, "programs": 8, "accesses": round(400 * size)},
     }[kind]
-    row = LaunchTraffic("k", "torch" if torch else "triton", None if torch else 13200)
-    return replace(row, **changes)
+    return replace(LaunchTraffic("k", "triton", 13200), **changes)
+
+
+def library(name: str, size: float) -> LaunchTraffic:
+    """One launch of torch's."""
+    amount = round(size * 1e8)
+    dots = {"fp32": 1000 * amount} if name == "mm" else {}
+    return LaunchTraffic(f"aten.{name}", "torch", None, amount, amount, amount, 0, dots)
 
 
 def counted(problem: str, number: int, rows: list[LaunchTraffic], eager: list[LaunchTraffic]) -> Traffic:
@@ -55,7 +74,8 @@ def corpus(constants: Constants = TRUE, *, noise: float = 0.0, problems: int = 1
             ]
             sizes = [10 ** chance.uniform(-1.5, 0.7) for _ in kinds]
             rows = [launch(kind, size) for kind, size in zip(kinds, sizes, strict=True)]
-            eager = [launch("bytes", size, torch=True) for size in sizes] + [launch("short", 1, torch=True)]
+            names = [LIBRARY[(number + step * (candidate + 1)) % len(LIBRARY)] for step in range(len(sizes))]
+            eager = [library(name, size) for name, size in zip(names, sizes, strict=True)] + [library("mul", 1e-5)]
             found.append(counted(f"p{number}", candidate, rows, eager))
     times = [
         timed(

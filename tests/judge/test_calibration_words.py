@@ -44,7 +44,8 @@ def modelled(value: float, error: float) -> Measure:
 def test_the_range_is_the_error_of_9_of_10_rounded_up_as_it_is_printed() -> None:
     model = model_for("sm_90", KNOWN)
     assert (model.speedup, model.time, model.here) == (1.4, 1.6, True)
-    assert "within a factor of 1.4, times of 1.6, for 9 of 10 kernels (300 timed on an NVIDIA H200" in model.words
+    assert "within a factor of 1.4 for 9 of 10 kernels and 1.2 for half of them" in model.words
+    assert "times within 1.6 for 9 of 10 (300 timed on an NVIDIA H200, 2026-11-22)" in model.words
     assert model.constants == MADE.constants
 
 
@@ -62,7 +63,9 @@ def test_without_any_calibration_the_range_is_called_assumed() -> None:
 
 def test_numbers_of_another_calibration_have_another_name() -> None:
     later = {"sm_90": replace(MADE, date="2026-12-01")}
-    assert len({model_for("sm_90", known).name for known in (KNOWN, later, {})}) == 3
+    same_day = {"sm_90": replace(MADE, constants=Constants(launch_us=2.1))}
+    assert len({model_for("sm_90", known).name for known in (KNOWN, later, same_day, {})}) == 4
+    assert model_for("sm_90", {"sm_90": replace(MADE)}).name == model_for("sm_90", KNOWN).name
 
 
 def test_what_is_claimed_of_a_stored_factor_is_what_is_on_file() -> None:

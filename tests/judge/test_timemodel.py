@@ -75,8 +75,20 @@ def test_wasted_sectors_cost_l2_time() -> None:
     assert kernel_time_us(report(wasteful), H100)[1] > 2 * kernel_time_us(report(launch()), H100)[1]
 
 
-def test_few_programs_cannot_use_the_whole_device() -> None:
-    assert kernel_time_us(report(launch(programs=1)), H100)[1] > 20 * kernel_time_us(report(launch()), H100)[1]
+def test_a_program_waits_for_its_accesses_one_after_the_other() -> None:
+    constants = Constants(call_us=1.0, launch_us=3.0, latency_us=0.5)
+    lonely = launch(logical_bytes=0, sector_bytes=0, unique_bytes=0, programs=1, accesses=100)
+    assert total_us(report(lonely), H100, constants) == pytest.approx(4.0 + 50.0)
+    shared = dataclasses.replace(lonely, programs=100)
+    assert total_us(report(shared), H100, constants) == pytest.approx(4.0 + 0.5)
+
+
+def test_the_library_s_reductions_and_scans_are_slower_than_its_copies() -> None:
+    def us(name: str) -> float:
+        row = LaunchTraffic(f"aten.{name}", "torch", None, 10**9, 10**9, 10**9)
+        return total_us(report(row), H100, Constants())
+
+    assert us("mul") < us("amax") < us("cumsum") == us("scatter_add_")
 
 
 def test_nothing_launched_is_refused() -> None:
