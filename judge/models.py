@@ -74,17 +74,40 @@ class Device(models.Model):
         DRAINING = "draining"
         QUARANTINED = "quarantined"
 
+    class Cause(models.TextChoices):
+        """What the judge quarantines a device for."""
+
+        NOISE = "noise"  # its calibration lies outside the allowed noise floor
+        DRIFT = "drift"  # its baselines do not hold still
+        FAULTS = "faults"  # the judge failed there again and again
+        GPU = "gpu"  # its driver reports errors, or it is gone
+
     name = models.CharField(max_length=60, unique=True)  # "interpreter", "cuda:0", "external:NVIDIA RTX A6000"
     kind = models.CharField(max_length=12, choices=Kind.choices)
     title = models.CharField(max_length=120)
     arch = models.CharField(max_length=20, blank=True)  # "sm_90": what it is, or what the interpreter models
     facts = models.JSONField(default=dict, blank=True)  # peaks, versions, active sandbox layers
     state = models.CharField(max_length=12, choices=State.choices, default=State.ACTIVE)
+    state_cause = models.CharField(max_length=10, choices=Cause.choices, blank=True)  # "": a person's decision
+    state_reason = models.CharField(max_length=300, blank=True)
+    state_at = models.DateTimeField(null=True, blank=True)
     seen_at = models.DateTimeField(null=True, blank=True)
     remote = models.BooleanField(default=False)  # enrolled: jobs go there as files, no worker here serves it
 
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state_cause="") | Q(state="quarantined"), name="device_cause_only_in_quarantine"
+            ),
+        ]
+
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def measures(self) -> bool:
+        """Whether a worker here times kernels on it, so that it has a noise floor."""
+        return self.kind == self.Kind.CUDA and not self.remote
 
     @property
     def queue(self) -> str:
@@ -99,6 +122,52 @@ class Device(models.Model):
             self.Kind.INTERPRETER: Basis.MODELLED,
             self.Kind.EXTERNAL: Basis.REPORTED,
         }[self.Kind(self.kind)]
+
+
+class Calibration(models.Model):
+    """One check of a device: a kernel that is right, against itself. Never edited; the last tells the noise floor."""
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="calibrations")
+    identity = models.CharField(max_length=80, blank=True)  # the GPU's UUID: its successor starts anew
+    toolchain = models.CharField(max_length=120, blank=True)
+    cause = models.CharField(max_length=10, choices=Device.Cause.choices, blank=True)  # why it did not pass; "": it did
+    message = models.TextField(blank=True)
+    # Nulls where nothing is timed, or where it ended before.
+    noise_floor = models.FloatField(null=True, blank=True)  # a share: 0.006 is 0.6 %
+    allowed = models.FloatField(null=True, blank=True)
+    ratio = models.FloatField(null=True, blank=True)  # median over pairs, with its 99.8 % interval
+    ratio_low = models.FloatField(null=True, blank=True)
+    ratio_high = models.FloatField(null=True, blank=True)
+    pairs = models.PositiveIntegerField(null=True, blank=True)
+    kernel_us = models.FloatField(null=True, blank=True)
+    gpu_errors = models.PositiveBigIntegerField(null=True, blank=True)  # uncorrected, as its driver counts them
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(noise_floor__isnull=True)
+                | (
+                    Q(noise_floor__gte=0, allowed__gt=0, pairs__gte=1, ratio__gt=0, kernel_us__gt=0)
+                    & Q(allowed__isnull=False, pairs__isnull=False, ratio__isnull=False, kernel_us__isnull=False)
+                ),
+                name="calibration_noise_has_evidence",
+            ),
+            models.CheckConstraint(
+                condition=~Q(cause="") | Q(noise_floor__isnull=True) | Q(noise_floor__lte=models.F("allowed")),
+                name="calibration_passed_is_within",
+            ),
+        ]
+        indexes = [models.Index(fields=["device", "-id"], name="calibration_last")]  # the page of a device
+
+    def __str__(self) -> str:
+        return f"calibration {self.pk} of {self.device_id}: {self.cause or 'passed'}"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the device may go on."""
+        return not self.cause
 
 
 class Evaluation(models.Model):

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Count, Max, Min, Q, Sum
 from django.utils import timezone
 
+from judge.models import Device
 from judge.values import Basis, Verdict
 from memory.fingerprints import masked
 from search.facts import verdict_of
@@ -97,6 +98,7 @@ def panel_context(run: Run) -> dict[str, Any]:
         "causes": causes,
         "causes_hidden": evidence.failed - sum(cause.count for cause in causes),
         "modelled": run.device.basis is Basis.MODELLED,
+        "held": run.device.state == Device.State.QUARANTINED and not run.ended,
     }
 
 

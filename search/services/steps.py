@@ -145,8 +145,8 @@ def _claim_for_judging(node_id: int, owner: str, now: datetime) -> Node | None:
     with transaction.atomic():
         node = Node.objects.select_related("run__problem", "run__device").filter(pk=node_id).first()
         run = run_locked(node.run_id) if node is not None else None
-        if node is None or run is None:
-            return None
+        if node is None or run is None or node.run.device.state == Device.State.QUARANTINED:
+            return None  # the reaper asks again; nothing is judged where nothing is believed
         if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=now):
             return None
         event_write(run=run, kind="node.judging", payload={"number": node.number, "device": node.run.device.name})

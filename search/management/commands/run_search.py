@@ -70,6 +70,8 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(document, indent=1) if options["json"] else _sentence(document))
         if interrupted:
             raise CommandError("Interrupted: the search was stopped, its tree is kept.", returncode=130)
+        if not run.ended and run.device.state == Device.State.QUARANTINED:
+            raise CommandError(_waits(run.device))
         if run.state != Run.State.FINISHED:
             nothing = "" if document["nodes"] else " No node was made."
             raise CommandError(f"The search is {run.state}: {run.stop_reason.removeprefix('Paused: ')}{nothing}")
@@ -155,6 +157,12 @@ def _progress(run: Run, kind: str, payload: dict[str, Any]) -> str:
     if kind == "lease.expired":
         return f"    node {payload['number']}: {payload.get('message', 'taken up again')}"
     return ""
+
+
+def _waits(device: Device) -> str:
+    why = f" ({device.state_reason})" if device.state_reason else ""
+    how = f"Check it with judge_calibrate --device {device.name}" if device.state_cause else "Activate it on its page"
+    return f"{device.name} is quarantined{why}; the search waits. {how}, then `manage.py up` goes on with it."
 
 
 def _figure(payload: dict[str, Any]) -> str:

@@ -1,0 +1,105 @@
+"""The calibration of one device: a kernel against itself on its bench, its GPU's own error count, stored as a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.conf import settings
+
+from judge.gpus import GpuHealth, gpu_health
+from judge.models import Calibration, Device
+from judge.runner import Bench
+from judge.selftest.entries import Entry
+from judge.selftest.noise import Noise, NotRight, calibration_kernel, check_right, measure_noise
+from judge.services.evaluations import toolchain_of, with_retries
+from judge.storable import storable_text
+from judge.values import JudgeError
+
+Health = Callable[[str], GpuHealth]
+MESSAGE_CHARS = 1000
+
+
+def calibration_run(
+    *, device: Device, bench_for: Callable[[Device], Bench], health: Health = gpu_health, kernel: Entry | None = None
+) -> Calibration:
+    """Calibrate `device` and store what came of it.
+
+    What is outside the allowed noise floor is measured once more, at once, before it counts. A fault of the judge is
+    retried twice; then it is the device that did not pass. Where nothing is timed, the kernel only has to be right.
+    """
+    found = Calibration(device=device, identity=identity_of(device))
+    if device.measures:
+        _ask_gpu(found, health)
+    if found.passed:
+        timed = device.measures
+        entry = kernel or calibration_kernel(timed=timed)
+        try:
+            bench = bench_for(device)
+            found.toolchain = toolchain_of(bench)
+            if timed:
+                noise = _measured(found, with_retries(lambda: measure_noise(bench, entry)))
+                if not noise.passed:
+                    noise.save()
+                    found = _measured(_copy(noise), with_retries(lambda: measure_noise(bench, entry)))
+            else:
+                with_retries(lambda: check_right(bench, entry))
+        except NotRight as error:
+            _failed(found, Device.Cause.FAULTS, str(error))
+        except JudgeError as error:
+            _failed(found, Device.Cause.FAULTS, f"the judge failed three times in a row: {error}")
+    found.save()
+    return found
+
+
+def identity_of(device: Device) -> str:
+    """What tells this GPU from its successor under the same name; empty without a GPU."""
+    return str(device.facts.get("uuid") or "")[:80]
+
+
+def calibration_last(device: Device) -> Calibration | None:
+    """The newest one of the GPU that the device now is."""
+    return Calibration.objects.filter(device=device, identity=identity_of(device)).order_by("-id").first()
+
+
+def noise_last(device: Device) -> Calibration | None:
+    """The newest one that measured a noise floor; None where nothing was timed yet."""
+    rows = Calibration.objects.filter(device=device, identity=identity_of(device), noise_floor__isnull=False)
+    return rows.order_by("-id").first()
+
+
+def _ask_gpu(found: Calibration, health: Health) -> None:
+    """Uncorrected errors that are new since the last calibration, or a GPU that is gone, end it here."""
+    seen = health(found.identity)
+    found.gpu_errors = seen.uncorrected
+    before = Calibration.objects.filter(device=found.device, identity=found.identity, gpu_errors__isnull=False)
+    known = before.order_by("-id").values_list("gpu_errors", flat=True).first() or 0
+    if not seen.listed:
+        _failed(found, Device.Cause.GPU, f"nvidia-smi does not list this GPU ({found.identity}) any more")
+    elif (seen.uncorrected or 0) > known:
+        new = (seen.uncorrected or 0) - known
+        words = f"its driver reports {new} new uncorrected memory errors; `nvidia-smi -q -d ECC` says where"
+        _failed(found, Device.Cause.GPU, words)
+
+
+def _measured(found: Calibration, noise: Noise) -> Calibration:
+    found.noise_floor, found.allowed = noise.floor, settings.JUDGE_NOISE_FLOOR
+    found.ratio, found.ratio_low, found.ratio_high = noise.ratio, noise.low, noise.high
+    found.pairs, found.kernel_us = noise.n, noise.kernel_us
+    if noise.floor > settings.JUDGE_NOISE_FLOOR:
+        _failed(
+            found,
+            Device.Cause.NOISE,
+            f"a kernel differs from itself by {noise.floor:.1%}, allowed are {settings.JUDGE_NOISE_FLOOR:.1%}: look "
+            "for other work on this GPU or its processors, for heat, and for a power limit",
+        )
+    return found
+
+
+def _copy(found: Calibration) -> Calibration:
+    """The same check once more, not yet failed."""
+    same = {name: getattr(found, name) for name in ("device", "identity", "toolchain", "gpu_errors")}
+    return Calibration(**same)
+
+
+def _failed(found: Calibration, cause: Device.Cause, message: str) -> None:
+    found.cause, found.message = cause.value, storable_text(message)[:MESSAGE_CHARS]
