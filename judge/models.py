@@ -91,6 +91,10 @@ class Device(models.Model):
     state_cause = models.CharField(max_length=10, choices=Cause.choices, blank=True)  # "": a person's decision
     state_reason = models.CharField(max_length=300, blank=True)
     state_at = models.DateTimeField(null=True, blank=True)
+    faults = models.PositiveSmallIntegerField(default=0)  # of the judge, in a row
+    drifts = models.PositiveSmallIntegerField(default=0)  # evaluations in a row whose eager time was off
+    drifted_at = models.DateTimeField(null=True, blank=True)  # when that last meant something
+    baselines_at = models.DateTimeField(null=True, blank=True)  # what was measured before is measured again
     seen_at = models.DateTimeField(null=True, blank=True)
     remote = models.BooleanField(default=False)  # enrolled: jobs go there as files, no worker here serves it
 

@@ -63,6 +63,7 @@ class Baseline:
     modelled: bool = False
     evaluation_id: int | None = None  # where it was measured; None: by the preflight
     reach: float | None = None  # share of the GPU's bound, of 1
+    stale: bool = False  # the device has drifted since: it is measured again with the next evaluation
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,10 @@ def _cost(check: Preflight, timed: _Timed) -> Cost:
 
     fastest = [Kernel(row.evaluation, row.median_us, reach(row.median_us)) for row in timed.kernels[:FASTEST]]
     found = [_baseline(check, Subject(name), timed.baselines.get(name)) for name in BASELINES]
-    baselines = tuple(replace(one, reach=reach(one.median_us)) for one in found)
+    since = check.device.baselines_at
+    baselines = tuple(
+        replace(one, reach=reach(one.median_us), stale=bool(since and one.at and one.at < since)) for one in found
+    )
     plot = _plot(check, baselines, timed.kernels)
     return Cost(check, baselines, tuple(fastest), len(timed.kernels), plot)
 

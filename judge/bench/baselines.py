@@ -56,6 +56,11 @@ class Baselines:
         for subject in SUBJECTS.values():
             (self._folder(problem, subject) / "time.json").unlink(missing_ok=True)
 
+    def forget_all(self) -> None:
+        """Measure every problem again; compiled code stays."""
+        for path in self.root.glob("*/time.json"):
+            path.unlink(missing_ok=True)
+
     def seed(self, problem: ProblemSpec, subject: Subject, child: Path) -> bool:
         """Give a child its own copy of what its compiler made the last time. Whether there was any."""
         source = self._folder(problem, subject) / "code"
@@ -102,7 +107,8 @@ class CompiledTimes:
 
     def __init__(self, store: Callable[[], Baselines | None]) -> None:
         self._store = store
-        self._seen: dict[tuple[str, str | None], Timing | None] = {}  # None: it cannot compile this problem
+        # Without a store, what was measured; None: it cannot compile this problem.
+        self._seen: dict[tuple[str, str | None], Timing | None] = {}
 
     def time(self, problem: ProblemSpec) -> Timing | None:
         """Of the default mode."""
@@ -124,7 +130,8 @@ class CompiledTimes:
             if store is not None and not timing.detail.get("cached"):
                 store.keep(problem, timing)
         found = [timing for timing in compiled if timing.subject is Subject.COMPILE]
-        self._seen.setdefault((problem.hash, problem.case), found[0] if found else None)
+        if store is None or not found:  # a store's times can be given up, by another process too
+            self._seen.setdefault((problem.hash, problem.case), found[0] if found else None)
 
 
 def _timing(row: dict[str, Any]) -> Timing:

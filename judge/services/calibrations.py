@@ -67,18 +67,27 @@ def noise_last(device: Device) -> Calibration | None:
     return rows.order_by("-id").first()
 
 
+def gpu_trouble(device: Device, health: Health = gpu_health) -> str:
+    """What the driver has against this GPU: uncorrected errors since the last calibration, or that it is gone."""
+    return _trouble(device, health(identity_of(device)))
+
+
+def _trouble(device: Device, seen: GpuHealth) -> str:
+    identity = identity_of(device)
+    if not seen.listed:
+        return f"nvidia-smi does not list this GPU ({identity}) any more"
+    before = Calibration.objects.filter(device=device, identity=identity, gpu_errors__isnull=False)
+    new = (seen.uncorrected or 0) - (before.order_by("-id").values_list("gpu_errors", flat=True).first() or 0)
+    words = f"its driver reports {new} new uncorrected memory errors; `nvidia-smi -q -d ECC` says where"
+    return words if new > 0 else ""
+
+
 def _ask_gpu(found: Calibration, health: Health) -> None:
-    """Uncorrected errors that are new since the last calibration, or a GPU that is gone, end it here."""
     seen = health(found.identity)
     found.gpu_errors = seen.uncorrected
-    before = Calibration.objects.filter(device=found.device, identity=found.identity, gpu_errors__isnull=False)
-    known = before.order_by("-id").values_list("gpu_errors", flat=True).first() or 0
-    if not seen.listed:
-        _failed(found, Device.Cause.GPU, f"nvidia-smi does not list this GPU ({found.identity}) any more")
-    elif (seen.uncorrected or 0) > known:
-        new = (seen.uncorrected or 0) - known
-        words = f"its driver reports {new} new uncorrected memory errors; `nvidia-smi -q -d ECC` says where"
-        _failed(found, Device.Cause.GPU, words)
+    trouble = _trouble(found.device, seen)
+    if trouble:
+        _failed(found, Device.Cause.GPU, trouble)
 
 
 def _measured(found: Calibration, noise: Noise) -> Calibration:

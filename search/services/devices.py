@@ -140,6 +140,8 @@ def _put(row: Device, state: Device.State, *, reason: str = "", cause: str = "")
     row.state, row.state_cause, row.state_at = state.value, cause, timezone.now()
     row.state_reason = clip(reason, REASON_CHARS)
     row.save(update_fields=["state", "state_cause", "state_at", "state_reason"])
+    if state == Device.State.ACTIVE:  # whatever it is, it counts from now on
+        Device.objects.filter(pk=row.pk).update(faults=0, drifts=0, drifted_at=None)
 
 
 def _go_on(row: Device) -> None:
