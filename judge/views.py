@@ -29,6 +29,7 @@ from judge.services.admissions import admission_queue
 from judge.services.problems import ProblemRejected
 from judge.services.problems import problem_upload as upload
 from judge.tasks import admit_problem
+from judge.trust import doubts
 from judge.values import Policy
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
     problem = get_object_or_404(Problem.objects.select_related("created_by"), slug=slug)
     now = timezone.now()
     checks = [preflight(problem, device, now=now) for device in judging_devices()]
+    doubted = doubts([check.device for check in checks], now=now)
     sealed_open = can(request.user, Role.ADMIN)
     context = {
         "problem": problem,
@@ -112,7 +114,7 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
         "why_not": _why_not(problem, checks),
         "policy": problem_facts.policy_rows(Policy.from_json(problem.policy)),
         "flaws": problem_facts.flaws(checks),
-        "costs": problem_facts.costs(problem, checks),
+        "costs": [(cost, doubted.get(cost.device.pk)) for cost in problem_facts.costs(problem, checks)],
         "graph": problem_facts.graph_summary(checks, GRAPH_ROWS),
         "sealed": problem_facts.sealed_cases(problem, contents=sealed_open),
         "sealed_open": sealed_open,

@@ -18,7 +18,7 @@ from adaexplore_site.requests import SiteRequest
 from judge import device_facts
 from judge.models import Device
 from judge.services.calibrations import calibration_last, noise_last
-from judge.trust import trusts
+from judge.trust import doubt_of, trusts
 from search.models import Action, Node, Run
 from search.services.actions import ActionRefused
 from search.services.devices import CHECK, device_check_ask, device_state_set
@@ -93,11 +93,13 @@ def device_check(request: SiteRequest, device_id: int) -> HttpResponse:
 
 def _context(device: Device) -> dict[str, Any]:
     external = device.kind == Device.Kind.EXTERNAL
+    tested = None if external else trusts([device], now=timezone.now())[device.pk]
     runs = Run.objects.filter(device=device).select_related("problem").order_by("-id")
     return {
         "device": device,
         "external": external,
-        "tested": None if external else trusts([device], now=timezone.now())[device.pk],
+        "tested": tested,
+        "doubt": doubt_of(tested) if tested else None,
         "peaks": device_facts.peaks(device),
         "facts": device_facts.facts(device),
         "noise": noise_last(device) if device.measures else None,

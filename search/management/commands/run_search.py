@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
 
 from judge.benches import bench_for
 from judge.models import Device, Problem
 from judge.services.admissions import problem_admit
 from judge.services.devices import DeviceMissing, device_get, devices_sync
 from judge.services.evaluations import toolchain_of
+from judge.trust import doubts
 from judge.values import JudgeError, StageRecord
 from search.algorithm.params import SearchParams
 from search.documents import run_document
@@ -82,6 +84,7 @@ class Command(BaseCommand):
         try:
             self._admit(problem, device)
             run = self._start(problem, device, options)
+            self._warn(device)
             self._drive(run)
         except KeyboardInterrupt:
             if run is None:
@@ -119,6 +122,11 @@ class Command(BaseCommand):
             )
         except (ActionRefused, ValueError) as error:
             raise CommandError(str(error)) from error
+
+    def _warn(self, device: Device) -> None:
+        doubt = doubts([device], now=timezone.now()).get(device.pk)
+        if doubt is not None:
+            self._say(f"warning: {doubt.text} Run {doubt.command}" if doubt.command else f"warning: {doubt.text}")
 
     def _drive(self, run: Run) -> None:
         seen = 0
