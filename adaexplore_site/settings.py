@@ -176,6 +176,8 @@ LLM_STREAM = env.flag("LLM_STREAM", True)
 # Judge: GPU architecture that the interpreter device compiles for and models.
 JUDGE_TARGET = env.text("JUDGE_TARGET", "sm_90")
 JUDGE_MIN_SANDBOX = env.text("JUDGE_MIN_SANDBOX", "auto")
+# Time torch.compile's max-autotune, too, when a kernel becomes a best on a GPU: a minute or more, once a problem.
+JUDGE_MAX_AUTOTUNE = env.flag("JUDGE_MAX_AUTOTUNE")
 # A device whose calibration kernel differs from itself by more than this share is quarantined.
 JUDGE_NOISE_FLOOR = env.number("JUDGE_NOISE_PERCENT", 3.0, minimum=0.1, maximum=50.0) / 100
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Max
 
 from judge.models import Device, Evaluation, Measurement, Problem
@@ -63,6 +64,7 @@ class Baseline:
     modelled: bool = False
     evaluation_id: int | None = None  # where it was measured; None: by the preflight
     reach: float | None = None  # share of the GPU's bound, of 1
+    why_not: str = ""  # why nobody has timed it, where that is no matter of time
     stale: bool = False  # the device has drifted since: it is measured again with the next evaluation
 
 
@@ -155,7 +157,8 @@ def _baseline(check: Preflight, subject: Subject, row: Measurement | None) -> Ba
         return Baseline(label, *figures, row.evaluation.created_at, modelled, row.evaluation_id)
     found = check.report.get("eager") if subject is Subject.EAGER else None
     if not found:
-        return Baseline(label)
+        unasked = subject is Subject.AUTOTUNE and not settings.JUDGE_MAX_AUTOTUNE
+        return Baseline(label, why_not="only with JUDGE_MAX_AUTOTUNE=1" if unasked else "")
     at = (check.report.get("environment") or {}).get("at")
     return Baseline(
         label,

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
+from django.conf import settings
 from django.db import transaction
 
 from judge.models import Device, Evaluation, Measurement, Problem
@@ -62,6 +63,7 @@ def evaluation_run(
         limits=_LIMITS.get(Device.Kind(device.kind), Limits()),
         beat=beat,
         incumbent=incumbent,
+        autotune=settings.JUDGE_MAX_AUTOTUNE and device.measures,
     )
     try:
         outcome = with_retries(lambda: bench.evaluate(job))
