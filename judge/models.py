@@ -62,11 +62,12 @@ class Problem(models.Model):
 
 
 class Device(models.Model):
-    """A place where candidates are judged. `external` devices only own imported numbers."""
+    """A place where candidates are judged. `compile` devices run nothing, `external` ones only own imported numbers."""
 
     class Kind(models.TextChoices):
         INTERPRETER = "interpreter"
         CUDA = "cuda"
+        COMPILE = "compile"
         EXTERNAL = "external"
 
     class State(models.TextChoices):
@@ -82,7 +83,8 @@ class Device(models.Model):
         FAULTS = "faults"  # the judge failed there again and again
         GPU = "gpu"  # its driver reports errors, or it is gone
 
-    name = models.CharField(max_length=60, unique=True)  # "interpreter", "cuda:0", "external:NVIDIA RTX A6000"
+    # "interpreter", "cuda:0", "compile:sm_90", "external:NVIDIA RTX A6000"
+    name = models.CharField(max_length=60, unique=True)
     kind = models.CharField(max_length=12, choices=Kind.choices)
     title = models.CharField(max_length=120)
     arch = models.CharField(max_length=20, blank=True)  # "sm_90": what it is, or what the interpreter models
@@ -109,6 +111,11 @@ class Device(models.Model):
         return self.name
 
     @property
+    def judges(self) -> bool:
+        """Whether it says what is right: it runs kernels, here or on another machine."""
+        return self.kind in (self.Kind.INTERPRETER, self.Kind.CUDA)
+
+    @property
     def measures(self) -> bool:
         """Whether a worker here times kernels on it, so that it has a noise floor."""
         return self.kind == self.Kind.CUDA and not self.remote
@@ -119,11 +126,12 @@ class Device(models.Model):
         return f"device.{self.name.replace(':', '-')}"
 
     @property
-    def basis(self) -> Basis:
-        """What a time from this device is: measured, MODELLED, or reported by somebody else."""
+    def basis(self) -> Basis | None:
+        """What a time from this device is: measured, MODELLED, or reported by somebody else. None: it has no times."""
         return {
             self.Kind.CUDA: Basis.MEASURED,
             self.Kind.INTERPRETER: Basis.MODELLED,
+            self.Kind.COMPILE: None,
             self.Kind.EXTERNAL: Basis.REPORTED,
         }[self.Kind(self.kind)]
 

@@ -38,7 +38,8 @@ def judging_devices() -> QuerySet[Device]:
 
 def served_devices() -> QuerySet[Device]:
     """Every device that a worker of ours serves, whatever its state: a draining one still ends what it began."""
-    return Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(remote=False).order_by("-kind", "name")
+    kinds = (Device.Kind.INTERPRETER, Device.Kind.CUDA)
+    return Device.objects.filter(kind__in=kinds, remote=False).order_by("-kind", "name")
 
 
 def device_trusted(device: Device) -> bool:

@@ -112,7 +112,7 @@ def doubt_of(tested: Tested) -> Doubt | None:
 
 def doubts(devices: Sequence[Device], *, now: datetime) -> dict[int, Doubt]:
     """By id, the devices that cannot simply be believed. As many queries as `trusts`."""
-    judging = [device for device in devices if device.kind != Device.Kind.EXTERNAL]
+    judging = [device for device in devices if device.judges]
     found = {pk: doubt_of(tested) for pk, tested in trusts(judging, now=now).items()} if judging else {}
     return {pk: doubt for pk, doubt in found.items() if doubt is not None}
 

@@ -31,6 +31,7 @@ RETRIES = 2
 _LIMITS = {
     Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),
     Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
+    Device.Kind.COMPILE: Limits(wall_s=90, stage_s=60),
 }
 
 

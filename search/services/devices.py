@@ -43,8 +43,9 @@ def device_state_set(
     A draining device takes no new searches and goes on with those it has. A quarantined one is not believed: its
     running searches are paused. The same key, or the state it is in already, changes nothing. Raises ActionRefused.
     """
-    if device.kind == Device.Kind.EXTERNAL:
-        raise ActionRefused(f"{device.name} only owns imported numbers; nothing is judged there.")
+    if not device.judges:
+        owns = "only compiles" if device.kind == Device.Kind.COMPILE else "only owns imported numbers"
+        raise ActionRefused(f"{device.name} {owns}; nothing is judged there.")
     verb = VERBS[state]
     with transaction.atomic():
         row = Device.objects.select_for_update().get(pk=device.pk)
@@ -89,7 +90,7 @@ def device_quarantine(*, device: Device, cause: Device.Cause, reason: str) -> bo
 def device_check_ask(*, device: Device, user: AbstractBaseUser | None, key: str | None = None) -> Action | None:
     """Note that a person wants `device` checked; the caller sends it to the device's worker. None for a repeated
     submit. Raises ActionRefused where no worker of ours judges."""
-    if device.kind == Device.Kind.EXTERNAL or device.remote:
+    if not device.judges or device.remote:
         raise ActionRefused(f"No worker of this machine judges on {device.name}: it cannot be checked from here.")
     with transaction.atomic():
         if action_done(key=key, verb=CHECK) is not None:

@@ -93,7 +93,7 @@ def device_check(request: SiteRequest, device_id: int) -> HttpResponse:
 
 def _context(device: Device) -> dict[str, Any]:
     external = device.kind == Device.Kind.EXTERNAL
-    tested = None if external else trusts([device], now=timezone.now())[device.pk]
+    tested = None if not device.judges else trusts([device], now=timezone.now())[device.pk]
     runs = Run.objects.filter(device=device).select_related("problem").order_by("-id")
     return {
         "device": device,
@@ -103,13 +103,13 @@ def _context(device: Device) -> dict[str, Any]:
         "peaks": device_facts.peaks(device),
         "facts": device_facts.facts(device),
         "noise": noise_last(device) if device.measures else None,
-        "calibration": None if external else calibration_last(device),
+        "calibration": calibration_last(device) if device.judges else None,
         "record": device_facts.record(device),
         "waiting": _waiting().get(device.pk),
         "running": runs.filter(state=Run.State.RUNNING)[:RUNS_SHOWN],
         "actions": _actions(device),
-        "acts": [(state.value, *words) for state, *words in ACTS if state != device.state and not external],
-        "checkable": not external and not device.remote and (device.measures or device.state_cause),
+        "acts": [(state.value, *words) for state, *words in ACTS if state != device.state and device.judges],
+        "checkable": device.judges and not device.remote and (device.measures or device.state_cause),
         "key": secrets.token_urlsafe(16),
         "check_key": secrets.token_urlsafe(16),
     }
