@@ -95,7 +95,6 @@ class Device(models.Model):
     state_at = models.DateTimeField(null=True, blank=True)
     faults = models.PositiveSmallIntegerField(default=0)  # of the judge, in a row
     drifts = models.PositiveSmallIntegerField(default=0)  # evaluations in a row whose eager time was off
-    drifted_at = models.DateTimeField(null=True, blank=True)  # when that last meant something
     baselines_at = models.DateTimeField(null=True, blank=True)  # what was measured before is measured again
     seen_at = models.DateTimeField(null=True, blank=True)
     remote = models.BooleanField(default=False)  # enrolled: jobs go there as files, no worker here serves it

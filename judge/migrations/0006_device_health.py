@@ -17,11 +17,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='device',
-            name='drifted_at',
-            field=models.DateTimeField(blank=True, null=True),
-        ),
-        migrations.AddField(
-            model_name='device',
             name='drifts',
             field=models.PositiveSmallIntegerField(default=0),
         ),

@@ -90,7 +90,7 @@ def _measured(gpu: Gpu) -> dict[str, Any]:
 
 def _cuda(gpu: Gpu) -> Device:
     successor = Device.objects.filter(name=f"cuda:{gpu.ordinal}").exclude(facts__uuid=gpu.uuid)
-    successor.update(baselines_at=timezone.now(), drifted_at=None, drifts=0, faults=0)
+    successor.update(baselines_at=timezone.now(), drifts=0, faults=0)
     facts = {"uuid": gpu.uuid, "memory_mb": gpu.memory_mb, "driver": gpu.driver}
     device, _ = Device.objects.update_or_create(
         name=f"cuda:{gpu.ordinal}",

@@ -1,10 +1,14 @@
-"""Does a device still do what it did? The eager time of a problem, beside the one stored from an earlier evaluation."""
+"""Does a device still do what it did? Times of the same work, now and as stored.
+
+A problem's eager time may have two levels of its own (on an H200 one softmax took 409 us or 447 us, for minutes each):
+it tells when baselines no longer belong together. The calibration kernel's time holds still: it tells of the device.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judge.models import Evaluation, Measurement
+from judge.models import Calibration, Evaluation, Measurement
 from judge.runner import Bench
 from judge.values import Basis, Subject
 
@@ -14,8 +18,7 @@ LEAST_US = 1.0  # what two processes with the same kernels may differ by; more t
 
 @dataclass(frozen=True)
 class Drift:
-    """Medians in microseconds of the same eager reference, earlier and now. `far`: beyond the limit, beyond what the
-    clock of short kernels can tell, and with intervals that do not meet."""
+    """Medians in microseconds of the same work, earlier and now. `far`: beyond the limit and what chance explains."""
 
     was_us: float
     is_us: float
@@ -25,6 +28,11 @@ class Drift:
     def share(self) -> float:
         """Now over earlier, less one: 0.05 is 5 % slower."""
         return self.is_us / self.was_us - 1
+
+    @property
+    def words(self) -> str:
+        """`465.0 us, +4.0% against earlier`."""
+        return f"{self.is_us:.1f} us, {self.share:+.1%} against earlier"
 
 
 def eager_drift(evaluation: Evaluation) -> Drift | None:
@@ -48,7 +56,32 @@ def eager_drift(evaluation: Evaluation) -> Drift | None:
     return _between(stored, now) if stored is not None else None
 
 
+def kernel_drift(found: Calibration) -> Drift | None:
+    """The calibration kernel against the first calibration since the device was last activated. `far` when the one
+    before was off as well. None where nothing was measured, or nothing before."""
+    if found.kernel_us is None:
+        return None
+    same = Calibration.objects.filter(
+        device=found.device_id,
+        identity=found.identity,
+        toolchain=found.toolchain,
+        cause="",
+        kernel_us__isnull=False,
+        pk__lt=found.pk,
+    )
+    since = found.device.state_at
+    if since is not None:
+        same = same.filter(created_at__gt=since)
+    stored = same.order_by("pk").values_list("kernel_us", flat=True).first()
+    before = same.order_by("-pk").values_list("kernel_us", flat=True).first()
+    if stored is None or before is None:
+        return None
+    off = [abs(us - stored) > LIMIT * stored for us in (before, found.kernel_us)]
+    return Drift(stored, found.kernel_us, far=all(off))
+
+
 def _between(stored: Measurement, now: Measurement) -> Drift:
+    # Beyond what the clock of short kernels can tell, and with intervals that do not meet.
     apart = now.low_us > stored.high_us or now.high_us < stored.low_us
     off_us = abs(now.median_us - stored.median_us)
     far = apart and off_us > LEAST_US and off_us > LIMIT * stored.median_us

@@ -16,6 +16,7 @@ from django.utils import timezone
 from judge.models import Calibration, Device
 from judge.runner import Bench
 from judge.services.calibrations import calibration_run
+from judge.services.drift import baselines_forget, kernel_drift
 from search.events import event_write
 from search.models import Action, Node, Run
 from search.services.actions import ActionRefused, action_done, action_on
@@ -31,7 +32,7 @@ VERBS = {
     Device.State.DRAINING: "device.drain",
     Device.State.QUARANTINED: "device.quarantine",
 }
-CHECK = "device.check"
+CHECK, DRIFTED = "device.check", "device.drift"
 REASON_CHARS = 300
 
 
@@ -106,7 +107,8 @@ def device_check(
     asked: Action | None = None,
     calibrate: Callable[..., Calibration] = calibration_run,
 ) -> Calibration:
-    """Calibrate a device and act on what came of it: outside the allowed, it is quarantined.
+    """Calibrate a device and act on what came of it: outside the allowed, or with a kernel whose own time is off twice
+    in a row, it is quarantined.
 
     When a person asked for it, passing ends a quarantine that the judge began.
     """
@@ -115,7 +117,25 @@ def device_check(
         device_quarantine(device=device, cause=Device.Cause(found.cause), reason=found.message)
     elif asked is not None:
         _release(device, asked)
+    else:
+        drift = kernel_drift(found)
+        if drift is not None and drift.far:
+            reason = f"The calibration kernel takes {drift.words}, twice in a row: a clock or power limit, or heat?"
+            baselines_expire(device=device, reason=reason)
+            baselines_forget(bench_for(device))
+            device_quarantine(device=device, cause=Device.Cause.DRIFT, reason=reason)
     return found
+
+
+def baselines_expire(*, device: Device, reason: str) -> None:
+    """Have every baseline of the device measured again; pages say so until it is done."""
+    with transaction.atomic():
+        row = Device.objects.select_for_update().get(pk=device.pk)
+        row.drifts, row.baselines_at = 0, timezone.now()
+        row.save(update_fields=["drifts", "baselines_at"])
+        state = {"state": row.state}
+        after = {**state, "reason": clip(reason, REASON_CHARS)}
+        action_on(verb=DRIFTED, on=("device", row.pk), user=None, key=None, before=state, after=after)
 
 
 def _release(device: Device, asked: Action) -> None:
@@ -142,7 +162,7 @@ def _put(row: Device, state: Device.State, *, reason: str = "", cause: str = "")
     row.state_reason = clip(reason, REASON_CHARS)
     row.save(update_fields=["state", "state_cause", "state_at", "state_reason"])
     if state == Device.State.ACTIVE:  # whatever it is, it counts from now on
-        Device.objects.filter(pk=row.pk).update(faults=0, drifts=0, drifted_at=None)
+        Device.objects.filter(pk=row.pk).update(faults=0, drifts=0)
 
 
 def _go_on(row: Device) -> None:

@@ -15,13 +15,11 @@ from judge.runner import Bench
 from judge.services.calibrations import gpu_trouble
 from judge.services.drift import Drift, baselines_forget, eager_drift
 from judge.values import Verdict
-from search.services.actions import action_on
-from search.services.devices import device_quarantine
+from search.services.devices import baselines_expire, device_quarantine
 
 FAULTS = 3  # of the judge in a row
 DRIFTS = 2  # evaluations in a row with an eager time that is off
-HOLDS_STILL = timedelta(days=1)  # a device that drifts again within this is not measured on
-DRIFTED = "device.drift"
+SELDOM = timedelta(hours=1)  # a problem with two speeds must not have everything measured again all the time
 
 
 def device_faulted(*, device: Device, message: str, health: Callable[[str], GpuHealth] = gpu_health) -> None:
@@ -50,26 +48,15 @@ def device_judged(*, evaluation: Evaluation, bench: Bench) -> None:
 
 
 def _drifted(evaluation: Evaluation, drift: Drift, bench: Bench) -> None:
-    """Off twice in a row: all baselines of the device are measured again. The same within a day: it is quarantined."""
+    """Off twice in a row: what is kept of torch.compile belongs to another time. All baselines are measured again."""
+    now = timezone.now()
     with transaction.atomic():
         row = Device.objects.select_for_update().get(pk=evaluation.device_id)
         row.drifts = row.drifts + 1 if drift.far else 0
-        if row.drifts < DRIFTS:
-            row.save(update_fields=["drifts"])
+        row.save(update_fields=["drifts"])
+        recently = row.baselines_at is not None and now - row.baselines_at < SELDOM
+        if row.drifts < DRIFTS or recently:
             return
-        now = timezone.now()
-        again = row.drifted_at is not None and now - row.drifted_at < HOLDS_STILL
-        row.drifts, row.drifted_at, row.baselines_at = 0, now, now
-        row.save(update_fields=["drifts", "drifted_at", "baselines_at"])
-        reason = (
-            f"Eager {evaluation.problem.title} takes {drift.is_us:.1f} us, {drift.share:+.1%} against an earlier "
-            "evaluation. All baselines of this device are measured again."
-        )
-        state = {"state": row.state}
-        action_on(
-            verb=DRIFTED, on=("device", row.pk), user=None, key=None, before=state, after={**state, "reason": reason}
-        )
+        words = f"Eager {evaluation.problem.title} takes {drift.words}. All baselines are measured again."
+        baselines_expire(device=row, reason=words)
     baselines_forget(bench)
-    if again:
-        twice = f"Its baselines drifted twice within a day. {reason}"
-        device_quarantine(device=row, cause=Device.Cause.DRIFT, reason=twice)

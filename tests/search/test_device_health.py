@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from judge.bench.baselines import Baselines, CompiledTimes
 from judge.gpus import GpuHealth
-from judge.models import Device, Evaluation, Measurement
+from judge.models import Calibration, Device, Evaluation, Measurement
 from judge.services.devices import devices_sync
 from judge.services.drift import eager_drift
 from judge.values import Basis, JudgeError, Outcome, ProblemSpec, Subject, Timing, Verdict
 from search.models import Action, Node, Run
-from search.services.devices import device_state_set
+from search.services.devices import device_check, device_check_ask, device_state_set
 from search.services.health import device_faulted, device_judged
 from tests.judge.gpu_rows import gpu, judged, passed, problem
 from tests.pages import client_of
@@ -146,12 +148,43 @@ def test_two_problems_that_are_off_in_a_row_are_a_drift():
     assert bench.forgotten == 1
 
 
-def test_a_device_that_drifts_twice_within_a_day_is_quarantined():
+def test_a_problem_with_two_speeds_has_everything_measured_again_once_an_hour_at_most():
     device, bench = gpu(), Store()
-    judge(device, bench, 447.0, 465.0, 465.0)
-    judge(device, bench, 465.0, 440.0, 441.0)
-    assert bench.forgotten == 2 and state(device) == ("quarantined", "drift")
-    assert "drifted twice within a day" in device.state_reason
+    judge(device, bench, 447.0, 409.0, 409.0)
+    judge(device, bench, 409.0, 447.0, 447.0, 447.0)
+    assert bench.forgotten == 1 and state(device) == ("active", "")
+    Device.objects.update(baselines_at=timezone.now() - timedelta(hours=2))
+    judge(device, bench, 409.0, 409.0)
+    assert bench.forgotten == 2 and state(device) == ("active", "")
+
+
+def calibrated(device: Device, *kernel_us: float, asked: Action | None = None, store: Store | None = None) -> None:
+    """Checks of the device whose kernel takes these times, each within the noise floor."""
+    for us in kernel_us:
+        device.refresh_from_db()
+        fields = {"noise_floor": 0.02, "allowed": 0.03, "pairs": 448, "ratio": 1.0, "toolchain": "one"}
+        found = Calibration(device=device, identity="GPU-1b2c", kernel_us=us, **fields)
+
+        def calibrate(found=found, **given):
+            found.save()
+            return found
+
+        device_check(device=device, bench_for=lambda device: store or Store(), asked=asked, calibrate=calibrate)
+
+
+def test_a_calibration_kernel_that_is_off_twice_in_a_row_is_the_device_s_doing():
+    device, store = gpu(), Store()
+    calibrated(device, 46.0, 46.3, 48.5, 46.1, 48.5, store=store)
+    assert state(device) == ("active", "") and not store.forgotten
+    calibrated(device, 48.4, store=store)
+    assert state(device) == ("quarantined", "drift") and "48.4 us, +5.2%" in device.state_reason
+    assert store.forgotten == 1 and device.baselines_at is not None
+    calibrated(device, 48.4, asked=device_check_ask(device=device, user=None))
+    assert state(device) == ("active", "")
+    calibrated(device, 48.4, 48.5, 48.3)
+    assert state(device) == ("active", ""), "whoever checked it again has taken the new level for good"
+    calibrated(device, 46.0, 46.0)
+    assert state(device) == ("quarantined", "drift")
 
 
 def test_short_kernels_wide_intervals_and_other_toolchains_do_not_drift():
