@@ -97,7 +97,7 @@ CELERY_BEAT_SCHEDULE = {
     # A reap that waited too long for a worker is dropped: the next is on its way.
     "reap": {"task": "search.tasks.reap", "schedule": 5.0, "options": {"expires": 5.0}},
     # The first one is each worker's own, at its start.
-    "calibrate": {"task": "search.tasks.calibrate_devices", "schedule": 3600.0, "options": {"expires": 600.0}},
+    "check-devices": {"task": "search.tasks.check_devices", "schedule": 3600.0, "options": {"expires": 600.0}},
 }
 
 AUTH_PASSWORD_VALIDATORS = [

@@ -135,10 +135,10 @@ class Device(models.Model):
         }[self.Kind(self.kind)]
 
 
-class Calibration(models.Model):
+class DeviceCheck(models.Model):
     """One check of a device: a kernel that is right, against itself. Never edited; the last tells the noise floor."""
 
-    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="calibrations")
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="checks")
     identity = models.CharField(max_length=80, blank=True)  # the GPU's UUID: its successor starts anew
     toolchain = models.CharField(max_length=120, blank=True)
     cause = models.CharField(max_length=10, choices=Device.Cause.choices, blank=True)  # why it did not pass; "": it did
@@ -163,17 +163,17 @@ class Calibration(models.Model):
                     Q(noise_floor__gte=0, allowed__gt=0, pairs__gte=1, ratio__gt=0, kernel_us__gt=0)
                     & Q(allowed__isnull=False, pairs__isnull=False, ratio__isnull=False, kernel_us__isnull=False)
                 ),
-                name="calibration_noise_has_evidence",
+                name="device_check_noise_has_evidence",
             ),
             models.CheckConstraint(
                 condition=~Q(cause="") | Q(noise_floor__isnull=True) | Q(noise_floor__lte=models.F("allowed")),
-                name="calibration_passed_is_within",
+                name="device_check_passed_is_within",
             ),
         ]
-        indexes = [models.Index(fields=["device", "-id"], name="calibration_last")]  # the page of a device
+        indexes = [models.Index(fields=["device", "-id"], name="device_check_last")]  # the page of a device
 
     def __str__(self) -> str:
-        return f"calibration {self.pk} of {self.device_id}: {self.cause or 'passed'}"
+        return f"check {self.pk} of {self.device_id}: {self.cause or 'passed'}"
 
     @property
     def passed(self) -> bool:

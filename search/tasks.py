@@ -72,8 +72,8 @@ def reap() -> None:
     send(reap_now())
 
 
-@shared_task(name="search.tasks.calibrate_devices")  # type: ignore[untyped-decorator]
-def calibrate_devices() -> None:
+@shared_task(name="search.tasks.check_devices")  # type: ignore[untyped-decorator]
+def check_devices() -> None:
     """Ask the worker of every device that measures for a calibration; beat calls it every hour."""
     for device in served_devices():
         if device.measures:
@@ -101,7 +101,7 @@ def check_device(device_id: int, action_id: int | None = None) -> None:
 
 
 @worker_ready.connect  # type: ignore[untyped-decorator]
-def calibrate_first(sender: Any, **_: Any) -> None:
+def check_first(sender: Any, **_: Any) -> None:
     """A worker calibrates the devices that it times kernels on before it takes its first job."""
     served = set(sender.app.amqp.queues.consume_from)
     for device in served_devices():

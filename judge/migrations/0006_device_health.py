@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('judge', '0005_device_calibrations'),
+        ('judge', '0005_device_checks'),
     ]
 
     operations = [

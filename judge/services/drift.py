@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judge.models import Calibration, Evaluation, Measurement
+from judge.models import DeviceCheck, Evaluation, Measurement
 from judge.runner import Bench
 from judge.values import Basis, Subject
 
@@ -56,12 +56,12 @@ def eager_drift(evaluation: Evaluation) -> Drift | None:
     return _between(stored, now) if stored is not None else None
 
 
-def kernel_drift(found: Calibration) -> Drift | None:
+def kernel_drift(found: DeviceCheck) -> Drift | None:
     """The calibration kernel against the first calibration since the device was last activated. `far` when the one
     before was off as well. None where nothing was measured, or nothing before."""
     if found.kernel_us is None:
         return None
-    same = Calibration.objects.filter(
+    same = DeviceCheck.objects.filter(
         device=found.device_id,
         identity=found.identity,
         toolchain=found.toolchain,

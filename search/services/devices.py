@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.utils import timezone
 
-from judge.models import Calibration, Device
+from judge.models import Device, DeviceCheck
 from judge.runner import Bench
-from judge.services.calibrations import calibration_run
+from judge.services.device_checks import check_run
 from judge.services.drift import baselines_forget, kernel_drift
 from search.events import event_write
 from search.models import Action, Node, Run
@@ -105,8 +105,8 @@ def device_check(
     device: Device,
     bench_for: Callable[[Device], Bench],
     asked: Action | None = None,
-    calibrate: Callable[..., Calibration] = calibration_run,
-) -> Calibration:
+    calibrate: Callable[..., DeviceCheck] = check_run,
+) -> DeviceCheck:
     """Calibrate a device and act on what came of it: outside the allowed, or with a kernel whose own time is off twice
     in a row, it is quarantined.
 

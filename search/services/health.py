@@ -12,7 +12,7 @@ from django.utils import timezone
 from judge.gpus import GpuHealth, gpu_health
 from judge.models import Device, Evaluation
 from judge.runner import Bench
-from judge.services.calibrations import gpu_trouble
+from judge.services.device_checks import gpu_trouble
 from judge.services.drift import Drift, baselines_forget, eager_drift
 from judge.values import Verdict
 from search.services.devices import baselines_expire, device_quarantine

@@ -17,7 +17,7 @@ from adaexplore_site.access import Role, role_required
 from adaexplore_site.requests import SiteRequest
 from judge import device_facts
 from judge.models import Device
-from judge.services.calibrations import calibration_last, noise_last
+from judge.services.device_checks import check_last, noise_last
 from judge.trust import doubt_of, trusts
 from search.models import Action, Node, Run
 from search.services.actions import ActionRefused
@@ -103,7 +103,7 @@ def _context(device: Device) -> dict[str, Any]:
         "peaks": device_facts.peaks(device),
         "facts": device_facts.facts(device),
         "noise": noise_last(device) if device.measures else None,
-        "calibration": calibration_last(device) if device.judges else None,
+        "checked": check_last(device) if device.judges else None,
         "record": device_facts.record(device),
         "waiting": _waiting().get(device.pk),
         "running": runs.filter(state=Run.State.RUNNING)[:RUNS_SHOWN],

@@ -10,10 +10,10 @@ from judge.models import Measurement
 from judge.runner import Bench
 from judge.services import evaluations
 from judge.values import Audit, Basis, Job, Limits, Outcome, ProblemSpec, Speedup, Subject, Verdict
-from tests.judge.calibration_makers import TwinBench
 from tests.judge.gpu_rows import gpu, passed, problem
 from tests.judge.rounds_bench import answer
 from tests.judge.rounds_bench import problem as source
+from tests.judge.twin_bench import TwinBench
 from tests.pages import client_of
 from tests.search.makers import make_device
 

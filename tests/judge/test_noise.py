@@ -11,7 +11,7 @@ from judge.gpus import parse_health
 from judge.selftest.noise import CASE, Noise, NotRight, calibration_kernel, measure_noise, noise_of
 from judge.values import Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME
-from tests.judge.calibration_makers import TwinBench
+from tests.judge.twin_bench import TwinBench
 
 SMI = "GPU-aaaa, 0\nGPU-bbbb, [N/A]\nGPU-cccc, 17\n"
 

@@ -1,4 +1,4 @@
-"""Calibrations: what is stored, what they mean for the device and for what waits there, and who asks for one."""
+"""Checks of devices: what is stored, what they mean for the device and for what waits there, and who asks for one."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from django.urls import reverse
 from kombu.exceptions import OperationalError
 
 from judge.gpus import GpuHealth
-from judge.models import Calibration, Device
-from judge.services.calibrations import calibration_last, calibration_run, noise_last
+from judge.models import Device, DeviceCheck
+from judge.services.device_checks import check_last, check_run, noise_last
 from judge.values import JudgeError, Outcome, Verdict
 from search import tasks
-from search.management.commands import judge_calibrate
+from search.management.commands import judge_check_device
 from search.models import Action, Node, Run, RunEvent
 from search.services.devices import device_check, device_check_ask, device_quarantine, device_state_set
 from search.services.hops import Hop
 from search.services.reaping import reap
-from tests.judge.calibration_makers import TwinBench
 from tests.judge.gpu_rows import gpu
+from tests.judge.twin_bench import TwinBench
 from tests.pages import client_of
 from tests.search.makers import Worker, make_device, make_run, told
 
@@ -32,13 +32,13 @@ pytestmark = pytest.mark.django_db
 FINE = GpuHealth(True, 0)
 
 
-def calibrate(device, bench, health=FINE) -> Calibration:
-    return calibration_run(device=device, bench_for=bench, health=lambda uuid: health)
+def calibrate(device, bench, health=FINE) -> DeviceCheck:
+    return check_run(device=device, bench_for=bench, health=lambda uuid: health)
 
 
-def check(device, bench, asked=None, health=FINE) -> Calibration:
+def check(device, bench, asked=None, health=FINE) -> DeviceCheck:
     def run(**given):
-        return calibration_run(**given, health=lambda uuid: health)
+        return check_run(**given, health=lambda uuid: health)
 
     return device_check(device=device, bench_for=bench, asked=asked, calibrate=run)
 
@@ -61,7 +61,7 @@ def test_a_quiet_device_gets_its_noise_floor_with_evidence_and_date():
 def test_a_device_that_was_never_calibrated_says_so_and_one_without_a_clock_has_no_floor():
     assert "not measured yet" in page(gpu())
     html = page(make_device(), "operator")
-    assert "nothing is timed" in html and "Calibration" not in html
+    assert "nothing is timed" in html and "check-title" not in html
 
 
 def test_the_floor_of_another_gpu_under_the_same_name_is_not_shown():
@@ -76,14 +76,14 @@ def test_outside_the_allowed_it_is_measured_once_more_before_it_counts():
     device, bench = gpu(), TwinBench(0.08)
     found = check(device, bench)
     assert not found.passed and found.cause == "noise" and "allowed are 3.0%" in found.message
-    assert Calibration.objects.count() == 2 and len(bench.jobs) == 6
+    assert DeviceCheck.objects.count() == 2 and len(bench.jobs) == 6
     device.refresh_from_db()
     assert (device.state, device.state_cause) == (
         "quarantined",
         "noise",
     ) and "differs from itself" in device.state_reason
     html = page(device, "operator")
-    assert "Check again" in html and "judge_calibrate --device cuda:0" in html and "differs from itself" in html
+    assert "Check again" in html and "judge_check_device --device cuda:0" in html and "differs from itself" in html
 
 
 def test_one_bad_moment_is_not_held_against_a_device():
@@ -98,7 +98,7 @@ def test_one_bad_moment_is_not_held_against_a_device():
     bench.evaluate = calmer
     assert check(device, bench).passed
     device.refresh_from_db()
-    assert device.state == "active" and [row.passed for row in Calibration.objects.order_by("id")] == [False, True]
+    assert device.state == "active" and [row.passed for row in DeviceCheck.objects.order_by("id")] == [False, True]
 
 
 def test_the_allowed_floor_is_a_setting(settings):
@@ -148,7 +148,7 @@ def test_where_nothing_is_timed_the_kernel_only_has_to_be_right():
 def test_rows_that_contradict_themselves_are_refused(fields):
     device = gpu()
     with pytest.raises(IntegrityError), transaction.atomic():
-        Calibration.objects.create(device=device, **fields)
+        DeviceCheck.objects.create(device=device, **fields)
     with pytest.raises(IntegrityError), transaction.atomic():
         Device.objects.filter(pk=device.pk).update(state_cause="noise")
 
@@ -168,7 +168,7 @@ def test_work_waits_says_why_and_goes_on_by_itself_after_a_passed_check():
     run.refresh_from_db()
     assert (node.state, node.attempts, run.state) == ("judging", 0, Run.State.RUNNING)
     html = client_of("viewer").get(reverse("run-detail", args=[run.pk])).content.decode()
-    assert "is quarantined" in html and "rattles more" in html and "judge_calibrate --device interpreter" in html
+    assert "is quarantined" in html and "rattles more" in html and "judge_check_device --device interpreter" in html
     assert RunEvent.objects.filter(run=run, kind="device.quarantined").count() == 1
 
     check(device, TwinBench(), asked=device_check_ask(device=device, user=None))
@@ -228,48 +228,48 @@ def test_every_hour_each_device_that_measures_is_asked(monkeypatch, settings):
     monkeypatch.setattr(tasks, "current_app", SimpleNamespace(send_task=lambda name, **o: sent.append(o["queue"])))
     make_device(), gpu()
     Device.objects.create(name="lab", kind="cuda", title="lab", remote=True)
-    tasks.calibrate_devices()
+    tasks.check_devices()
     assert sent == ["device.cuda-0"]
-    assert settings.CELERY_BEAT_SCHEDULE["calibrate"]["task"] == tasks.calibrate_devices.name
+    assert settings.CELERY_BEAT_SCHEDULE["check-devices"]["task"] == tasks.check_devices.name
 
 
 def test_a_worker_calibrates_its_own_devices_first_and_the_task_may_come_twice(monkeypatch):
     bench, device = TwinBench(), gpu()
     monkeypatch.setattr(tasks, "bench_for", bench)
-    monkeypatch.setattr("judge.services.calibrations.gpu_health", None)  # bound as a default: never called here
+    monkeypatch.setattr("judge.services.device_checks.gpu_health", None)  # bound as a default: never called here
     monkeypatch.setattr(tasks, "device_check", lambda **given: check(given["device"], bench, given.get("asked")))
     make_device()
 
     def worker(*queues):
         return SimpleNamespace(app=SimpleNamespace(amqp=SimpleNamespace(queues=SimpleNamespace(consume_from=queues))))
 
-    tasks.calibrate_first(sender=worker("device.interpreter", "io"))
+    tasks.check_first(sender=worker("device.interpreter", "io"))
     assert not bench.jobs
-    tasks.calibrate_first(sender=worker(device.queue))
-    assert Calibration.objects.count() == 1
+    tasks.check_first(sender=worker(device.queue))
+    assert DeviceCheck.objects.count() == 1
     for _ in range(2):
         tasks.check_device(device.pk)
     tasks.check_device(99999)
-    assert Calibration.objects.count() == 3 and calibration_last(device).passed
+    assert DeviceCheck.objects.count() == 3 and check_last(device).passed
 
 
 def test_the_command_prints_the_floor_and_ends_with_one_when_it_does_not_pass(monkeypatch):
     bench, device = TwinBench(0.004), gpu()
-    monkeypatch.setattr(judge_calibrate, "devices_sync", lambda: [])
-    monkeypatch.setattr(judge_calibrate, "bench_for", bench)
+    monkeypatch.setattr(judge_check_device, "devices_sync", lambda: [])
+    monkeypatch.setattr(judge_check_device, "bench_for", bench)
     monkeypatch.setattr("judge.gpus.nvidia_smi", lambda query="": "GPU-1b2c, 0\n")
     out = StringIO()
-    call_command("judge_calibrate", "--device", "cuda:0", stdout=out)
+    call_command("judge_check_device", "--device", "cuda:0", stdout=out)
     assert "noise floor 0." in out.getvalue() and "48 pairs" in out.getvalue() and "is active" in out.getvalue()
     bench.noise = 0.09
     out = StringIO()
     with pytest.raises(SystemExit) as end:
-        call_command("judge_calibrate", "--device", "cuda:0", "--json", stdout=out)
+        call_command("judge_check_device", "--device", "cuda:0", "--json", stdout=out)
     row = json.loads(out.getvalue())
     assert end.value.code == 1 and row["state"] == "quarantined" and row["cause"] == "noise" and row["allowed"] == 0.03
     bench.noise = 0.004
-    call_command("judge_calibrate", "--device", "cuda:0", stdout=StringIO())
+    call_command("judge_check_device", "--device", "cuda:0", stdout=StringIO())
     device.refresh_from_db()
     assert device.state == "active"
     with pytest.raises(CommandError, match="no device 'cuda:7'"):
-        call_command("judge_calibrate", "--device", "cuda:7")
+        call_command("judge_check_device", "--device", "cuda:7")

@@ -1,4 +1,4 @@
-"""What quarantines a device besides its calibration: faults of the judge in a row, GPU errors, baselines that drift."""
+"""What quarantines a device besides its checks: faults of the judge in a row, GPU errors, baselines that drift."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from judge.bench.baselines import Baselines, CompiledTimes
 from judge.gpus import GpuHealth
-from judge.models import Calibration, Device, Evaluation, Measurement
+from judge.models import Device, DeviceCheck, Evaluation, Measurement
 from judge.services.devices import devices_sync
 from judge.services.drift import eager_drift
 from judge.values import Basis, JudgeError, Outcome, ProblemSpec, Subject, Timing, Verdict
@@ -163,7 +163,7 @@ def calibrated(device: Device, *kernel_us: float, asked: Action | None = None, s
     for us in kernel_us:
         device.refresh_from_db()
         fields = {"noise_floor": 0.02, "allowed": 0.03, "pairs": 448, "ratio": 1.0, "toolchain": "one"}
-        found = Calibration(device=device, identity="GPU-1b2c", kernel_us=us, **fields)
+        found = DeviceCheck(device=device, identity="GPU-1b2c", kernel_us=us, **fields)
 
         def calibrate(found=found, **given):
             found.save()

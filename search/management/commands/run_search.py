@@ -169,7 +169,9 @@ def _progress(run: Run, kind: str, payload: dict[str, Any]) -> str:
 
 def _waits(device: Device) -> str:
     why = f" ({device.state_reason})" if device.state_reason else ""
-    how = f"Check it with judge_calibrate --device {device.name}" if device.state_cause else "Activate it on its page"
+    how = (
+        f"Check it with judge_check_device --device {device.name}" if device.state_cause else "Activate it on its page"
+    )
     return f"{device.name} is quarantined{why}; the search waits. {how}, then `manage.py up` goes on with it."
 
 

@@ -1,4 +1,4 @@
-"""`manage.py judge_calibrate`: a kernel against itself on one device, and its noise floor."""
+"""`manage.py judge_check_device`: a kernel against itself on one device, and its noise floor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.benches import bench_for
-from judge.models import Calibration, Device
+from judge.models import Device, DeviceCheck
 from judge.services.devices import DeviceMissing, device_get, devices_sync
 from search.services.actions import ActionRefused
 from search.services.devices import device_check, device_check_ask
@@ -40,13 +40,13 @@ class Command(BaseCommand):
             raise SystemExit(1)
 
 
-def _row(found: Calibration, device: Device) -> dict[str, Any]:
+def _row(found: DeviceCheck, device: Device) -> dict[str, Any]:
     names = ("noise_floor", "allowed", "ratio", "ratio_low", "ratio_high", "pairs", "kernel_us", "gpu_errors")
     figures = {name: getattr(found, name) for name in (*names, "toolchain", "passed", "cause", "message")}
     return {"device": device.name, "state": device.state, "at": found.created_at.isoformat(), **figures}
 
 
-def _sentence(found: Calibration, device: Device) -> str:
+def _sentence(found: DeviceCheck, device: Device) -> str:
     if found.noise_floor is not None and found.allowed is not None:
         text = (
             f"{device.name}: noise floor {found.noise_floor:.2%}, allowed {found.allowed:.2%}. A kernel of "
@@ -56,7 +56,7 @@ def _sentence(found: Calibration, device: Device) -> str:
     elif found.passed:
         text = f"{device.name}: nothing is timed here, so there is no noise floor. A kernel that is right passed."
     else:
-        text = f"{device.name}: it was not calibrated."
+        text = f"{device.name}: nothing was measured."
     if not found.passed:
         text += f"\n{found.message}"
     return f"{text}\n{device.name} is {device.state}."

@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Calibration',
+            name='DeviceCheck',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('identity', models.CharField(blank=True, max_length=80)),
@@ -53,20 +53,20 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(condition=models.Q(('state_cause', ''), ('state', 'quarantined'), _connector='OR'), name='device_cause_only_in_quarantine'),
         ),
         migrations.AddField(
-            model_name='calibration',
+            model_name='devicecheck',
             name='device',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='calibrations', to='judge.device'),
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='checks', to='judge.device'),
         ),
         migrations.AddIndex(
-            model_name='calibration',
-            index=models.Index(fields=['device', '-id'], name='calibration_last'),
+            model_name='devicecheck',
+            index=models.Index(fields=['device', '-id'], name='device_check_last'),
         ),
         migrations.AddConstraint(
-            model_name='calibration',
-            constraint=models.CheckConstraint(condition=models.Q(('noise_floor__isnull', True), models.Q(('allowed__gt', 0), ('kernel_us__gt', 0), ('noise_floor__gte', 0), ('pairs__gte', 1), ('ratio__gt', 0), ('allowed__isnull', False), ('kernel_us__isnull', False), ('pairs__isnull', False), ('ratio__isnull', False)), _connector='OR'), name='calibration_noise_has_evidence'),
+            model_name='devicecheck',
+            constraint=models.CheckConstraint(condition=models.Q(('noise_floor__isnull', True), models.Q(('allowed__gt', 0), ('kernel_us__gt', 0), ('noise_floor__gte', 0), ('pairs__gte', 1), ('ratio__gt', 0), ('allowed__isnull', False), ('kernel_us__isnull', False), ('pairs__isnull', False), ('ratio__isnull', False)), _connector='OR'), name='device_check_noise_has_evidence'),
         ),
         migrations.AddConstraint(
-            model_name='calibration',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('cause', ''), _negated=True), ('noise_floor__isnull', True), ('noise_floor__lte', models.F('allowed')), _connector='OR'), name='calibration_passed_is_within'),
+            model_name='devicecheck',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('cause', ''), _negated=True), ('noise_floor__isnull', True), ('noise_floor__lte', models.F('allowed')), _connector='OR'), name='device_check_passed_is_within'),
         ),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from django.conf import settings
 
 from judge.gpus import GpuHealth, gpu_health
-from judge.models import Calibration, Device
+from judge.models import Device, DeviceCheck
 from judge.runner import Bench
 from judge.selftest.entries import Entry
 from judge.selftest.noise import Noise, NotRight, calibration_kernel, check_right, measure_noise
@@ -19,15 +19,15 @@ Health = Callable[[str], GpuHealth]
 MESSAGE_CHARS = 1000
 
 
-def calibration_run(
+def check_run(
     *, device: Device, bench_for: Callable[[Device], Bench], health: Health = gpu_health, kernel: Entry | None = None
-) -> Calibration:
+) -> DeviceCheck:
     """Calibrate `device` and store what came of it.
 
     What is outside the allowed noise floor is measured once more, at once, before it counts. A fault of the judge is
     retried twice; then it is the device that did not pass. Where nothing is timed, the kernel only has to be right.
     """
-    found = Calibration(device=device, identity=identity_of(device))
+    found = DeviceCheck(device=device, identity=identity_of(device))
     if device.measures:
         _ask_gpu(found, health)
     if found.passed:
@@ -56,14 +56,14 @@ def identity_of(device: Device) -> str:
     return str(device.facts.get("uuid") or "")[:80]
 
 
-def calibration_last(device: Device) -> Calibration | None:
+def check_last(device: Device) -> DeviceCheck | None:
     """The newest one of the GPU that the device now is."""
-    return Calibration.objects.filter(device=device, identity=identity_of(device)).order_by("-id").first()
+    return DeviceCheck.objects.filter(device=device, identity=identity_of(device)).order_by("-id").first()
 
 
-def noise_last(device: Device) -> Calibration | None:
+def noise_last(device: Device) -> DeviceCheck | None:
     """The newest one that measured a noise floor; None where nothing was timed yet."""
-    rows = Calibration.objects.filter(device=device, identity=identity_of(device), noise_floor__isnull=False)
+    rows = DeviceCheck.objects.filter(device=device, identity=identity_of(device), noise_floor__isnull=False)
     return rows.order_by("-id").first()
 
 
@@ -76,13 +76,13 @@ def _trouble(device: Device, seen: GpuHealth) -> str:
     identity = identity_of(device)
     if not seen.listed:
         return f"nvidia-smi does not list this GPU ({identity}) any more"
-    before = Calibration.objects.filter(device=device, identity=identity, gpu_errors__isnull=False)
+    before = DeviceCheck.objects.filter(device=device, identity=identity, gpu_errors__isnull=False)
     new = (seen.uncorrected or 0) - (before.order_by("-id").values_list("gpu_errors", flat=True).first() or 0)
     words = f"its driver reports {new} new uncorrected memory errors; `nvidia-smi -q -d ECC` says where"
     return words if new > 0 else ""
 
 
-def _ask_gpu(found: Calibration, health: Health) -> None:
+def _ask_gpu(found: DeviceCheck, health: Health) -> None:
     seen = health(found.identity)
     found.gpu_errors = seen.uncorrected
     trouble = _trouble(found.device, seen)
@@ -90,7 +90,7 @@ def _ask_gpu(found: Calibration, health: Health) -> None:
         _failed(found, Device.Cause.GPU, trouble)
 
 
-def _measured(found: Calibration, noise: Noise) -> Calibration:
+def _measured(found: DeviceCheck, noise: Noise) -> DeviceCheck:
     found.noise_floor, found.allowed = noise.floor, settings.JUDGE_NOISE_FLOOR
     found.ratio, found.ratio_low, found.ratio_high = noise.ratio, noise.low, noise.high
     found.pairs, found.kernel_us = noise.n, noise.kernel_us
@@ -104,11 +104,11 @@ def _measured(found: Calibration, noise: Noise) -> Calibration:
     return found
 
 
-def _copy(found: Calibration) -> Calibration:
+def _copy(found: DeviceCheck) -> DeviceCheck:
     """The same check once more, not yet failed."""
     same = {name: getattr(found, name) for name in ("device", "identity", "toolchain", "gpu_errors")}
-    return Calibration(**same)
+    return DeviceCheck(**same)
 
 
-def _failed(found: Calibration, cause: Device.Cause, message: str) -> None:
+def _failed(found: DeviceCheck, cause: Device.Cause, message: str) -> None:
     found.cause, found.message = cause.value, storable_text(message)[:MESSAGE_CHARS]
