@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+from judge.bench.calibration import claim, factor
 from judge.values import Basis
+
+EVEN = 1e-3  # of a logarithm: what rounding leaves of a range that reaches as far down as up
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,20 @@ class Measure:
         return f"{_digits(self.value, self.basis)}×"
 
     @property
+    def error(self) -> float | None:
+        """The factor that a modelled number is within; None for others, and where the range is no factor."""
+        if self.basis is not Basis.MODELLED or not self.low or not self.high or not self.value > 0:
+            return None
+        up, down = math.log(self.high / self.value), math.log(self.value / self.low)
+        return self.high / self.value if up > EVEN and abs(up - down) < EVEN else None
+
+    @property
     def interval(self) -> str:
-        """`[2.24–2.38]`, or empty for a reported number."""
+        """`[2.24–2.38]`, `within 1.4×` of a modelled number, or empty for a reported one."""
         if self.low is None or self.high is None or self.basis is Basis.REPORTED:
             return ""
+        if self.error is not None:
+            return f"within {factor(self.error)}"
         return f"[{_digits(self.low, self.basis)}–{_digits(self.high, self.basis)}]"
 
     @property
@@ -58,6 +72,8 @@ class Measure:
         }[self.basis]
 
     def __str__(self) -> str:
+        if self.error is not None:
+            return f"{self.number} {self.source}, {self.interval}{claim(self.error)}"
         count = f"n={self.n}" if self.n and self.basis is Basis.MEASURED else ""
         return " ".join(part for part in (self.number, self.interval, count, self.source) if part)
 

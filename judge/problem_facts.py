@@ -47,7 +47,7 @@ def policy_rows(policy: Policy) -> list[tuple[str, str]]:
         ("Inputs", "made on the device" if policy.inputs == "device" else "made on the CPU and copied"),
     ]
     if policy.equal_seeding:
-        rows.append(("Parameters", "candidates draw their own from the same seed"))
+        rows.append(("Parameters", "given to each candidate; one they do not reach draws its own from the same seed"))
     return rows
 
 

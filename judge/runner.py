@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from judge.bench import seal
 from judge.bench.baselines import Baselines, CompiledTimes
+from judge.bench.calibration import model_for
 from judge.bench.children import Child, private_folder
 from judge.bench.compile_plan import CompilePlan
 from judge.bench.compile_report import CompileReport
@@ -42,7 +43,8 @@ from judge.values import (
 
 Progress = Callable[[StageRecord], None]
 DEFAULT_LIMITS = Limits()
-SPARES = 4  # referee, candidate, eager, best so far; about 650 MB of GPU memory each
+SPARES = 5  # referee, candidate, eager, best so far, one more; about 650 MB of GPU memory each
+PRESSED_S = 0.5
 
 
 class Bench:
@@ -80,6 +82,8 @@ class Bench:
         self.identity = identity or device
         self.spares = SPARES if device.startswith("cuda") else 0
         self.desks = Desks()
+        self._ended = 0.0  # when the last evaluation was done
+        self._pressed = False  # this one came right after it: contexts are then made several at once, and more rarely
         self._leaving: Crew | None = None  # killed, and perhaps not yet gone: a CUDA context takes its time
         self._root: Path | None = None
         self._servers: dict[str, ForkServer] = {}
@@ -118,6 +122,7 @@ class Bench:
     def evaluate(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """Judge one candidate. Always returns an Outcome; a hung or dead child is a verdict too."""
         started = time.monotonic()
+        self._pressed = started - self._ended < PRESSED_S
         try:
             check_source(job.candidate, needs=("ModelNew",), max_bytes=job.limits.source_bytes)
         except LoadError as error:
@@ -151,7 +156,8 @@ class Bench:
             if report.final or self.device.startswith(COMPILE):
                 return outcome_of(report), before
         outcome = self._refereed(job, progress)
-        self.stock(job.limits)
+        self.stock(job.limits, least=2 if self._pressed else None)
+        self._ended = time.monotonic()
         self._compiled.remember(job.problem, outcome)
         if report is not None:
             outcome = dataclasses.replace(
@@ -160,16 +166,21 @@ class Bench:
         return outcome, before
 
     def _refereed(self, job: Job, progress: Progress | None) -> Outcome:
-        """The referee's verdict. What one that has stayed cannot decide, or blames on the problem, a new one must."""
+        """The referee's verdict. What one that has stayed cannot decide, or blames on the problem, a new one must; and
+        nobody has had too little of a GPU's memory while those who wait hold some."""
+        waiting = bool(self.spares and len(self.desks))
         plan = EvaluationPlan(self, job)
         try:
             outcome = plan.outcome(*self._conduct(plan, job.limits, progress))
         except JudgeError:
-            if not plan.adopted:
+            if not (plan.adopted or waiting):
                 raise
         else:
-            if not (plan.adopted and outcome.verdict is Verdict.REFUSED_PROBLEM):
+            refused = outcome.verdict is Verdict.REFUSED_PROBLEM
+            short = outcome.verdict is Verdict.OUT_OF_MEMORY or outcome.reason == "problem.memory"
+            if not (plan.adopted and refused) and not (waiting and short):
                 return outcome
+        self.rest()
         plan = EvaluationPlan(self, job)
         return plan.outcome(*self._conduct(plan, job.limits, progress))
 
@@ -191,6 +202,8 @@ class Bench:
             if self.compiling.wanted("triton"):
                 self.server("recorder")  # it warms its compiler while nobody waits
             parts = [f"torch {ready['torch']}", f"triton {ready['triton']}", self.target]
+            if self.device == "interpreter":  # another calibration, other numbers
+                parts.append(model_for(self.target).name)
             self._facts = {
                 "device": self.device,
                 "target": self.target,

@@ -196,6 +196,8 @@ class Contact:
         self._settle()
         rows = [[name, slot.to_json()] for slot, (name, _) in zip(slots, state, strict=True)]
         self.ask("parameters", state=rows, hook=hook, again=again)
+        if rows:
+            self._seed = None  # no longer what a seed gave it
 
     def lay_out(self, inputs: list[torch.Tensor], outputs: list[TensorMeta], jitter: int) -> tuple[list[Slot], ...]:
         """Write `inputs` at a fresh address, poison the output slots, fill the bands. Returns (inputs, outputs)."""

@@ -19,7 +19,7 @@ from judge.bench.endings import Ended
 from judge.bench.exchange import JITTER
 from judge.bench.expected import Expected, same_bits
 from judge.bench.families import CENTRED
-from judge.bench.fitting import Fit
+from judge.bench.fitting import SEEDED, Fit
 from judge.bench.nested import TensorMeta
 from judge.bench.precision import ILL_CONDITIONED
 from judge.bench.reference import Reference, State
@@ -103,7 +103,33 @@ class Rounds:
         return record
 
     def run(self, asked: Question, answer: Message, slots: Slots) -> None:
-        """All rounds; the first question was already asked in the smoke stage."""
+        """All rounds; the first question was already asked in the smoke stage.
+
+        Under equal seeding a candidate may derive what it needs in its constructor, where parameters given later do not
+        reach it: one that goes wrong with them is asked everything again with parameters it makes itself.
+        """
+        try:
+            self._run(asked, answer, slots)
+        except Ended as ended:
+            if not self._may_be_seeded(ended):
+                raise
+            self._start_seeded(ended)
+            answer, slots = self.ask(asked)
+            self._run(asked, answer, slots)
+
+    def _may_be_seeded(self, ended: Ended) -> bool:
+        if not self.reference.policy.equal_seeding or self.fit.seeded or self.fit.hook:
+            return False
+        return ended.verdict in (Verdict.WRONG, Verdict.NOT_FINITE) or ended.reason == "state.stale_params"
+
+    def _start_seeded(self, ended: Ended) -> None:
+        self.fit, self._put, self._used = SEEDED, False, None
+        self.questions = Questions(self.reference)
+        self.records.clear()  # the referee holds this very list
+        text = f"with the reference's parameters it ended as {ended.verdict} ({ended.reason})"
+        self.findings[:] = [Finding("load.derived", text)]
+
+    def _run(self, asked: Question, answer: Message, slots: Slots) -> None:
         self.questions.seeded = self.fit.seeded
         self._note_facts(asked)
         self.judge(asked, answer, slots, "smoke")

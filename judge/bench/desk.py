@@ -27,9 +27,11 @@ from judge.bench.wire import WireClosed
 from judge.values import JudgeError
 
 USES = 50  # evaluations after which another process takes over, with another seed for the constructor
-AHEAD_BYTES = 512 << 20  # of inputs and outputs of the questions drawn ahead
+AHEAD = 0.015  # of the GPU's memory, for inputs and outputs of the questions drawn ahead
+ROOM = 0.3  # of the GPU's memory must be free for it
+LARGE_BYTES = 1 << 30  # inputs and outputs of a problem whose baseline does not stay: it holds as much again
 CPU_SHARE = 0.5  # of the processor time that a child may take: the rest must do for one more evaluation
-HOARD = 0.25  # of the GPU's memory; more is given back between evaluations
+HOARD_BYTES = 1 << 30  # of freed memory; more is given back to the GPU between evaluations
 
 
 class Desk:
@@ -57,16 +59,14 @@ class Desk:
     def tidy(self, subjects: Subjects) -> bool:
         """Keep what may be kept and hang up on all others. False: the process has done its share."""
         self.uses += 1
-        self.kept = {
-            name: (contact, subjects.fits[name])
-            for name, contact in subjects.contacts.items()
-            if name == BASELINE and name in subjects.fits and contact.warm
-        }
+        baseline = subjects.contacts.get(BASELINE)
+        self.kept = {}
+        if baseline is not None and baseline.warm and baseline.arena.memory.numel() < LARGE_BYTES:
+            self.kept[BASELINE] = baseline, subjects.fits[BASELINE]
         subjects.release(*(name for name in subjects.contacts if name not in self.kept))
-        baseline = self.kept.get(BASELINE)
-        self.arenas.back(kept=baseline[0].arena if baseline else None)
+        self.arenas.back(kept=self.kept[BASELINE][0].arena if self.kept else None)
         self.questions = None
-        if self.device != "cpu" and torch.cuda.memory_reserved() > HOARD * torch.cuda.mem_get_info()[1]:
+        if self.device != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > HOARD_BYTES:
             torch.cuda.empty_cache()
         soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
         tired = soft != resource.RLIM_INFINITY and time.process_time() > CPU_SHARE * soft
@@ -87,7 +87,10 @@ class Desk:
         assert self.reference is not None
         questions, drawn = Questions(self.reference), 0
         lock = GpuLock(self._lock_fd)
-        while drawn < AHEAD_BYTES and not select.select([fd], [], [], 0)[0]:
+        while not select.select([fd], [], [], 0)[0]:
+            free_bytes, all_bytes = torch.cuda.mem_get_info()
+            if drawn > AHEAD * all_bytes or free_bytes < ROOM * all_bytes:
+                break
             with lock.shared_at_once() as free:
                 size = questions.draw_ahead() if free else 0
             if not size:

@@ -20,6 +20,9 @@ class Desks:
         self.most = most
         self._kept: dict[Hashable, dict[str, Child]] = {}
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
     def take(self, problem: Hashable) -> dict[str, Child]:
         """The children at this problem, who belong to the caller now; {} when there are none, or one has died."""
         members = self._kept.pop(problem, {})

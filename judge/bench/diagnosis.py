@@ -14,7 +14,7 @@ from judge.bench.endings import Ended, lower_precision
 from judge.bench.expected import Target, expect, same_bits
 from judge.bench.families import CENTRED
 from judge.bench.nested import cloned, mapped
-from judge.bench.precision import Errors, coarse_kind, errors, rounded
+from judge.bench.precision import CUT, Errors, coarse_kind, errors, rounded
 from judge.bench.reference import REFUSALS
 from judge.bench.state import State
 from judge.bench.steadiness import check_steady
@@ -96,10 +96,11 @@ def _check_precision(rounds: Asker, question: Question, number: int) -> None:
     stored = _stored_as(value, target, found)
     if stored:
         raise _lower(rounds, stored, found, target, None)
-    for kind in _kinds(target, policy):
+    for kind in _kinds(target, policy, cut=rounds.fit.seeded):
         near = _near(rounds, probe, number, kind, found)
         if near is not None:
-            finest = "float16" if kind == "tf32" and _loses_small(rounds, probe, number) else kind
+            named = "tf32" if kind == CUT else kind
+            finest = "float16" if named == "tf32" and _loses_small(rounds, probe, number) else named
             raise _lower(rounds, finest, found, target, near)
 
 
@@ -113,10 +114,13 @@ def _centred(rounds: Asker, question: Question) -> Question:
     return probe if probe.expected.finite else question
 
 
-def _kinds(target: Target, policy: Precision) -> tuple[str, ...]:
+def _kinds(target: Target, policy: Precision, *, cut: bool) -> tuple[str, ...]:
+    """`cut`: also TF32 as tensor cores make it of parameters that nobody could round before."""
     if target.same.dtype == torch.float64:
         return ("float32",)
-    return ("tf32", "bfloat16") if policy is Precision.STRICT else ("bfloat16",)
+    if policy is not Precision.STRICT:
+        return ("bfloat16",)
+    return ("tf32", CUT, "bfloat16") if cut else ("tf32", "bfloat16")
 
 
 def _stored_as(value: torch.Tensor, target: Target, found: Errors) -> str:
@@ -154,9 +158,9 @@ def _near(rounds: Asker, probe: Question, number: int, kind: str, found: Errors)
 
 
 def _rounded_state(rounds: Asker, probe: Question, kind: str) -> State:
-    if rounds.fit.seeded:  # no seed gives rounded parameters
-        return probe.state
-    return State((name, rounded(tensor, kind)) for name, tensor in probe.state.items())
+    """The parameters at `kind`. A candidate that makes its own from a seed is believed to round them itself."""
+    seed = probe.state.seed if rounds.fit.seeded else None
+    return State(((name, rounded(tensor, kind)) for name, tensor in probe.state.items()), seed)
 
 
 def _posed(rounds: Asker, probe: Question, inputs: list[object], state: State) -> Question | None:

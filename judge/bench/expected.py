@@ -10,6 +10,7 @@ import torch
 
 from judge.bench.nested import TensorMeta, collect, encode
 from judge.bench.precision import (
+    CUT,
     FP32_ROUNDOFF,
     UNITS_MAX,
     Allowed,
@@ -190,7 +191,7 @@ class _Oracle:
         """
         if self.reference.policy.precision is not Precision.TF32:
             return None
-        answer = self._at("tf32 cut")
+        answer = self._at(CUT)
         return answer.parts(self.written) if answer is not None and _alike(answer, self.same) else None
 
     def _at(self, kind: str) -> Answer | None:

@@ -19,7 +19,8 @@ HOOK = "load_reference_state"
 class Fit:
     """`pairs`: (candidate's name, reference's name); with `hook` the whole reference state goes to the hook.
 
-    `seeded`: nothing fits, but the policy lets the candidate make its own parameters from the reference's seed.
+    `seeded`: nothing fits, or what it was given does not reach its answer, but the policy lets the candidate make its
+    own parameters from the reference's seed.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -42,6 +43,9 @@ class Fit:
         if self.seeded and state.seed is not None:
             contact.reconstruct(state.seed)
         contact.put_state(self.of(state), hook=self.hook, again=again)
+
+
+SEEDED = Fit((), hook=False, seeded=True)
 
 
 def fit(
@@ -73,7 +77,7 @@ def fit(
     if all_named and own:  # a parameter the candidate leaves out may be one the result does not need
         return Fit(tuple((name, name) for name in named), hook=False)
     if equal_seeding:
-        return Fit((), hook=False, seeded=True)
+        return SEEDED
     raise Ended(Verdict.LOAD_FAILED, "load", "load.params", _message(own, shapes, parameters))
 
 

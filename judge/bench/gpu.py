@@ -33,6 +33,14 @@ def settle(device: str) -> None:
         torch.cuda.synchronize(device)
 
 
+def taken_by_others(device: str) -> float:
+    """Share of the GPU's memory that this process does not hold and that is not free."""
+    if device == "cpu":
+        return 0.0
+    free, total = torch.cuda.mem_get_info(device)
+    return float((total - free - torch.cuda.memory_reserved(device)) / total)
+
+
 def neutral_flags() -> None:
     """The same numerics for reference, baseline and candidate: TF32 off, no benchmarking of algorithms."""
     torch.backends.cuda.matmul.allow_tf32 = False

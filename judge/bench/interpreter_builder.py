@@ -193,7 +193,10 @@ class RepairedBuilder(InterpreterBuilder):  # type: ignore[misc]
     def create_dot(self, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
         kind = _dot_kind(a, input_precision)
         if self.counter is not None:
-            self.counter.dot(kind, 2 * int(np.prod(a.data.shape)) * int(b.data.shape[-1]))
+            flops = 2 * int(np.prod(a.data.shape)) * int(b.data.shape[-1])
+            # three products on tensor cores make one that is accurate as fp32
+            thrice = kind == "fp32" and input_precision == ir.INPUT_PRECISION.TF32x3
+            self.counter.dot("tf32" if thrice else kind, 3 * flops if thrice else flops)
         left, right = (_dot_operand(handle, kind) for handle in (a, b))
         accumulator = widen(d)
         if kind == "int8":

@@ -16,11 +16,13 @@ from judge.bench.nested import mapped
 K_RMS, K_MAX = 4.0, 8.0
 UNITS_RMS, UNITS_MAX = 32.0, 128.0
 ILL_CONDITIONED = 1e-2
+CUT = "tf32 cut"  # TF32 without rounding: what tensor cores take of a float32 that a kernel hands them
 ROUNDOFF = {torch.float64: 2.0**-53, torch.complex128: 2.0**-53}  # every other type accumulates in float32
 FP32_ROUNDOFF = 2.0**-24
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 TELLING_UNITS = 64.0  # a coarse error below this is honest rounding, not the format's
 FLAT = 1e-6  # spread over size: below it the oracle does not vary
+MOST_SQUARED_32, MOST_SQUARED_64 = 1e3, 1e9  # mean square over variance up to which a type tells the variance
 LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
 
 
@@ -42,11 +44,27 @@ def errors(value: torch.Tensor, oracle: torch.Tensor) -> Errors:
         return Errors(0.0, 0.0)
     if oracle.is_complex():
         value, oracle = torch.view_as_real(value.resolve_conj()), torch.view_as_real(oracle.resolve_conj())
-    return _over_spread(*_facts(value.double(), oracle.double()))
+    value, oracle = value.double(), oracle.double()
+    return _over_spread(*(_finite_facts(value, oracle, MOST_SQUARED_64) or _facts(value, oracle)))
 
 
-def _facts(value: torch.Tensor, oracle: torch.Tensor) -> tuple[float, float, float, float]:
-    """The oracle's RMS and spread, the RMS and the largest difference: computed on the device, read once."""
+Facts = tuple[float, float, float, float]  # the oracle's RMS and spread, the RMS and the largest difference
+
+
+def _finite_facts(value: torch.Tensor, oracle: torch.Tensor, most_squared: float) -> Facts | None:
+    """In few passes over memory. None where something is not finite, or the mean leaves the spread too few digits."""
+    norm, difference = torch.linalg.vector_norm, value - oracle
+    found = torch.stack([norm(oracle), oracle.mean(), norm(difference), norm(difference, math.inf)]).double()
+    length, mean, far, worst = found.tolist()
+    root = math.sqrt(oracle.numel())
+    size, variance = length / root, (length / root) ** 2 - mean * mean
+    if not (math.isfinite(length) and math.isfinite(far)) or variance * most_squared <= size * size:
+        return None
+    return size, math.sqrt(variance), far / root, worst
+
+
+def _facts(value: torch.Tensor, oracle: torch.Tensor) -> Facts:
+    """Whatever the content: computed on the device, read once."""
     known = oracle.isfinite()
     same = (value == oracle) | (value.isnan() & oracle.isnan())
     difference = torch.where(same, 0.0, value - oracle)
@@ -69,11 +87,11 @@ def _over_spread(size: float, scale: float, far: float, worst: float) -> Errors:
 
 
 def _quickly(value: torch.Tensor, exact: torch.Tensor) -> Errors | None:
-    """`errors` in fp32, a fraction of the work; None where fp32 is too narrow for squares or for the problem's type."""
+    """`errors` in fp32, with a third of the work; None unless all is finite and fp32 wide enough for it."""
     if value.dtype not in NARROW or exact.dtype not in NARROW or exact.numel() == 0:
         return None
-    facts = _facts(value.float(), exact.float())
-    return _over_spread(*facts) if all(fact == 0 or 1e-12 < fact < 1e12 for fact in facts[:2]) else None
+    facts = _finite_facts(value.float(), exact.float(), MOST_SQUARED_32)
+    return _over_spread(*facts) if facts is not None and 1e-12 < facts[0] < 1e12 else None
 
 
 @dataclass(frozen=True)
@@ -130,10 +148,9 @@ def joined(one: Errors, other: Errors | None) -> Errors:
 
 
 def rounded(value: Any, kind: str) -> Any:
-    """`value` (nested) as it would be after a round trip through `kind`: "tf32", "bfloat16", "float16", "float32".
+    """`value` (nested) as it would be after a round trip through `kind`: "tf32", CUT, "bfloat16", "float16", "float32".
 
-    "tf32 cut" drops the digits instead, as tensor cores do with operands that nobody rounded. Only tensors of more
-    digits are changed, and they keep their dtype.
+    CUT drops the digits instead of rounding. Only tensors of more digits are changed, and they keep their dtype.
     """
     return mapped(lambda tensor: _round_trip(tensor, kind), value)
 
@@ -143,10 +160,10 @@ def _round_trip(tensor: torch.Tensor, kind: str) -> torch.Tensor:
         return torch.view_as_complex(_round_trip(torch.view_as_real(tensor.resolve_conj()), kind).contiguous())
     if tensor.dtype != (torch.float64 if kind == "float32" else torch.float32):
         return tensor
-    if not kind.startswith("tf32"):
+    if kind not in ("tf32", CUT):
         return tensor.to(getattr(torch, kind)).to(tensor.dtype)
     bits = tensor.contiguous().view(torch.int32)
-    up = 0 if kind == "tf32 cut" else 0x0FFF + ((bits >> 13) & 1)  # to nearest, ties to even
+    up = 0 if kind == CUT else 0x0FFF + ((bits >> 13) & 1)  # to nearest, ties to even
     near = (bits + up) & ~0x1FFF  # ten mantissa bits
     return torch.where(tensor.isfinite(), near.view(torch.float32).reshape(tensor.shape), tensor)
 

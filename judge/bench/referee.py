@@ -46,6 +46,8 @@ from judge.values import (
     Verdict,
 )
 
+CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
+
 
 def run(assignment: Assignment) -> None:
     """Role "referee": judge a candidate and send one signed message; then the next, as long as it may stay."""
@@ -183,6 +185,8 @@ class Referee:
         answer = self.minutes.timed("smoke", lambda: guarded("smoke", rounds.contact.answer))
         self.minutes.doing("correctness")
         self.minutes.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
+        if rounds.fit.seeded:
+            self.subjects.follow_seeds()
         if self.payload["timing"]:
             self.minutes.doing("timing")
             self.minutes.timed("timing", lambda: self._timing(reference, rounds.settled(first), answer))
@@ -226,7 +230,11 @@ class Referee:
         except (Ended, SubjectFailed, DeviceLost):
             raise
         except Exception as error:
-            raise of_reference(error, path, self.whereabouts.last) from error
+            ended = of_reference(error, path, self.whereabouts.last)
+            others = gpu.taken_by_others(self.device) if ended.reason == "problem.memory" else 0.0
+            if others > CROWDED:
+                raise JudgeError(f"the reference found too little memory: others hold {others:.0%} of it") from error
+            raise ended from error
 
     def _reference(self) -> Reference:
         loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts)

@@ -12,12 +12,13 @@ from judge.bench.contact import Contact, Deadline, SubjectFailed
 from judge.bench.correctness import Question
 from judge.bench.endings import of_subject
 from judge.bench.exchange import Arenas
-from judge.bench.fitting import Fit, fit
+from judge.bench.fitting import SEEDED, Fit, fit
 from judge.bench.nested import TensorMeta, encode
 from judge.bench.recruits import ask_for
 from judge.bench.reference import Reference, collect
 
 Result = TypeVar("Result")
+OTHERS = ("eager", "compile", "autotune", "incumbent")  # children that run something else than the candidate
 
 
 class Subjects:
@@ -33,9 +34,15 @@ class Subjects:
         self.arenas = arenas
         self.contacts = {name: self._contact(name, fd) for name, fd in zip(names, assignment.links, strict=False)}
         self.fits: dict[str, Fit] = {}
+        self._seeded = False  # the candidate makes its own parameters, in whichever process
         for name, (contact, fitted) in kept.items():
             contact.deadline = deadline
             self.contacts[name], self.fits[name] = contact, fitted
+
+    def follow_seeds(self) -> None:
+        """From now on the candidate's children make their own parameters."""
+        self._seeded = True
+        self.fits["candidate"] = SEEDED
 
     def _contact(self, name: str, fd: int) -> Contact:
         return Contact(name, fd, self.deadline, self.assignment.device, self.arenas)
@@ -59,6 +66,9 @@ class Subjects:
         others = [TensorMeta.of(t) for t in (*reference.first.values(), *init)]
         contact.make_arena(first.room(), others)
         built = contact.construct(reference.init, reference.construct_seed)
+        if self._seeded and name.partition("#")[0] not in OTHERS:
+            self.fits[name] = SEEDED
+            return SEEDED
         self.fits[name] = fit(
             built["state"],
             bool(built["hook"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,16 @@ def _table() -> dict[str, Target]:
 
 
 TARGETS: dict[str, Target] = _table()
+
+
+# GPUs whose memory is another than that of their architecture's row above. Source: NVIDIA H200 datasheet (4.8 TB/s).
+OWN_GB_S = {"NVIDIA H200": 4800.0}
+
+
+def target_of_gpu(title: str, arch: str) -> Target:
+    """The peaks of one GPU by the name that its driver tells. Raises ValueError for an unknown architecture."""
+    found = target(arch)
+    return replace(found, title=title, dram_gb_s=OWN_GB_S.get(title, found.dram_gb_s))
 
 
 def target(name: str) -> Target:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from django import template
 from django.conf import settings
 
+from judge.bench.calibration import factor, model_for
+
 register = template.Library()
 UNKNOWN = "—"
 
@@ -46,6 +48,18 @@ def microseconds(value: float | None) -> str:
 def milliseconds(value: float | None) -> str:
     """A time given in milliseconds."""
     return UNKNOWN if value is None or not _known(value) else microseconds(value * 1e3)
+
+
+@register.filter
+def model_error(arch: str) -> str:
+    """How wrong modelled numbers of an architecture may be, as a sentence."""
+    return model_for(arch or settings.JUDGE_TARGET).words
+
+
+@register.filter
+def time_error(arch: str) -> str:
+    """`within 1.4×`: of modelled times."""
+    return f"within {factor(model_for(arch or settings.JUDGE_TARGET).time)}"
 
 
 @register.filter

@@ -22,8 +22,9 @@ def measure(row: Any, empty: str = "—") -> SafeString:
         return format_html('<span class="measure measure-more">{}</span>', empty)
     count = f" n={value.n}" if value.n and value.basis is Basis.MEASURED else ""
     return format_html(
-        '<span class="measure" data-metric="speedup"><strong>{}</strong>'
+        '<span class="measure" data-metric="speedup"{}><strong>{}</strong>'
         ' <span class="measure-more">{}{}</span> <span class="basis basis-{}">{}</span></span>',
+        format_html(' title="{}"', value) if value.error is not None else "",
         value.number,
         value.interval,
         count,

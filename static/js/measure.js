@@ -12,9 +12,22 @@ export function times(node) {
   return `${digits(node.x, node.bs)}×`;
 }
 
+// The factor that a modelled number is within: its range reaches as far down as up, but for rounding.
+function error(node) {
+  if (node.bs !== "modelled" || !node.lo || !node.hi) return null;
+  const [up, down] = [Math.log(node.hi / node.x), Math.log(node.x / node.lo)];
+  return up > 0.001 && Math.abs(up - down) < 0.001 ? node.hi / node.x : null;
+}
+
+function range(node) {
+  if (node.lo === null || node.bs === "reported") return "";
+  const within = error(node);
+  return within ? `within ${within.toFixed(1)}×` : `[${digits(node.lo, node.bs)}–${digits(node.hi, node.bs)}]`;
+}
+
 export function parts(node) {
   if (node.x === null || !node.bs) return null;
-  const interval = node.lo === null || node.bs === "reported" ? "" : `[${digits(node.lo, node.bs)}–${digits(node.hi, node.bs)}]`;
+  const interval = range(node);
   const count = node.bs === "measured" && node.ns ? `n=${node.ns}` : "";
   return { number: times(node), more: [interval, count].filter(Boolean).join(" "), basis: node.bs, source: WORDS[node.bs] };
 }

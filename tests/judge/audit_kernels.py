@@ -29,7 +29,8 @@ def with_kernels(forward: str) -> str:
 
 
 HALVES = with_kernels(
-    "y = torch.empty_like(x)\nn = x.numel()\nscale[(triton.cdiv(n, 256),)](self.right(x), y, n, BLOCK=256)\nreturn y / 2"
+    "y = torch.empty_like(x)\nn = x.numel()\n"
+    "scale[(triton.cdiv(n, 256),)](self.right(x), y, n, BLOCK=256)\nreturn y / 2"
 )
 LAUNCHED_IN_VAIN = with_kernels(LAUNCH + "return self.right(x)")
 NEVER_LAUNCHED = with_kernels("return self.right(x)")

@@ -9,7 +9,7 @@ from judge.bench import random_state
 from judge.bench.factories import made, under
 from judge.bench.switches import Switchboard, neutral
 from judge.values import DEFAULT_POLICY, Mode, Policy, Precision, Verdict
-from tests.judge.rounds_bench import answer, ask, problem
+from tests.judge.rounds_bench import answer, ask, codes, problem
 
 MATMUL = problem("return x[0] @ x[1]", inputs="torch.randn(64, 256), torch.randn(256, 32)")
 CUT = """
@@ -143,3 +143,55 @@ def test_generators_start_equal_and_a_draw_is_noticed():
     assert random_state.moved(before, "cpu")
     random_state.reset(5)
     assert torch.equal(torch.rand(3), first)
+
+
+FOLDS = answer(LINEAR, "return F.linear(x[0], self.l.weight, self.l.bias) * 2").replace(
+    "self.l = torch.nn.Linear(64, 8)",
+    "self.l = torch.nn.Linear(64, 8)\n        self.l.weight.data.mul_(0.5)\n        self.l.bias.data.mul_(0.5)",
+)
+DERIVES = answer(LINEAR, "return F.linear(x[0], self.w, self.b)").replace(
+    "self.l = torch.nn.Linear(64, 8)",
+    "self.l = torch.nn.Linear(64, 8)\n        self.w, self.b = self.l.weight.data.clone(), self.l.bias.data.clone()",
+)
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize(
+    ("candidate", "without"),
+    [(FOLDS, "value.mismatch"), (DERIVES, "state.stale_params")],
+    ids=["folded in place", "copied in the constructor"],
+)
+def test_equal_seeding_is_for_kernels_that_derive_from_parameters_in_their_constructor(cpu_bench, candidate, without):
+    assert ask(cpu_bench, LINEAR, candidate).reason == without
+    allowed = ask(cpu_bench, LINEAR, candidate, policy=Policy(equal_seeding=True), timing=True)
+    assert allowed.verdict is Verdict.PASS, allowed
+    assert without in codes(allowed)["load.derived"] and "load.seeded" in codes(allowed)
+    assert allowed.speedup is not None  # timed with the parameters it made itself
+    assert all(case.ok for case in allowed.cases)
+
+
+@pytest.mark.bench
+def test_equal_seeding_excuses_nothing_but_where_the_parameters_come_from(cpu_bench):
+    policy = Policy(equal_seeding=True)
+    assert ask(cpu_bench, LINEAR, DERIVES.replace("self.b)", "self.b * 1.01)"), policy=policy).verdict is Verdict.WRONG
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize(
+    ("coarse", "reason"),
+    [
+        ("F.linear(x[0].half().float(), self.l.weight.half().float() * 2)", "precision.half"),
+        ("F.linear(cut(x[0]), cut(self.l.weight) * 2)", "precision.tf32"),
+        ("F.linear(off(x[0]), off(self.l.weight) * 2)", "precision.tf32"),
+    ],
+    ids=["half", "rounded to tf32", "cut to tf32"],
+)
+def test_a_format_shows_through_parameters_that_a_kernel_made_itself(cpu_bench, coarse, reason):
+    off = "def off(x):\n    return (x.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)\n"
+    plain = problem("return self.l(x[0])", init="self.l = torch.nn.Linear(64, 8, bias=False)")
+    folded = answer(plain, f"return {coarse}").replace(
+        "bias=False)", "bias=False)\n        self.l.weight.data.mul_(0.5)"
+    )
+    text = f"import torch\n{CUT}\n{off}\n{folded}"
+    found = ask(cpu_bench, plain, text, policy=Policy(equal_seeding=True))
+    assert (found.verdict, found.reason) == (Verdict.LOWER_PRECISION, reason), found

@@ -11,7 +11,7 @@ from judge.bench.exchange import JITTER, PATTERN, capacity, host_arena, plan
 from judge.bench.families import reshaped
 from judge.bench.nested import NotCarried, TensorMeta, decode, encode
 from judge.bench.poison import poison, poisoned, poisoned_allocations
-from judge.bench.precision import Errors, allowed, errors, rounded
+from judge.bench.precision import Allowed, Errors, allowed, errors, rounded
 from judge.bench.state import redraw
 from judge.bench.statistics import (
     LOOKS,
@@ -177,3 +177,26 @@ def test_blocks_at_another_clock_are_left_out_but_a_fifth_at_most():
     assert kept_blocks([1980.0] * 9 + [1500.0]) == list(range(9))
     assert len(kept_blocks([1980.0] * 5 + [1200.0] * 5)) == 8
     assert kept_blocks([0.0, 0.0]) == [0, 1]
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5, 20.0, 1e3])
+@pytest.mark.parametrize("relative", [0.0, 1e-6, 1e-3, math.inf])
+def test_a_quick_look_accepts_what_the_thorough_one_accepts(shift, relative):
+    torch.manual_seed(3)
+    exact = torch.randn(20_000) + shift
+    value = exact + relative * torch.randn(20_000)
+    found = errors(value, exact)
+    for factor, right in ((1.001, True), (0.999, found.rms == 0.0)):
+        limit = Allowed(factor * found.rms, factor * found.largest) if found.finite else Allowed(1.0, 1.0)
+        assert limit.accepts(value, exact) is (right and found.finite)
+
+
+def test_a_quick_look_takes_neither_nan_nor_overflow_for_right():
+    exact = torch.randn(100)
+    for bad in (math.nan, math.inf, 3e38):
+        value = exact.clone()
+        value[7] = bad
+        assert not Allowed(0.1, 0.1).accepts(value, exact)
+    assert Allowed(0.1, 0.1).accepts(exact * 1e-30, exact * 1e-30) and not Allowed(0.1, 0.1).accepts(
+        exact * 2e-30, exact * 1e-30
+    )

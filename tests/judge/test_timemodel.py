@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 
+from judge.bench.calibration import Constants, model_for
 from judge.bench.targets import target
 from judge.bench.timemodel import (
     LaunchTraffic,
@@ -17,6 +18,7 @@ from judge.bench.timemodel import (
     eager_traffic,
     kernel_time_us,
     modelled_speedup,
+    total_us,
 )
 
 H100 = target("sm_90")
@@ -36,15 +38,28 @@ def names(fn: object, *args: torch.Tensor) -> list[str]:
 
 
 def test_a_gigabyte_takes_its_time_through_dram() -> None:
-    low, mid, high = kernel_time_us(report(launch()), H100)
+    constants = Constants(call_us=1.0, launch_us=3.0, dram=0.8)
     ideal = 1e9 / (3350e9) * 1e6
-    assert ideal < low < mid < high
-    assert mid == pytest.approx(4.0 + ideal / 0.8)
+    assert total_us(report(launch()), H100, constants) == pytest.approx(1.0 + 3.0 + ideal / 0.8)
 
 
-def test_every_launch_costs() -> None:
+def test_the_range_is_the_model_s_error_either_way() -> None:
+    error = model_for("sm_90").time
+    low, mid, high = kernel_time_us(report(launch()), H100)
+    assert (low, high) == (pytest.approx(mid / error), pytest.approx(mid * error))
+
+
+def test_every_launch_costs_and_the_call_once() -> None:
     empty = launch(logical_bytes=0, sector_bytes=0, unique_bytes=0)
-    assert kernel_time_us(report(empty, empty, empty), H100)[1] == pytest.approx(3 * H100.launch_us)
+    constants = Constants(call_us=1.0, launch_us=3.0)
+    assert total_us(report(empty, empty, empty), H100, constants) == pytest.approx(10.0)
+
+
+def test_what_the_last_launch_left_in_the_l2_is_not_read_from_memory() -> None:
+    half = launch(unique_bytes=20 << 20, sector_bytes=20 << 20)
+    cold, warm = (Constants(resident=share) for share in (0.0, 0.5))
+    assert total_us(report(half), H100, cold) == total_us(report(half), H100, warm)
+    assert total_us(report(half, half), H100, warm) < total_us(report(half, half), H100, cold)
 
 
 def test_flops_bound_a_dot_and_kinds_have_their_own_peaks() -> None:
@@ -94,7 +109,8 @@ def test_fusing_three_operators_is_modelled_faster() -> None:
     eager = eager_traffic(lambda a: torch.relu(a * 2 + 1), [x])
     fused = report(launch(logical_bytes=2 * 2**20, sector_bytes=2 * 2**20, unique_bytes=2 * 2**20))
     low, mid, high = modelled_speedup(eager, fused, H100)
-    assert 1.5 < low <= mid <= high < 4
+    assert 1.5 < mid < 4
+    assert mid / low == pytest.approx(high / mid) == model_for("sm_90").speedup
 
 
 def test_views_launch_nothing_and_copies_do() -> None:

@@ -17,17 +17,19 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from judge.bench.calibration import model_for
 from judge.benches import bench_for
 from judge.models import Device, Problem
 from judge.services.admissions import problem_admit
 from judge.services.devices import DeviceMissing, device_get, devices_sync
 from judge.services.evaluations import toolchain_of
 from judge.trust import doubts
-from judge.values import JudgeError, StageRecord
+from judge.values import Basis, JudgeError, StageRecord
 from search.algorithm.params import SearchParams
 from search.documents import run_document
 from search.driver import drive
 from search.exports import kernel_file
+from search.live.words import measure_of
 from search.models import Node, Run
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
@@ -69,7 +71,7 @@ class Command(BaseCommand):
             )
             if out is not None:
                 _write(out, document, run)
-        self.stdout.write(json.dumps(document, indent=1) if options["json"] else _sentence(document))
+        self.stdout.write(json.dumps(document, indent=1) if options["json"] else _sentence(document, device))
         if interrupted:
             raise CommandError("Interrupted: the search was stopped, its tree is kept.", returncode=130)
         if not run.ended and run.device.state == Device.State.QUARANTINED:
@@ -169,23 +171,25 @@ def _progress(run: Run, kind: str, payload: dict[str, Any]) -> str:
 
 def _waits(device: Device) -> str:
     why = f" ({device.state_reason})" if device.state_reason else ""
-    how = (
-        f"Check it with judge_check_device --device {device.name}" if device.state_cause else "Activate it on its page"
-    )
+    how = f"Check it: judge_check_device --device {device.name}" if device.state_cause else "Activate it on its page"
     return f"{device.name} is quarantined{why}; the search waits. {how}, then `manage.py up` goes on with it."
 
 
 def _figure(payload: dict[str, Any]) -> str:
+    shown = measure_of(payload)
+    if shown is not None and shown.error is not None:
+        return f"{payload['speedup']:.2f}x within {shown.error:.1f}x MODELLED"
     return f"{payload['speedup']:.2f}x [{payload['low']:.2f}-{payload['high']:.2f}] {payload['basis'].upper()}"
 
 
-def _sentence(document: dict[str, Any]) -> str:
+def _sentence(document: dict[str, Any], device: Device) -> str:
     run, best = document["run"], document["best"]
     head = f"Run {run['id']} on {run['problem']}: {run['told']} of {run['steps']} steps in {run['wall_s']:.1f} s."
     if best is None:
         return f"{head} No correct kernel was found."
     low, high = best["interval"]
-    return f"{head} Best: node {best['number']}, {_figure({**best, 'low': low, 'high': high})}."
+    error = f" {model_for(device.arch).words}" if device.basis is Basis.MODELLED else ""
+    return f"{head} Best: node {best['number']}, {_figure({**best, 'low': low, 'high': high})}.{error}"
 
 
 def _fresh(run: Run) -> Run:
