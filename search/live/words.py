@@ -71,9 +71,14 @@ def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, 
     if kind == "lease.expired":
         return "waiting", "starts again", None, payload.get("message") or "Its worker was lost."
     if kind == "device.quarantined":
-        return "quarantined", f"{payload['device']} is quarantined; work waits", None, payload.get("reason", "")
+        return (
+            "quarantined",
+            f"{payload.get('device', 'The device')} is quarantined; work waits",
+            None,
+            payload.get("reason", ""),
+        )
     if kind == "device.activated":
-        return "running", f"{payload['device']} judges again", None, ""
+        return "running", f"{payload.get('device', 'The device')} judges again", None, ""
     return "proposing", kind.replace(".", " "), None, ""
 
 
