@@ -53,7 +53,7 @@ def problem_page(
 ) -> ProblemPage:
     """Problems by words in title, slug or family, by state, origin and family. Unknown values filter nothing."""
     chosen = _filtered(q.strip(), state, origin, family)
-    devices = list(judging_devices())
+    devices = list(served_devices())
     audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
     best = audited.filter(problem=OuterRef("pk")).order_by("-speedup", "id")
     rows = list(

@@ -23,7 +23,7 @@ from search.models import Action, Node, Run, RunEvent
 from search.services.devices import device_check, device_check_ask, device_quarantine, device_state_set
 from search.services.hops import Hop
 from search.services.reaping import reap
-from tests.judge.gpu_rows import gpu
+from tests.judge.gpu_rows import gpu, passed, problem
 from tests.judge.twin_bench import TwinBench
 from tests.pages import client_of
 from tests.search.makers import Worker, make_device, make_run, told
@@ -179,6 +179,16 @@ def test_work_waits_says_why_and_goes_on_by_itself_after_a_passed_check():
     worker.work(reap())
     run.refresh_from_db()
     assert (run.state, len(told(run))) == (Run.State.FINISHED, 5)
+
+
+def test_what_a_quarantined_device_has_measured_stays_on_the_pages_of_problems():
+    device, row = gpu(), problem()
+    passed(row, device, 243.7)
+    device_quarantine(device=device, cause=Device.Cause.NOISE, reason="it rattles")
+    client = client_of("viewer")
+    html = client.get(reverse("problem-detail", args=[row.slug])).content.decode()
+    assert "448 µs" in html and "Cost on" in html and "Check now" not in html
+    assert "448 µs" in client.get(reverse("problem-list")).content.decode()
 
 
 def test_only_a_check_that_somebody_asked_for_ends_a_quarantine():
