@@ -212,9 +212,19 @@ class Bench:
             }
         return {**self._facts, "sandbox": self._last_layers.get("candidate") or self._last_layers.get("admit") or {}}
 
+    def settle(self) -> None:
+        """Wait until nothing of the last evaluation lives. Raises JudgeError when something will not die."""
+        crew, self._leaving = self._leaving, None
+        if crew is not None:
+            crew.close()
+
+    def waiting(self) -> list[Child]:
+        """Children that wait for the next evaluation: spares, and those that stayed at a problem."""
+        return [child for server in self._servers.values() for child in server.waiting()] + self.desks.members()
+
     def rest(self) -> None:
         """Let go of all that waits for the next evaluation: nobody but the zygotes lives when this returns."""
-        self._see_off()
+        self.settle()
         self.desks.clear()
         if self.spares and "plain" in self._servers:
             self._servers["plain"].empty()
@@ -313,7 +323,7 @@ class Bench:
         """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
         key, nonce = secrets.token_hex(32), secrets.token_hex(16)
         body: dict[str, Any] | None = None
-        self._see_off()
+        self.settle()
         waits = not self.device.startswith("cuda")
         staying: dict[str, Child] = {}
         with Crew(limits, sandbox=self.sandbox, required=self.minimum_sandbox, waits=waits) as crew:
@@ -337,12 +347,6 @@ class Bench:
         if isinstance(plan, EvaluationPlan) and staying:
             self.desks.keep(plan.desk, staying)
         return (body["body"] if body else None), crew
-
-    def _see_off(self) -> None:
-        """Wait until nothing of the last evaluation lives. Raises JudgeError when something will not die."""
-        crew, self._leaving = self._leaving, None
-        if crew is not None:
-            crew.close()
 
     def _require_layers(self) -> None:
         for name, layers in self._last_layers.items():

@@ -23,6 +23,10 @@ class Desks:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def members(self) -> list[Child]:
+        """Everybody who stays."""
+        return [child for members in self._kept.values() for child in members.values()]
+
     def take(self, problem: Hashable) -> dict[str, Child]:
         """The children at this problem, who belong to the caller now; {} when there are none, or one has died."""
         members = self._kept.pop(problem, {})
@@ -47,7 +51,7 @@ class Desks:
 
     def clear(self) -> None:
         """Everybody goes. Returns when they have gone."""
-        leaving = [child for members in self._kept.values() for child in members.values()]
+        leaving = self.members()
         for members in self._kept.values():
             _dismiss(members)
         self._kept.clear()

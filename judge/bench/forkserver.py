@@ -162,6 +162,10 @@ class ForkServer:
         while len(self._spares) < count:
             self._spares.append((order, self._fork(order)))
 
+    def waiting(self) -> list[Child]:
+        """The spares."""
+        return [child for _, child in self._spares]
+
     def empty(self) -> None:
         """End the spares."""
         for _, child in self._spares:

@@ -220,6 +220,8 @@ class EvaluationPlan(Listening):
         name = str(outcome.environment.get("failed_child", "candidate"))
         child = crew.members.get(name, crew.members["candidate"])
         how = self.endings.get(name) or child.ending()
+        if not child.layers:  # it says them before it reads anything foreign: no memory for a CUDA context, say
+            raise JudgeError(f"the {name} child ended before it had an assignment: {how} {child.tail()}")
         if name in self.out_of_memory:
             reason = outcome.reason.replace(".died", ".oom")
             message = f"{outcome.message}, which used too much memory: {how}"

@@ -29,6 +29,7 @@ WARM_CALLS = 3
 ENOUGH_S = 0.5  # a comparison with eager stops after this: nobody asks whether 1.003 is more than 1
 RIVAL_S = 2.0  # one with the best so far may take longer
 CLOSE = 0.05  # relative half width of an interval that is good enough to print
+BEATEN = 0.1  # the same for one that is slower than the best so far, whatever its interval
 AT_LEAST = 8  # pairs of a problem so slow that the first look would not fit the limit
 LEAST_US = 1e-3  # no clock tells less; a smaller claim would overflow ratios
 GAIN = 4.0  # a repetition may be this much further off than the rounds allowed: it is compared with same-dtype output
@@ -59,8 +60,16 @@ class Measurement:
     """Times sides by turns: a block takes them in random order, then in the opposite one, with equal content."""
 
     def __init__(
-        self, reference: Reference, limits: list[Allowed], case: str | None, budget_s: float, rng: random.Random
+        self,
+        reference: Reference,
+        limits: list[Allowed],
+        case: str | None,
+        budget_s: float,
+        rng: random.Random,
+        beat: float | None = None,
     ) -> None:
+        """`beat`: the speedup over eager of the best so far; what is slower for sure need not be known as closely."""
+        self.beat = beat
         self.reference = reference
         self.limits = limits
         self.case = case
@@ -99,11 +108,12 @@ class Measurement:
         call = paired_speedup(rival.samples_us, sides[0].samples_us).call
         return elapsed_s >= RIVAL_S or call is not SpeedCall.AMBIGUOUS
 
-    @staticmethod
-    def _close_enough(sides: list[Runner]) -> bool:
+    def _close_enough(self, sides: list[Runner]) -> bool:
         if len(sides) == 1:
             return len(sides[0].samples_us) >= LOOKS[1]
         found = paired_speedup(sides[1].samples_us, sides[0].samples_us)
+        if self.beat is not None and found.high < self.beat:
+            return found.high - found.low < 2 * BEATEN * found.value
         return found.call is not SpeedCall.AMBIGUOUS and found.high - found.low < 2 * CLOSE * found.value
 
     def _warm(self, side: Runner) -> None:

@@ -287,6 +287,7 @@ class Referee:
             lock=self.lock,
             introduce=lambda name: self.subjects.ready(name, reference, first),
             precision=self.policy.precision.value,
+            beat=self.payload.get("beat"),
         )
         found = stage.measure(rival=self._rival(reference, first))
         failed = stage.compiled(found, self.payload.get("compile_us"), live="compile" in self.subjects.contacts)

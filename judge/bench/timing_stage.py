@@ -64,6 +64,7 @@ class TimingStage:
         lock: GpuLock,
         introduce: Introduce,
         precision: str = "strict",
+        beat: float | None = None,
     ) -> None:
         self.reference = reference
         self.device = reference.device
@@ -71,7 +72,7 @@ class TimingStage:
         self.introduce = introduce
         self.precision = precision
         self.rng = random.Random(secrets.randbits(64))
-        self.measurement = Measurement(reference, first.expected.allowed, case, budget_s, self.rng)
+        self.measurement = Measurement(reference, first.expected.allowed, case, budget_s, self.rng, beat)
         self.method = make_clock(self.device).method
         self._sides: dict[str, Runner] = {}
 

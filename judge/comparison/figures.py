@@ -22,6 +22,7 @@ class Column:
     p50_s: float
     p95_s: float
     overhead_p50_s: float | None  # wall time less the device's own time for the calls
+    beside_p50_s: float | None  # wall time less the time in which the GPU worked for this evaluation alone
     alone_share: float | None  # of the wall time, nobody else could use the GPU
     timed_calls: float | None  # median
 
@@ -53,6 +54,7 @@ def columns(samples: Sequence[Sample]) -> list[Column]:
 def _column(judge: str, phase: str, samples: list[Sample]) -> Column:
     walls = [sample.answer.wall_s for sample in samples]
     over = [s.answer.wall_s - s.answer.busy_s for s in samples if s.answer.busy_s is not None]
+    beside = [s.answer.wall_s - s.answer.alone_s for s in samples if s.answer.alone_s is not None]
     kept = [(s.answer.alone_s, s.answer.wall_s) for s in samples if s.answer.alone_s is not None]
     calls = [s.answer.calls for s in samples if s.answer.calls is not None]
     return Column(
@@ -63,6 +65,7 @@ def _column(judge: str, phase: str, samples: list[Sample]) -> Column:
         p50_s=median(walls),
         p95_s=percentile(walls, 95),
         overhead_p50_s=median(over) if over else None,
+        beside_p50_s=median(beside) if beside else None,
         alone_share=sum(a for a, _ in kept) / sum(w for _, w in kept) if kept else None,
         timed_calls=median(calls) if calls else None,
     )
@@ -110,14 +113,15 @@ def _answers(samples: Sequence[Sample], judge: str) -> dict[str, tuple[str, floa
 
 def table(rows: Sequence[Column]) -> list[str]:
     """For a terminal."""
-    lines = ["phase  judge     n  per min   p50 s   p95 s  overhead  GPU kept  calls"]
+    lines = ["phase  judge     n  per min   p50 s   p95 s  overhead  beside GPU  GPU kept  calls"]
     for row in rows:
         over = "-" if row.overhead_p50_s is None else f"{row.overhead_p50_s:.3f}"
+        beside = "-" if row.beside_p50_s is None else f"{row.beside_p50_s:.3f}"
         kept = "-" if row.alone_share is None else f"{100 * row.alone_share:.0f} %"
         calls = "-" if row.timed_calls is None else f"{row.timed_calls:.0f}"
         lines.append(
             f"{row.phase:6} {row.judge:6} {row.n:4} {row.per_minute:8.1f} {row.p50_s:7.2f} {row.p95_s:7.2f} "
-            f"{over:>9} {kept:>9} {calls:>6}"
+            f"{over:>9} {beside:>11} {kept:>9} {calls:>6}"
         )
     return lines
 

@@ -166,9 +166,12 @@ def _grown(samples: list[Sample]) -> list[str]:
 
 def sampled(bench: Bench) -> Sample:
     """Look at the machine now."""
-    tree = descendants(os.getpid())
-    root = bench._root
+    bench.settle()  # a killed process with a CUDA context takes a moment
+    waiting = bench.waiting()  # how many there are depends on the last problem and on chance
+    tree = [pid for pid in descendants(os.getpid()) if pid not in {child.pid for child in waiting}]
+    root, theirs = bench._root, {child.folder for child in waiting}
     own = [path for path in root.iterdir() if path.is_dir() and path.name[-1].isdigit()] if root else []
+    own = [path for path in own if path not in theirs]
     shm = os.statvfs("/dev/shm")
     return Sample(
         processes=len(tree),

@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from judge.bench.children import Child
+from judge.bench.crew import Crew
+from judge.bench.jobs import EvaluationPlan
+from judge.bench.wire import Channel
 from judge.runner import Bench
-from judge.values import JudgeError, Limits, ProblemSpec, Verdict
+from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
 
 pytestmark = pytest.mark.bench
@@ -31,8 +35,6 @@ LAYERS = {
 
 
 def test_a_pass_reports_its_stages_in_order_while_they_happen(cpu_bench):
-    from judge.values import Job
-
     seen = []
     job = Job("x", ProblemSpec(PROBLEM), SAME, timing=False, beat=float("inf"))
     outcome = cpu_bench.evaluate(job, progress=seen.append)
@@ -231,3 +233,28 @@ def test_spares_of_other_bounds_are_replaced():
         (order, second) = bench.server("plain")._spares[0]
         assert second is not first and order["memory_mb"] == 2048
         assert not first.folder.exists()
+
+
+@pytest.mark.parametrize(("layers", "blamed"), [({"landlock": "active"}, True), ({}, False)])
+def test_a_child_that_ended_before_it_read_anything_is_nobodys_crash(cpu_bench, tmp_path, layers, blamed):
+    """A CUDA context that found no memory, say: the child has not told its sandbox yet."""
+    plan = EvaluationPlan(cpu_bench, Job("x", ProblemSpec(PROBLEM), SAME))
+    members = {}
+    for name, told in (("referee", {"landlock": "active"}), ("candidate", layers)):
+        boss, theirs = Channel.pair()
+        theirs.close()
+        log, other = os.pipe()
+        os.close(other)
+        members[name] = Child(1, cpu_bench.server("plain"), tmp_path, boss, log, status=1 << 8, layers=told)
+    crew = Crew(Limits())
+    crew.members = members
+    body = Outcome(Verdict.CRASHED, stage="load", reason="load.died", message="the import ended it").to_json()
+    try:
+        if blamed:
+            assert plan.outcome(body, crew).verdict is Verdict.CRASHED
+        else:
+            with pytest.raises(JudgeError, match="before it had an assignment: exited with status 1"):
+                plan.outcome(body, crew)
+    finally:
+        for child in members.values():
+            child.release()

@@ -78,7 +78,7 @@ def test_the_figures_are_what_their_names_say() -> None:
         [sample("judge", wall_s=wall, busy_s=0.25, alone_s=0.5, calls=calls) for wall, calls in ((1.0, 16), (3.0, 64))]
     )
     assert (row.n, row.per_minute, row.p50_s, row.p95_s) == (2, 30.0, 2.0, 3.0)
-    assert (row.overhead_p50_s, row.alone_share, row.timed_calls) == (1.75, 0.25, 40)
+    assert (row.overhead_p50_s, row.beside_p50_s, row.alone_share, row.timed_calls) == (1.75, 1.5, 0.25, 40)
     assert percentile(range(1, 101), 95) == 95 and percentile([7.0], 95) == 7.0
 
 
