@@ -44,6 +44,20 @@ def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
     return value
 
 
+def number(name: str, default: float, *, minimum: float, maximum: float) -> float:
+    """A number within [minimum, maximum]; anything else raises ImproperlyConfigured."""
+    raw = text(name)
+    if not raw:
+        return default
+    try:
+        value = float(raw)
+    except ValueError:
+        value = float("nan")
+    if not minimum <= value <= maximum:
+        raise ImproperlyConfigured(f"{name}={raw!r} must be a number from {minimum:g} to {maximum:g}.")
+    return value
+
+
 def data_dir() -> Path:
     """Folder for the database, uploads, logs, sockets and caches (`ADAEXPLORE_DATA`, default `.data`)."""
     return Path(text("ADAEXPLORE_DATA", str(BASE_DIR / ".data"))).expanduser().resolve()

@@ -96,6 +96,8 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 CELERY_BEAT_SCHEDULE = {
     # A reap that waited too long for a worker is dropped: the next is on its way.
     "reap": {"task": "search.tasks.reap", "schedule": 5.0, "options": {"expires": 5.0}},
+    # The first one is each worker's own, at its start.
+    "check-devices": {"task": "search.tasks.check_devices", "schedule": 3600.0, "options": {"expires": 600.0}},
 }
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -174,6 +176,10 @@ LLM_STREAM = env.flag("LLM_STREAM", True)
 # Judge: GPU architecture that the interpreter device compiles for and models.
 JUDGE_TARGET = env.text("JUDGE_TARGET", "sm_90")
 JUDGE_MIN_SANDBOX = env.text("JUDGE_MIN_SANDBOX", "auto")
+# Time torch.compile's max-autotune, too, when a kernel becomes a best on a GPU: a minute or more, once a problem.
+JUDGE_MAX_AUTOTUNE = env.flag("JUDGE_MAX_AUTOTUNE")
+# A device whose calibration kernel differs from itself by more than this share is quarantined.
+JUDGE_NOISE_FLOOR = env.number("JUDGE_NOISE_PERCENT", 3.0, minimum=0.1, maximum=50.0) / 100
 
 LOGGING = {
     "version": 1,

@@ -42,7 +42,7 @@ def device_rows(devices: Sequence[Device], *, now: datetime) -> list[DeviceRow]:
         last[device_id] = max(last.get(device_id, newest), newest)
         if verdict == Verdict.PASS:
             passed[device_id] = count
-    tested = trusts([device for device in devices if device.kind != Device.Kind.EXTERNAL], now=now)
+    tested = trusts([device for device in devices if device.judges], now=now)
     return [
         DeviceRow(
             device, tested.get(device.pk), totals.get(device.pk, 0), passed.get(device.pk, 0), last.get(device.pk)
@@ -121,5 +121,8 @@ def _environment(found: Any, device: Device) -> dict[str, Any]:
 
 
 def ordered(devices: Iterable[Device]) -> list[Device]:
-    """Those that judge first, then those that only own imported numbers."""
-    return sorted(devices, key=lambda device: (device.kind == Device.Kind.EXTERNAL, device.remote, device.name))
+    """Those that judge first, then those that only compile, then those that only own imported numbers."""
+    return sorted(
+        devices,
+        key=lambda device: (device.kind == Device.Kind.EXTERNAL, not device.judges, device.remote, device.name),
+    )

@@ -70,7 +70,11 @@ def speeds(evaluation: Evaluation) -> list[Speed]:
     return found
 
 
-_COMPARED = {"speedup_compile": "torch.compile", "versus_incumbent": "the best before it"}
+_COMPARED = {
+    "speedup_compile": "torch.compile",
+    "speedup_autotune": "torch.compile, max-autotune",
+    "versus_incumbent": "the best before it",
+}
 
 
 def measure_of(row: dict[str, Any] | None) -> Measure | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -13,6 +14,7 @@ from adaexplore_site.requests import SiteRequest
 from judge import evaluation_facts, evaluation_samples
 from judge.highlighting import listing, visible
 from judge.models import Evaluation
+from judge.trust import doubt_about
 
 
 @never_cache
@@ -29,6 +31,7 @@ def evaluation_detail(request: SiteRequest, evaluation_id: int) -> HttpResponse:
         "evaluation": evaluation,
         "problem": evaluation.problem,
         "device": evaluation.device,
+        "doubt": doubt_about(evaluation, now=timezone.now()),
         "nodes": evaluation.nodes.select_related("run").order_by("-run_id", "number")[: evaluation_facts.ROWS],
         "message": visible(evaluation.message[:20_000]),
         "speeds": evaluation_facts.speeds(evaluation),

@@ -20,9 +20,31 @@ class Gpu:
     driver: str
 
 
-def nvidia_smi() -> str:
+@dataclass(frozen=True)
+class GpuHealth:
+    """What the driver says of one GPU. `uncorrected`: memory errors since it was loaded; None: not counted."""
+
+    listed: bool
+    uncorrected: int | None = None
+
+
+def gpu_health(uuid: str) -> GpuHealth:
+    """Ask nvidia-smi for the GPU with this UUID."""
+    return parse_health(nvidia_smi("uuid,ecc.errors.uncorrected.volatile.total"), uuid)
+
+
+def parse_health(text: str, uuid: str) -> GpuHealth:
+    """The line of `uuid` among "uuid, errors"; a GPU without ECC says [N/A]. Of silence nothing follows."""
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == 2 and cells[0] == uuid:
+            return GpuHealth(True, int(cells[1]) if cells[1].isdigit() else None)
+    return GpuHealth(listed=not text.strip())
+
+
+def nvidia_smi(query: str = _QUERY) -> str:
     """CSV lines of nvidia-smi, or "" when it is absent, fails or hangs: then there is no usable GPU."""
-    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):

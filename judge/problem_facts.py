@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Max
 
 from judge.models import Device, Evaluation, Measurement, Problem
@@ -63,6 +64,8 @@ class Baseline:
     modelled: bool = False
     evaluation_id: int | None = None  # where it was measured; None: by the preflight
     reach: float | None = None  # share of the GPU's bound, of 1
+    why_not: str = ""  # why nobody has timed it, where that is no matter of time
+    stale: bool = False  # the device has drifted since: it is measured again with the next evaluation
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,10 @@ def _cost(check: Preflight, timed: _Timed) -> Cost:
 
     fastest = [Kernel(row.evaluation, row.median_us, reach(row.median_us)) for row in timed.kernels[:FASTEST]]
     found = [_baseline(check, Subject(name), timed.baselines.get(name)) for name in BASELINES]
-    baselines = tuple(replace(one, reach=reach(one.median_us)) for one in found)
+    since = check.device.baselines_at
+    baselines = tuple(
+        replace(one, reach=reach(one.median_us), stale=bool(since and one.at and one.at < since)) for one in found
+    )
     plot = _plot(check, baselines, timed.kernels)
     return Cost(check, baselines, tuple(fastest), len(timed.kernels), plot)
 
@@ -151,7 +157,8 @@ def _baseline(check: Preflight, subject: Subject, row: Measurement | None) -> Ba
         return Baseline(label, *figures, row.evaluation.created_at, modelled, row.evaluation_id)
     found = check.report.get("eager") if subject is Subject.EAGER else None
     if not found:
-        return Baseline(label)
+        unasked = subject is Subject.AUTOTUNE and not settings.JUDGE_MAX_AUTOTUNE
+        return Baseline(label, why_not="only with JUDGE_MAX_AUTOTUNE=1" if unasked else "")
     at = (check.report.get("environment") or {}).get("at")
     return Baseline(
         label,

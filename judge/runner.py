@@ -36,6 +36,7 @@ from judge.values import (
     Outcome,
     ProblemSpec,
     StageRecord,
+    Subject,
     Timing,
     Verdict,
 )
@@ -275,6 +276,13 @@ class Bench:
     def compile_time(self, problem: ProblemSpec) -> Timing | None:
         """torch.compile's time of this problem, from an earlier evaluation on this device."""
         return self._compiled.time(problem)
+
+    def autotune_time(self, problem: ProblemSpec) -> Timing | None:
+        """The same with max-autotune; nobody measures it unasked."""
+        return self._compiled.time(problem, Subject.AUTOTUNE)
+
+    def wants_autotune(self, problem: ProblemSpec) -> bool:
+        return self._compiled.unknown(problem, Subject.AUTOTUNE)
 
     def wants_compile(self, problem: ProblemSpec) -> bool:
         return self.compile_baseline and self._compiled.unknown(problem)

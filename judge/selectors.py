@@ -38,7 +38,8 @@ def judging_devices() -> QuerySet[Device]:
 
 def served_devices() -> QuerySet[Device]:
     """Every device that a worker of ours serves, whatever its state: a draining one still ends what it began."""
-    return Device.objects.exclude(kind=Device.Kind.EXTERNAL).filter(remote=False).order_by("-kind", "name")
+    kinds = (Device.Kind.INTERPRETER, Device.Kind.CUDA)
+    return Device.objects.filter(kind__in=kinds, remote=False).order_by("-kind", "name")
 
 
 def device_trusted(device: Device) -> bool:
@@ -52,7 +53,7 @@ def problem_page(
 ) -> ProblemPage:
     """Problems by words in title, slug or family, by state, origin and family. Unknown values filter nothing."""
     chosen = _filtered(q.strip(), state, origin, family)
-    devices = list(judging_devices())
+    devices = list(served_devices())
     audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
     best = audited.filter(problem=OuterRef("pk")).order_by("-speedup", "id")
     rows = list(

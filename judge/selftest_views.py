@@ -40,7 +40,7 @@ def self_test_list(request: SiteRequest) -> HttpResponse:
 @require_safe
 def self_test_detail(request: SiteRequest, device: str) -> HttpResponse:
     """The last result of one device: counts per corpus, then every entry with its verdict and reason."""
-    row = get_object_or_404(Device.objects.exclude(kind=Device.Kind.EXTERNAL), name=device)
+    row = get_object_or_404(Device.objects.filter(kind__in=(Device.Kind.INTERPRETER, Device.Kind.CUDA)), name=device)
     context = {"one": trust_of(row, now=timezone.now()), "startable": row in _devices()}
     return render(request, "judge/self_test.html", context)
 

@@ -118,6 +118,6 @@ def declared_cases(source: str) -> tuple[str, ...]:
 
 
 def case_for(kind: str, cases: tuple[str, ...]) -> str | None:
-    """The case that a device of `kind` ("cuda", "interpreter") judges and times; None means the plain constants."""
-    wanted = GPU_CASE if kind == "cuda" else INTERPRETER_CASE
+    """The case for a device of `kind` ("cuda", "compile", "interpreter"); None means the plain constants."""
+    wanted = GPU_CASE if kind in ("cuda", "compile") else INTERPRETER_CASE
     return wanted if wanted in cases else None

@@ -10,6 +10,7 @@ from celery.signals import worker_process_shutdown, worker_ready, worker_shutdow
 
 from judge.benches import bench_for, close_benches
 from judge.models import Device, Problem, SelfTest
+from judge.selectors import served_devices
 from judge.selftest.catalogue import entries
 from judge.services.admissions import problem_admit
 from judge.services.selftests import selftest_run
@@ -22,8 +23,8 @@ log = logging.getLogger(__name__)
 def admit_problem(problem_id: int, device_id: int) -> None:
     """Preflight on a device; sent to `device.queue`. A row that is gone ends it quietly; a judge fault is shown."""
     problem = Problem.objects.filter(pk=problem_id).first()
-    device = Device.objects.filter(pk=device_id).exclude(kind=Device.Kind.EXTERNAL).first()
-    if problem is None or device is None:
+    device = Device.objects.filter(pk=device_id).first()
+    if problem is None or device is None or not device.judges:
         return
     try:
         problem_admit(problem=problem, device=device, bench=bench_for(device))
@@ -47,7 +48,7 @@ def run_self_test(selftest_id: int) -> None:
 def warm_up(sender: Any, **_: Any) -> None:
     """A device's worker starts its bench before the first job: loading torch and Triton takes seconds."""
     served = set(sender.app.amqp.queues.consume_from)
-    for device in Device.objects.exclude(kind=Device.Kind.EXTERNAL).exclude(remote=True):
+    for device in served_devices():
         if device.queue in served:
             try:
                 bench_for(device).facts()

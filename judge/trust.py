@@ -13,10 +13,11 @@ from django.db.models import Max, Q
 from judge.models import Device, Evaluation, SelfTest
 from judge.selftest.entries import Corpus
 from judge.selftest.results import CorpusCount, EntryResult, Report, State
-from judge.values import PROTOCOL
+from judge.values import PROTOCOL, Basis
 
 OLD_AFTER = timedelta(days=7)
-MISSED = "The judge missed something here: nothing that this device says becomes a best."
+NO_BEST = "no kernel that it judges becomes a best until a self-test is all right"
+MISSED = f"The judge missed something here: {NO_BEST}."
 CORPORA = {
     Corpus.EXPLOIT: ("Attacks", "rejected or labelled"),
     Corpus.HONEST: ("Honest kernels", "accepted"),
@@ -75,6 +76,52 @@ class Tested:
         """Every entry, what was not right first."""
         report = self.report
         return sorted(report.results, key=lambda row: row.state is State.RIGHT) if report else []
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What stands beside every speedup of a device that cannot simply be believed, and what to do about it."""
+
+    device: Device
+    standing: Standing
+    text: str
+
+    @property
+    def level(self) -> str:
+        """error: no best comes from it; warning: its self-test does not speak for it any more; note: there is none."""
+        return {Standing.RED: "error", Standing.AMBER: "warning"}.get(self.standing, "note")
+
+    @property
+    def command(self) -> str:
+        """What settles it; empty for another machine's device, which no worker here can test."""
+        return "" if self.device.remote else f"manage.py judge_selftest --device {self.device.name}"
+
+
+def doubt_of(tested: Tested) -> Doubt | None:
+    """None for a device that is believed. Where times are MODELLED, only a miss is worth a word."""
+    name, standing = tested.device.name, tested.standing
+    measured = tested.device.kind == Device.Kind.CUDA
+    if standing is Standing.RED:
+        return Doubt(tested.device, standing, f"The last self-test of {name} missed something: {NO_BEST}.")
+    if standing is Standing.AMBER and measured:
+        return Doubt(tested.device, standing, f"The last self-test of {name} is out of date. {tested.why}")
+    if standing is Standing.NEVER and measured:
+        return Doubt(tested.device, standing, f"{name} is not self-tested: nobody has tried its judge yet.")
+    return None
+
+
+def doubts(devices: Sequence[Device], *, now: datetime) -> dict[int, Doubt]:
+    """By id, the devices that cannot simply be believed. As many queries as `trusts`."""
+    judging = [device for device in devices if device.judges]
+    found = {pk: doubt_of(tested) for pk, tested in trusts(judging, now=now).items()} if judging else {}
+    return {pk: doubt for pk, doubt in found.items() if doubt is not None}
+
+
+def doubt_about(evaluation: Evaluation | None, *, now: datetime) -> Doubt | None:
+    """What speaks against the device of a speedup of our own; None without one."""
+    if evaluation is None or evaluation.speedup is None or evaluation.basis == Basis.REPORTED:
+        return None
+    return doubts([evaluation.device], now=now).get(evaluation.device_id)
 
 
 def trust_of(device: Device, *, now: datetime) -> Tested:

@@ -24,11 +24,12 @@ from judge import problem_facts
 from judge.highlighting import listing, visible
 from judge.models import Device, Problem
 from judge.preflight import Preflight, preflight
-from judge.selectors import judging_devices, problem_page
+from judge.selectors import judging_devices, problem_page, served_devices
 from judge.services.admissions import admission_queue
 from judge.services.problems import ProblemRejected
 from judge.services.problems import problem_upload as upload
 from judge.tasks import admit_problem
+from judge.trust import doubts
 from judge.values import Policy
 
 log = logging.getLogger(__name__)
@@ -103,7 +104,9 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
     """Source, policy, what it costs where, baselines, flaws, sealed cases, operators, searches."""
     problem = get_object_or_404(Problem.objects.select_related("created_by"), slug=slug)
     now = timezone.now()
-    checks = [preflight(problem, device, now=now) for device in judging_devices()]
+    known = [preflight(problem, device, now=now) for device in served_devices()]  # also where nothing runs just now
+    checks = [check for check in known if check.device.state == Device.State.ACTIVE]
+    doubted = doubts([check.device for check in known], now=now)
     sealed_open = can(request.user, Role.ADMIN)
     context = {
         "problem": problem,
@@ -111,9 +114,9 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
         "checks": checks,
         "why_not": _why_not(problem, checks),
         "policy": problem_facts.policy_rows(Policy.from_json(problem.policy)),
-        "flaws": problem_facts.flaws(checks),
-        "costs": problem_facts.costs(problem, checks),
-        "graph": problem_facts.graph_summary(checks, GRAPH_ROWS),
+        "flaws": problem_facts.flaws(known),
+        "costs": [(cost, doubted.get(cost.device.pk)) for cost in problem_facts.costs(problem, known)],
+        "graph": problem_facts.graph_summary(known, GRAPH_ROWS),
         "sealed": problem_facts.sealed_cases(problem, contents=sealed_open),
         "sealed_open": sealed_open,
         "runs": problem.runs.select_related("device").order_by("-id")[:20],

@@ -26,9 +26,10 @@ def drive(
     sleep: Callable[[float], None],
     report: Callable[[], None],
 ) -> Run:
-    """Work until the run has ended or is paused; returns it as it stands then. Calls `report` after every hop.
+    """Work until the run has ended, is paused or its device is quarantined; returns it as it stands then.
 
-    Hops that another process has taken are waited for, and taken back when their lease runs out.
+    Calls `report` after every hop. Hops that another process has taken are waited for, and taken back when their lease
+    runs out.
     """
     hops = deque([Hop("advance", run.pk)])
     while True:
@@ -40,7 +41,7 @@ def drive(
             hops.extend(_do(hop, proposer_for, bench_for))
             report()
         run.refresh_from_db()
-        if run.ended or run.state == Run.State.PAUSED:
+        if run.ended or run.state == Run.State.PAUSED or run.device.state == Device.State.QUARANTINED:
             return run
         sleep(LOOK_AGAIN_S)
         hops.append(Hop("advance", run.pk))

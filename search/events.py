@@ -32,6 +32,8 @@ KINDS = frozenset(
         "node.cancelled",
         "proposer.retry",
         "lease.expired",
+        "device.quarantined",
+        "device.activated",
     }
 )
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Any
 
 from celery import current_app, shared_task
+from celery.signals import worker_ready
 from kombu.exceptions import OperationalError
 
 from judge.benches import bench_for
+from judge.models import Device
+from judge.selectors import served_devices
+from search.models import Action
 from search.proposers import get as get_proposer
 from search.services.compiling import step_compile
+from search.services.devices import device_check
 from search.services.hops import Hop
 from search.services.reaping import reap as reap_now
 from search.services.steps import step_judge, step_propose, step_reserve
@@ -20,6 +26,7 @@ log = logging.getLogger(__name__)
 
 COMPILE_QUEUE = "compile"  # served beside GPUs only
 COMPILE_S = 60.0  # later than that, whoever judges has compiled for himself
+CHECK_S = 3500.0  # the next hourly calibration is on its way by then
 
 
 def send(hops: Iterable[Hop]) -> None:
@@ -63,3 +70,40 @@ def compile_node(node_id: int) -> None:
 def reap() -> None:
     """Put back to work what lost its worker; beat calls it every five seconds."""
     send(reap_now())
+
+
+@shared_task(name="search.tasks.check_devices")  # type: ignore[untyped-decorator]
+def check_devices() -> None:
+    """Ask the worker of every device that measures for a calibration; beat calls it every hour."""
+    for device in served_devices():
+        if device.measures:
+            check_send(device)
+
+
+def check_send(device: Device, asked: Action | None = None) -> bool:
+    """Enqueue a check of the device on its own worker. False when the broker is away."""
+    args = [device.pk, asked.pk if asked else None]
+    try:
+        current_app.send_task(check_device.name, args=args, queue=device.queue, expires=CHECK_S)
+    except OperationalError as error:
+        log.warning("the check of %s is not sent: the broker is away (%s)", device.name, error)
+        return False
+    return True
+
+
+@shared_task(name="search.tasks.check_device", acks_late=True)  # type: ignore[untyped-decorator]
+def check_device(device_id: int, action_id: int | None = None) -> None:
+    """Calibrate a device on its worker; with the act of a person who asked, passing ends its quarantine."""
+    device = served_devices().filter(pk=device_id).first()
+    if device is not None:
+        asked = Action.objects.filter(pk=action_id).first() if action_id is not None else None
+        device_check(device=device, bench_for=bench_for, asked=asked)
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def check_first(sender: Any, **_: Any) -> None:
+    """A worker calibrates the devices that it times kernels on before it takes its first job."""
+    served = set(sender.app.amqp.queues.consume_from)
+    for device in served_devices():
+        if device.measures and device.queue in served:
+            device_check(device=device, bench_for=bench_for)

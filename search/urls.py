@@ -19,5 +19,6 @@ urlpatterns = [
     path("devices/", devices.device_list, name="device-list"),
     path("devices/<int:device_id>/", devices.device_detail, name="device-detail"),
     path("devices/<int:device_id>/state", devices.device_state, name="device-state"),
+    path("devices/<int:device_id>/check", devices.device_check, name="device-check"),
     path("", include("search.live.urls")),
 ]

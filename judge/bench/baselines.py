@@ -22,6 +22,8 @@ from judge.bench.children import folder_mode
 from judge.values import Basis, Outcome, ProblemSpec, Subject, Timing, Verdict
 
 SUBJECTS = {"compile": Subject.COMPILE, "autotune": Subject.AUTOTUNE}  # by mode of the child
+AUTOTUNE = "max_autotune"  # the stage in which it is timed, and where an outcome says what became of it
+AUTOTUNE_S = 300.0  # it tries many configurations; measured once and kept
 MOST_FILES, MOST_BYTES, MOST_DEPTH = 4000, 512 << 20, 8
 KEPT_BYTES = 4 << 30
 _NAME = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,200}")
@@ -55,6 +57,11 @@ class Baselines:
         """Measure again, e.g. because the device has drifted; compiled code stays."""
         for subject in SUBJECTS.values():
             (self._folder(problem, subject) / "time.json").unlink(missing_ok=True)
+
+    def forget_all(self) -> None:
+        """Measure every problem again; compiled code stays."""
+        for path in self.root.glob("*/time.json"):
+            path.unlink(missing_ok=True)
 
     def seed(self, problem: ProblemSpec, subject: Subject, child: Path) -> bool:
         """Give a child its own copy of what its compiler made the last time. Whether there was any."""
@@ -102,29 +109,32 @@ class CompiledTimes:
 
     def __init__(self, store: Callable[[], Baselines | None]) -> None:
         self._store = store
-        self._seen: dict[tuple[str, str | None], Timing | None] = {}  # None: it cannot compile this problem
+        # Without a store, what was measured; None: it cannot compile this problem.
+        self._seen: dict[tuple[str, str | None, Subject], Timing | None] = {}
 
-    def time(self, problem: ProblemSpec) -> Timing | None:
-        """Of the default mode."""
+    def time(self, problem: ProblemSpec, subject: Subject = Subject.COMPILE) -> Timing | None:
+        """Of the default mode, or of max-autotune."""
         store = self._store()
-        seen = self._seen.get((problem.hash, problem.case))
-        return seen or (store.time(problem, Subject.COMPILE) if store is not None else None)
+        seen = self._seen.get((problem.hash, problem.case, subject))
+        return seen or (store.time(problem, subject) if store is not None else None)
 
-    def unknown(self, problem: ProblemSpec) -> bool:
+    def unknown(self, problem: ProblemSpec, subject: Subject = Subject.COMPILE) -> bool:
         """Whether nobody has tried yet."""
-        return (problem.hash, problem.case) not in self._seen and self.time(problem) is None
+        return (problem.hash, problem.case, subject) not in self._seen and self.time(problem, subject) is None
 
     def remember(self, problem: ProblemSpec, outcome: Outcome) -> None:
-        """Keep what a pass measured anew."""
+        """Keep what a pass measured anew, and what it could not."""
         if outcome.verdict is not Verdict.PASS or not outcome.timings:
             return
-        compiled = [timing for timing in outcome.timings if timing.subject in SUBJECTS.values()]
         store = self._store()
-        for timing in compiled:
+        compiled = {timing.subject: timing for timing in outcome.timings if timing.subject in SUBJECTS.values()}
+        for timing in compiled.values():
             if store is not None and not timing.detail.get("cached"):
                 store.keep(problem, timing)
-        found = [timing for timing in compiled if timing.subject is Subject.COMPILE]
-        self._seen.setdefault((problem.hash, problem.case), found[0] if found else None)
+        tried = [Subject.COMPILE, *([Subject.AUTOTUNE] if AUTOTUNE in outcome.environment else [])]
+        for subject in tried:
+            if store is None or subject not in compiled:  # a store's times can be given up, by another process too
+                self._seen.setdefault((problem.hash, problem.case, subject), compiled.get(subject))
 
 
 def _timing(row: dict[str, Any]) -> Timing:

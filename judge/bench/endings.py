@@ -49,7 +49,7 @@ def of_subject(failed: SubjectFailed, stage: str) -> Exception:
     The incumbent's own fault is nobody's here: it is given back as it is.
     """
     role = failed.subject.partition("#")[0]
-    if role in ("eager", "compile"):
+    if role in ("eager", "compile", "autotune"):
         return of_baseline(failed)
     return failed if role == "incumbent" else of_candidate(failed, stage)
 

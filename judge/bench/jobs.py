@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from dataclasses import asdict, replace
 from typing import Any
 
+from judge.bench.baselines import AUTOTUNE, AUTOTUNE_S
 from judge.bench.children import Child
 from judge.bench.crew import Crew
 from judge.bench.defined_kernels import defined_kernels
@@ -92,6 +93,7 @@ class EvaluationPlan(Listening):
         self.recruits = Recruits(bench, job)
         self.inspector = Inspector()
         self._audits = False
+        self._autotunes = False
         self.adopted = False  # the referee has stayed from an earlier evaluation
         self.crew: Crew | None = None
         self.endings: dict[str, str] = {}
@@ -147,14 +149,17 @@ class EvaluationPlan(Listening):
             self.inspector.answer(self.crew.members, message["look"], self.crew.members["referee"].boss)
             return None
         self._audits = self._audits or message.get("doing") == "audit"
+        self._autotunes = self._autotunes or (self.job.autotune and message.get("doing") == AUTOTUNE)
         return super().hear(message, progress)
 
     def waited_s(self) -> float:
-        """Seconds by which the wall limit is exceeded rightly: an audit has one of its own."""
-        return super().waited_s() + (self.job.limits.wall_s if self._audits else 0.0)
+        """Seconds by which the wall limit is exceeded rightly: an audit has one of its own, max-autotune too."""
+        own = (self.job.limits.wall_s if self._audits else 0.0) + (AUTOTUNE_S if self._autotunes else 0.0)
+        return super().waited_s() + own
 
     def _assign_referee(self, crew: Crew, names: list[str], links: list[socket.socket], key: str, nonce: str) -> None:
         limits, known = self.job.limits, self.bench.compile_time(self.job.problem)
+        autotuned = self.bench.autotune_time(self.job.problem)
         payload = {
             "role": "referee",
             "key": key,
@@ -169,6 +174,8 @@ class EvaluationPlan(Listening):
             "timing_s": min(TIMING_S, limits.stage_s),
             "basis": "modelled" if self.bench.device == "interpreter" else "measured",
             "compile_us": list(known.samples_us) if known else None,
+            "autotune_us": list(autotuned.samples_us) if autotuned else None,
+            "autotune": self.job.autotune and self.job.timing and self.bench.wants_autotune(self.job.problem),
             "beat": self.job.beat,
             "policy": self.job.problem.policy.to_json(),
             "sealed": [asdict(case) for case in self.job.problem.sealed],

@@ -58,6 +58,12 @@ class Host(Protocol):
     def desks(self) -> Desks:
         """Referees that stayed at their problem."""
 
+    def autotune_time(self, problem: ProblemSpec) -> Timing | None:
+        """The same with max-autotune."""
+
+    def wants_autotune(self, problem: ProblemSpec) -> bool:
+        """Whether nobody has tried that yet."""
+
     def stock(self, limits: Limits, *, least: int | None = None) -> None:
         """Make spare children for whoever is needed next; with `least`, only when fewer than so many are left."""
 

@@ -6,12 +6,14 @@ It may stay for the next candidate of the same problem; what it keeps until then
 from __future__ import annotations
 
 import json
+import time
 from functools import partial
 from typing import Any
 
 from judge.bench import gpu, seal
 from judge.bench.audit_setting import STAGE as AUDIT
 from judge.bench.audit_stage import audit
+from judge.bench.baselines import AUTOTUNE, AUTOTUNE_S
 from judge.bench.child import Assignment
 from judge.bench.compile_beside import ask_again, compiled_beside
 from judge.bench.contact import Deadline, SubjectFailed
@@ -90,6 +92,8 @@ class Referee:
         self.timings: list[Timing] = []
         self.speedup: Speedup | None = None
         self.speedup_compile: Speedup | None = None
+        self.speedup_autotune: Speedup | None = None
+        self.measured: tuple[TimingStage, Measured] | None = None
         self.versus_incumbent: Speedup | None = None
         self.findings: list[Finding] = []
         self.audit = AuditState.NONE
@@ -100,7 +104,7 @@ class Referee:
     @property
     def has_audited(self) -> bool:
         """Whether it has seen more than an evaluation's questions: sealed cases, other processes' answers."""
-        return self.minutes.now == AUDIT
+        return self.minutes.now == AUDIT or self.audit is AuditState.PASSED
 
     def outcome(self) -> Outcome:
         """Run the stages; whatever ends them early becomes the verdict."""
@@ -120,6 +124,7 @@ class Referee:
             timings=tuple(self.timings),
             speedup=self.speedup,
             speedup_compile=self.speedup_compile,
+            speedup_autotune=self.speedup_autotune,
             versus_incumbent=self.versus_incumbent,
             audit=self.audit,
         )
@@ -189,6 +194,8 @@ class Referee:
             self.minutes.doing(AUDIT)
             self.minutes.timed(AUDIT, lambda: self._audit(reference))
             self.audit = AuditState.PASSED
+            if self.payload["autotune"] and self.measured is not None:
+                self._autotune(*self.measured)
 
     def _to_be_audited(self) -> bool:
         """Whether it would be the best: without a bar every pass is looked at, timed or not."""
@@ -289,6 +296,8 @@ class Referee:
         if self._would_be_best(found.speedup):
             stage.trust(found)
             found = self._confirmed(stage, found)
+        stage.compiled(found, self.payload["autotune_us"], live=False, name="autotune")
+        self.measured = (stage, found)
         self._publish(found)
         self.environment |= gpu.facts(self.device)
 
@@ -318,6 +327,22 @@ class Referee:
         self.subjects.release(*roles)
         return again
 
+    def _autotune(self, stage: TimingStage, found: Measured) -> None:
+        """Beside a new best, the dearest of torch.compile's modes. Should it fail, that is nobody's fault here."""
+        self.minutes.doing(AUTOTUNE)
+        started = time.monotonic()
+        with self.deadline.paused():
+            try:
+                self.subjects.more({"autotune": "autotune"})["autotune"].deadline = Deadline(AUTOTUNE_S, AUTOTUNE_S)
+                failed = stage.compiled(found, None, live=True, name="autotune")
+            except JudgeError as error:  # its process ended
+                failed = f"failed: {error}"[:600]
+        self.environment[AUTOTUNE] = failed or "measured"
+        state = "warned" if failed else "ok"
+        self.minutes.record(AUTOTUNE, state, (time.monotonic() - started) * 1000, failed)
+        self.timings, self.speedup_autotune = found.timings, found.autotuned
+
     def _publish(self, found: Measured) -> None:
         self.timings, self.findings = found.timings, [*self.findings, *found.findings]
         self.speedup, self.speedup_compile, self.versus_incumbent = found.speedup, found.compiled, found.rival
+        self.speedup_autotune = found.autotuned

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from judge.bench.baselines import SUBJECTS
 from judge.bench.bursts import Trusted, trusted_time
 from judge.bench.clocks import empty_us, make_clock, wait_until_quiet
 from judge.bench.contact import Contact, SubjectFailed
@@ -36,6 +37,7 @@ class Measured:
     timings: list[Timing] = field(default_factory=list)
     speedup: Speedup | None = None
     compiled: Speedup | None = None
+    autotuned: Speedup | None = None
     rival: Speedup | None = None
     findings: list[Finding] = field(default_factory=list)
 
@@ -94,21 +96,30 @@ class TimingStage:
         self._sides = sides
         return found
 
-    def compiled(self, found: Measured, known: list[float] | None, *, live: bool) -> str:
-        """Add torch.compile's time: known from before, or measured now when its child is there. Returns what failed."""
+    def compiled(self, found: Measured, known: list[float] | None, *, live: bool, name: str = "compile") -> str:
+        """Add torch.compile's time: known from before, or measured now when its child is there. Returns what failed.
+
+        `name` is "compile" for its default mode, or "autotune" for max-autotune.
+        """
+        subject = SUBJECTS[name]
+        mode = "default" if subject is Subject.COMPILE else subject.value
         if known:
-            timing = timing_of(Subject.COMPILE, known, self.method, mode="default", cached=True)
+            timing = timing_of(subject, known, self.method, mode=mode, cached=True)
         elif live:
             try:
-                side = self._runner("compile")
+                side = self._runner(name)
                 seen = self.measurement.run([side], self.lock)
             except (Ended, SubjectFailed) as failed:
                 return f"failed: {getattr(failed, 'message', failed)}"[:600]
-            timing = self._timing(Subject.COMPILE, side, seen, mode="default")
+            timing = self._timing(subject, side, seen, mode=mode)
         else:
             return ""
         found.timings.append(timing)
-        found.compiled = unpaired_speedup(timing, found.candidate)
+        over = unpaired_speedup(timing, found.candidate)
+        if subject is Subject.COMPILE:
+            found.compiled = over
+        else:
+            found.autotuned = over
         return ""
 
     def trust(self, found: Measured) -> None:

@@ -10,6 +10,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from judge.bench.compile_stage import COMPILE
+from judge.bench.targets import TARGETS
 from judge.gpus import Gpu, nvidia_smi, parse_gpus
 from judge.models import Device
 
@@ -21,10 +23,12 @@ class DeviceMissing(Exception):
 
 
 def devices_sync(*, lister: Lister | None = None) -> list[Device]:
-    """Create or refresh the rows of the devices of this machine; returns them, the interpreter first.
+    """Create or refresh the rows of this machine's devices; returns those that judge, the interpreter first.
 
     Rows of other machines are left alone: `seen_at` tells when each device was last seen.
     """
+    if settings.JUDGE_TARGET in TARGETS:
+        compile_device(target=settings.JUDGE_TARGET)
     rows = [_interpreter()]
     rows += [_cuda(gpu) for gpu in parse_gpus((lister or nvidia_smi)(), os.environ.get("CUDA_VISIBLE_DEVICES"))]
     return rows
@@ -32,10 +36,13 @@ def devices_sync(*, lister: Lister | None = None) -> list[Device]:
 
 def device_get(*, name: str) -> Device:
     """The device called `name`. Raises DeviceMissing with what is there and how to add a GPU."""
-    device = Device.objects.filter(name=name).exclude(kind=Device.Kind.EXTERNAL).first()
+    judging = Device.objects.filter(kind__in=(Device.Kind.INTERPRETER, Device.Kind.CUDA))
+    device = judging.filter(name=name).first()
     if device is not None:
         return device
-    known = Device.objects.exclude(kind=Device.Kind.EXTERNAL).order_by("id").values_list("name", flat=True)
+    if name.startswith(COMPILE):
+        raise DeviceMissing(f"{name} only compiles: nothing is judged there. judge_compile compiles kernels for it.")
+    known = judging.order_by("id").values_list("name", flat=True)
     raise DeviceMissing(
         f"There is no device {name!r}. Known: {', '.join(known) or 'none'}. A GPU appears as cuda:N once nvidia-smi "
         "lists it on this machine; without one, use the device 'interpreter'."
@@ -56,6 +63,16 @@ def _interpreter() -> Device:
     return device
 
 
+def compile_device(*, target: str) -> Device:
+    """The row that owns what was only compiled for `target`. Nobody serves it: kernels come by judge_compile."""
+    title = f"Compiler for {TARGETS[target].title}: nothing runs"
+    device, _ = Device.objects.update_or_create(
+        name=f"{COMPILE}{target}",
+        defaults={"kind": Device.Kind.COMPILE, "title": title, "arch": target, "seen_at": timezone.now()},
+    )
+    return device
+
+
 def device_learn(*, device: Device, dram_gb_s: float) -> None:
     """Keep the largest memory bandwidth that was seen on this device, with the day."""
     with transaction.atomic():
@@ -72,6 +89,8 @@ def _measured(gpu: Gpu) -> dict[str, Any]:
 
 
 def _cuda(gpu: Gpu) -> Device:
+    successor = Device.objects.filter(name=f"cuda:{gpu.ordinal}").exclude(facts__uuid=gpu.uuid)
+    successor.update(baselines_at=timezone.now(), drifts=0, faults=0)
     facts = {"uuid": gpu.uuid, "memory_mb": gpu.memory_mb, "driver": gpu.driver}
     device, _ = Device.objects.update_or_create(
         name=f"cuda:{gpu.ordinal}",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
+from django.conf import settings
 from django.db import transaction
 
 from judge.models import Device, Evaluation, Measurement, Problem
 from judge.runner import Bench
+from judge.selectors import device_trusted
 from judge.source_checks import case_for, declared_cases
 from judge.storable import storable, storable_text
 from judge.values import (
@@ -28,6 +31,7 @@ RETRIES = 2
 _LIMITS = {
     Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),
     Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
+    Device.Kind.COMPILE: Limits(wall_s=90, stage_s=60),
 }
 
 
@@ -44,10 +48,12 @@ def evaluation_run(
 
     `beat` is the speedup of the best so far and `incumbent` its source: whoever is faster is audited and measured
     beside it (None: every pass is audited). A known verdict that would be a best without an audit is judged again.
+    Where the last self-test missed something nothing is audited, so nothing becomes a best.
     A JudgeError is retried twice and then stored as verdict `lost`; `lost` and `cancelled` are never reused.
     """
     toolchain = toolchain_of(bench)
     candidate = canonical_hash(source)
+    beat = beat if device_trusted(device) else math.inf
     known = evaluation_known(problem=problem, device=device, candidate_hash=candidate, toolchain=toolchain)
     if known is not None and not _wants_audit(known, beat):
         return known, True
@@ -58,6 +64,7 @@ def evaluation_run(
         limits=_LIMITS.get(Device.Kind(device.kind), Limits()),
         beat=beat,
         incumbent=incumbent,
+        autotune=settings.JUDGE_MAX_AUTOTUNE and device.measures,
     )
     try:
         outcome = with_retries(lambda: bench.evaluate(job))

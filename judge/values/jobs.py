@@ -59,7 +59,8 @@ class Job:
 
     `beat` is the speedup over eager that would make the candidate the best: above it, it is audited and measured again
     in fresh processes. None audits every pass; infinity audits none. `incumbent` is the source of the best so far,
-    measured side by side with the candidate.
+    measured side by side with the candidate. `autotune` has torch.compile's max-autotune timed, once a problem, when a
+    candidate becomes the best: it takes a minute or more.
     """
 
     id: str
@@ -69,3 +70,4 @@ class Job:
     timing: bool = True
     beat: float | None = None
     incumbent: str | None = field(default=None, repr=False)
+    autotune: bool = False

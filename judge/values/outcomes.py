@@ -113,6 +113,7 @@ class Outcome:
     timings: tuple[Timing, ...] = ()
     speedup: Speedup | None = None
     speedup_compile: Speedup | None = None
+    speedup_autotune: Speedup | None = None  # over torch.compile, max-autotune
     versus_incumbent: Speedup | None = None  # against the best so far, side by side
     stages: tuple[StageRecord, ...] = ()
     cases: tuple[CaseRecord, ...] = ()
@@ -125,7 +126,7 @@ class Outcome:
 
     def __post_init__(self) -> None:
         if self.verdict is not Verdict.PASS and (
-            self.timings or self.speedup or self.speedup_compile or self.versus_incumbent
+            self.timings or self.speedup or self.speedup_compile or self.speedup_autotune or self.versus_incumbent
         ):
             raise ValueError("only a pass may carry times")
         if self.verdict is Verdict.PASS and not self.loads:
@@ -160,6 +161,7 @@ class Outcome:
                 "timings": tuple(timing(row) for row in data.get("timings", ())),
                 "speedup": speedup(data.get("speedup")),
                 "speedup_compile": speedup(data.get("speedup_compile")),
+                "speedup_autotune": speedup(data.get("speedup_autotune")),
                 "versus_incumbent": speedup(data.get("versus_incumbent")),
                 "stages": tuple(StageRecord(**row) for row in data.get("stages", ())),
                 "cases": tuple(CaseRecord(**row) for row in data.get("cases", ())),

@@ -11,11 +11,13 @@ from typing import Any
 from django.db.models import Count, Max, Min, Q, Sum
 from django.utils import timezone
 
+from judge.models import Device
 from judge.values import Basis, Verdict
 from memory.fingerprints import masked
 from search.facts import verdict_of
 from search.models import Node, Proposal, Run
 from search.selectors import RunSummary, best_node, run_summary
+from search.services.leases import QUEUED, RETRY
 
 MAX_DOING = 12
 MAX_CAUSES = 8
@@ -27,15 +29,18 @@ class Doing:
 
     number: int
     kind: str
-    state: str  # proposing, judging, waiting
+    state: str  # proposing, judging, waiting (for a person), held (for its device)
     since: datetime
     age_s: float
 
     @property
     def word(self) -> str:
-        return {"proposing": "is being written for", "judging": "is judged for", "waiting": "waits for a reply for"}[
-            self.state
-        ]
+        return {
+            "proposing": "is being written for",
+            "judging": "is judged for",
+            "waiting": "waits for a reply for",
+            "held": "waits for its device for",
+        }[self.state]
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ def panel_context(run: Run) -> dict[str, Any]:
         "causes": causes,
         "causes_hidden": evidence.failed - sum(cause.count for cause in causes),
         "modelled": run.device.basis is Basis.MODELLED,
+        "held": run.device.state == Device.State.QUARANTINED and not run.ended,
     }
 
 
@@ -138,17 +144,24 @@ def _cause(row: Mapping[str, Any], node: Node, failed: int) -> Cause:
 
 def _doing(run: Run, now: datetime) -> tuple[Doing, ...]:
     nodes = run.nodes.filter(state__in=Node.IN_FLIGHT).order_by("number")
-    by_hand = run.proposer == "manual"
     return tuple(
         Doing(
             node.number,
             node.kind,
-            "waiting" if by_hand and node.state == Node.State.PROPOSING else node.state,
+            _state_of(node, run),
             node.created_at,
             (now - node.created_at).total_seconds(),
         )
         for node in nodes[:MAX_DOING]
     )
+
+
+def _state_of(node: Node, run: Run) -> str:
+    if run.proposer == "manual" and node.state == Node.State.PROPOSING:
+        return "waiting"
+    quarantined = run.device.state == Device.State.QUARANTINED
+    judging = node.state == Node.State.JUDGING
+    return "held" if quarantined and judging and node.lease_owner in (QUEUED, RETRY) else str(node.state)
 
 
 def _cost(run: Run) -> Cost:

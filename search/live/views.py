@@ -9,9 +9,11 @@ from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from judge.trust import doubts
 from search.live import frames
 from search.live.chart import chart_of
 from search.live.columns import node_columns, replay_columns
@@ -56,6 +58,7 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
         "legend": LEGEND,
         "can_replay": total > 1,
         "controls": _controls(run),
+        "doubt": doubts([run.device], now=timezone.now()).get(run.device_id),
     }
     return render(request, "search/run_detail.html", context)
 

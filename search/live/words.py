@@ -70,6 +70,15 @@ def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, 
         return "waiting", "asks the proposer again", None, payload.get("message", "")
     if kind == "lease.expired":
         return "waiting", "starts again", None, payload.get("message") or "Its worker was lost."
+    if kind == "device.quarantined":
+        return (
+            "quarantined",
+            f"{payload.get('device', 'The device')} is quarantined; work waits",
+            None,
+            payload.get("reason", ""),
+        )
+    if kind == "device.activated":
+        return "running", f"{payload.get('device', 'The device')} judges again", None, ""
     return "proposing", kind.replace(".", " "), None, ""
 
 

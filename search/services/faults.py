@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import F
 
+from judge.models import Device
 from judge.values import JudgeError
 from search.events import event_write
 from search.facts import LOST_ATTEMPTS
@@ -74,14 +75,15 @@ def lease_expired(*, node_id: int, now: datetime) -> list[Hop]:
         if run.state == Run.State.STOPPING or run.ended:
             node_cancel(run=run, node=node, why="The search was stopped.")
             return run_follow(run=run, now=now)
-        if node.attempts >= MAX_ATTEMPTS:
+        judging = node.state == Node.State.JUDGING
+        waits = judging and run.device.state == Device.State.QUARANTINED
+        if node.attempts >= MAX_ATTEMPTS and not waits:
             return _give_up(run, node, f"Its worker died {node.attempts} times.", now)
         if node.lease_owner not in (QUEUED, RETRY):
             event_write(run=run, kind="lease.expired", payload={"number": node.number, "attempts": node.attempts})
         _put_back(node, node.lease_owner, now, RESENT_S - QUEUE_S)
-        judging = node.state == Node.State.JUDGING
-        if judging and run.device.remote:
-            return []  # nobody serves its queue: it waits for an outcome file
+        if waits or (judging and run.device.remote):
+            return []  # nobody takes it: it waits for the device to be believed again, or for an outcome file
         return [Hop("judge_node" if judging else "propose", node.pk, queue=run.device.queue if judging else IO_QUEUE)]
 
 

@@ -28,6 +28,7 @@ from search.proposers.protocol import Proposer, ProposerError, WaitingForPerson
 from search.selectors import best_node
 from search.services.endings import node_tell, run_follow, run_locked
 from search.services.faults import judge_fault, proposer_fault
+from search.services.health import device_faulted, device_judged
 from search.services.hops import Hop
 from search.services.leases import PERSON, QUEUE_S, QUEUED, lease_kept, node_claim, owner_name
 from search.services.proposals import proposals_record
@@ -126,17 +127,21 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
     problem, device = node.run.problem, node.run.device
     try:
         with lease_kept(node_id=node_id, owner=owner):
+            bench = bench_for(device)
             best = best_node(node.run_id)
             evaluation, known = evaluation_run(
                 problem=problem,
                 device=device,
                 source=node.source,
-                bench=bench_for(device),
+                bench=bench,
                 beat=best.evaluation.speedup if best and best.evaluation else None,
                 incumbent=best.source if best else None,
             )
     except JudgeError as error:
+        device_faulted(device=device, message=str(error))
         return judge_fault(node=node, owner=owner, error=error, now=clock())
+    if not known:
+        device_judged(evaluation=evaluation, bench=bench)
     reused = known and evaluation.nodes.exclude(pk=node.pk).exists()  # not after a crash between verdict and tell
     return step_tell(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
 
@@ -145,8 +150,8 @@ def _claim_for_judging(node_id: int, owner: str, now: datetime) -> Node | None:
     with transaction.atomic():
         node = Node.objects.select_related("run__problem", "run__device").filter(pk=node_id).first()
         run = run_locked(node.run_id) if node is not None else None
-        if node is None or run is None:
-            return None
+        if node is None or run is None or node.run.device.state == Device.State.QUARANTINED:
+            return None  # the reaper asks again; nothing is judged where nothing is believed
         if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=now):
             return None
         event_write(run=run, kind="node.judging", payload={"number": node.number, "device": node.run.device.name})

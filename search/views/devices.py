@@ -17,10 +17,12 @@ from adaexplore_site.access import Role, role_required
 from adaexplore_site.requests import SiteRequest
 from judge import device_facts
 from judge.models import Device
-from judge.trust import trusts
+from judge.services.device_checks import check_last, noise_last
+from judge.trust import doubt_of, trusts
 from search.models import Action, Node, Run
 from search.services.actions import ActionRefused
-from search.services.devices import device_state_set
+from search.services.devices import CHECK, device_check_ask, device_state_set
+from search.tasks import check_send
 
 ACTIONS_SHOWN = 20
 RUNS_SHOWN = 20
@@ -72,21 +74,44 @@ def device_state(request: SiteRequest, device_id: int) -> HttpResponse:
     return redirect("device-detail", device_id=device.pk)
 
 
+@role_required(Role.OPERATOR)
+@require_POST
+def device_check(request: SiteRequest, device_id: int) -> HttpResponse:
+    """Have the device's worker calibrate it. Passing ends a quarantine that the judge began."""
+    device = get_object_or_404(Device, pk=device_id)
+    key = request.POST.get("key", "")[:64] or None
+    try:
+        asked = device_check_ask(device=device, user=request.user, key=key)
+    except ActionRefused as error:
+        return render(request, "judge/device_detail.html", _context(device) | {"refused": str(error)}, status=409)
+    if asked is not None and not check_send(device, asked):
+        messages.error(request, "The broker is away, so no worker could be told. Try again later.")
+    else:
+        messages.info(request, f"The check waits for the worker of {device.name}; reload this page in a moment.")
+    return redirect("device-detail", device_id=device.pk)
+
+
 def _context(device: Device) -> dict[str, Any]:
     external = device.kind == Device.Kind.EXTERNAL
+    tested = None if not device.judges else trusts([device], now=timezone.now())[device.pk]
     runs = Run.objects.filter(device=device).select_related("problem").order_by("-id")
     return {
         "device": device,
         "external": external,
-        "tested": None if external else trusts([device], now=timezone.now())[device.pk],
+        "tested": tested,
+        "doubt": doubt_of(tested) if tested else None,
         "peaks": device_facts.peaks(device),
         "facts": device_facts.facts(device),
+        "noise": noise_last(device) if device.measures else None,
+        "checked": check_last(device) if device.judges else None,
         "record": device_facts.record(device),
         "waiting": _waiting().get(device.pk),
         "running": runs.filter(state=Run.State.RUNNING)[:RUNS_SHOWN],
         "actions": _actions(device),
-        "acts": [(state.value, *words) for state, *words in ACTS if state != device.state and not external],
+        "acts": [(state.value, *words) for state, *words in ACTS if state != device.state and device.judges],
+        "checkable": device.judges and not device.remote and (device.measures or device.state_cause),
         "key": secrets.token_urlsafe(16),
+        "check_key": secrets.token_urlsafe(16),
     }
 
 
@@ -98,5 +123,6 @@ def _waiting() -> dict[int, dict[str, Any]]:
 
 
 def _actions(device: Device) -> list[Action]:
-    rows = Action.objects.filter(object_type="device", object_id=str(device.pk)).select_related("actor")
+    rows = Action.objects.filter(object_type="device", object_id=str(device.pk)).exclude(verb=CHECK)
+    rows = rows.select_related("actor")
     return list(rows.order_by("-id")[:ACTIONS_SHOWN])

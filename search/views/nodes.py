@@ -20,6 +20,7 @@ from adaexplore_site.access import Role, role_required
 from adaexplore_site.requests import SiteRequest
 from judge import evaluation_facts, evaluation_samples
 from judge.highlighting import listing, visible
+from judge.trust import doubt_about
 from judge.values import Verdict
 from search import node_page
 from search.models import Node, Run
@@ -107,6 +108,7 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
     cases = report.get("cases", ())
     return {
         "timings": evaluation_samples.timings(evaluation_samples.slim_measurements(node.evaluation)),
+        "doubt": doubt_about(node.evaluation, now=timezone.now()),
         "over_compile": evaluation_facts.over_compile(node.evaluation),
         "cases": cases[: node_page.ROWS],
         "cases_hidden": max(0, len(cases) - node_page.ROWS),

@@ -16,7 +16,7 @@ SMI = """0, GPU-aaaa-1, NVIDIA H100 80GB HBM3, 9.0, 81559, 570.12
 
 @pytest.mark.django_db
 def test_the_interpreter_is_always_there(settings) -> None:
-    (device,) = devices_sync(lister=lambda: "")
+    (device,) = devices_sync(lister=lambda: "")  # the compile-only one judges nothing
     assert (device.name, device.kind, device.arch) == ("interpreter", "interpreter", settings.JUDGE_TARGET)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.models import Evaluation
+from judge.models import Device, Evaluation
 from judge.values import JudgeError
 from search.models import Node, Proposal, Run, RunEvent
 from search.proposers.protocol import Call, ProposerError, Reply
@@ -143,6 +143,7 @@ def test_a_permanent_fault_fails_the_run_with_its_message():
 def test_a_fault_of_the_judge_ends_as_lost_and_the_run_goes_on():
     class Broken(FakeBench):
         def facts(self):
+            Device.objects.update(faults=0)  # others are judged meanwhile: the device itself is sound
             raise JudgeError("no zygote")
 
     run = Worker(bench=Broken()).run(make_run(steps=2))

@@ -14,7 +14,16 @@ from tests.pages import HOSTILE, Address, addresses, client_of, full_run
 pytestmark = pytest.mark.django_db
 
 OPEN = {"sign-in", "sign-in-link", "sign-out"}
-CHANGES = {"problem-upload", "self-test-start", "device-state", "run-pause", "run-resume", "run-stop", "node-reply"}
+CHANGES = {
+    "problem-upload",
+    "self-test-start",
+    "device-state",
+    "device-check",
+    "run-pause",
+    "run-resume",
+    "run-stop",
+    "node-reply",
+}
 FORMS = {"run-new", "problem-preflight"}  # show on GET, change on POST
 
 

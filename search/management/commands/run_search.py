@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
 
 from judge.bench.calibration import model_for
 from judge.benches import bench_for
@@ -22,6 +23,7 @@ from judge.models import Device, Problem
 from judge.services.admissions import problem_admit
 from judge.services.devices import DeviceMissing, device_get, devices_sync
 from judge.services.evaluations import toolchain_of
+from judge.trust import doubts
 from judge.values import Basis, JudgeError, StageRecord
 from search.algorithm.params import SearchParams
 from search.documents import run_document
@@ -72,6 +74,8 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(document, indent=1) if options["json"] else _sentence(document, device))
         if interrupted:
             raise CommandError("Interrupted: the search was stopped, its tree is kept.", returncode=130)
+        if not run.ended and run.device.state == Device.State.QUARANTINED:
+            raise CommandError(_waits(run.device))
         if run.state != Run.State.FINISHED:
             nothing = "" if document["nodes"] else " No node was made."
             raise CommandError(f"The search is {run.state}: {run.stop_reason.removeprefix('Paused: ')}{nothing}")
@@ -82,6 +86,7 @@ class Command(BaseCommand):
         try:
             self._admit(problem, device)
             run = self._start(problem, device, options)
+            self._warn(device)
             self._drive(run)
         except KeyboardInterrupt:
             if run is None:
@@ -120,6 +125,11 @@ class Command(BaseCommand):
         except (ActionRefused, ValueError) as error:
             raise CommandError(str(error)) from error
 
+    def _warn(self, device: Device) -> None:
+        doubt = doubts([device], now=timezone.now()).get(device.pk)
+        if doubt is not None:
+            self._say(f"warning: {doubt.text} Run {doubt.command}" if doubt.command else f"warning: {doubt.text}")
+
     def _drive(self, run: Run) -> None:
         seen = 0
 
@@ -157,6 +167,12 @@ def _progress(run: Run, kind: str, payload: dict[str, Any]) -> str:
     if kind == "lease.expired":
         return f"    node {payload['number']}: {payload.get('message', 'taken up again')}"
     return ""
+
+
+def _waits(device: Device) -> str:
+    why = f" ({device.state_reason})" if device.state_reason else ""
+    how = f"Check it: judge_check_device --device {device.name}" if device.state_cause else "Activate it on its page"
+    return f"{device.name} is quarantined{why}; the search waits. {how}, then `manage.py up` goes on with it."
 
 
 def _figure(payload: dict[str, Any]) -> str:
