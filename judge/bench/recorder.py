@@ -139,6 +139,7 @@ class Recorder:
         if self.tuning is not None:
             self.tuning.try_now(row, ticket)
             return
+        self.pool.start()
         if self.launches >= KERNEL_LIMIT * 100:
             raise self.fail(CompileFailed("compile.incomplete", f"{self.launches:,} launches in one forward"), "")
         group = next((group for group in self.groups if ticket in group.tickets()), None)
@@ -220,7 +221,13 @@ class Recorder:
                 self.launchers.append(launcher)
             return
         launch.row["error"] = _why(ticket)
-        if ticket.result is None:
+        if launch.group is not None and launch.group.late:
+            message = (
+                f"{launch.row['name']}: none of the configurations that were compiled within {COMPILE_S:.0f} s fits, "
+                f"{launch.group.late} of {launch.group.total} were not compiled; offer fewer, or smaller ones"
+            )
+            self._keep(CompileFailed("compile.incomplete", message), guessed=launch.guessed)
+        elif ticket.result is None:
             message = f"{launch.row['name']} was not compiled within {COMPILE_S:.0f} s"
             self._keep(CompileFailed("compile.timeout", message), guessed=launch.guessed)
         else:

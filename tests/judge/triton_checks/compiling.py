@@ -3,15 +3,18 @@
 import os
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 import torch
 import triton
 import triton.language as tl
 
-from judge.bench import recorded_triton
+from judge.bench import recorded_triton, shared_memory
 from judge.bench import recorder as recorder_module
+from judge.bench.compile_pool import Ticket
 from judge.bench.recorder import CompileFailed
+from judge.bench.tuning_record import Group
 
 
 @triton.jit
@@ -71,6 +74,7 @@ def wrong_assembly(x, out, N: tl.constexpr):
 SMALL, HUGE = triton.Config({"BM": 32, "BK": 32}), triton.Config({"BM": 32, "BK": 128}, num_stages=9)
 some_fit = triton.autotune([HUGE, SMALL], key=["K"])(tile_product)
 none_fit = triton.autotune([HUGE, triton.Config({"BM": 32, "BK": 128}, num_stages=10)], key=["K"])(tile_product)
+small_last = triton.autotune([triton.Config({"BM": size, "BK": 32}) for size in (128, 64, 16)], key=["K"])(tile_product)
 long_list = triton.autotune([triton.Config({"BLOCK": 64}, maxnreg=32 + n) for n in range(70)], key=["n"])(add)
 
 X, OUT = torch.rand(1024), torch.empty(1024)
@@ -152,6 +156,57 @@ def check_a_configuration_that_does_not_fit_is_dropped(recorder):
 
 def check_all_configurations_too_large_fail(recorder):
     assert _failure(recorder, lambda: none_fit[(1,)](A, A, C, K=1024)).reason == "compile.resources"
+
+
+def check_small_configurations_come_first_wherever_they_stand(recorder):
+    workers, before = recorder.workers, recorder_module.TUNING_S
+    recorder.workers, recorder_module.TUNING_S = 1, 0.0
+    try:
+        with recorder.recording():
+            small_last[(1,)](X, X, OUT, K=256)
+    finally:
+        recorder.workers, recorder_module.TUNING_S = workers, before
+    [group] = recorder.tuning_groups()
+    assert [name.split(",")[0] for name in group["compiled"]] == ["BM: 16"] and group["late"] == 2, group
+
+
+def check_nothing_is_blamed_for_a_list_that_was_cut_before_anything_fitted(recorder):
+    """What was not compiled may fit; a busy machine is no fault of the candidate."""
+    recorder.reset()
+    row = {"name": "k", "grid": [1, 1, 1]}
+    unfit = Ticket(dict, urgent=True, result={"reason": "compile.resources", "error": "too large", "drops": True})
+    group = Group("k", "key", 2, ["a", "b"], recorder.clock(), guessed=False)
+    group.tried += [(dict(row), unfit), (dict(row), Ticket(dict, urgent=False))]
+    recorder.groups.append(group)
+    recorder.on_launch(dict(row), unfit)
+    recorder._settle(0.0)
+    assert recorder.failure.reason == "compile.incomplete"
+    assert "1 of 2 were not compiled" in recorder.failure.message
+
+
+def check_shared_memory_is_known_before_anything_is_lowered(recorder):
+    told, original = Path(tempfile.mkdtemp()) / "bytes", shared_memory.allocated
+
+    def told_too(*args):
+        needed = original(*args)
+        told.write_text(str(needed))
+        return needed
+
+    shared_memory.allocated = told_too
+    try:
+        with recorder.recording():
+            tile_product[(1,)](X, X, OUT, K=96, BM=32, BK=32)
+    finally:
+        shared_memory.allocated = original
+    early, needed = int(told.read_text()), recorder.kernels[0]["shared_bytes"]
+    assert 0 < early <= needed <= early + 1024, (early, needed)  # the assembler reserves a kilobyte
+
+
+def check_what_cannot_fit_is_refused_without_compiling_it(recorder):
+    """Lowering this one would take minutes."""
+    started = time.monotonic()
+    failed = _failure(recorder, lambda: tile_product[(1,)](X, X, OUT, K=512, BM=512, BK=256))
+    assert failed.reason == "compile.resources" and time.monotonic() - started < 8, failed
 
 
 def check_long_autotune_lists_are_cut_and_noted(recorder):
