@@ -221,12 +221,8 @@ class Recorder:
                 self.launchers.append(launcher)
             return
         launch.row["error"] = _why(ticket)
-        if launch.group is not None and launch.group.late:
-            message = (
-                f"{launch.row['name']}: none of the configurations that were compiled within {COMPILE_S:.0f} s fits, "
-                f"{launch.group.late} of {launch.group.total} were not compiled; offer fewer, or smaller ones"
-            )
-            self._keep(CompileFailed("compile.incomplete", message), guessed=launch.guessed)
+        if launch.group is not None and launch.group.tried:
+            self._keep(_unfit(launch.group), guessed=launch.guessed)
         elif ticket.result is None:
             message = f"{launch.row['name']} was not compiled within {COMPILE_S:.0f} s"
             self._keep(CompileFailed("compile.timeout", message), guessed=launch.guessed)
@@ -251,6 +247,19 @@ def _found(ticket: Ticket) -> dict[str, Any]:
 def _failure_of(ticket: Ticket) -> CompileFailed:
     assert ticket.result is not None
     return CompileFailed(str(ticket.result.get("reason", "compile.error")), _why(ticket))
+
+
+def _unfit(group: Group) -> CompileFailed:
+    """No configuration of a list can be launched. Only where all were compiled does the list itself bear the blame."""
+    count = f"{group.kernel}: none of {group.total} configurations"
+    if group.late == len(group.tried):
+        return CompileFailed("compile.timeout", f"{count} was compiled within {COMPILE_S:.0f} s; offer smaller ones")
+    if group.late:
+        message = f"{count} is known to fit, but {group.late} were not compiled within {COMPILE_S:.0f} s"
+        return CompileFailed("compile.incomplete", message)
+    least = min(group.tickets(), key=lambda ticket: ticket.effort)
+    failure = _failure_of(least)
+    return CompileFailed(failure.reason, f"{count} can be launched; the smallest: {failure.message}")
 
 
 def _why(ticket: Ticket) -> str:

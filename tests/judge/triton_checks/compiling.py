@@ -172,16 +172,19 @@ def check_small_configurations_come_first_wherever_they_stand(recorder):
 
 def check_nothing_is_blamed_for_a_list_that_was_cut_before_anything_fitted(recorder):
     """What was not compiled may fit; a busy machine is no fault of the candidate."""
-    recorder.reset()
-    row = {"name": "k", "grid": [1, 1, 1]}
-    unfit = Ticket(dict, urgent=True, result={"reason": "compile.resources", "error": "too large", "drops": True})
-    group = Group("k", "key", 2, ["a", "b"], recorder.clock(), guessed=False)
-    group.tried += [(dict(row), unfit), (dict(row), Ticket(dict, urgent=False))]
-    recorder.groups.append(group)
-    recorder.on_launch(dict(row), unfit)
-    recorder._settle(0.0)
-    assert recorder.failure.reason == "compile.incomplete"
-    assert "1 of 2 were not compiled" in recorder.failure.message
+    refused = {"reason": "compile.resources", "error": "too large", "drops": True}
+    for results, reason, words in (
+        ((refused, None), "compile.incomplete", "is known to fit, but 1 were not compiled"),
+        ((None, None), "compile.timeout", "none of 2 configurations was compiled within 30 s"),
+        ((refused, refused), "compile.resources", "none of 2 configurations can be launched; the smallest: too large"),
+    ):
+        recorder.reset()
+        group = Group("k", "key", 2, ["a", "b"], recorder.clock(), guessed=False)
+        group.tried += [({"name": "k"}, Ticket(dict, urgent=False, result=result)) for result in results]
+        recorder.groups.append(group)
+        recorder.on_launch({"name": "k", "grid": [1, 1, 1]}, group.tickets()[0])
+        recorder._settle(0.0)
+        assert recorder.failure.reason == reason and words in recorder.failure.message, recorder.failure.message
 
 
 def check_shared_memory_is_known_before_anything_is_lowered(recorder):
