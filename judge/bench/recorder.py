@@ -23,7 +23,7 @@ from judge.bench.compile_messages import clean, describe
 from judge.bench.compile_pool import Pool, Ticket, default_workers
 from judge.bench.targets import Target
 from judge.bench.tuning_record import Group, chosen, dropped_row, group_row
-from judge.bench.uncomputed import Uncomputed, is_large
+from judge.bench.uncomputed import Uncomputed, is_part_of_large
 
 COMPILE_S = 30.0
 TUNING_S = 20.0
@@ -167,7 +167,7 @@ class Recorder:
 
     def read_back(self, tensor: torch.Tensor) -> None:
         """Python looks at a value: note it when nobody computed it, and stop loops that wait for a kernel's result."""
-        if self.launches == 0 and self.uncomputed.skipped == 0 and not is_large(tensor):
+        if self.launches == 0 and self.uncomputed.skipped == 0 and not is_part_of_large(tensor):
             return
         if self._reads == 0:
             self.notes.append("forward reads values back after a launch; the path taken may differ on a GPU")

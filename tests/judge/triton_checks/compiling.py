@@ -15,6 +15,7 @@ from judge.bench import recorder as recorder_module
 from judge.bench.compile_pool import Ticket
 from judge.bench.recorder import CompileFailed
 from judge.bench.tuning_record import Group
+from judge.bench.uncomputed import blank
 
 
 @triton.jit
@@ -265,6 +266,17 @@ def check_values_of_large_tensors_are_guesses_before_any_launch(recorder):
         breaks[(1,)](X, OUT, N=128 + int(rows.sum()))
 
     assert _failure(recorder, forward).reason == "compile.incomplete"
+
+
+def check_parts_of_large_tensors_are_guesses_too(recorder):
+    given = blank((1 << 12, 1 << 12), (1 << 12, 1), torch.float32)
+    for looked_at in (lambda: given[0, 0], lambda: (given[0, :4] + 1).sum()):
+        recorder.uncomputed.skipped = 0
+        failed = _failure(recorder, lambda look=looked_at: breaks[(1,)](X, OUT, N=128 << (int(look()) & 1)))
+        assert failed.reason == "compile.incomplete"
+    recorder.uncomputed.skipped = 0
+    known = torch.ones(4)
+    assert _failure(recorder, lambda: breaks[(1,)](X, OUT, N=128 << int(known[0]))).reason == "compile.error"
 
 
 def check_large_operators_are_not_computed(recorder):
