@@ -44,7 +44,7 @@ def allocated(module: Any, arch: int, options: Any, capability: Any) -> int:
             copy = ir.parse_mlir_module(file.name, module.context)
         manager = ir.pass_manager(module.context)
         passes.ttgpuir.add_combine_tensor_select_and_if(manager)
-        passes.ttgpuir.add_allocate_warp_groups(manager)
+        _allocate_warp_groups(manager)
         passes.convert.add_scf_to_cf(manager)
         passes.gluon.add_inliner(manager)
         nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, version)
@@ -52,6 +52,14 @@ def allocated(module: Any, arch: int, options: Any, capability: Any) -> int:
         return int(copy.get_int_attr("ttg.shared") or 0)
     except (AttributeError, TypeError, RuntimeError):
         return 0
+
+
+def _allocate_warp_groups(manager: Any) -> None:
+    """From Triton 3.8 on the pass is told whether a sanitizer is on."""
+    try:
+        passes.ttgpuir.add_allocate_warp_groups(manager)
+    except TypeError:
+        passes.ttgpuir.add_allocate_warp_groups(manager, False)
 
 
 def _check(needed: int, target: Target) -> None:
