@@ -126,11 +126,14 @@ class Recorder:
 
     def _incomplete(self, error: Exception) -> CompileFailed:
         detail = clean(f"{type(error).__name__}: {error}")
-        return CompileFailed(
-            "compile.incomplete",
-            f"forward depends on values a kernel computes, which compiling alone does not know: after {self.launches} "
-            f"launches it raised {detail}",
-        )
+        if self.launches == 0:
+            message = f"after forward looked at values that compiling does not know it raised {detail}"
+        else:
+            message = (
+                f"forward depends on values a kernel computes, which compiling alone does not know: "
+                f"after {self.launches} launches it raised {detail}"
+            )
+        return CompileFailed("compile.incomplete", message)
 
     # -- told by the patched Triton ---------------------------------------------------------------------------------
 

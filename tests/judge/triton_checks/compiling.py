@@ -265,7 +265,12 @@ def check_values_of_large_tensors_are_guesses_before_any_launch(recorder):
         rows = torch.ones(1 << 12, 1 << 12)
         breaks[(1,)](X, OUT, N=128 + int(rows.sum()))
 
+    def raises():
+        return [1.0][int(torch.ones(1 << 12, 1 << 12).sum()) + 5]
+
     assert _failure(recorder, forward).reason == "compile.incomplete"
+    failed = _failure(recorder, raises)
+    assert failed.reason == "compile.incomplete" and "looked at values" in failed.message, failed.message
 
 
 def check_parts_of_large_tensors_are_guesses_too(recorder):
