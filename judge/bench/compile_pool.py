@@ -34,6 +34,7 @@ class Ticket:
     work: Work
     urgent: bool
     effort: float = 0.0  # of those that are equally urgent, the least comes first
+    glance: Work | None = None  # a first look at the same, for when there is no time for the work
     result: Result | None = None
     dropped: bool = False
     pid: int = 0
@@ -67,9 +68,9 @@ class Pool:
         self._step(0.0)
         return ticket
 
-    def offer(self, work: Work, effort: float) -> Ticket:
+    def offer(self, work: Work, effort: float, glance: Work | None = None) -> Ticket:
         """Queue what nobody needs yet; it begins with the next `start` or `wait`, whatever is less effort before it."""
-        ticket = Ticket(work, urgent=False, effort=effort)
+        ticket = Ticket(work, urgent=False, effort=effort, glance=glance)
         self._queue.append(ticket)
         return ticket
 

@@ -13,6 +13,7 @@ import torch
 import triton
 import triton.compiler
 import triton.testing
+from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler.errors import CompileTimeAssertionFailure
 from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner
@@ -53,6 +54,10 @@ def install(arch: int) -> Recorder:
     return recorder
 
 
+class _Read(BaseException):
+    """The front end is done with a kernel."""
+
+
 class PendingKernel:
     """Stands for a compiled kernel while its compiler works. Launching it only notes the launch.
 
@@ -75,7 +80,7 @@ class PendingKernel:
         """Lists begin as a whole, small ones first: what fits is known before the large ones have used up the time."""
         tuning, pool = self._recorder.tuning, self._recorder.pool
         work = partial(_compiled, self._compile, self._path, self._signature)
-        return pool.submit(work) if tuning is None else pool.offer(work, tuning.effort)
+        return pool.submit(work) if tuning is None else pool.offer(work, tuning.effort, partial(_front_end, work))
 
     def launch_metadata(self, *args: Any) -> None:
         return None
@@ -122,6 +127,19 @@ def _compiled(compile_here: Callable[[], Any], path: str, signature: list[Any]) 
         "row": {"name": kernel.name, "regs": needs.regs, "spills": needs.spills, "shared_bytes": shared, "error": None},
         "launcher": {"signature": signature, "descriptors": descriptors},
     }
+
+
+def _front_end(work: Callable[[], Result]) -> Result:
+    """In a forked process: `work` up to Triton's own IR, where the text has been read. {} when that is well."""
+
+    def no_further(*args: Any, **kwargs: Any) -> Any:
+        raise _Read
+
+    CUDABackend.make_ttir = no_further
+    try:
+        return work()
+    except _Read:
+        return {}
 
 
 def _plain_signature(types: Any) -> list[Any]:

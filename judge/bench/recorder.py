@@ -27,6 +27,7 @@ from judge.bench.uncomputed import Uncomputed, is_part_of_large
 
 COMPILE_S = 30.0
 TUNING_S = 20.0
+GLANCE_S = 5.0
 KERNEL_LIMIT = 1000
 READ_LIMIT = 10_000
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -201,13 +202,25 @@ class Recorder:
     def _settle_group(self, group: Group, end: float) -> None:
         self.pool.wait(group.tickets(), min(end, group.began + TUNING_S))
         self.pool.wait(group.tickets(), end, enough=fits)
-        group.late = self.pool.drop(group.tickets())
+        late = [ticket for ticket in group.tickets() if not ticket.settled]
+        self.pool.drop(late)
+        self._glance(late)
+        group.late = sum(ticket.result is None for ticket in late)
         for row, ticket in group.tried:
             row.update(_found(ticket) if fits(ticket) else dropped_row(_why(ticket)))
             self.tuned.append(row)
             if ticket.result and not fits(ticket) and not ticket.result.get("drops"):
                 self._keep(_failure_of(ticket), guessed=group.guessed)
         self.notes += group.notes(TUNING_S)
+
+    def _glance(self, late: list[Ticket]) -> None:
+        """What nobody had time to compile may be wrong at first sight, and the autotuner would stumble over it."""
+        looks = {ticket: self.pool.submit(ticket.glance) for ticket in late if ticket.glance is not None}
+        self.pool.wait(looks.values(), self.clock() + GLANCE_S)
+        self.pool.drop(looks.values())
+        for ticket, look in looks.items():
+            if look.result is not None and "reason" in look.result:
+                ticket.result = look.result
 
     def _settle_launch(self, launch: Launch) -> None:
         ticket = launch.ticket

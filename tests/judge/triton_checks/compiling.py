@@ -76,6 +76,7 @@ SMALL, HUGE = triton.Config({"BM": 32, "BK": 32}), triton.Config({"BM": 32, "BK"
 some_fit = triton.autotune([HUGE, SMALL], key=["K"])(tile_product)
 none_fit = triton.autotune([HUGE, triton.Config({"BM": 32, "BK": 128}, num_stages=10)], key=["K"])(tile_product)
 small_last = triton.autotune([triton.Config({"BM": size, "BK": 32}) for size in (128, 64, 16)], key=["K"])(tile_product)
+odd_last = triton.autotune([triton.Config({"BM": size, "BK": 32}) for size in (32, 100, 64)], key=["K"])(tile_product)
 long_list = triton.autotune([triton.Config({"BLOCK": 64}, maxnreg=32 + n) for n in range(70)], key=["n"])(add)
 
 X, OUT = torch.rand(1024), torch.empty(1024)
@@ -169,6 +170,19 @@ def check_small_configurations_come_first_wherever_they_stand(recorder):
         recorder.workers, recorder_module.TUNING_S = workers, before
     [group] = recorder.tuning_groups()
     assert [name.split(",")[0] for name in group["compiled"]] == ["BM: 16"] and group["late"] == 2, group
+
+
+def check_what_there_was_no_time_for_may_still_be_wrong_at_first_sight(recorder):
+    """Triton's autotuner would raise there too: a tile that is no power of two is none of what it forgives."""
+    workers, before = recorder.workers, recorder_module.TUNING_S
+    recorder.workers, recorder_module.TUNING_S = 1, 0.0
+    try:
+        failed = _failure(recorder, lambda: odd_last[(1,)](X, X, OUT, K=320))
+    finally:
+        recorder.workers, recorder_module.TUNING_S = workers, before
+    assert failed.reason == "compile.error" and "power of 2" in failed.message, failed.message
+    [group] = recorder.tuning_groups()
+    assert (group["late"], group["unfit"], len(group["compiled"])) == (1, 1, 1), group
 
 
 def check_nothing_is_blamed_for_a_list_that_was_cut_before_anything_fitted(recorder):
