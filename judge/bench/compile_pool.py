@@ -33,6 +33,8 @@ class Ticket:
 
     work: Work
     urgent: bool
+    effort: float = 0.0  # of those that are equally urgent, the least comes first
+    glance: Work | None = None  # a first look at the same, for when there is no time for the work
     result: Result | None = None
     dropped: bool = False
     pid: int = 0
@@ -45,9 +47,10 @@ class Ticket:
 
 
 class Pool:
-    """Forks a process for each ticket, at most `workers` at once, urgent ones first. The work returns plain JSON.
+    """Forks a process for each ticket, at most `workers` at once: urgent ones first, then those of less effort.
 
-    A process that dies without a result gives {"died": words}. Forks happen inside `submit` and the waiting calls.
+    The work returns plain JSON; a process that dies without a result gives {"died": words}. Forks happen inside
+    `submit`, `start` and the waiting calls.
     """
 
     def __init__(
@@ -64,6 +67,16 @@ class Pool:
         self._queue.append(ticket)
         self._step(0.0)
         return ticket
+
+    def offer(self, work: Work, effort: float, glance: Work | None = None) -> Ticket:
+        """Queue what nobody needs yet; it begins with the next `start` or `wait`, whatever is less effort before it."""
+        ticket = Ticket(work, urgent=False, effort=effort, glance=glance)
+        self._queue.append(ticket)
+        return ticket
+
+    def start(self) -> None:
+        """Begin what waits."""
+        self._step(0.0)
 
     def wait(
         self, tickets: Iterable[Ticket], deadline: float, enough: Callable[[Ticket], bool] = lambda ticket: False
@@ -118,7 +131,7 @@ class Pool:
 
     def _fill(self) -> None:
         while self._queue and len(self._running) < self.workers:
-            ticket = next((ticket for ticket in self._queue if ticket.urgent), self._queue[0])
+            ticket = min(self._queue, key=lambda ticket: (not ticket.urgent, ticket.effort))
             self._queue.remove(ticket)
             self._start(ticket)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +25,8 @@ from judge.bench.compile_messages import describe
 from judge.bench.compile_pool import Result, Ticket
 from judge.bench.recorder import Recorder
 from judge.bench.recording_driver import RecordingDriver, Resources
-from judge.bench.targets import Target, target
+from judge.bench.shared_memory import refuse_early
+from judge.bench.targets import target
 from judge.bench.tuning_record import Group, tuning_key
 from judge.bench.warm_kernel import warm
 
@@ -41,7 +44,7 @@ def install(arch: int) -> Recorder:
         raise RuntimeError("TRITON_INTERPRET is set: kernels would be interpreted, not compiled")
     cuda_stand_in.install(recorder.target, zero_fill=True)
     driver.set_active(RecordingDriver(recorder.target, _launched_directly(recorder)))
-    _check_shared_memory_first(recorder.target)
+    refuse_early(recorder.target)
     warm()
     with recorder.uncomputed:
         torch.randn(1 << 20)  # torch loads its shape rules at the first question, which takes seconds
@@ -51,17 +54,8 @@ def install(arch: int) -> Recorder:
     return recorder
 
 
-def _check_shared_memory_first(target: Target) -> None:
-    """Refuse what cannot fit before ptxas sees it: it takes half a minute over kernels far too large."""
-    original = CUDABackend.make_cubin
-
-    def make_cubin(self: Any, src: Any, metadata: Any, *args: Any, **kwargs: Any) -> Any:
-        needed = metadata.get("shared") or 0
-        if needed > target.shared_per_block_bytes:
-            raise OutOfResources(needed, target.shared_per_block_bytes, "shared memory")
-        return original(self, src, metadata, *args, **kwargs)
-
-    CUDABackend.make_cubin = make_cubin
+class _Read(BaseException):
+    """The front end is done with a kernel."""
 
 
 class PendingKernel:
@@ -83,8 +77,10 @@ class PendingKernel:
         self._real: Any = None
 
     def _submit(self) -> Ticket:
-        first = self._recorder.tuning is None or not self._recorder.tuning.tried
-        return self._recorder.pool.submit(lambda: _compiled(self._compile, self._path, self._signature), urgent=first)
+        """Lists begin as a whole, small ones first: what fits is known before the large ones have used up the time."""
+        tuning, pool = self._recorder.tuning, self._recorder.pool
+        work = partial(_compiled, self._compile, self._path, self._signature)
+        return pool.submit(work) if tuning is None else pool.offer(work, tuning.effort, partial(_front_end, work))
 
     def launch_metadata(self, *args: Any) -> None:
         return None
@@ -131,6 +127,19 @@ def _compiled(compile_here: Callable[[], Any], path: str, signature: list[Any]) 
         "row": {"name": kernel.name, "regs": needs.regs, "spills": needs.spills, "shared_bytes": shared, "error": None},
         "launcher": {"signature": signature, "descriptors": descriptors},
     }
+
+
+def _front_end(work: Callable[[], Result]) -> Result:
+    """In a forked process: `work` up to Triton's own IR, where the text has been read. {} when that is well."""
+
+    def no_further(*args: Any, **kwargs: Any) -> Any:
+        raise _Read
+
+    CUDABackend.make_ttir = no_further
+    try:
+        return work()
+    except _Read:
+        return {}
 
 
 def _plain_signature(types: Any) -> list[Any]:
@@ -195,7 +204,7 @@ def _record_tuning(recorder: Recorder) -> None:
     def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
         self.__dict__["do_bench"] = _run_once
         recorder.tuning = self.judge_group
-        self.judge_group.current = str(config)
+        self.judge_group.current, self.judge_group.effort = str(config), _effort(config)
         try:
             return list(original_bench(self, *args, config=config, **meta))
         except Exception as error:
@@ -205,6 +214,12 @@ def _record_tuning(recorder: Recorder) -> None:
 
     Autotuner.prune_configs = prune_configs
     Autotuner._bench = bench
+
+
+def _effort(config: Any) -> float:
+    """How long a configuration takes to compile beside others of its list: elements of its tile for each thread."""
+    sizes = [value for value in config.kwargs.values() if type(value) is int and value > 1]
+    return math.prod(sizes) / max(1, config.num_warps or 1)
 
 
 def _run_once(fn: Callable[[], object], *args: Any, quantiles: Sequence[float] | None = None, **kwargs: Any) -> Any:

@@ -23,10 +23,11 @@ from judge.bench.compile_messages import clean, describe
 from judge.bench.compile_pool import Pool, Ticket, default_workers
 from judge.bench.targets import Target
 from judge.bench.tuning_record import Group, chosen, dropped_row, group_row
-from judge.bench.uncomputed import Uncomputed, is_large
+from judge.bench.uncomputed import Uncomputed, is_part_of_large
 
 COMPILE_S = 30.0
 TUNING_S = 20.0
+GLANCE_S = 5.0
 KERNEL_LIMIT = 1000
 READ_LIMIT = 10_000
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -126,11 +127,14 @@ class Recorder:
 
     def _incomplete(self, error: Exception) -> CompileFailed:
         detail = clean(f"{type(error).__name__}: {error}")
-        return CompileFailed(
-            "compile.incomplete",
-            f"forward depends on values a kernel computes, which compiling alone does not know: after {self.launches} "
-            f"launches it raised {detail}",
-        )
+        if self.launches == 0:
+            message = f"after forward looked at values that compiling does not know it raised {detail}"
+        else:
+            message = (
+                f"forward depends on values a kernel computes, which compiling alone does not know: "
+                f"after {self.launches} launches it raised {detail}"
+            )
+        return CompileFailed("compile.incomplete", message)
 
     # -- told by the patched Triton ---------------------------------------------------------------------------------
 
@@ -139,6 +143,7 @@ class Recorder:
         if self.tuning is not None:
             self.tuning.try_now(row, ticket)
             return
+        self.pool.start()
         if self.launches >= KERNEL_LIMIT * 100:
             raise self.fail(CompileFailed("compile.incomplete", f"{self.launches:,} launches in one forward"), "")
         group = next((group for group in self.groups if ticket in group.tickets()), None)
@@ -166,7 +171,7 @@ class Recorder:
 
     def read_back(self, tensor: torch.Tensor) -> None:
         """Python looks at a value: note it when nobody computed it, and stop loops that wait for a kernel's result."""
-        if self.launches == 0 and self.uncomputed.skipped == 0 and not is_large(tensor):
+        if self.launches == 0 and self.uncomputed.skipped == 0 and not is_part_of_large(tensor):
             return
         if self._reads == 0:
             self.notes.append("forward reads values back after a launch; the path taken may differ on a GPU")
@@ -197,13 +202,25 @@ class Recorder:
     def _settle_group(self, group: Group, end: float) -> None:
         self.pool.wait(group.tickets(), min(end, group.began + TUNING_S))
         self.pool.wait(group.tickets(), end, enough=fits)
-        group.late = self.pool.drop(group.tickets())
+        late = [ticket for ticket in group.tickets() if not ticket.settled]
+        self.pool.drop(late)
+        self._glance(late)
+        group.late = sum(ticket.result is None for ticket in late)
         for row, ticket in group.tried:
             row.update(_found(ticket) if fits(ticket) else dropped_row(_why(ticket)))
             self.tuned.append(row)
             if ticket.result and not fits(ticket) and not ticket.result.get("drops"):
                 self._keep(_failure_of(ticket), guessed=group.guessed)
         self.notes += group.notes(TUNING_S)
+
+    def _glance(self, late: list[Ticket]) -> None:
+        """What nobody had time to compile may be wrong at first sight, and the autotuner would stumble over it."""
+        looks = {ticket: self.pool.submit(ticket.glance) for ticket in late if ticket.glance is not None}
+        self.pool.wait(looks.values(), self.clock() + GLANCE_S)
+        self.pool.drop(looks.values())
+        for ticket, look in looks.items():
+            if look.result is not None and "reason" in look.result:
+                ticket.result = look.result
 
     def _settle_launch(self, launch: Launch) -> None:
         ticket = launch.ticket
@@ -220,7 +237,9 @@ class Recorder:
                 self.launchers.append(launcher)
             return
         launch.row["error"] = _why(ticket)
-        if ticket.result is None:
+        if launch.group is not None and launch.group.tried:
+            self._keep(_unfit(launch.group), guessed=launch.guessed)
+        elif ticket.result is None:
             message = f"{launch.row['name']} was not compiled within {COMPILE_S:.0f} s"
             self._keep(CompileFailed("compile.timeout", message), guessed=launch.guessed)
         else:
@@ -244,6 +263,19 @@ def _found(ticket: Ticket) -> dict[str, Any]:
 def _failure_of(ticket: Ticket) -> CompileFailed:
     assert ticket.result is not None
     return CompileFailed(str(ticket.result.get("reason", "compile.error")), _why(ticket))
+
+
+def _unfit(group: Group) -> CompileFailed:
+    """No configuration of a list can be launched. Only where all were compiled does the list itself bear the blame."""
+    count = f"{group.kernel}: none of {group.total} configurations"
+    if group.late == len(group.tried):
+        return CompileFailed("compile.timeout", f"{count} was compiled within {COMPILE_S:.0f} s; offer smaller ones")
+    if group.late:
+        message = f"{count} is known to fit, but {group.late} were not compiled within {COMPILE_S:.0f} s"
+        return CompileFailed("compile.incomplete", message)
+    least = min(group.tickets(), key=lambda ticket: ticket.effort)
+    failure = _failure_of(least)
+    return CompileFailed(failure.reason, f"{count} can be launched; the smallest: {failure.message}")
 
 
 def _why(ticket: Ticket) -> str:

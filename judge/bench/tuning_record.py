@@ -22,6 +22,7 @@ class Group:
     guessed: bool
     tried: list[tuple[Row, Ticket]] = field(default_factory=list)
     current: str = ""  # the configuration being tried
+    effort: float = 0.0  # of compiling it, beside others of the list
     late: int = 0
 
     def try_now(self, row: Row, ticket: Ticket) -> None:

@@ -22,6 +22,13 @@ def is_large(tensor: torch.Tensor) -> bool:
     return bool(tensor.numel() > LARGE)
 
 
+def is_part_of_large(tensor: torch.Tensor) -> bool:
+    """Whether its values, few as they may be, lie in memory that nobody has filled."""
+    if tensor.is_meta or tensor.layout is not torch.strided:
+        return is_large(tensor)
+    return bool(tensor.untyped_storage().nbytes() > LARGE * tensor.itemsize)
+
+
 def blank(shape: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
     """A strided CPU tensor that reads as zero; its pages come into being when written."""
     elements = 0 if 0 in shape else 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
@@ -33,7 +40,7 @@ def blank(shape: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
 
 
 class Uncomputed(TorchDispatchMode):  # type: ignore[misc]
-    """Within it no operator works on large tensors. `skipped` counts those that would have."""
+    """Within it no operator works on large tensors. `skipped` counts those that would have, or saw parts of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +54,7 @@ class Uncomputed(TorchDispatchMode):  # type: ignore[misc]
         if any(tensor.is_meta for tensor in given):
             return func(*args, **kwargs)
         large = any(map(is_large, given))
+        self.skipped += not large and any(map(is_part_of_large, given))
         if func._schema.is_mutable:
             return self._unchanged(func, args, kwargs) if large else func(*args, **kwargs)
         if not large and given and not _may_grow(given):

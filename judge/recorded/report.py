@@ -7,16 +7,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from judge.recorded.entries import RIGHT, Published
 from judge.recorded.rows import Relation, Row
 from judge.values import Verdict
 
+Item = TypeVar("Item")
 EXAMPLES = 5
 PUBLISHED_TOLERANCE = 5e-2  # absolute and relative, of the checks behind the recordings
 _PLACE = re.compile(r"\b\w+\.py:\d+: ")
-_NUMBER = re.compile(r"0x[0-9a-f]+|\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"\b(?:0x[0-9a-f]+|\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -106,17 +107,16 @@ def _groups(rows: Sequence[Row]) -> Iterable[Group]:
 
 def _evidence(rows: Sequence[Row]) -> Iterable[str]:
     """What the verdicts of a group say, from their messages, errors and findings; nothing that is not in them."""
-    yield from (f"{count} x here: {words}" for words, count in _counted(_gist(row.message) for row in rows)[:EXAMPLES])
-    said = [_gist(row.published_error) for row in rows if row.published_error]
-    yield from (f"{count} x published: {words}" for words, count in _counted(said)[:EXAMPLES])
+    yield from _causes("here", [row.message for row in rows])
+    yield from _causes("published", [row.published_error for row in rows if row.published_error])
     failed = [row.round for row in rows if row.round]
     if failed:
         yield from _errors(failed)
     launched = sum(row.launches > 0 for row in rows)
     yield f"stages: {_listed(row.stage for row in rows)}; {launched} of {len(rows)} launch kernels of their own"
-    codes = [code for row in rows for code in dict(row.findings)]
-    if codes:
-        yield f"findings: {_listed(codes)}"
+    noticed = dict(finding for row in rows for finding in row.findings)
+    for code, count in _counted(code for row in rows for code in dict(row.findings)):
+        yield f"{count} x {code}, such as: {_first_line(noticed[code])}"
     speeds = sorted(row.published_speedup for row in rows if row.published_speedup)
     if speeds and rows[0].published in RIGHT:
         yield f"published speedups: {speeds[0]:.2f} to {speeds[-1]:.2f}, median {median(speeds):.2f}"
@@ -136,10 +136,18 @@ def _errors(failed: Sequence[dict[str, Any]]) -> Iterable[str]:
         )
 
 
-def _gist(message: str) -> str:
-    """The first line without places and figures: equal causes read alike."""
-    first = message.strip().split("\n", 1)[0]
-    return _NUMBER.sub("N", _PLACE.sub("", first))[:160]
+def _causes(whose: str, messages: Sequence[str]) -> Iterable[str]:
+    """The most frequent causes; one that stands alone keeps its figures."""
+    alike = _by(messages, lambda message: _NUMBER.sub("N", _first_line(message)))
+    for words, count in _counted(_NUMBER.sub("N", _first_line(message)) for message in messages)[:EXAMPLES]:
+        yield f"{count} x {whose}: {_first_line(alike[words][0]) if count == 1 else words}"
+    if len(alike) > EXAMPLES:
+        yield f"{len(alike) - EXAMPLES} more causes {whose}"
+
+
+def _first_line(message: str) -> str:
+    """Without places, and without the caret that points at them."""
+    return _PLACE.sub("", message.strip().split("\n", 1)[0].rstrip(" ^"))[:240]
 
 
 def table(found: Report) -> list[str]:
@@ -180,8 +188,8 @@ def conclusion(found: Report) -> str:
     )
 
 
-def _by(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
-    found: dict[Any, list[Row]] = defaultdict(list)
+def _by(rows: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
+    found: dict[Any, list[Item]] = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)
     return found

@@ -140,7 +140,7 @@ def relation(published: Published, verdict: Verdict) -> Relation:
     if verdict in _NO_ANSWER:
         return Relation.UNDECIDED
     if verdict is Verdict.COMPILED_ONLY:
-        if published is Published.COMPILE_ERROR:
+        if published in (Published.COMPILE_ERROR, Published.NOT_LOADED, Published.BAD_SOURCE):
             return Relation.DIFFERS
         return Relation.AGREES if published in RIGHT or published is Published.WRONG else Relation.UNDECIDED
     if published in RIGHT:

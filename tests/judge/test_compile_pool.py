@@ -28,6 +28,25 @@ def test_results_come_back_from_other_processes(pool):
     assert os.getpid() not in {ticket.result["pid"] for ticket in tickets}
 
 
+def test_what_is_offered_begins_with_the_least_effort_and_urgent_work_goes_before_it(tmp_path):
+    pool, log = Pool(1), tmp_path / "order"
+
+    def work(name: str) -> dict[str, str]:
+        with log.open("a") as file:
+            file.write(name)
+        return {"name": name}
+
+    offered = [
+        pool.offer(lambda name=name: work(name), effort) for name, effort in (("c", 9.0), ("a", 1.0), ("b", 2.0))
+    ]
+    assert not any(ticket.pid for ticket in offered)  # nothing begins before all are there
+    pool.start()
+    urgent = pool.submit(lambda: work("!"))
+    assert pool.wait([urgent], soon()) and pool.wait(offered, soon())
+    assert log.read_text() == "a!bc"
+    pool.close()
+
+
 def test_two_work_at_the_same_time(pool):
     """Each waits for the other's word: one after the other, neither would end."""
     a, b = os.pipe(), os.pipe()

@@ -8,8 +8,8 @@ import torch
 from judge.bench import random_state
 from judge.bench.factories import made, under
 from judge.bench.switches import Switchboard, neutral
-from judge.values import DEFAULT_POLICY, Mode, Policy, Precision, Verdict
-from tests.judge.rounds_bench import answer, ask, codes, problem
+from judge.values import DEFAULT_POLICY, Audit, Job, Mode, Policy, Precision, ProblemSpec, Verdict
+from tests.judge.rounds_bench import LIMITS, answer, ask, codes, problem
 
 MATMUL = problem("return x[0] @ x[1]", inputs="torch.randn(64, 256), torch.randn(256, 32)")
 CUT = """
@@ -168,6 +168,13 @@ def test_equal_seeding_is_for_kernels_that_derive_from_parameters_in_their_const
     assert without in codes(allowed)["load.derived"] and "load.seeded" in codes(allowed)
     assert allowed.speedup is not None  # timed with the parameters it made itself
     assert all(case.ok for case in allowed.cases)
+
+
+@pytest.mark.bench
+def test_an_audit_follows_the_seeds_of_a_kernel_that_makes_its_own_parameters(cpu_bench):
+    spec = ProblemSpec(LINEAR, policy=Policy(equal_seeding=True))
+    found = cpu_bench.evaluate(Job("audited", spec, FOLDS, limits=LIMITS, timing=False, beat=None))
+    assert (found.verdict, found.audit) == (Verdict.PASS, Audit.PASSED), found
 
 
 @pytest.mark.bench

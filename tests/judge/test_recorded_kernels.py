@@ -104,6 +104,7 @@ def test_the_same_seed_draws_the_same_kernels_whatever_their_order():
         (Published.WRONG, Verdict.PASS, Relation.DIFFERS),
         (Published.WRONG, Verdict.COMPILE_FAILED, Relation.DIFFERS),  # it ran there
         (Published.COMPILE_ERROR, Verdict.COMPILED_ONLY, Relation.DIFFERS),
+        (Published.NOT_LOADED, Verdict.COMPILED_ONLY, Relation.DIFFERS),
         (Published.COMPILE_ERROR, Verdict.LOAD_FAILED, Relation.AGREES),
         (Published.CRASHED, Verdict.COMPILED_ONLY, Relation.UNDECIDED),  # nothing ran here
         (Published.CRASHED, Verdict.WRONG, Relation.DIFFERS),

@@ -3,15 +3,19 @@
 import os
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 import torch
 import triton
 import triton.language as tl
 
-from judge.bench import recorded_triton
+from judge.bench import recorded_triton, shared_memory
 from judge.bench import recorder as recorder_module
+from judge.bench.compile_pool import Ticket
 from judge.bench.recorder import CompileFailed
+from judge.bench.tuning_record import Group
+from judge.bench.uncomputed import blank
 
 
 @triton.jit
@@ -71,6 +75,8 @@ def wrong_assembly(x, out, N: tl.constexpr):
 SMALL, HUGE = triton.Config({"BM": 32, "BK": 32}), triton.Config({"BM": 32, "BK": 128}, num_stages=9)
 some_fit = triton.autotune([HUGE, SMALL], key=["K"])(tile_product)
 none_fit = triton.autotune([HUGE, triton.Config({"BM": 32, "BK": 128}, num_stages=10)], key=["K"])(tile_product)
+small_last = triton.autotune([triton.Config({"BM": size, "BK": 32}) for size in (128, 64, 16)], key=["K"])(tile_product)
+odd_last = triton.autotune([triton.Config({"BM": size, "BK": 32}) for size in (32, 100, 64)], key=["K"])(tile_product)
 long_list = triton.autotune([triton.Config({"BLOCK": 64}, maxnreg=32 + n) for n in range(70)], key=["n"])(add)
 
 X, OUT = torch.rand(1024), torch.empty(1024)
@@ -154,6 +160,73 @@ def check_all_configurations_too_large_fail(recorder):
     assert _failure(recorder, lambda: none_fit[(1,)](A, A, C, K=1024)).reason == "compile.resources"
 
 
+def check_small_configurations_come_first_wherever_they_stand(recorder):
+    workers, before = recorder.workers, recorder_module.TUNING_S
+    recorder.workers, recorder_module.TUNING_S = 1, 0.0
+    try:
+        with recorder.recording():
+            small_last[(1,)](X, X, OUT, K=256)
+    finally:
+        recorder.workers, recorder_module.TUNING_S = workers, before
+    [group] = recorder.tuning_groups()
+    assert [name.split(",")[0] for name in group["compiled"]] == ["BM: 16"] and group["late"] == 2, group
+
+
+def check_what_there_was_no_time_for_may_still_be_wrong_at_first_sight(recorder):
+    """Triton's autotuner would raise there too: a tile that is no power of two is none of what it forgives."""
+    workers, before = recorder.workers, recorder_module.TUNING_S
+    recorder.workers, recorder_module.TUNING_S = 1, 0.0
+    try:
+        failed = _failure(recorder, lambda: odd_last[(1,)](X, X, OUT, K=320))
+    finally:
+        recorder.workers, recorder_module.TUNING_S = workers, before
+    assert failed.reason == "compile.error" and "power of 2" in failed.message, failed.message
+    [group] = recorder.tuning_groups()
+    assert (group["late"], group["unfit"], len(group["compiled"])) == (1, 1, 1), group
+
+
+def check_nothing_is_blamed_for_a_list_that_was_cut_before_anything_fitted(recorder):
+    """What was not compiled may fit; a busy machine is no fault of the candidate."""
+    refused = {"reason": "compile.resources", "error": "too large", "drops": True}
+    for results, reason, words in (
+        ((refused, None), "compile.incomplete", "is known to fit, but 1 were not compiled"),
+        ((None, None), "compile.timeout", "none of 2 configurations was compiled within 30 s"),
+        ((refused, refused), "compile.resources", "none of 2 configurations can be launched; the smallest: too large"),
+    ):
+        recorder.reset()
+        group = Group("k", "key", 2, ["a", "b"], recorder.clock(), guessed=False)
+        group.tried += [({"name": "k"}, Ticket(dict, urgent=False, result=result)) for result in results]
+        recorder.groups.append(group)
+        recorder.on_launch({"name": "k", "grid": [1, 1, 1]}, group.tickets()[0])
+        recorder._settle(0.0)
+        assert recorder.failure.reason == reason and words in recorder.failure.message, recorder.failure.message
+
+
+def check_shared_memory_is_known_before_anything_is_lowered(recorder):
+    told, original = Path(tempfile.mkdtemp()) / "bytes", shared_memory.allocated
+
+    def told_too(*args):
+        needed = original(*args)
+        told.write_text(str(needed))
+        return needed
+
+    shared_memory.allocated = told_too
+    try:
+        with recorder.recording():
+            tile_product[(1,)](X, X, OUT, K=96, BM=32, BK=32)
+    finally:
+        shared_memory.allocated = original
+    early, needed = int(told.read_text()), recorder.kernels[0]["shared_bytes"]
+    assert 0 < early <= needed <= early + 1024, (early, needed)  # the assembler reserves a kilobyte
+
+
+def check_what_cannot_fit_is_refused_without_compiling_it(recorder):
+    """Lowering this one would take minutes."""
+    started = time.monotonic()
+    failed = _failure(recorder, lambda: tile_product[(1,)](X, X, OUT, K=512, BM=512, BK=256))
+    assert failed.reason == "compile.resources" and time.monotonic() - started < 8, failed
+
+
 def check_long_autotune_lists_are_cut_and_noted(recorder):
     before, recorded_triton.CONFIG_LIMIT = recorded_triton.CONFIG_LIMIT, 5
     try:
@@ -206,7 +279,23 @@ def check_values_of_large_tensors_are_guesses_before_any_launch(recorder):
         rows = torch.ones(1 << 12, 1 << 12)
         breaks[(1,)](X, OUT, N=128 + int(rows.sum()))
 
+    def raises():
+        return [1.0][int(torch.ones(1 << 12, 1 << 12).sum()) + 5]
+
     assert _failure(recorder, forward).reason == "compile.incomplete"
+    failed = _failure(recorder, raises)
+    assert failed.reason == "compile.incomplete" and "looked at values" in failed.message, failed.message
+
+
+def check_parts_of_large_tensors_are_guesses_too(recorder):
+    given = blank((1 << 12, 1 << 12), (1 << 12, 1), torch.float32)
+    for looked_at in (lambda: given[0, 0], lambda: (given[0, :4] + 1).sum()):
+        recorder.uncomputed.skipped = 0
+        failed = _failure(recorder, lambda look=looked_at: breaks[(1,)](X, OUT, N=128 << (int(look()) & 1)))
+        assert failed.reason == "compile.incomplete"
+    recorder.uncomputed.skipped = 0
+    known = torch.ones(4)
+    assert _failure(recorder, lambda: breaks[(1,)](X, OUT, N=128 << int(known[0]))).reason == "compile.error"
 
 
 def check_large_operators_are_not_computed(recorder):
