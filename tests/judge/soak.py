@@ -178,7 +178,7 @@ def sampled(bench: Bench) -> Sample:
         runner_bytes=_resident(os.getpid()),
         servers_bytes=sum(_resident(pid) for pid in tree),
         files=sum(1 for folder in own for _ in folder.rglob("*")) if own else 0,
-        descriptors=len(os.listdir("/proc/self/fd")),  # noqa: PTH208
+        descriptors=len(os.listdir("/proc/self/fd")) - 2 * len(waiting),  # noqa: PTH208 - a channel and a log each
         shm_bytes=(shm.f_blocks - shm.f_bfree) * shm.f_frsize,
         segments=sum(line.split()[0] == str(SEGMENT) for line in Path("/proc/sysvipc/shm").read_text().splitlines()),
         gpu_bytes=_gpu_bytes(bench.device),
