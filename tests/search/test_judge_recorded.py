@@ -85,6 +85,10 @@ def test_verdicts_stand_beside_the_published_ones_and_a_second_run_knows_them(re
     document = json.loads(again)
     assert document["relations"] == {"agrees": 2, "differs": 1, "undecided": 0, "lost": 0}
     assert (document["device"], document["left"]) == ("compile:sm_90", 0)
+    elsewhere = rows.read_text().replace("compile:sm_90", "cuda:5")  # a GPU that is not here
+    rows.write_text(elsewhere)
+    out, progress = ask(recording, "--device", "cuda:5", "--out", rows, "--report")
+    assert "3 kernels: 2 agrees, 1 differs" in out and progress == "" and rows.read_text() == elsewhere
 
 
 def test_mistakes_are_told_before_anything_starts(recording, tmp_path):

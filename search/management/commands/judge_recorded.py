@@ -45,6 +45,7 @@ class Command(BaseCommand):
         parser.add_argument("--workers", type=int, default=1, help="kernels at a time (1); timings take turns")
         parser.add_argument("--budget", type=float, metavar="SECONDS", help="no further kernel begins after")
         parser.add_argument("--out", type=Path, metavar="FILE", help="append a line of JSON for each kernel")
+        parser.add_argument("--report", action="store_true", help="judge nothing: compare what --out holds already")
         parser.add_argument("--audit", action="store_true", help="audit every pass, as a would-be best is")
         parser.add_argument(
             "--strict",
@@ -62,7 +63,7 @@ class Command(BaseCommand):
             with ExitStack() as stack:
                 out = stack.enter_context(OutcomeFile(options["out"])) if options["out"] else None
                 before = list(read_rows(options["out"])) if options["out"] else []
-                tally = self._judge(entries, plan, before, out)
+                tally = Tally((), 0, 0) if options["report"] else self._judge(entries, plan, before, out)
             rows = _about(entries, [*before, *tally.rows], device)
             found = report(rows)
         except (ValueError, JudgeError, Busy, RecordingRejected) as error:
