@@ -19,7 +19,10 @@ SAME = 1e-3  # of a factor: what rounding in the database and on the way to a pa
 
 @dataclass(frozen=True)
 class Constants:
-    """Costs in microseconds, and shares of the published peaks that kernels reach; all positive."""
+    """Costs in microseconds, and shares of the published peaks that kernels reach; all positive.
+
+    The defaults were set by hand with the first calibration's points in view; a fit starts from them.
+    """
 
     call_us: float = 0.5  # once a forward
     launch_us: float = 3.5  # every launch, one behind the other on the device

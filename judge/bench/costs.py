@@ -67,7 +67,8 @@ class Costs:
             if modelled is None:
                 note.skip("No GPU is named that a time could be modelled for.")
                 return {}
-            note.detail = f"{modelled.low_us:.3g} to {modelled.high_us:.3g} us in eager mode, MODELLED"
+            error = modelled.high_us / modelled.median_us
+            note.detail = f"{modelled.median_us:.3g} us in eager mode, MODELLED, within {error:.1f}x"
             return {"eager": modelled}
         with self.lock.alone():
             found = eager_time(reference.model, inputs, self.device, whereabouts=self.whereabouts)

@@ -17,10 +17,10 @@ from judge.calibration.records import Times, Traffic
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A calibration and what it is judged by: errors by constants as assumed, as fitted, and of what was left out."""
+    """A calibration and what it is judged by: errors by constants set by hand, as fitted, and of what was left out."""
 
     calibration: Calibration
-    assumed: tuple[Residual, ...]
+    by_hand: tuple[Residual, ...]
     fitted: tuple[Residual, ...]
     unseen: tuple[Residual, ...]  # each problem by constants that never saw it
 
@@ -69,7 +69,7 @@ def table(found: Calibrated) -> list[str]:
         ", ".join(f"{name} {value:.3g}" for name, value in asdict(made.constants).items()),
         f"{'factor within which half / 9 of 10 are':40} {'kernel':>13} {'eager':>13} {'speedup':>13} {'rank':>6}",
     ]
-    for name, rows in (("as assumed", found.assumed), ("fitted to all", found.fitted), ("left out", found.unseen)):
+    for name, rows in (("set by hand", found.by_hand), ("fitted to all", found.fitted), ("left out", found.unseen)):
         lines.append(_line(name, rows))
     by_size = defaultdict(list)
     for row in found.unseen:
