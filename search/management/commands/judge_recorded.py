@@ -106,7 +106,11 @@ def _about(entries: list[Entry], rows: list[Row], device: str) -> list[Row]:
     """Rows of these entries, this device and the last toolchain: the file may hold others."""
     wanted = {(entry.spec.hash, entry.hash) for entry in entries}
     own = [row for row in rows if row.device == device and (row.problem_hash, row.candidate) in wanted]
-    return [row for row in own if (row.toolchain, row.protocol) == (own[-1].toolchain, own[-1].protocol)]
+    newest = next((row for row in reversed(own) if row.toolchain), None)
+    if newest is None:
+        return own
+    kept = {(newest.toolchain, newest.protocol), ("", newest.protocol)}  # what never got as far as a bench knows none
+    return [row for row in own if (row.toolchain, row.protocol) in kept]
 
 
 def _opener(device: str) -> Callable[[], Judge]:
