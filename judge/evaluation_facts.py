@@ -13,9 +13,9 @@ from judge.values import Basis, SpeedCall
 TEXT_CHARS = 200_000  # of a log shown on a page
 ROWS = 200
 CALLS = {
-    SpeedCall.FASTER: "faster: the whole interval is beyond 1 %",
-    SpeedCall.SLOWER: "slower: the whole interval is beyond 1 %",
-    SpeedCall.SAME: "the same: the whole interval is within 1 %",
+    SpeedCall.FASTER: "faster: the whole interval is beyond 1 %, and beyond the clock's own steps",
+    SpeedCall.SLOWER: "slower: the whole interval is beyond 1 %, and beyond the clock's own steps",
+    SpeedCall.SAME: "the same: the whole interval is within 1 %, or within the clock's own steps",
     SpeedCall.AMBIGUOUS: "ambiguous: the pairs did not decide it",
     SpeedCall.NONE: "",
 }

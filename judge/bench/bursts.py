@@ -28,7 +28,8 @@ from judge.bench.reference import cloned, collect
 LONGEST = 24  # calls in a burst
 MEMORY = 2 << 30  # bytes of content that a burst may need
 AIM_US = 3000.0  # device time of a long burst: far above what a stamp costs
-ATTEMPTS = 6
+ATTEMPTS = 30
+CALM_ATTEMPTS, PAUSE_S = 6, 0.01  # later ones wait before they begin: what disturbs may pass
 CPU_LONGEST, CPU_AIM_US, CPU_ATTEMPTS = 6, 2000.0, 48  # a shared processor is lost in the middle of long bursts
 CPU_LEAST = 8  # attempts before a claim is believed: a short burst that lost the processor hides the long one's work
 SHARE = 0.75  # a claim may be this part of the trusted time: a burst flushes no L2
@@ -87,6 +88,8 @@ def _supported(sides: list[Bursts], calls: int, method: str, claimed_us: float) 
     sizes = [max(1, calls // 4), calls]
     walls: list[dict[int, list[float]]] = [{size: [] for size in sizes} for _ in sides]
     for number in range(1, 1 + (CPU_ATTEMPTS if on_cpu else ATTEMPTS)):
+        if number > CALM_ATTEMPTS and not on_cpu:
+            time.sleep(PAUSE_S)
         for side, seen in zip(sides, walls, strict=True):
             for size in side.rng.sample(sizes, len(sizes)):
                 seen[size].append(side.burst(size, graph=method == "graph_burst"))

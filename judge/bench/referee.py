@@ -293,7 +293,7 @@ class Referee:
         failed = stage.compiled(found, self.payload.get("compile_us"), live="compile" in self.subjects.contacts)
         if failed:
             self.environment["torch_compile"] = failed
-        if self._would_be_best(found.speedup):
+        if self._would_be_best(found.speedup) and found.beats_rival:  # else it cannot become the best
             stage.trust(found)
             found = self._confirmed(stage, found)
         stage.compiled(found, self.payload["autotune_us"], live=False, name="autotune")

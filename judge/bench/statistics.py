@@ -11,6 +11,8 @@ from judge.values import Basis, SpeedCall, Speedup, Subject, Timing
 CONFIDENCE = 0.998  # of one look; five looks at growing data then err in at most 1 % of all comparisons
 LOOKS = (16, 32, 64, 128, 256)  # pairs after which a comparison may stop
 INDIFFERENCE = 0.01  # differences below this are none
+TICK_US = 0.032  # CUDA events count in these: times of a few microseconds differ by whole percents or not at all
+TICKS = 2  # that two equal times may lie apart, one at either end
 
 
 def interval_ranks(n: int, confidence: float = CONFIDENCE) -> tuple[int, int]:
@@ -44,15 +46,20 @@ def timing_of(subject: Subject, samples_us: Sequence[float], method: str, **deta
     return Timing(subject, Basis.MEASURED, method, tuple(samples_us), middle, low, high, dict(detail))
 
 
-def call_of(low: float, high: float) -> SpeedCall:
-    """What an interval of baseline/candidate ratios says at 1 % indifference."""
-    if low > 1 + INDIFFERENCE:
+def call_of(low: float, high: float, indifference: float = INDIFFERENCE) -> SpeedCall:
+    """What an interval of baseline/candidate ratios says where `indifference` is no difference."""
+    if low > 1 + indifference:
         return SpeedCall.FASTER
-    if high < 1 - INDIFFERENCE:
+    if high < 1 - indifference:
         return SpeedCall.SLOWER
-    if low >= 1 - INDIFFERENCE and high <= 1 + INDIFFERENCE:
+    if low >= 1 - indifference and high <= 1 + indifference:
         return SpeedCall.SAME
     return SpeedCall.AMBIGUOUS
+
+
+def indifference_of(typical_us: float) -> float:
+    """1 %, or what the clock cannot tell apart where that is more: 3.2 % at 2 microseconds."""
+    return max(INDIFFERENCE, TICKS * TICK_US / typical_us) if typical_us > 0 else INDIFFERENCE
 
 
 def paired_speedup(
@@ -61,7 +68,8 @@ def paired_speedup(
     """Median of the ratios of pairs measured side by side, with its interval and what that says."""
     ratios = [b / c for b, c in zip(baseline_us, candidate_us, strict=True)]
     low, middle, high = median_interval(ratios)
-    return Speedup(middle, low, high, len(ratios), Basis.MEASURED, over, call_of(low, high))
+    call = call_of(low, high, indifference_of(statistics.median(candidate_us)))
+    return Speedup(middle, low, high, len(ratios), Basis.MEASURED, over, call)
 
 
 def unpaired_speedup(baseline: Timing, candidate: Timing) -> Speedup:

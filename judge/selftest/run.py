@@ -16,9 +16,10 @@ from typing import Any, Protocol
 from judge.selftest.entries import Corpus, Entry
 from judge.selftest.results import EntryResult, Report, State
 from judge.source_checks import case_for, declared_cases
-from judge.values import PROTOCOL, AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, SpeedCall
+from judge.values import PROTOCOL, AdmissionReport, Audit, Job, JudgeError, Limits, Outcome, ProblemSpec, SpeedCall
 
 WORTH_A_BENCH = 12  # entries that wait for a kind of bench for each one that is open
+ONCE = "faster in one pair of two"
 RETRIES = 2  # a fault of the judge is tried again before it counts
 Progress = Callable[[EntryResult], None]
 
@@ -212,7 +213,10 @@ def _once(entry: Entry, kind: str, bench: Judge) -> EntryResult:
 
 
 def _against_itself(entry: Entry, kind: str, bench: Judge) -> EntryResult:
-    """Every comparison in fresh processes: what a process is lucky with belongs to the error rate."""
+    """Every comparison in fresh processes: what a process is lucky with belongs to the error rate.
+
+    A win counts when it makes a best: found in two fresh pairs, and audited for it.
+    """
     calls: Counter[str] = Counter()
     for _ in range(entry.comparisons):
         ended = _patiently(lambda: _judge(entry, kind, bench))
@@ -220,9 +224,10 @@ def _against_itself(entry: Entry, kind: str, bench: Judge) -> EntryResult:
         if row.state is not State.RIGHT:
             return row
         rival = ended.versus_incumbent if isinstance(ended, Outcome) else None
-        if rival is None or rival.call is SpeedCall.NONE:
+        if not isinstance(ended, Outcome) or rival is None or rival.call is SpeedCall.NONE:
             raise JudgeError("the candidate was not compared with its twin")
-        calls[rival.call.value] += 1
+        once = rival.call is SpeedCall.FASTER and ended.audit is Audit.NONE  # and not again in a fresh pair
+        calls[ONCE if once else rival.call.value] += 1
     words = ", ".join(f"{count} {call}" for call, count in sorted(calls.items()))
     return dataclasses.replace(row, message=words, comparisons=entry.comparisons, faster=calls[SpeedCall.FASTER.value])
 
@@ -239,7 +244,7 @@ def _judge(entry: Entry, kind: str, bench: Judge) -> Outcome | AdmissionReport:
         candidate=entry.candidate,
         limits=entry.limits,
         timing=entry.timing,
-        beat=None if entry.audit else float("inf"),
+        beat=0.0 if entry.corpus is Corpus.AA else None if entry.audit else float("inf"),
         incumbent=entry.incumbent,
     )
     for _ in range(entry.repeat - 1):

@@ -14,6 +14,7 @@ from judge.selftest.results import EntryResult, Report, State
 from judge.values import (
     PROTOCOL,
     AdmissionReport,
+    Audit,
     Basis,
     Job,
     Outcome,
@@ -67,10 +68,10 @@ def wrong(reason: str = "value.mismatch") -> Outcome:
     return Outcome(Verdict.WRONG, stage="correctness", reason=reason)
 
 
-def passed(call: SpeedCall = SpeedCall.NONE) -> Outcome:
-    """A pass; with a call, measured beside an incumbent."""
+def passed(call: SpeedCall = SpeedCall.NONE, audit: Audit = Audit.NONE) -> Outcome:
+    """A pass; with a call, measured beside an incumbent; audited when that was found twice."""
     rival = Speedup(1.0, 0.99, 1.01, 16, Basis.MEASURED, Subject.INCUMBENT, call) if call else None
-    return Outcome(Verdict.PASS, stage="correctness", loads=True, versus_incumbent=rival)
+    return Outcome(Verdict.PASS, stage="correctness", loads=True, versus_incumbent=rival, audit=audit)
 
 
 def result(name: str, state: State = State.RIGHT, corpus: Corpus = Corpus.EXPLOIT) -> EntryResult:

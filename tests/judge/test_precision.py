@@ -16,6 +16,7 @@ from judge.bench.state import redraw
 from judge.bench.statistics import (
     LOOKS,
     call_of,
+    indifference_of,
     interval_ranks,
     kept_blocks,
     median_interval,
@@ -171,6 +172,14 @@ def test_the_median_lies_in_its_interval_and_few_samples_give_the_whole_range():
 )
 def test_a_call_needs_the_whole_interval_beyond_the_indifference(low, high, call):
     assert call_of(low, high) == call
+
+
+def test_times_too_short_for_the_clock_are_the_same_within_its_ticks():
+    assert indifference_of(2.048) == pytest.approx(2 * 0.032 / 2.048)
+    assert indifference_of(100.0) == indifference_of(0.0) == 0.01
+    one_tick = paired_speedup([2.080] * 64, [2.048] * 64)
+    assert (one_tick.call, paired_speedup([2.144] * 64, [2.048] * 64).call) == ("same", "faster")
+    assert paired_speedup([208.0] * 64, [204.8] * 64).call == "faster"
 
 
 def test_blocks_at_another_clock_are_left_out_but_a_fifth_at_most():

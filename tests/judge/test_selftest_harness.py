@@ -12,7 +12,7 @@ import pytest
 from judge.selftest.entries import Corpus
 from judge.selftest.results import Report, State
 from judge.selftest.run import bench_kind, kinds_of, run_entries
-from judge.values import JudgeError, SpeedCall
+from judge.values import Audit, JudgeError, SpeedCall
 from tests.judge.selftest_makers import TOOLCHAIN, FakeBench, entry, passed, wrong
 
 
@@ -98,11 +98,18 @@ def test_what_would_be_best_is_audited_unless_the_entry_says_no():
     assert seen == {"# e01": None, "# e02": float("inf")}
 
 
+def test_a_win_that_a_fresh_pair_does_not_repeat_is_told_and_makes_no_best():
+    calls = iter([SpeedCall.FASTER] * 5 + [SpeedCall.SAME] * 5)
+    twin = entry("a01", Corpus.AA, "pass", incumbent="# a01", comparisons=10, audit=False)
+    (row,) = run([twin], lambda job: passed(next(calls)), device="cuda:0", workers=1).results
+    assert (row.faster, row.message) == (0, "5 faster in one pair of two, 5 same")
+
+
 @pytest.mark.parametrize(("faster", "red"), [(0, False), (3, False), (4, True)])
 def test_a_kernel_may_beat_itself_in_one_comparison_of_a_hundred(faster, red):
     calls = iter([SpeedCall.FASTER] * faster + [SpeedCall.SAME] * 300)
     twin = entry("a01", Corpus.AA, "pass", incumbent="# a01", comparisons=300, audit=False)
-    report = run([twin], lambda job: passed(next(calls)), device="cuda:0", workers=1)
+    report = run([twin], lambda job: passed(next(calls), Audit.PASSED), device="cuda:0", workers=1)
     assert report.red is red
     assert (report.counts()[0].n, report.counts()[0].right) == (300, 300 - faster)
 
