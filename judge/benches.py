@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 
 from django.conf import settings
@@ -12,6 +13,7 @@ from judge.runner import Bench
 from judge.sandbox_minimum import required_layers
 from judge.values import JudgeError
 
+log = logging.getLogger(__name__)
 _open: dict[tuple[int, str], Bench] = {}  # by process id: a forked worker must not use its parent's children
 
 
@@ -31,6 +33,21 @@ def bench_for(device: Device) -> Bench:
             identity=str(device.facts.get("uuid", "")),
         )
     return _open[key]
+
+
+def rest_idle(after_s: float) -> int:
+    """Send home what waits on benches of this process that have judged nothing for `after_s` seconds: it holds memory,
+    and a GPU's may be wanted by others. How many children there were.
+    """
+    gone = 0
+    for (pid, name), bench in _open.items():
+        if pid == os.getpid() and bench.idle_s > after_s:
+            gone += len(bench.waiting())
+            try:
+                bench.rest()
+            except JudgeError as error:
+                log.warning("the bench of %s does not come to rest: %s", name, error)
+    return gone
 
 
 def close_benches() -> None:

@@ -218,6 +218,11 @@ class Bench:
         if crew is not None:
             crew.close()
 
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last evaluation ended."""
+        return time.monotonic() - self._ended
+
     def waiting(self) -> list[Child]:
         """Children that wait for the next evaluation: spares, and those that stayed at a problem."""
         return [child for server in self._servers.values() for child in server.waiting()] + self.desks.members()

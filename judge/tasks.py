@@ -8,13 +8,15 @@ from typing import Any
 from celery import shared_task
 from celery.signals import worker_process_shutdown, worker_ready, worker_shutdown
 
-from judge.benches import bench_for, close_benches
+from judge.benches import bench_for, close_benches, rest_idle
 from judge.models import Device, Problem, SelfTest
 from judge.selectors import served_devices
 from judge.selftest.catalogue import entries
 from judge.services.admissions import problem_admit
 from judge.services.selftests import selftest_run
 from judge.values import JudgeError
+
+IDLE_S = 300.0  # a bench that judges nothing for so long lets go of what it kept for the next evaluation
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,12 @@ def run_self_test(selftest_id: int) -> None:
         selftest_run(selftest=selftest, found=entries())
     except JudgeError:
         return  # stored as state "failed" with the message, for the page to show
+
+
+@shared_task(name="judge.tasks.rest")  # type: ignore[untyped-decorator]
+def rest() -> None:
+    """Give back what this worker's idle benches hold."""
+    rest_idle(IDLE_S)
 
 
 @worker_ready.connect  # type: ignore[untyped-decorator]

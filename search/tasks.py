@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 COMPILE_QUEUE = "compile"  # served beside GPUs only
 COMPILE_S = 60.0  # later than that, whoever judges has compiled for himself
+REST_S = 240.0  # the next time to ask is near by then
 CHECK_S = 3500.0  # the next hourly calibration is on its way by then
 
 
@@ -78,6 +79,17 @@ def check_devices() -> None:
     for device in served_devices():
         if device.measures:
             check_send(device)
+
+
+@shared_task(name="search.tasks.rest_devices")  # type: ignore[untyped-decorator]
+def rest_devices() -> None:
+    """Ask every device's worker to let go of what it kept for a next evaluation, if it has been idle."""
+    for device in served_devices():
+        try:
+            current_app.send_task("judge.tasks.rest", queue=device.queue, expires=REST_S)
+        except OperationalError as error:
+            log.warning("the broker is away (%s): no worker is asked to rest", error)
+            return
 
 
 def check_send(device: Device, asked: Action | None = None) -> bool:

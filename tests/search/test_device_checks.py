@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from django.urls import reverse
 from kombu.exceptions import OperationalError
 
+from judge import tasks as judge_tasks
 from judge.gpus import GpuHealth
 from judge.models import Device, DeviceCheck
 from judge.services.device_checks import check_last, check_run, noise_last
@@ -242,6 +243,19 @@ def test_every_hour_each_device_that_measures_is_asked(monkeypatch, settings):
     tasks.check_devices()
     assert sent == ["device.cuda-0"]
     assert settings.CELERY_BEAT_SCHEDULE["check-devices"]["task"] == tasks.check_devices.name
+
+
+def test_every_device_here_is_asked_to_rest_whatever_its_state(monkeypatch, settings):
+    sent = []
+    monkeypatch.setattr(
+        tasks, "current_app", SimpleNamespace(send_task=lambda name, **o: sent.append((name, o["queue"])))
+    )
+    make_device(), gpu()
+    Device.objects.create(name="lab", kind="cuda", title="lab", remote=True)
+    tasks.rest_devices()
+    assert sorted(sent) == [("judge.tasks.rest", "device.cuda-0"), ("judge.tasks.rest", "device.interpreter")]
+    assert settings.CELERY_BEAT_SCHEDULE["rest-devices"]["task"] == tasks.rest_devices.name
+    assert judge_tasks.rest.name == "judge.tasks.rest"
 
 
 def test_a_worker_calibrates_its_own_devices_first_and_the_task_may_come_twice(monkeypatch):
