@@ -217,6 +217,7 @@ class Bench:
         crew, self._leaving = self._leaving, None
         if crew is not None:
             crew.close()
+        self.desks.settle()
 
     @property
     def idle_s(self) -> float:

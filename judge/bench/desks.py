@@ -19,6 +19,7 @@ class Desks:
     def __init__(self, most: int = MOST) -> None:
         self.most = most
         self._kept: dict[Hashable, dict[str, Child]] = {}
+        self._leaving: list[Child] = []  # killed, and perhaps not yet gone
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -32,32 +33,47 @@ class Desks:
         members = self._kept.pop(problem, {})
         if all(_alive(child) for child in members.values()):
             return members
-        _dismiss(members)
+        self._dismiss(members)
         return {}
 
     def keep(self, problem: Hashable, members: dict[str, Child]) -> None:
         """Let `members` stay. Whoever was at the problem, or at the one used longest ago, goes."""
-        _dismiss(self._kept.pop(problem, {}))
+        self._dismiss(self._kept.pop(problem, {}))
         self._kept[problem] = members
         while len(self._kept) > self.most:
-            _dismiss(self._kept.pop(next(iter(self._kept))))
+            self._dismiss(self._kept.pop(next(iter(self._kept))))
 
     def forget(self) -> None:
         """Their zygotes end, and they with them."""
-        for members in self._kept.values():
-            for child in members.values():
-                child.release()
+        for child in (*self.members(), *self._leaving):
+            child.release()
         self._kept.clear()
+        self._leaving.clear()
 
     def clear(self) -> None:
         """Everybody goes. Returns when they have gone."""
-        leaving = self.members()
         for members in self._kept.values():
-            _dismiss(members)
+            self._dismiss(members)
         self._kept.clear()
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until those who were sent away are gone, END_S at most, and remove their folders."""
         deadline = time.monotonic() + END_S
-        while any(_alive(child) for child in leaving) and time.monotonic() < deadline:
+        while any(_alive(child) for child in self._leaving) and time.monotonic() < deadline:
             time.sleep(0.005)
+        for child in self._leaving:
+            retire(child)
+        self._leaving.clear()
+
+    def _dismiss(self, members: dict[str, Child]) -> None:
+        for child in members.values():
+            try:
+                if not child.server.gone:
+                    child.server.kill(child)
+            except JudgeError:
+                pass  # its zygote is gone now, and it died with it
+            self._leaving.append(child)
 
 
 def _alive(child: Child) -> bool:
@@ -67,13 +83,3 @@ def _alive(child: Child) -> bool:
     except JudgeError:
         return False
     return child.status is None and not child.server.gone
-
-
-def _dismiss(members: dict[str, Child]) -> None:
-    for child in members.values():
-        try:
-            if not child.server.gone:
-                child.server.kill(child)
-        except JudgeError:
-            pass  # its zygote is gone now, and it died with it
-        retire(child)

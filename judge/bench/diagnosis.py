@@ -100,7 +100,7 @@ def _check_precision(rounds: Asker, question: Question, number: int) -> None:
         near = _near(rounds, probe, number, kind, found)
         if near is not None:
             named = "tf32" if kind == CUT else kind
-            finest = "float16" if named == "tf32" and _loses_small(rounds, probe, number) else named
+            finest = "float16" if named == "tf32" and _loses_small(rounds, probe, number, kind) else named
             raise _lower(rounds, finest, found, target, near)
 
 
@@ -171,13 +171,15 @@ def _posed(rounds: Asker, probe: Question, inputs: list[object], state: State) -
     return replace(probe, inputs=inputs, state=state, expected=expected)
 
 
-def _loses_small(rounds: Asker, probe: Question, number: int) -> bool:
-    """Whether small inputs that TF32 holds exactly are lost: both formats have ten bits, float16 a shorter range."""
+def _loses_small(rounds: Asker, probe: Question, number: int, kind: str) -> bool:
+    """Whether small inputs that TF32 (`kind`: rounded or cut) holds exactly are lost: float16 has as many bits, and a
+    shorter range.
+    """
 
     def small(tensor: torch.Tensor) -> torch.Tensor:
-        return rounded(tensor, "tf32") * BELOW_HALF if tensor.is_floating_point() else tensor
+        return rounded(tensor, kind) * BELOW_HALF if tensor.is_floating_point() else tensor
 
-    again = _posed(rounds, probe, mapped(small, probe.inputs), _rounded_state(rounds, probe, "tf32"))
+    again = _posed(rounds, probe, mapped(small, probe.inputs), _rounded_state(rounds, probe, kind))
     value = _asked(rounds, again, number) if again is not None else None
     if again is None or value is None:
         return False

@@ -72,10 +72,10 @@ def test_a_slower_candidate_is_slower(cpu_bench):
 
 def test_a_dead_zygote_is_the_judges_fault_and_the_next_call_starts_another(cpu_bench):
     os.kill(cpu_bench.server("plain").process.pid, signal.SIGKILL)
-    with pytest.raises(JudgeError):
-        for _ in range(2):  # the first may still find the process listed as alive
-            judge(cpu_bench, SAME)
-            os.kill(cpu_bench.server("plain").process.pid, signal.SIGKILL)
+    try:  # depends on who notices first: whoever asks it for a child, or who looks whether one has stayed
+        assert judge(cpu_bench, SAME).verdict is Verdict.PASS
+    except JudgeError as error:
+        assert "fork server is gone" in str(error)
     assert judge(cpu_bench, SAME).verdict is Verdict.PASS
 
 

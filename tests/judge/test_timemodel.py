@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -160,16 +161,24 @@ def test_recurrent_layers_are_one_launch_each() -> None:
     assert names(gru, torch.rand(50, 3, 16)).count("aten.gru") == 4
 
 
-def test_matmul_and_convolution_follow_torchs_tf32_switches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+@pytest.fixture
+def _switches() -> Iterator[None]:
+    """As torch sets them, whatever other tests did; not by monkeypatch, which deletes what a module computes."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = False, True
+    yield
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+@pytest.mark.usefixtures("_switches")
+def test_matmul_and_convolution_follow_torchs_tf32_switches() -> None:
     a = torch.rand(32, 32)
     assert eager_traffic(torch.mm, [a, a]).dot_flops == {"fp32": 2 * 32**3}
     half = a.bfloat16()
     assert eager_traffic(torch.mm, [half, half]).dot_flops == {"bf16": 2 * 32**3}
     conv = torch.nn.Conv2d(3, 8, 3)
     assert set(eager_traffic(conv, [torch.rand(1, 3, 8, 8)]).dot_flops) == {"tf32"}
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    torch.backends.cudnn.allow_tf32 = False
     assert set(eager_traffic(conv, [torch.rand(1, 3, 8, 8)]).dot_flops) == {"fp32"}
 
 
