@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tests import tools
 
-PYTEST = [sys.executable, "-m", "pytest", "-q"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "--durations=12", "--durations-min=4"]
 # Tests that own no rows or own real processes gain nothing from a second database.
 SQLITE = "not browser"
 POSTGRES = "not browser and not bench"
@@ -40,6 +40,7 @@ def _clean(**extra: str) -> dict[str, str]:
 
 def main() -> int:
     workers = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile"]
+    browsers = ["-n", "2", "--dist", "loadfile"]  # each starts whole servers of its own: more would wait for each other
     parts = [_pytest("SQLite", ["-m", SQLITE, *workers], _clean())]
     with tools.postgres() as url:
         if url:
@@ -50,7 +51,7 @@ def main() -> int:
             )
     chromium = tools.ensure_chromium()
     if chromium:
-        parts.append(_pytest("Browser", ["-m", "browser"], _clean(CHROMIUM=chromium)))
+        parts.append(_pytest("Browser", ["-m", "browser", *browsers], _clean(CHROMIUM=chromium)))
     else:
         parts.append(Part("Browser", "SKIPPED: no Chromium found and none could be installed (set CHROMIUM)"))
     return _report(parts)
