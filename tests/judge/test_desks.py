@@ -58,6 +58,17 @@ def test_a_wrong_candidate_between_two_right_ones_changes_nothing(bench):
     assert len(waiting(bench)) == 1
 
 
+def test_a_baseline_that_was_never_warm_leaves_without_its_referee(bench):
+    """The referee hangs up on it; whether it has ended by then is a matter of luck."""
+    wrong = candidate("return self.right(x) * 1.01")
+    assert judged(bench, wrong).verdict is Verdict.WRONG
+    (first,) = waiting(bench)
+    assert set(first) == {"referee"}
+    assert judged(bench, SAME).verdict is Verdict.PASS
+    (second,) = waiting(bench)
+    assert second["referee"] == first["referee"] and set(second) == {"referee", "eager"}
+
+
 def test_each_evaluation_asks_other_questions(bench):
     """A candidate that prints what it is asked never sees the same numbers again."""
     source = candidate("print('SUM', float(x.double().sum())); return self.right(x)")
