@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 import resource
 import select
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -77,7 +80,8 @@ class Desk:
         boss = assignment.boss
         try:
             if self.device != "cpu":
-                self._draw_until(boss.fileno())
+                with self.whereabouts.unheard(), _unread():
+                    self._draw_until(boss.fileno())
             payload = boss.receive(None)
         except (WireClosed, Ended, DeviceLost, JudgeError):  # a new process will find out, and say, what is wrong
             return None
@@ -97,3 +101,23 @@ class Desk:
                 break
             drawn += size
         self.questions = questions
+
+
+@contextmanager
+def _unread() -> Iterator[None]:
+    """What is printed in the block goes nowhere: a pipe takes 64 KiB, then its writer waits until somebody reads."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {fd: os.dup(fd) for fd in (1, 2)}
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for fd in kept:
+            os.dup2(null, fd)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for fd, was in kept.items():
+            os.dup2(was, fd)
+            os.close(was)
+        os.close(null)
