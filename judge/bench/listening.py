@@ -135,7 +135,8 @@ class Listening:
         """Note what is known only while the children still exist."""
         self.inside_s = time.monotonic() - self._entered
         child = crew.members[self.judge]
-        child.layers = self.layers or child.layers  # one that stayed has told them before
+        if child.layers is None:  # one that stayed told them at its start; foreign code may have said what comes now
+            child.layers = self.layers
         for name in crew.members:
             if name != self.judge:
                 crew.read_layers(name)
