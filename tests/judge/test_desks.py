@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from judge.bench.jobs import AdmissionPlan
 from judge.runner import Bench
-from judge.values import Job, Limits, Outcome, ProblemSpec, Verdict
+from judge.values import AdmissionReport, Job, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, candidate
 
 pytestmark = pytest.mark.bench
@@ -133,3 +134,19 @@ def test_after_a_rest_nobody_lives(bench):
     bench.rest()
     assert waiting(bench) == [] and not any(os.path.exists(f"/proc/{pid}") for pid in stayed.values())  # noqa: PTH110
     assert judged(bench, SAME).verdict is Verdict.PASS
+
+
+def test_a_preflight_is_short_of_memory_only_once_nobody_waits(bench, monkeypatch):
+    """On a GPU those who stayed at other problems hold memory."""
+    judged(bench, SAME)
+    real, seen = AdmissionPlan.admission, []
+
+    def short(plan, body, crew):
+        seen.append(len(bench.desks))
+        if bench.desks.members():
+            return AdmissionReport("refused", reason="problem.memory", message="too little memory")
+        return real(plan, body, crew)
+
+    monkeypatch.setattr(AdmissionPlan, "admission", short)
+    monkeypatch.setattr(bench, "spares", 1)  # as on a GPU
+    assert bench.admit(ProblemSpec(OTHER)).state == "admitted" and seen == [1, 0]
