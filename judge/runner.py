@@ -249,7 +249,9 @@ class Bench:
 
     def close(self) -> None:
         """Kill every descendant and remove private folders. Idempotent."""
-        self._leaving = None  # the zygotes end with their children, and the folders go with ours
+        crew, self._leaving = self._leaving, None  # the zygotes end with their children, the folders go with ours
+        for child in crew.members.values() if crew is not None else ():
+            child.release()
         self.desks.forget()
         for server in reversed(self._servers.values()):
             server.close()

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from judge.bench.children import Child, Server
+from judge.bench.crew import Crew
 from judge.bench.jobs import AdmissionPlan
+from judge.bench.wire import Channel
 from judge.runner import Bench
 from judge.values import AdmissionReport, Job, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, candidate
@@ -150,3 +154,16 @@ def test_a_preflight_is_short_of_memory_only_once_nobody_waits(bench, monkeypatc
     monkeypatch.setattr(AdmissionPlan, "admission", short)
     monkeypatch.setattr(bench, "spares", 1)  # as on a GPU
     assert bench.admit(ProblemSpec(OTHER)).state == "admitted" and seen == [1, 0]
+
+
+def test_closing_closes_the_channels_of_those_who_were_just_sent_home(tmp_path):
+    """Their zygote has told of their end, so it does not know them any more."""
+    boss, theirs = Channel.pair()
+    log_fd, log_write = os.pipe()
+    bench, crew = Bench("cpu"), Crew(LIMITS)
+    crew.members["candidate"] = child = Child(1, cast(Server, None), tmp_path, boss, log_fd, status=0)
+    bench._leaving = crew
+    bench.close()
+    assert boss.fileno() == -1 and child.log_fd == -1
+    for end in (theirs, os.fdopen(log_write, "wb")):
+        end.close()
