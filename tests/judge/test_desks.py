@@ -167,3 +167,17 @@ def test_closing_closes_the_channels_of_those_who_were_just_sent_home(tmp_path):
     assert boss.fileno() == -1 and child.log_fd == -1
     for end in (theirs, os.fdopen(log_write, "wb")):
         end.close()
+
+
+def test_a_rest_survives_a_zygote_that_was_lost():
+    """Its spares, as a GPU's bench has them, died with it; the next evaluation starts another."""
+    with Bench("cpu", compile_baseline=False) as bench:
+        bench.spares = 1
+        bench.stock(LIMITS)
+        lost = bench.server("plain")
+        assert lost.spares == 1 and lost.process is not None
+        lost.process.kill()
+        lost.process.wait()
+        bench.rest()
+        assert lost.spares == 0
+        assert judged(bench, SAME, timing=False).verdict is Verdict.PASS
