@@ -64,7 +64,7 @@ class Desk:
         self.uses += 1
         baseline = subjects.contacts.get(BASELINE)
         self.kept = {}
-        if baseline is not None and baseline.warm and baseline.arena.memory.numel() < LARGE_BYTES:
+        if baseline is not None and _may_stay(baseline):
             self.kept[BASELINE] = baseline, subjects.fits[BASELINE]
         subjects.release(*(name for name in subjects.contacts if name not in self.kept))
         self.arenas.back(kept=self.kept[BASELINE][0].arena if self.kept else None)
@@ -101,6 +101,11 @@ class Desk:
                 break
             drawn += size
         self.questions = questions
+
+
+def _may_stay(baseline: Contact) -> bool:
+    """Not after bursts, for which it was lent more memory: what it had before is for other children then."""
+    return baseline.warm and baseline.opened == 1 and baseline.arena.memory.numel() < LARGE_BYTES
 
 
 @contextmanager

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from dataclasses import replace
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from judge.bench.children import Child, Server
+from judge.bench.contact import Contact, Deadline
 from judge.bench.crew import Crew
+from judge.bench.desk import Desk
+from judge.bench.fitting import Fit
 from judge.bench.jobs import AdmissionPlan
+from judge.bench.subjects import Subjects
 from judge.bench.wire import Channel
 from judge.runner import Bench
 from judge.values import AdmissionReport, Job, Limits, Outcome, ProblemSpec, Verdict
@@ -181,3 +187,21 @@ def test_a_rest_survives_a_zygote_that_was_lost():
         bench.rest()
         assert lost.spares == 0
         assert judged(bench, SAME, timing=False).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(("lent", "stays"), [(1, True), (2, False)])
+def test_a_baseline_that_was_lent_more_memory_goes(monkeypatch, lent, stays):
+    """It may still see what it had first, and that is lent to the next candidate."""
+    ours, theirs = socket.socketpair()
+    baseline = Contact("eager", ours.detach(), Deadline(9, 9), "cpu")
+    monkeypatch.setattr(baseline, "tell", lambda *args, **fields: None)
+    monkeypatch.setattr(baseline, "answer", dict)
+    for _ in range(lent):
+        baseline.make_arena([], [])
+    baseline.warm = True
+    assignment: Any = SimpleNamespace(device="cpu", boss=Channel(theirs), payload={"subjects": []}, links=[])
+    desk = Desk(assignment)
+    desk.tidy(Subjects(assignment, Deadline(9, 9), desk.arenas, {"eager": (baseline, Fit((), hook=False))}))
+    assert ("eager" in desk.kept) is stays and (baseline.link.fileno() != -1) is stays
+    for end in (baseline.link, theirs):
+        end.close()
