@@ -73,7 +73,10 @@ class Desk:
             torch.cuda.empty_cache()
         soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
         tired = soft != resource.RLIM_INFINITY and time.process_time() > CPU_SHARE * soft
-        return self.reference is not None and self.uses < USES and not tired
+        if self.reference is None or self.reference.was_short:
+            return False
+        self.reference.begin_anew()
+        return self.uses < USES and not tired
 
     def next(self, assignment: Assignment) -> Assignment | None:
         """The next evaluation's assignment; questions are drawn until it comes. None when no more will come."""

@@ -11,12 +11,15 @@ from typing import Any, cast
 
 import pytest
 
+from judge.bench.asking import Questions
 from judge.bench.children import Child, Server
 from judge.bench.contact import Contact, Deadline
 from judge.bench.crew import Crew
 from judge.bench.desk import Desk
 from judge.bench.fitting import Fit
 from judge.bench.jobs import AdmissionPlan
+from judge.bench.loading import load_problem
+from judge.bench.reference import Reference
 from judge.bench.subjects import Subjects
 from judge.bench.wire import Channel
 from judge.runner import Bench
@@ -204,4 +207,27 @@ def test_a_baseline_that_was_lent_more_memory_goes(monkeypatch, lent, stays):
     desk.tidy(Subjects(assignment, Deadline(9, 9), desk.arenas, {"eager": (baseline, Fit((), hook=False))}))
     assert ("eager" in desk.kept) is stays and (baseline.link.fileno() != -1) is stays
     for end in (baseline.link, theirs):
+        end.close()
+
+
+@pytest.mark.parametrize(("refusal", "stays"), [("out of memory", False), ("expected Float but found Double", True)])
+def test_what_a_reference_refused_is_not_held_against_the_next_candidate(tmp_path, refusal, stays):
+    """Memory may have been held by the candidate, and content may have been one question's: fp64 is the oracle."""
+    boss, theirs = Channel.pair()
+    assignment: Any = SimpleNamespace(device="cpu", boss=boss, payload={"subjects": []}, links=[])
+    desk = Desk(assignment)
+    desk.reference = reference = Reference(load_problem(PROBLEM, None, tmp_path), "cpu")
+    first = Questions(reference).first(None)
+    real = reference._copy_in
+
+    def refuses(dtype):
+        raise RuntimeError(refusal)
+
+    reference._copy_in = refuses
+    assert first.expected.fp64 and not Questions(reference).first(None).expected.fp64
+    reference._copy_in = real
+    assert desk.tidy(Subjects(assignment, Deadline(9, 9), desk.arenas, {})) is stays
+    if stays:
+        assert Questions(reference).first(None).expected.fp64
+    for end in (boss, theirs):
         end.close()
