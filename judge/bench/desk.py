@@ -3,6 +3,7 @@ baseline's child, and questions drawn while nobody waits. Nothing of a candidate
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import select
@@ -69,8 +70,6 @@ class Desk:
         subjects.release(*(name for name in subjects.contacts if name not in self.kept))
         self.arenas.back(kept=self.kept[BASELINE][0].arena if self.kept else None)
         self.questions = None
-        if self.device != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > HOARD_BYTES:
-            torch.cuda.empty_cache()
         soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
         tired = soft != resource.RLIM_INFINITY and time.process_time() > CPU_SHARE * soft
         if self.reference is None or self.reference.was_short:
@@ -81,6 +80,7 @@ class Desk:
     def next(self, assignment: Assignment) -> Assignment | None:
         """The next evaluation's assignment; questions are drawn until it comes. None when no more will come."""
         boss = assignment.boss
+        self._give_back()
         try:
             if self.device != "cpu":
                 with self.whereabouts.unheard(), _unread():
@@ -89,6 +89,12 @@ class Desk:
         except (WireClosed, Ended, DeviceLost, JudgeError):  # a new process will find out, and say, what is wrong
             return None
         return replace(assignment, payload=payload, links=boss.take_fds())
+
+    def _give_back(self) -> None:
+        """The memory of the evaluation that is over; its questions are only free now, and lie in a cycle."""
+        gc.collect()
+        if self.device != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > HOARD_BYTES:
+            torch.cuda.empty_cache()
 
     def _draw_until(self, fd: int) -> None:
         assert self.reference is not None

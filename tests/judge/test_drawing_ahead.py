@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -36,6 +37,7 @@ def test_it_neither_tells_nor_prints_meanwhile(tmp_path: Path, monkeypatch, capf
         return {}
 
     monkeypatch.setattr(boss, "receive", next_assignment)
+    monkeypatch.setattr(desk, "_give_back", lambda: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 36, 1 << 36))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
     monkeypatch.setattr(desk, "device", "cuda:0")
@@ -51,3 +53,26 @@ def test_it_neither_tells_nor_prints_meanwhile(tmp_path: Path, monkeypatch, capf
     assert runner.pump() == [{"inside": IMPORT}, {"inside": ""}]
     for end in (runner, boss):
         end.close()
+
+
+class Evaluation:
+    """It refers to itself, as a referee does by its lock."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_an_evaluation_that_is_over_holds_no_memory_while_its_referee_waits(monkeypatch, device) -> None:
+    boss = SimpleNamespace(send=None, fileno=lambda: 0, receive=lambda timeout: {}, take_fds=list)
+    assignment: Any = SimpleNamespace(device=device, boss=boss)
+    desk = Desk(assignment)
+    over = weakref.ref(Evaluation())
+    held: list[bool] = []
+    monkeypatch.setattr("judge.bench.desk.replace", lambda assignment, **changes: assignment)
+    monkeypatch.setattr(desk, "_draw_until", lambda fd: None)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 5 << 30)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 5 << 30 if over() else 0)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.append(over() is not None))
+    desk.next(assignment)
+    assert over() is None and held == ([] if device == "cpu" else [False])
