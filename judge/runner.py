@@ -112,12 +112,25 @@ class Bench:
             return AdmissionReport(
                 "refused", reason=error.reason, message=error.message, case=problem.case, stages=(stage,)
             )
-        plan = AdmissionPlan(self, problem, limits)
-        body, crew = self._conduct(plan, limits, progress)
-        report = plan.admission(body, crew)
+        report = self._admitted(problem, limits, progress)
         return dataclasses.replace(
             report, environment={**report.environment, **self._environment()}, wall_ms=_ms(started)
         )
+
+    def _admitted(self, problem: ProblemSpec, limits: Limits, progress: Progress | None) -> AdmissionReport:
+        """The preflight's report. No problem has had too little of a GPU's memory while those who wait hold some."""
+        if self.spares and len(self.desks):
+            plan = AdmissionPlan(self, problem, limits)
+            try:
+                report = plan.admission(*self._conduct(plan, limits, progress))
+            except JudgeError:
+                pass  # its child may not even have had a context
+            else:
+                if report.reason != "problem.memory":
+                    return report
+            self.rest()
+        plan = AdmissionPlan(self, problem, limits)
+        return plan.admission(*self._conduct(plan, limits, progress))
 
     def evaluate(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """Judge one candidate. Always returns an Outcome; a hung or dead child is a verdict too."""
@@ -237,7 +250,9 @@ class Bench:
 
     def close(self) -> None:
         """Kill every descendant and remove private folders. Idempotent."""
-        self._leaving = None  # the zygotes end with their children, and the folders go with ours
+        crew, self._leaving = self._leaving, None  # the zygotes end with their children, the folders go with ours
+        for child in crew.members.values() if crew is not None else ():
+            child.release()
         self.desks.forget()
         for server in reversed(self._servers.values()):
             server.close()

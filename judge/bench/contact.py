@@ -77,6 +77,7 @@ class Contact:
         self.warm = False  # it has done all that only first calls do
         self._arenas = arenas or Arenas()
         self._arena: Arena | None = None
+        self.opened = 0  # arenas it was lent; it may still see the earlier ones
         self.doing = "load"
         self.switched: dict[str, str] = {}  # switches of torch it turned -> while doing what
         self.prepare_us: list[float] = []  # how long each prepare() took, by its own clock
@@ -184,7 +185,7 @@ class Contact:
             finally:
                 for fd in fds:
                     os.close(fd)
-            self._arena = arena
+            self._arena, self.opened = arena, self.opened + 1
             return
 
     def put_state(self, state: list[tuple[str, torch.Tensor]], *, hook: bool, again: bool) -> None:

@@ -123,7 +123,7 @@ class Rounds:
         return ended.verdict in (Verdict.WRONG, Verdict.NOT_FINITE) or ended.reason == "state.stale_params"
 
     def _start_seeded(self, ended: Ended) -> None:
-        self.fit, self._put, self._used = SEEDED, False, None
+        self.fit, self._put, self._used, self.by_chance = SEEDED, False, None, False
         self.questions = Questions(self.reference)
         self.records.clear()  # the referee holds this very list
         text = f"with the reference's parameters it ended as {ended.verdict} ({ended.reason})"

@@ -3,10 +3,14 @@ baseline's child, and questions drawn while nobody waits. Nothing of a candidate
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import select
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -61,27 +65,36 @@ class Desk:
         self.uses += 1
         baseline = subjects.contacts.get(BASELINE)
         self.kept = {}
-        if baseline is not None and baseline.warm and baseline.arena.memory.numel() < LARGE_BYTES:
+        if baseline is not None and _may_stay(baseline):
             self.kept[BASELINE] = baseline, subjects.fits[BASELINE]
         subjects.release(*(name for name in subjects.contacts if name not in self.kept))
         self.arenas.back(kept=self.kept[BASELINE][0].arena if self.kept else None)
         self.questions = None
-        if self.device != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > HOARD_BYTES:
-            torch.cuda.empty_cache()
         soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
         tired = soft != resource.RLIM_INFINITY and time.process_time() > CPU_SHARE * soft
-        return self.reference is not None and self.uses < USES and not tired
+        if self.reference is None or self.reference.was_short:
+            return False
+        self.reference.begin_anew()
+        return self.uses < USES and not tired
 
     def next(self, assignment: Assignment) -> Assignment | None:
         """The next evaluation's assignment; questions are drawn until it comes. None when no more will come."""
         boss = assignment.boss
+        self._give_back()
         try:
             if self.device != "cpu":
-                self._draw_until(boss.fileno())
+                with self.whereabouts.unheard(), _unread():
+                    self._draw_until(boss.fileno())
             payload = boss.receive(None)
         except (WireClosed, Ended, DeviceLost, JudgeError):  # a new process will find out, and say, what is wrong
             return None
         return replace(assignment, payload=payload, links=boss.take_fds())
+
+    def _give_back(self) -> None:
+        """The memory of the evaluation that is over; its questions are only free now, and lie in a cycle."""
+        gc.collect()
+        if self.device != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > HOARD_BYTES:
+            torch.cuda.empty_cache()
 
     def _draw_until(self, fd: int) -> None:
         assert self.reference is not None
@@ -97,3 +110,28 @@ class Desk:
                 break
             drawn += size
         self.questions = questions
+
+
+def _may_stay(baseline: Contact) -> bool:
+    """Not after bursts, for which it was lent more memory: what it had before is for other children then."""
+    return baseline.warm and baseline.opened == 1 and baseline.arena.memory.numel() < LARGE_BYTES
+
+
+@contextmanager
+def _unread() -> Iterator[None]:
+    """What is printed in the block goes nowhere: a pipe takes 64 KiB, then its writer waits until somebody reads."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {fd: os.dup(fd) for fd in (1, 2)}
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for fd in kept:
+            os.dup2(null, fd)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for fd, was in kept.items():
+            os.dup2(was, fd)
+            os.close(was)
+        os.close(null)

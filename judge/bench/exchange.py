@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from judge.bench.gpu import allocate_shared, open_shared
+from judge.bench.gpu import allocate_shared, open_shared, settle
 from judge.bench.nested import TensorMeta
 from judge.values import JudgeError
 
@@ -166,6 +166,7 @@ class Arenas:
             if in_place and arena.memory.numel() >= size:
                 del self._free[number]
                 arena.memory.fill_(PATTERN)
+                settle(device)  # before the other side can look
                 self._lent.append((arena, offer))
                 return arena, offer, ()
         arena, offer, fds = offer_arena(size, device, in_place=in_place)

@@ -152,7 +152,8 @@ class _Oracle:
         traits = Traits()
         try:
             traits = traits_of(lambda: again.append(answer(inputs, state, seed ^ 1)))
-        except REFUSALS:  # some operators cannot be watched
+        except REFUSALS as error:  # some operators cannot be watched
+            self.reference.note(error)
             again.append(answer(inputs, state, seed ^ 1))
         change = _differences(again[0], self.same)
         drift = _differences(answer(inputs, state, seed), self.same) if any(change) else change

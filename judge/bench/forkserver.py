@@ -169,7 +169,10 @@ class ForkServer:
     def empty(self) -> None:
         """End the spares."""
         for _, child in self._spares:
-            self.kill(child)
+            try:
+                self.kill(child)
+            except JudgeError:
+                pass  # we are gone, and it died with us
             retire(child)
         self._spares = []
 

@@ -123,9 +123,9 @@ class EvaluationPlan(Listening):
 
     def staying(self, crew: Crew) -> dict[str, Child]:
         """Members that may take part in another evaluation; the referee says whether it will, and with whom."""
-        if not self.stays or crew.ended("referee") is not None:
+        if "referee" not in self.stays or crew.ended("referee") is not None:
             return {}
-        names = ["referee", BASELINE] if BASELINE in crew.members and not crew.ended(BASELINE) else ["referee"]
+        names = [name for name in ("referee", BASELINE) if name in self.stays and name in crew.members]
         return {name: crew.members[name] for name in names}
 
     def _subjects(self) -> dict[str, str]:

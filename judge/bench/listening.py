@@ -84,7 +84,7 @@ class Listening:
         self._entered = 0.0
         self.stages: list[StageRecord] = []
         self.layers: dict[str, str] = {}
-        self.stays = False  # the child that decides can take another assignment
+        self.stays: list[str] = []  # who can take another assignment: the child that decides, and whom it keeps
         self._waited_s = 0.0
         self._waits_since: float | None = None
 
@@ -94,7 +94,8 @@ class Listening:
         The problem runs in that child and may forge messages: what is malformed is left out, like bytes that are none.
         """
         if "verdict" in message:
-            self.stays = message.get("stays") is True
+            named = message.get("stays")
+            self.stays = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
             return {"body": message["verdict"], "mac": str(message.get("mac", ""))}
         if "sandbox" in message:
             found = message["sandbox"]
@@ -134,7 +135,8 @@ class Listening:
         """Note what is known only while the children still exist."""
         self.inside_s = time.monotonic() - self._entered
         child = crew.members[self.judge]
-        child.layers = self.layers or child.layers  # one that stayed has told them before
+        if child.layers is None:  # one that stayed told them at its start; foreign code may have said what comes now
+            child.layers = self.layers
         for name in crew.members:
             if name != self.judge:
                 crew.read_layers(name)

@@ -65,7 +65,7 @@ def _judged(assignment: Assignment, desk: Desk) -> bool:
     body = json.loads(json.dumps(referee.outcome().to_json()))
     mac = seal.sign(body, key=payload["key"], nonce=payload["nonce"])
     stays = bool(payload["stay"]) and desk.tidy(referee.subjects) and not referee.has_audited
-    assignment.boss.send({"verdict": body, "mac": mac, "stays": stays})
+    assignment.boss.send({"verdict": body, "mac": mac, "stays": ["referee", *desk.kept] if stays else []})
     return stays
 
 

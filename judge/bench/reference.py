@@ -14,6 +14,7 @@ from judge.bench import factories, random_state
 from judge.bench import state as states
 from judge.bench.aliasing import overlaps
 from judge.bench.families import ANYTHING, Freedom, reshaped, varied
+from judge.bench.faults import kind_of
 from judge.bench.loading import LoadedProblem
 from judge.bench.nested import cloned, collect, copied, encode, mapped, ordered
 from judge.bench.precision import rounded
@@ -70,6 +71,7 @@ class Reference:
         self.first = states.snapshot(self.model, self.construct_seed)
         self.changing: tuple[str, ...] | None = None  # names of parameters and buffers that forward writes to
         self.learned: Learned | None = None
+        self.was_short = False  # of memory: it may have learned less than there is, and others may have held it
         self._wider: dict[torch.dtype, Any] = {}
         self._fixed: set[str] | None = None
         self._drawn: list[tuple[float, ...]] = []  # what the first draws of get_inputs() were like
@@ -181,13 +183,22 @@ class Reference:
             self._wider[dtype] = model
         return model
 
-    @staticmethod
-    def attempt(run: Callable[[], Answer]) -> Answer | None:
+    def attempt(self, run: Callable[[], Answer]) -> Answer | None:
         """What `run()` returns; None where the reference raises what a module raises on types not made for it."""
         try:
             return run()
-        except REFUSALS:
+        except REFUSALS as error:
+            self.note(error)
             return None
+
+    def note(self, refusal: Exception) -> None:
+        """Something was not to be had for `refusal`, and is done without."""
+        self.was_short = self.was_short or kind_of(refusal) == "oom"
+
+    def begin_anew(self) -> None:
+        """Another candidate comes: fp64 is tried again, which one question's content may have refused."""
+        if self.learned is not None:
+            self.learned.fp64 = not self.learned.random
 
 
 def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

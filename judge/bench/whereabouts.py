@@ -60,6 +60,15 @@ class Whereabouts:
         self.doing(stage)
 
     @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """Nothing is told in the block: nobody reads, and a channel takes only so much before its writer waits."""
+        send, self._send = self._send, lambda message: None
+        try:
+            yield
+        finally:
+            self._send = send
+
+    @contextmanager
     def inside(self, place: str) -> Iterator[None]:
         """The problem's code runs in the block. Raises DeviceLost in place of an error that broke the device.
 

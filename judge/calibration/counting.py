@@ -21,6 +21,13 @@ PROGRAMS = 96  # of each launch; smaller launches are counted whole
 PROJECT = Path(__file__).parents[2]
 
 
+class CounterEnded(ValueError):
+    """The counting process died, on this point or before it; it counts nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__("the counting process ended")
+
+
 class Counter:
     """One process that interprets, and counts one point at a time."""
 
@@ -40,7 +47,7 @@ class Counter:
         )
 
     def count(self, point: Point) -> Traffic:
-        """Raises ValueError that says why a point cannot be counted."""
+        """Raises ValueError that says why a point cannot be counted: CounterEnded when no other can be, either."""
         request = {
             "source": point.spec.source,
             "case": point.spec.case,
@@ -50,11 +57,14 @@ class Counter:
         }
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise CounterEnded from error
         line = self._process.stdout.readline()
         if not line:
-            raise ValueError("the counting process ended")
+            raise CounterEnded
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ValueError(answer["error"])
@@ -84,26 +94,34 @@ def count_all(
 ) -> None:
     """Count every point; `told` hears each, from one thread at a time, with its traffic or why there is none.
 
-    None begins after `end`, by the monotonic clock.
+    None begins after `end`, by the monotonic clock. Raises ValueError for fewer than one worker.
     """
+    if workers < 1:
+        raise ValueError("workers count from 1")
     waiting: queue.SimpleQueue[Point] = queue.SimpleQueue()
     for point in points:
         waiting.put(point)
     lock = threading.Lock()
 
     def work() -> None:
-        with Counter(target, limit_s) as counter:
-            while time.monotonic() < end:
-                try:
-                    point = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    found: Traffic | str = counter.count(point)
-                except ValueError as error:
-                    found = str(error)
-                with lock:
-                    told(point, found)
+        while time.monotonic() < end and not waiting.empty():
+            with Counter(target, limit_s) as counter:
+                count_with(counter)
+
+    def count_with(counter: Counter) -> None:
+        """Until nothing is left or it dies: the next point is another one's then."""
+        ended = False
+        while not ended and time.monotonic() < end:
+            try:
+                point = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                found: Traffic | str = counter.count(point)
+            except ValueError as error:
+                found, ended = str(error), isinstance(error, CounterEnded)
+            with lock:
+                told(point, found)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
     for thread in threads:

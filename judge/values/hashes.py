@@ -33,7 +33,7 @@ def canonical_hash(source: str) -> str:
             ):
                 node.body = body[1:] or [ast.Pass()]
     try:
-        return hashlib.sha256(_told(tree).encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(_told(tree).encode()).hexdigest()
     except RecursionError:
         return text_hash(source)
 
@@ -50,7 +50,7 @@ def _told(value: object) -> str:
         return f"[{','.join(map(_told, value))}]"
     if type(value) is int:
         return hex(value)  # repr refuses very long ones
-    return repr(value)
+    return ascii(value)  # which characters repr shows as they are depends on the version's Unicode
 
 
 def _joined(parts: list[ast.expr]) -> list[ast.expr]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from judge.calibration import counting
 from judge.calibration.counting import PROGRAMS, Counter, count_all
 from judge.calibration.points import points
 from judge.calibration.records import Traffic
@@ -66,3 +67,26 @@ def test_what_cannot_be_counted_is_told_and_the_next_point_is_counted() -> None:
     assert "SystemError" in told["broken@given"]
     assert told["slow@given"] == "took longer than 3 s"
     assert isinstance(told["row_softmax_1@given"], Traffic)
+
+
+def test_a_counting_process_that_dies_takes_one_point_along(monkeypatch):
+    """The kernel's out-of-memory killer, say. Writing to a dead one fails otherwise than reading from it."""
+    started: list[Counter] = []
+
+    class Doomed(Counter):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self._process.kill()
+            self._process.wait()
+            started.append(self)
+
+    monkeypatch.setattr(counting, "Counter", Doomed)
+    told: list[tuple[str, object]] = []
+    some = points()[:3]
+    count_all(some, target="sm_90", limit_s=5, workers=1, told=lambda point, found: told.append((point.id, found)))
+    assert told == [(point.id, "the counting process ended") for point in some] and len(started) == 3
+
+
+def test_nobody_counts_with_nobody():
+    with pytest.raises(ValueError, match="from 1"):
+        count_all([], target="sm_90", limit_s=5, workers=0, told=lambda point, found: None)

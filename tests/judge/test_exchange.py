@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from judge.bench import exchange
 from judge.bench.child import Assignment
-from judge.bench.exchange import Arena, Slot, host_arena, open_host_arena, plan
+from judge.bench.exchange import PATTERN, Arena, Arenas, Slot, host_arena, open_host_arena, plan
 from judge.bench.nested import TensorMeta, encode
 from judge.bench.reference import collect
 from judge.bench.subject import Subject
 
 SIZE = 1 << 16
+IPC = {"kind": "ipc", "bytes": 64, "handle": ""}
 
 
 class Copied(Arena):
@@ -62,3 +64,17 @@ def test_a_changed_input_is_seen_in_every_kind_of_arena(tmp_path: Path, kind, mo
     assert subject._forward({**command, "seed": 1})["stored"]
     assert torch.equal(arena.view(slots[1]), given + 1)
     assert torch.equal(arena.view(slots[0]), torch.full((4, 8), left))
+
+
+def test_memory_that_is_lent_again_is_clean_before_it_is_offered(monkeypatch) -> None:
+    """A device fills it in its own time; the next child may look at once."""
+    memory = torch.zeros(64, dtype=torch.uint8)
+    monkeypatch.setattr(exchange, "offer_arena", lambda size, device, in_place: (Arena(memory, device, "ipc"), IPC, ()))
+    waited: list[tuple[str, bool]] = []
+    monkeypatch.setattr(exchange, "settle", lambda device: waited.append((device, bool((memory == PATTERN).all()))))
+    arenas = Arenas()
+    first, *_ = arenas.offer(64, "cuda:0", in_place=True)
+    memory.fill_(7)
+    arenas.back()
+    second, *_ = arenas.offer(32, "cuda:0", in_place=True)
+    assert second is first and waited == [("cuda:0", True)]

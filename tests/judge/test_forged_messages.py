@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from judge.bench.jobs import AdmissionPlan, EvaluationPlan
+from judge.bench.listening import Listening
 from judge.runner import Bench
 from judge.values import Job, JudgeError, Limits, ProblemSpec, StageRecord, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, judge
@@ -62,6 +65,16 @@ def test_sandbox_layers_are_those_reported_before_foreign_code_ran():
         plan.hear({"sandbox": {"seccomp": "unavailable"}}, None)
         plan.hear({"sandbox": {"seccomp": "active"}}, None)
         assert plan.layers == {"seccomp": "unavailable"}
+
+
+def test_layers_of_a_referee_that_stayed_are_those_of_its_start():
+    """What it says in a later evaluation, foreign code may have said."""
+    for told, known in (({"seccomp": "active"}, {"seccomp": "unavailable"}), ({"seccomp": "active"}, {})):
+        plan = plans()[1]
+        child = SimpleNamespace(layers=dict(known))
+        plan.hear({"sandbox": told}, None)
+        Listening.settle(plan, SimpleNamespace(members={"referee": child}))
+        assert child.layers == known
 
 
 def test_a_fault_of_the_listener_is_not_taken_for_a_malformed_message():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from judge.values import canonical_hash
@@ -39,3 +41,16 @@ def test_everything_else_does(change: tuple[str, str]) -> None:
 def test_text_that_cannot_be_read_hashes_as_text() -> None:
     deep = "x = " + "-" * 100_000 + "1"
     assert len({canonical_hash(text) for text in ("def", "def ", deep, deep + " ", f"x = 0x{'f' * 6000}")}) == 5
+
+
+def test_characters_that_only_some_versions_print_hash_alike() -> None:
+    """U+1FAE8 came with Unicode 15: Python 3.11 escapes it in repr(), 3.12 does not. A lone surrogate hashes, too."""
+    telling = hashlib.sha256(_wanted("'\\U0001fae8'").encode()).hexdigest()
+    assert canonical_hash("x = '\U0001fae8'") == telling
+    assert canonical_hash(r"x = '\ud800'") == hashlib.sha256(_wanted(r"'\ud800'").encode()).hexdigest()
+    assert canonical_hash("x = 'é'") == hashlib.sha256(_wanted(r"'\xe9'").encode()).hexdigest()
+
+
+def _wanted(value: str) -> str:
+    name = "Name(ctx=Store(),id='x')"
+    return f"Module(body=[Assign(targets=[{name}],value=Constant(value={value}))])"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from judge.bench import random_state
+from judge.bench.correctness import Rounds
+from judge.bench.endings import Ended
 from judge.bench.factories import made, under
+from judge.bench.fitting import Fit
+from judge.bench.state import State
 from judge.bench.switches import Switchboard, neutral
 from judge.values import DEFAULT_POLICY, Audit, Job, Mode, Policy, Precision, ProblemSpec, Verdict
 from tests.judge.rounds_bench import LIMITS, answer, ask, codes, problem
@@ -202,3 +208,11 @@ def test_a_format_shows_through_parameters_that_a_kernel_made_itself(cpu_bench, 
     text = f"import torch\n{CUT}\n{off}\n{folded}"
     found = ask(cpu_bench, plain, text, policy=Policy(equal_seeding=True))
     assert (found.verdict, found.reason) == (Verdict.LOWER_PRECISION, reason), found
+
+
+def test_asked_again_under_equal_seeding_random_outputs_are_compared_in_full_again():
+    """Only the first of them meets many draws; what a candidate was in its first life does not count."""
+    rounds = Rounds(SimpleNamespace(first=State({})), None, Fit((), hook=False), None)
+    rounds.by_chance = True
+    rounds._start_seeded(Ended(Verdict.WRONG, "correctness", "value.mismatch", "wrong"))
+    assert rounds.fit.seeded and not rounds.by_chance

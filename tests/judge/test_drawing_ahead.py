@@ -1,0 +1,78 @@
+"""A referee that nobody listens to draws its next questions: it must not wait for a reader, with the GPU in hand."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from judge.bench.child import Assignment
+from judge.bench.desk import Desk
+from judge.bench.loading import load_problem
+from judge.bench.reference import Reference
+from judge.bench.whereabouts import IMPORT
+from judge.bench.wire import Channel, WireTimeout
+from tests.judge.bench_problems import PROBLEM
+
+LINE = "        return torch.nn"  # of forward
+CHATTY = PROBLEM.replace(LINE, f"        import os; os.write(1, b'HEARD ')\n{LINE}")
+
+
+def test_it_neither_tells_nor_prints_meanwhile(tmp_path: Path, monkeypatch, capfd) -> None:
+    runner, theirs = Channel.pair()
+    boss = Channel(theirs)
+    assignment = cast(Assignment, SimpleNamespace(device="cpu", boss=boss))
+    desk = Desk(assignment)
+    desk.reference = Reference(load_problem(CHATTY, None, tmp_path, desk.whereabouts), "cpu")
+    assert {"inside": IMPORT} in runner.pump()  # a referee at work does tell
+    drawn: list[Any] = []
+
+    def next_assignment(timeout: float | None) -> dict[str, Any]:
+        drawn.append(desk.questions)
+        return {}
+
+    monkeypatch.setattr(boss, "receive", next_assignment)
+    monkeypatch.setattr(desk, "_give_back", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 36, 1 << 36))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
+    monkeypatch.setattr(desk, "device", "cuda:0")
+    monkeypatch.setattr("judge.bench.desk.replace", lambda assignment, **changes: assignment)
+    assert desk.next(assignment) is assignment
+    assert len(drawn[0]._drawn) > 2
+    with pytest.raises(WireTimeout):
+        runner.receive(0.05)
+    os.write(1, b"again")
+    assert capfd.readouterr().out == "again"
+    with desk.whereabouts.inside(IMPORT):
+        pass
+    assert runner.pump() == [{"inside": IMPORT}, {"inside": ""}]
+    for end in (runner, boss):
+        end.close()
+
+
+class Evaluation:
+    """It refers to itself, as a referee does by its lock."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_an_evaluation_that_is_over_holds_no_memory_while_its_referee_waits(monkeypatch, device) -> None:
+    boss = SimpleNamespace(send=None, fileno=lambda: 0, receive=lambda timeout: {}, take_fds=list)
+    assignment: Any = SimpleNamespace(device=device, boss=boss)
+    desk = Desk(assignment)
+    over = weakref.ref(Evaluation())
+    held: list[bool] = []
+    monkeypatch.setattr("judge.bench.desk.replace", lambda assignment, **changes: assignment)
+    monkeypatch.setattr(desk, "_draw_until", lambda fd: None)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 5 << 30)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 5 << 30 if over() else 0)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.append(over() is not None))
+    desk.next(assignment)
+    assert over() is None and held == ([] if device == "cpu" else [False])
