@@ -45,6 +45,7 @@ class Runner:
     blame: bool  # True: its failure ends the evaluation as the candidate's
     samples_us: list[float] = field(default_factory=list)
     host_us: list[float] = field(default_factory=list)
+    wall_us: list[float] = field(default_factory=list)  # from asking to the answer, by the referee's clock
 
 
 @dataclass
@@ -133,9 +134,10 @@ class Measurement:
         right: list[torch.Tensor] = []
         encode(self.reference.run(cloned(inputs), self.reference.first, seed), collect(right))
         for side in sides:
-            claimed_us, host_us = self._guarded(side, lambda s: self._once(s, inputs, seed, right))
+            claimed_us, host_us, wall_us = self._guarded(side, lambda s: self._once(s, inputs, seed, right))
             side.samples_us.append(claimed_us)
             side.host_us.append(host_us)
+            side.wall_us.append(wall_us)
 
     def _guarded(self, side: Runner, step: Callable[[Runner], Result]) -> Result:
         try:
@@ -145,8 +147,8 @@ class Measurement:
 
     def _once(
         self, side: Runner, inputs: list[Any], seed: int, right: list[torch.Tensor] | None
-    ) -> tuple[float, float]:
-        """One timed call; its output is checked when `right` is given. Microseconds on the device, and to launch."""
+    ) -> tuple[float, float, float]:
+        """One timed call, compared with `right` if that is given. Microseconds on the device, to launch, in all."""
         tensors: list[torch.Tensor] = []
         template = encode(inputs, collect(tensors))
         metas = self._metas(inputs, seed) if right is None else [TensorMeta.of(t) for t in right]
@@ -164,7 +166,7 @@ class Measurement:
             )
         if right is not None and side.blame:
             self.check(side, reply, outs, right)
-        return claimed_us, float(reply.get("host_us", 0.0))
+        return claimed_us, float(reply.get("host_us", 0.0)), wall_us
 
     def _metas(self, inputs: list[Any], seed: int) -> list[TensorMeta]:
         out: list[torch.Tensor] = []

@@ -323,7 +323,7 @@ class Referee:
             roles["incumbent#2"] = "incumbent"
         self.subjects.more(roles)
         again = stage.confirm(found)
-        self.confirmed = found.beats_rival and again.beats_rival
+        self.confirmed = found.beats_rival and again.beats_rival and found.plausible and again.plausible
         self.subjects.release(*roles)
         return again
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from judge.bench.baselines import SUBJECTS
-from judge.bench.bursts import Trusted, trusted_time
+from judge.bench.bursts import SHARE, Trusted, trusted_time
 from judge.bench.clocks import empty_us, make_clock, wait_until_quiet
 from judge.bench.contact import Contact, SubjectFailed
 from judge.bench.correctness import Question
@@ -24,6 +24,7 @@ from judge.bench.reference import Reference
 from judge.bench.statistics import paired_speedup, timing_of, unpaired_speedup
 from judge.values import Finding, SpeedCall, Speedup, Subject, Timing, Verdict
 
+WALL_SLACK_US, CPU_WALL_SLACK_US = 30.0, 200.0  # by which single calls differ for other reasons
 SHORT_US = 20.0  # below this the clock's own reading around nothing is stated
 FLAGS = {"l2": "flushed by reading", "order": "ABBA", "launch_gaps": "left out"}
 
@@ -39,6 +40,7 @@ class Measured:
     compiled: Speedup | None = None
     autotuned: Speedup | None = None
     rival: Speedup | None = None
+    plausible: bool = True  # nothing that the judge's own clock says is against the claim
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -137,12 +139,26 @@ class TimingStage:
         except SubjectFailed as failed:
             raise of_subject(failed, "timing") from failed
         if trusted is None:
-            found.findings.append(Finding("time.unchecked", "outputs are random or too large: no burst was possible"))
+            self._without_bursts(found, claimed_us)
             return
         if not trusted.supports(claimed_us):
             raise _mismatch(claimed_us, trusted)
         data = {"call_us": trusted.call_us, "claimed_us": claimed_us, "calls": trusted.calls, "method": trusted.method}
         found.findings.append(Finding("time.trusted", _agreement(claimed_us, trusted), data))
+
+    def _without_bursts(self, found: Measured, claimed_us: float) -> None:
+        """Compare how long single calls took by this process's clock: coarse, but no claim shortens it."""
+        mine, theirs = self._sides["candidate"], self._sides["eager"]
+        wall_us = min(mine.wall_us) - min(theirs.wall_us) + min(theirs.samples_us)
+        slack_us = CPU_WALL_SLACK_US if self.device == "cpu" else WALL_SLACK_US
+        found.plausible = claimed_us + slack_us >= SHARE * wall_us
+        words = (
+            "outputs are random or too large: no burst was possible; by the judge's own clock a call may take up to "
+            f"{max(wall_us, 0.0):.0f} us, {claimed_us:.1f} are claimed"
+        )
+        if not found.plausible:
+            words += ": too far apart for a best"
+        found.findings.append(Finding("time.unchecked", words, {"wall_us": wall_us, "claimed_us": claimed_us}))
 
     def confirm(self, found: Measured) -> Measured:
         """Measure again with the second set of children; what comes of it is published."""

@@ -1,0 +1,35 @@
+"""Where no burst is possible, the judge's own clock still has a word in what may be the best."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.selftest.catalogue import entries
+from judge.values import Audit, Job, Outcome, Verdict
+
+pytestmark = pytest.mark.bench
+
+
+def judged(bench, source: str, problem) -> Outcome:
+    return bench.evaluate(Job("chance", problem, source))
+
+
+@pytest.fixture(scope="module")
+def liar():
+    return next(entry for entry in entries() if entry.id == "e06d_lying_about_chance")
+
+
+def test_a_lying_clock_makes_no_best_where_outputs_are_random(cpu_bench, liar) -> None:
+    outcome = judged(cpu_bench, liar.candidate, liar.problem)
+    assert outcome.verdict in (Verdict.PASS, Verdict.SUSPECT)
+    assert outcome.audit is Audit.NONE
+    if outcome.verdict is Verdict.PASS:
+        (said,) = [finding for finding in outcome.findings if finding.code == "time.unchecked"]
+        assert "too far apart for a best" in said.message and said.data["wall_us"] > 2 * said.data["claimed_us"]
+
+
+def test_an_honest_one_is_audited(cpu_bench, liar) -> None:
+    honest = liar.problem.source.split("def get_inputs")[0].replace("class Model(", "class ModelNew(")
+    outcome = judged(cpu_bench, honest, liar.problem)
+    assert (outcome.verdict, outcome.audit) == (Verdict.PASS, Audit.PASSED)
+    assert "time.unchecked" in {finding.code for finding in outcome.findings}
