@@ -5,6 +5,7 @@ A link holds a token bound to the user's last sign-in, so using any link of a us
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -20,6 +21,7 @@ from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from adaexplore_site import env
 from adaexplore_site.access import Role
 
 
@@ -54,6 +56,26 @@ def link_path(user: User) -> str:
     """Path of a fresh one-time sign-in link for `user`."""
     uid = urlsafe_base64_encode(str(user.pk).encode())
     return reverse("sign-in-link", args=[uid, tokens.make_token(user)])
+
+
+def address_keep(address: str | None) -> None:
+    """Write down where `manage.py up` serves, for links made in another shell; None: it serves no longer."""
+    if address is None:
+        _address_file().unlink(missing_ok=True)
+    else:
+        _address_file().write_text(address)
+
+
+def address_of_site() -> str:
+    """Where the site is: as `up` wrote down, else the machine itself at PORT."""
+    try:
+        return _address_file().read_text().strip()
+    except OSError:
+        return f"http://localhost:{env.integer('PORT', 8000, minimum=1, maximum=65535)}"
+
+
+def _address_file() -> Path:
+    return env.data_dir() / "address"
 
 
 @never_cache

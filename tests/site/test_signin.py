@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -65,3 +67,18 @@ def test_the_command_makes_an_account_of_a_role(capsys: pytest.CaptureFixture[st
 def test_the_command_refuses_an_empty_name() -> None:
     with pytest.raises(CommandError, match="--user needs a name"):
         call_command("signin_link", "--user", "  ")
+
+
+def test_a_link_leads_to_where_the_site_is_served(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ADAEXPLORE_DATA", str(tmp_path))
+    monkeypatch.setenv("PORT", "8765")
+    served = []
+    for address in ("http://localhost:8123", None):
+        signin.address_keep(address)
+        call_command("signin_link")
+        served.append(capsys.readouterr().out.partition("/sign-in")[0])
+    assert served == ["http://localhost:8123", "http://localhost:8765"]
+    call_command("signin_link", "--address", "https://ada.example/")
+    assert capsys.readouterr().out.startswith("https://ada.example/sign-in/")

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from adaexplore_site import env, signin
+from adaexplore_site import signin
 from adaexplore_site.access import Role
 
 
@@ -17,11 +17,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", help="account name (default: the first admin)")
         parser.add_argument("--role", choices=[role.value for role in Role], default=Role.VIEWER.value)
-        parser.add_argument("--address", default="", help="address of the site (default: http://localhost:PORT)")
+        parser.add_argument("--address", default="", help="address of the site (default: where `up` serves it)")
 
     def handle(self, *, user: str | None, role: str, address: str, **_: Any) -> None:
         if user is not None and not user.strip():
             raise CommandError("--user needs a name, for example: --user ada --role operator")
         account = signin.user_ensure(name=user.strip(), role=Role(role)) if user else signin.first_admin()
-        port = env.integer("PORT", 8000, minimum=1, maximum=65535)
-        self.stdout.write((address.rstrip("/") or f"http://localhost:{port}") + signin.link_path(account))
+        self.stdout.write((address.rstrip("/") or signin.address_of_site()) + signin.link_path(account))

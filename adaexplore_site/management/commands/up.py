@@ -59,6 +59,7 @@ class Command(BaseCommand):
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave processes behind
             supervisor.stop()
+            signin.address_keep(None)
             lock.close()
 
     def _prepare(self) -> None:
@@ -107,6 +108,7 @@ class Command(BaseCommand):
     def _greet(self, host: str, port: int, seconds: float) -> None:
         shown = "localhost" if host in {"127.0.0.1", "0.0.0.0", "::"} else host
         address = f"http://{shown}:{port}"
+        signin.address_keep(address)
         self._say(f"AdaExplore Dashboard is up after {seconds:.1f} s: {address}/")
         self._say(f"Sign in once with: {address}{signin.link_path(signin.first_admin())}")
         for line in warnings(settings.JUDGE_MIN_SANDBOX):
