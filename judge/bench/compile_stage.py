@@ -179,5 +179,13 @@ def _detail(report: CompileReport, cached: bool) -> str:
     if not report.complete:
         return report.reason if report.final else f"left to the GPU: {report.message}"[:600]
     count = len({(row["name"], row["regs"], row["num_warps"]) for row in report.kernels})
-    words = f"{len(report.kernels)} launches of {count} kernels" if report.kernels else "no kernel is launched"
+    words = (
+        f"{_counted(len(report.kernels), 'launch', 'es')} of {_counted(count, 'kernel')}"
+        if report.kernels
+        else "no kernel is launched"
+    )
     return words + (", known from before" if cached else "")
+
+
+def _counted(count: int, noun: str, more: str = "s") -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{more}"

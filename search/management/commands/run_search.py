@@ -186,7 +186,12 @@ def _sentence(document: dict[str, Any], device: Device) -> str:
     run, best = document["run"], document["best"]
     head = f"Run {run['id']} on {run['problem']}: {run['told']} of {run['steps']} steps in {run['wall_s']:.1f} s."
     if best is None:
-        return f"{head} No correct kernel was found."
+        correct = sum(node["verdict"] == "pass" for node in document["nodes"])
+        return (
+            f"{head} {correct} correct; none was audited as a best."
+            if correct
+            else f"{head} No correct kernel was found."
+        )
     low, high = best["interval"]
     error = f" {model_for(device.arch).words}" if device.basis is Basis.MODELLED else ""
     return f"{head} Best: node {best['number']}, {_figure({**best, 'low': low, 'high': high})}.{error}"
