@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -147,7 +148,10 @@ class TimingStage:
         found.findings.append(Finding("time.trusted", _agreement(claimed_us, trusted), data))
 
     def _without_bursts(self, found: Measured, claimed_us: float) -> None:
-        """Compare how long single calls took by this process's clock: coarse, but no claim shortens it."""
+        """Compare how long single calls took by this process's clock: coarse, but no claim shortens it.
+
+        Raises Ended (`time.mismatch`) for a claim that not even a slow launch, as it claims to have, explains.
+        """
         mine, theirs = self._sides["candidate"], self._sides["eager"]
         wall_us = min(mine.wall_us) - min(theirs.wall_us) + min(theirs.samples_us)
         slack_us = CPU_WALL_SLACK_US if self.device == "cpu" else WALL_SLACK_US
@@ -156,6 +160,9 @@ class TimingStage:
             "outputs are random or too large: no burst was possible; by the judge's own clock a call may take up to "
             f"{max(wall_us, 0.0):.0f} us, {claimed_us:.1f} are claimed"
         )
+        launch_us = max(statistics.median(mine.host_us) - statistics.median(theirs.host_us), 0.0)
+        if claimed_us + launch_us + slack_us < SHARE * wall_us:
+            raise Ended(Verdict.SUSPECT, "timing", "time.mismatch", words)
         if not found.plausible:
             words += ": too far apart for a best"
         found.findings.append(Finding("time.unchecked", words, {"wall_us": wall_us, "claimed_us": claimed_us}))

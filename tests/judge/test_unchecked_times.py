@@ -21,11 +21,8 @@ def liar():
 
 def test_a_lying_clock_makes_no_best_where_outputs_are_random(cpu_bench, liar) -> None:
     outcome = judged(cpu_bench, liar.candidate, liar.problem)
-    assert outcome.verdict in (Verdict.PASS, Verdict.SUSPECT)
-    assert outcome.audit is Audit.NONE
-    if outcome.verdict is Verdict.PASS:
-        (said,) = [finding for finding in outcome.findings if finding.code == "time.unchecked"]
-        assert "too far apart for a best" in said.message and said.data["wall_us"] > 2 * said.data["claimed_us"]
+    assert (outcome.verdict, outcome.reason, outcome.audit) == (Verdict.SUSPECT, "time.mismatch", Audit.NONE)
+    assert "by the judge's own clock a call may take up to" in outcome.message
 
 
 def test_an_honest_one_is_audited(cpu_bench, liar) -> None:
