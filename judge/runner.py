@@ -331,7 +331,7 @@ class Bench:
         """Let the next evaluation find its children ready: a CUDA context takes a fifth of a second to make, and that
         disturbs whoever measures. With `least` only when fewer than so many are left."""
         server = self.server("plain") if self.spares else None
-        if server is not None and (least is None or server.spares < least):
+        if server is not None and (least is None or len(server.waiting()) < least):
             server.stock(
                 self.spares, limits=limits, sandbox=self.sandbox, allow_fork=True, required=self.minimum_sandbox
             )

@@ -21,6 +21,7 @@ from judge.bench.contact import Deadline, SubjectFailed
 from judge.bench.endings import Ended
 from judge.bench.launches import MOST_ROWS
 from judge.bench.wire import Message
+from judge.bench.words import counted
 from judge.values import Library, Verdict
 
 PATIENCE_S = 20.0
@@ -77,7 +78,7 @@ def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: s
         return "the answer does not need them"
     if without_launch and setting.policy.library is not Library.ALLOW:
         setting.note("library.fallback", "gives the answer with torch when a launch fails; none failed here")
-    return f"{_counted(len(kernels.ran), 'kernel')} ran; without their effect the answer is wrong"
+    return f"{counted(len(kernels.ran), 'kernel')} ran; without their effect the answer is wrong"
 
 
 def _survives(setting: Setting, name: str, question: Question) -> bool:
@@ -132,7 +133,3 @@ def note_decoys(setting: Setting, kernels: Kernels) -> None:
     idle = sorted(set(setting.defined) - reached)
     if idle:
         setting.note("kernel.decoy", f"defined but never launched here: {', '.join(idle[:12])}", kernels=idle[:40])
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -21,6 +21,7 @@ from judge.bench.compile_report import CompileReport
 from judge.bench.crew import Crew
 from judge.bench.listening import MALFORMED, Host, Listening
 from judge.bench.tuning_choices import MOST_ROWS, read_choices
+from judge.bench.words import counted
 from judge.values import Job, Limits, Outcome, ProblemSpec, StageRecord
 
 COMPILE = "compile:"  # a device that compiles for the target named after it, and runs nothing
@@ -180,12 +181,8 @@ def _detail(report: CompileReport, cached: bool) -> str:
         return report.reason if report.final else f"left to the GPU: {report.message}"[:600]
     count = len({(row["name"], row["regs"], row["num_warps"]) for row in report.kernels})
     words = (
-        f"{_counted(len(report.kernels), 'launch', 'es')} of {_counted(count, 'kernel')}"
+        f"{counted(len(report.kernels), 'launch', 'es')} of {counted(count, 'kernel')}"
         if report.kernels
         else "no kernel is launched"
     )
     return words + (", known from before" if cached else "")
-
-
-def _counted(count: int, noun: str, more: str = "s") -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}{more}"

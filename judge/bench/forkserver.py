@@ -142,11 +142,6 @@ class ForkServer:
                 break
         return self._fork(order)
 
-    @property
-    def spares(self) -> int:
-        """How many children wait for an assignment."""
-        return len(self._spares)
-
     def stock(
         self, count: int, *, limits: Limits, sandbox: bool, allow_fork: bool, required: Iterable[str] = ()
     ) -> None:
