@@ -7,6 +7,7 @@ import logging
 import os
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from judge.models import Device
 from judge.runner import Bench
@@ -25,7 +26,7 @@ def bench_for(device: Device) -> Bench:
         raise JudgeError(f"{device.name} is another machine's: export jobs for it with judge_export_jobs")
     key = (os.getpid(), device.name)
     if key not in _open:
-        _open[key] = Bench(
+        _open[key] = (import_string(settings.JUDGE_BENCH) if settings.JUDGE_BENCH else Bench)(
             device.name,
             target=device.arch or settings.JUDGE_TARGET,
             minimum_sandbox=required_layers(settings.JUDGE_MIN_SANDBOX),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judge.bench.targets import target
+from judge.bench.interpreting.targets import target
 from judge.values import Outcome
 
 _HEAD = ("kernel", "launches", "configuration", "warps", "stages", "registers", "spills", "shared memory, bytes")

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Count, Max
 
-from judge.bench.targets import TARGETS
+from judge.bench.interpreting.targets import TARGETS
 from judge.evaluation_facts import Layer, sandbox
 from judge.models import Device, Evaluation, Problem
 from judge.trust import Tested, trusts

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
-from judge.bench.calibration import claim, factor
+from judge.bench.interpreting.calibration import claim, factor
 from judge.values import Basis
 
 EVEN = 1e-3  # of a logarithm: what rounding leaves of a range that reaches as far down as up

@@ -18,6 +18,7 @@ class Problem(models.Model):
         SAMPLE = "sample"
         UPLOAD = "upload"
         IMPORT = "import"
+        SYNTHETIC = "synthetic"  # composed by an adapt run
 
     class State(models.TextChoices):
         PENDING = "pending"  # not yet admitted: nobody has run it

@@ -12,22 +12,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from judge.bench import seal
-from judge.bench.baselines import Baselines, CompiledTimes
-from judge.bench.calibration import model_for
-from judge.bench.children import Child, private_folder
-from judge.bench.compile_plan import CompilePlan
-from judge.bench.compile_report import CompileReport
-from judge.bench.compile_stage import COMPILE, CompileStage, StubPlan, open_pool, outcome_of
-from judge.bench.crew import Crew
-from judge.bench.desks import Desks
-from judge.bench.forkserver import ForkServer
-from judge.bench.gpu_lock import open_lock
-from judge.bench.jobs import AdmissionPlan, EvaluationPlan
-from judge.bench.sandbox import missing
-from judge.bench.sources import LoadError, check_source
-from judge.bench.targets import target as target_named
-from judge.bench.wiping import wipe
+from judge.bench.compiling.plan import CompilePlan
+from judge.bench.compiling.report import CompileReport
+from judge.bench.compiling.stage import COMPILE, CompileStage, StubPlan, open_pool, outcome_of
+from judge.bench.device.gpu_lock import open_lock
+from judge.bench.exchange import seal
+from judge.bench.foreign.sources import LoadError, check_source
+from judge.bench.interpreting.calibration import model_for
+from judge.bench.interpreting.targets import target as target_named
+from judge.bench.processes.baselines import Baselines, CompiledTimes
+from judge.bench.processes.children import Child, private_folder
+from judge.bench.processes.crew import Crew
+from judge.bench.processes.desks import Desks
+from judge.bench.processes.forkserver import ForkServer
+from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
+from judge.bench.processes.wiping import wipe
+from judge.bench.sandboxing.sandbox import missing
 from judge.values import (
     AdmissionReport,
     Job,
@@ -367,6 +367,8 @@ class Bench:
             crew.kept = set(staying)
         if isinstance(plan, EvaluationPlan) and staying:
             self.desks.keep(plan.desk, staying)
+        if plan.scarce:
+            self.desks.clear()
         return (body["body"] if body else None), crew
 
     def _require_layers(self) -> None:

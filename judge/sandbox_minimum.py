@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judge.bench import landlock, seccomp
+from judge.bench.sandboxing import landlock, seccomp
 
 AUTO = "auto"
 LAYERS = (

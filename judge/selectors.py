@@ -51,7 +51,10 @@ def device_trusted(device: Device) -> bool:
 def problem_page(
     *, q: str = "", state: str = "", origin: str = "", family: str = "", sort: str = "family", limit: int = 200
 ) -> ProblemPage:
-    """Problems by words in title, slug or family, by state, origin and family. Unknown values filter nothing."""
+    """Problems by words in title, slug or family, by state, origin and family. Unknown values filter nothing.
+
+    Synthetic ones are there only when their origin is asked for: an adapt run makes hundreds.
+    """
     chosen = _filtered(q.strip(), state, origin, family)
     devices = list(served_devices())
     audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
@@ -77,6 +80,8 @@ def _filtered(q: str, state: str, origin: str, family: str) -> QuerySet[Problem]
         problems = problems.filter(state=state)
     if origin in Problem.Origin.values:
         problems = problems.filter(origin=origin)
+    else:
+        problems = problems.exclude(origin=Problem.Origin.SYNTHETIC)
     return problems.filter(family=family) if family else problems
 
 

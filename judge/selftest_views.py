@@ -41,8 +41,11 @@ def self_test_list(request: SiteRequest) -> HttpResponse:
 def self_test_detail(request: SiteRequest, device: str) -> HttpResponse:
     """The last result of one device: counts per corpus, then every entry with its verdict and reason."""
     row = get_object_or_404(Device.objects.filter(kind__in=(Device.Kind.INTERPRETER, Device.Kind.CUDA)), name=device)
-    context = {"one": trust_of(row, now=timezone.now()), "startable": row in _devices()}
-    return render(request, "judge/self_test.html", context)
+    one = trust_of(row, now=timezone.now())
+    response = render(request, "judge/self_test.html", {"one": one, "startable": row in _devices()})
+    if request.htmx and not one.under_way:  # the page asked how far it is, and it has ended: show the result
+        response["HX-Refresh"] = "true"
+    return response
 
 
 @role_required(Role.OPERATOR)

@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from judge.bench.sources import LoadError, check_source
+from judge.bench.foreign.sources import LoadError, check_source
 
 MAX_BYTES = 1 << 20
 GPU_CASE = "gpu"
@@ -56,6 +56,18 @@ def check_problem(data: bytes, *, max_bytes: int = MAX_BYTES) -> SourceFacts:
         raise ProblemRejected(f"The file does not define {names} at its top level. {hints}")
     title, family, description = _docstring(tree)
     return SourceFacts(text, title, family, description, declared_cases(text))
+
+
+def check_candidate(source: str, *, max_bytes: int = MAX_BYTES) -> str:
+    """A kernel written by hand as the judge takes it. Raises ProblemRejected with what to change. Runs no code."""
+    text = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if not text.strip():
+        raise ProblemRejected("The kernel is empty. Paste the whole module with `class ModelNew(torch.nn.Module)`.")
+    try:
+        check_source(text, needs=("ModelNew",), max_bytes=max_bytes)
+    except LoadError as error:
+        raise ProblemRejected(f"The kernel was not taken: {error.message}", error.line) from error
+    return text if text.endswith("\n") else text + "\n"
 
 
 def _decode(data: bytes, max_bytes: int) -> str:

@@ -55,6 +55,7 @@ def problem_list(request: SiteRequest) -> HttpResponse:
         "filtered": any(chosen.values()),
         "states": Problem.State.choices,
         "origins": Problem.Origin.choices,
+        "synthetic": 0 if chosen["origin"] else Problem.objects.filter(origin=Problem.Origin.SYNTHETIC).count(),
     }
     return render(request, "judge/problem_list.html", context)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judge.batch.keys import DeviceKey
-from judge.bench import seal
+from judge.bench.exchange import seal
 from judge.values import (
     PROTOCOL,
     Job,

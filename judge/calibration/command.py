@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from judge.bench.calibration import FILE
+from judge.bench.interpreting.calibration import FILE
 from judge.calibration.counting import count_all
 from judge.calibration.files import LineFile
 from judge.calibration.measuring import Machine, measure_all

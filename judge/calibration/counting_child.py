@@ -22,7 +22,7 @@ def main() -> None:
     import torch
     import torch._dynamo  # any dispatch mode needs it: seconds, once here instead of in every fork
 
-    from judge.bench.interpreter import install
+    from judge.bench.interpreting.interpreter import install
     from judge.calibration import sampling
 
     torch.set_num_threads(1)
@@ -66,13 +66,13 @@ def _counted(adapter: Any, request: dict[str, Any], folder: Path) -> dict[str, A
     """What the judge counts in one evaluation: launches of candidate and reference, one by one."""
     import torch
 
-    from judge.bench import factories, random_state
-    from judge.bench.loading import load_candidate, load_problem
-    from judge.bench.nested import cloned
-    from judge.bench.reference import Reference
-    from judge.bench.switches import neutral
-    from judge.bench.timemodel import eager_traffic
-    from judge.bench.watch import Counted, traffic_row
+    from judge.bench.exchange.nested import cloned
+    from judge.bench.foreign import factories, random_state
+    from judge.bench.foreign.loading import load_candidate, load_problem
+    from judge.bench.foreign.switches import neutral
+    from judge.bench.interpreting.timemodel import eager_traffic
+    from judge.bench.judging.reference import Reference
+    from judge.bench.subjects.watch import Counted, traffic_row
     from judge.values import Policy
 
     policy = Policy.from_json(request["policy"])

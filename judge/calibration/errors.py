@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from judge.bench.calibration import Error
+from judge.bench.interpreting.calibration import Error
 from judge.calibration.fitting import Residual
 
 FEWEST = 3  # kernels that an order means something of

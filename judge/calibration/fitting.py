@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from judge.bench.calibration import Constants
-from judge.bench.targets import Target
-from judge.bench.timemodel import total_us
+from judge.bench.interpreting.calibration import Constants
+from judge.bench.interpreting.targets import Target
+from judge.bench.interpreting.timemodel import total_us
 from judge.calibration.least_squares import least_squares
 from judge.calibration.records import Times, Traffic
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from judge.bench.calibration import Calibration, Constants, Error, calibrations
-from judge.bench.targets import target_of_gpu
+from judge.bench.interpreting.calibration import Calibration, Constants, Error, calibrations
+from judge.bench.interpreting.targets import target_of_gpu
 from judge.calibration.errors import error_of, rank_correlation
 from judge.calibration.fitting import Residual, fit, left_out, paired, residuals
 from judge.calibration.records import Times, Traffic

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from judge.bench.traffic import LaunchTraffic, TrafficReport
+from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.calibration.points import Point
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import triton.runtime.interpreter as triton_interpreter
 from triton.runtime.interpreter import GridExecutor
 
-from judge.bench.interpreter_builder import RepairedBuilder
-from judge.bench.interpreter_counters import LaunchCounter
-from judge.bench.traffic import SECTOR_BYTES, LaunchTraffic
+from judge.bench.interpreting.builder import RepairedBuilder
+from judge.bench.interpreting.counters import LaunchCounter
+from judge.bench.interpreting.traffic import SECTOR_BYTES, LaunchTraffic
 
 
 class SampledBuilder(RepairedBuilder):

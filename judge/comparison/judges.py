@@ -17,7 +17,7 @@ from statistics import median
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from judge.bench.gpu_lock import GpuLock
+from judge.bench.device.gpu_lock import GpuLock
 from judge.comparison.corpus import Entry
 from judge.runner import Bench
 from judge.source_checks import case_for, declared_cases

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 
-from judge.bench.wire import Message
+from judge.bench.exchange.wire import Message
 from judge.doctor.host import Host, read_host
 from judge.doctor.layers import layers_of
 from judge.doctor.probing import Probed, probe

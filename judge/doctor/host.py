@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.bench import landlock, seccomp
+from judge.bench.sandboxing import landlock, seccomp
 
 NAMESPACES = 0x10000000 | 0x40000000 | 0x08000000 | 0x04000000  # user, network, IPC, UTS: what the sandbox makes
 _UNSHARE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from judge.bench.attempts import ATTEMPTS, THROUGH, Attempt
+from judge.bench.probing.attempts import ATTEMPTS, THROUGH, Attempt
 from judge.doctor.advice import advice_for
 from judge.doctor.host import Host
 from judge.doctor.probing import Probed

@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.bench.crew import Crew
-from judge.bench.forkserver import ForkServer
-from judge.bench.wire import Message
+from judge.bench.exchange.wire import Message
+from judge.bench.processes.crew import Crew
+from judge.bench.processes.forkserver import ForkServer
 from judge.doctor.targets import targets
 from judge.runner import Bench
 from judge.values import JudgeError, Limits

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from judge.bench.attempts import Targets
+from judge.bench.probing.attempts import Targets
 from judge.values import Limits
 
 NAMESPACES = ("net", "ipc", "user")

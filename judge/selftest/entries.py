@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from judge.values import AdmissionReport, Finding, Limits, Outcome, ProblemSpec, Verdict
+from judge.values import AdmissionReport, Finding, Limits, Outcome, ProblemSpec, SpeedCall, Verdict
 
 BENCHES = frozenset({"interpreter", "cpu", "cuda"})
+GAINLESS = "!faster"
 LIMITS = Limits(wall_s=60.0, stage_s=20.0)
 ADMISSIONS = frozenset({"admitted", "degenerate", "refused"})
 
@@ -33,23 +34,26 @@ class Expected:
     verdict: str
     reasons: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+    gainless: bool = False  # and not called faster than eager
 
     def __post_init__(self) -> None:
         if self.verdict not in ADMISSIONS and self.verdict not in set(Verdict):
             raise ValueError(f"{self.verdict!r} is neither a verdict nor the state of an admission")
 
-    def matches(self, verdict: str, reason: str, findings: tuple[Finding, ...] = ()) -> bool:
-        """Whether an ending is this one."""
+    def matches(self, verdict: str, reason: str, findings: tuple[Finding, ...] = (), *, faster: bool = False) -> bool:
+        """Whether an ending is this one; `faster`: it was called faster than eager."""
         codes = [finding.code for finding in findings]
         return (
             verdict == self.verdict
+            and not (self.gainless and faster)
             and (not self.reasons or reason.startswith(self.reasons))
             and all(any(code.startswith(wanted) for code in codes) for wanted in self.findings)
         )
 
     def __str__(self) -> str:
         words = [self.verdict, *(f"{reason}*" if reason.endswith(".") else reason for reason in self.reasons)]
-        return " ".join([*words, *(f"+{code}" for code in self.findings)])
+        gainless = [GAINLESS] if self.gainless else []
+        return " ".join([*words, *(f"+{code}" for code in self.findings), *gainless])
 
 
 @dataclass(frozen=True)
@@ -89,4 +93,7 @@ class Entry:
         """Whether this is what must happen."""
         if isinstance(ended, AdmissionReport):
             return any(one.matches(ended.state, ended.reason) for one in self.endings(bench))
-        return any(one.matches(ended.verdict, ended.reason, ended.findings) for one in self.endings(bench))
+        faster = ended.speedup is not None and ended.speedup.call is SpeedCall.FASTER
+        return any(
+            one.matches(ended.verdict, ended.reason, ended.findings, faster=faster) for one in self.endings(bench)
+        )

@@ -9,7 +9,8 @@
     #
     # How it tries to fool the judge.
 
-Several acceptable endings are divided by `|`: a verdict, prefixes of reason codes, `+` and prefixes of findings.
+Several acceptable endings are divided by `|`: a verdict, prefixes of reason codes, `+` and prefixes of findings, and
+`!faster` for a pass that must not be called faster than eager: the attack came to nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from judge.selftest.entries import Expected
+from judge.selftest.entries import GAINLESS, Expected
 
 KEYS = frozenset(
     {
@@ -94,8 +95,9 @@ def endings(text: str) -> tuple[Expected, ...]:
             found.append(
                 Expected(
                     words[0],
-                    tuple(word for word in words[1:] if not word.startswith("+")),
+                    tuple(word for word in words[1:] if word != GAINLESS and not word.startswith("+")),
                     tuple(word[1:] for word in words[1:] if word.startswith("+")),
+                    GAINLESS in words[1:],
                 )
             )
         except ValueError as error:

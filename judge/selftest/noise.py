@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from judge.bench.statistics import median_interval
+from judge.bench.device.statistics import median_interval
 from judge.selftest.catalogue import FOLDERS, HERE, read_entry
 from judge.selftest.entries import Corpus, Entry
 from judge.values import Job, Outcome, Subject, Verdict

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from judge.bench.compile_stage import COMPILE
-from judge.bench.targets import TARGETS
+from judge.bench.compiling.stage import COMPILE
+from judge.bench.interpreting.targets import TARGETS
 from judge.gpus import Gpu, nvidia_smi, parse_gpus
 from judge.models import Device
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import uuid
 from collections.abc import Callable
 from typing import TypeVar
@@ -43,6 +44,7 @@ def evaluation_run(
     bench: Bench,
     beat: float | None = None,
     incumbent: str | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Evaluation, bool]:
     """(evaluation, reused). An equal candidate on the same problem, device, protocol and toolchain is not run again.
 
@@ -61,17 +63,24 @@ def evaluation_run(
         id=uuid.uuid4().hex,
         problem=problem.spec(case_of(problem, device)),
         candidate=source,
-        limits=_LIMITS.get(Device.Kind(device.kind), Limits()),
+        limits=evaluation_limits(device),
         beat=beat,
         incumbent=incumbent,
         autotune=settings.JUDGE_MAX_AUTOTUNE and device.measures,
     )
+    started = clock()
     try:
         outcome = with_retries(lambda: bench.evaluate(job))
     except JudgeError as error:
-        outcome = Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message=str(error))
+        wall_ms = (clock() - started) * 1000  # the device was taken all the same
+        outcome = Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message=str(error), wall_ms=wall_ms)
     row = evaluation_store(problem=problem, device=device, source=source, toolchain=toolchain, outcome=outcome)
     return row, False
+
+
+def evaluation_limits(device: Device) -> Limits:
+    """What one evaluation on the device may take."""
+    return _LIMITS.get(Device.Kind(device.kind), Limits())
 
 
 def candidate_compile(*, problem: Problem, device: Device, source: str, bench: Bench) -> None:
@@ -80,8 +89,8 @@ def candidate_compile(*, problem: Problem, device: Device, source: str, bench: B
         problem=problem, device=device, candidate_hash=canonical_hash(source), toolchain=toolchain_of(bench)
     )
     if known is None:
-        limits = _LIMITS.get(Device.Kind(device.kind), Limits())
-        bench.compile(Job(uuid.uuid4().hex, problem.spec(case_of(problem, device)), source, limits=limits))
+        spec = problem.spec(case_of(problem, device))
+        bench.compile(Job(uuid.uuid4().hex, spec, source, limits=evaluation_limits(device)))
 
 
 def evaluation_known(*, problem: Problem, device: Device, candidate_hash: str, toolchain: str) -> Evaluation | None:

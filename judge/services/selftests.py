@@ -20,7 +20,7 @@ from judge.selftest.run import Open, Progress, bench_kind, run_entries
 from judge.storable import storable, storable_text
 from judge.values import JudgeError
 
-WORKERS = {Device.Kind.CUDA: 4}  # entries at a time: on a GPU only their timing needs it alone
+WORKERS = {Device.Kind.CUDA: 2}  # entries at a time: more wait for each other, and for contexts in the making
 GONE_AFTER_S = 3600  # a self-test that has not ended by then has lost its worker
 
 

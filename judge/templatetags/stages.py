@@ -11,7 +11,7 @@ from judge.preflight import Preflight
 
 register = template.Library()
 
-# In the order of judge.bench.admission, which sends one record per stage.
+# In the order of judge.bench.admission.admission, which sends one record per stage.
 LABELS = {
     "import": "Imports in the sandbox",
     "shapes": "Every operator has work, by its shape",

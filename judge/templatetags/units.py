@@ -5,7 +5,7 @@ from __future__ import annotations
 from django import template
 from django.conf import settings
 
-from judge.bench.calibration import factor, model_for
+from judge.bench.interpreting.calibration import factor, model_for
 
 register = template.Library()
 UNKNOWN = "—"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-PROTOCOL = "judge/2"
+PROTOCOL = "judge/3"
 
 
 class Verdict(StrEnum):

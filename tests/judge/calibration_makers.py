@@ -6,10 +6,10 @@ import math
 import random
 from dataclasses import replace
 
-from judge.bench.calibration import Constants
-from judge.bench.targets import target
-from judge.bench.timemodel import total_us
-from judge.bench.traffic import LaunchTraffic, TrafficReport
+from judge.bench.interpreting.calibration import Constants
+from judge.bench.interpreting.targets import target
+from judge.bench.interpreting.timemodel import total_us
+from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.calibration.fitting import Pair, paired
 from judge.calibration.records import Times, Traffic
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import torch
 
-from judge.bench import cuda_stand_in, tuning
-from judge.bench.loading import load_candidate
-from judge.bench.targets import target
-from judge.bench.warm_launch import remember_answers
-from judge.bench.zygote import _import_what_launches_need, _remember_toolchain
+from judge.bench.compiling import tuning
+from judge.bench.foreign.loading import load_candidate
+from judge.bench.interpreting import cuda_stand_in
+from judge.bench.interpreting.targets import target
+from judge.bench.processes.warm_launch import remember_answers
+from judge.bench.processes.zygote import _import_what_launches_need, _remember_toolchain
 
 
 def main(folder: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from judge.bench.admission import admit
-from judge.bench.loading import load_problem
+from judge.bench.admission.admission import admit
+from judge.bench.foreign.loading import load_problem
 from judge.values import DEFAULT_POLICY, AdmissionReport, Policy, StageRecord
 
 HEAD = """import torch

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from judge.bench.admission import admit
-from judge.bench.loading import load_problem
+from judge.bench.admission.admission import admit
+from judge.bench.foreign.loading import load_problem
 from judge.services.folders import SAMPLES
 from tests.judge.test_recorded_problems import FLAGGED, FOLDER, SMALL, source
 

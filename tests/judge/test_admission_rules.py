@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from judge.bench.jobs import AdmissionPlan
-from judge.bench.loading import load_problem
-from judge.bench.null_candidates import NullCandidates
-from judge.bench.questions import questions
+from judge.bench.admission.null_candidates import NullCandidates
+from judge.bench.foreign.loading import load_problem
+from judge.bench.judging.questions import questions
+from judge.bench.processes.jobs import AdmissionPlan
 from judge.runner import Bench
 from judge.values import DEFAULT_POLICY, Limits, Mode, Policy, ProblemSpec
 from tests.judge.bench_problems import PROBLEM

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from judge.bench import artefacts
-from judge.bench.artefacts import Artefacts, artefact_key, made_here
+from judge.bench.processes import artefacts
+from judge.bench.processes.artefacts import Artefacts, artefact_key, made_here
 
 KEY = artefact_key("source", "problem", None)
 NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"

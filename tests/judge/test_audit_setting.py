@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from judge.bench.audit_setting import Doors, Setting
-from judge.bench.contact import SubjectFailed
+from judge.bench.audit.setting import Doors, Setting
+from judge.bench.exchange.contact import SubjectFailed
 from judge.values import JudgeError, Policy
 
 

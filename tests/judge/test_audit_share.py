@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge.bench.audit_launches import Kernels
-from judge.bench.audit_roofline import least_us
-from judge.bench.audit_share import from_trace, from_traffic
-from judge.bench.traffic import LaunchTraffic
-from judge.bench.watch import traffic_row
+from judge.bench.audit.launch_checks import Kernels
+from judge.bench.audit.physics import least_us
+from judge.bench.audit.share import from_trace, from_traffic
+from judge.bench.interpreting.traffic import LaunchTraffic
+from judge.bench.subjects.watch import traffic_row
 
 
 def ran(*names: str) -> Kernels:
@@ -85,6 +85,6 @@ def test_what_is_written_may_stay_in_the_cache_and_what_is_read_may_not():
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU here")
 def test_the_probe_finds_a_bandwidth_that_a_gpu_can_have():
-    from judge.bench.bandwidth import bandwidth_bytes_per_us
+    from judge.bench.device.bandwidth import bandwidth_bytes_per_us
 
     assert 1e5 < bandwidth_bytes_per_us("cuda:0") < 2e7  # 0.1 to 20 TB/s

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judge.bench import baselines
-from judge.bench.baselines import Baselines
+from judge.bench.processes import baselines
+from judge.bench.processes.baselines import Baselines
 from judge.values import Basis, ProblemSpec, Subject, Timing
 
 GROUP = "__grp__k.json"

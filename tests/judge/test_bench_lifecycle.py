@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from judge.bench.children import Child
-from judge.bench.crew import Crew
-from judge.bench.jobs import EvaluationPlan
-from judge.bench.wire import Channel
+from judge.bench.exchange.wire import Channel
+from judge.bench.processes.children import Child
+from judge.bench.processes.crew import Crew
+from judge.bench.processes.jobs import EvaluationPlan
 from judge.runner import Bench
 from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.bench.whereabouts import FORWARD, INPUTS, DeviceLost, Whereabouts
+from judge.bench.foreign.whereabouts import FORWARD, INPUTS, DeviceLost, Whereabouts
 from judge.runner import Bench
 from judge.values import JudgeError, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
@@ -12,8 +12,8 @@ from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
 ASSERT = "CUDA error: device-side assert triggered"
 # The problem runs in the referee's process. On a CPU it plays the device: from then on every wait for it fails.
 BREAKS = f"""
-import judge.bench.comparison, judge.bench.expected
-from judge.bench import gpu
+import judge.bench.judging.comparison, judge.bench.judging.expected
+from judge.bench.device import gpu
 
 def broken(device):
     raise RuntimeError("{ASSERT}\\nCompile with more checks")
@@ -76,7 +76,7 @@ def test_what_was_broken_before_is_not_the_places_fault() -> None:
 
 @pytest.mark.bench
 @pytest.mark.parametrize(
-    ("when", "stage"), [("breaks()", "problem"), ("x.abs().max() > 40 and breaks()", "correctness")]
+    ("when", "stage"), [("breaks()", "problem"), ("x.abs().max() > 12 and breaks()", "correctness")]
 )
 def test_a_reference_that_breaks_the_device_is_the_problems_fault(cpu_bench: Bench, when: str, stage: str) -> None:
     outcome = judge(cpu_bench, SAME, problem=problem(forward=when))
@@ -94,20 +94,20 @@ def test_a_preflight_refuses_a_reference_that_breaks_the_device(cpu_bench: Bench
 
 
 SILENT = (
-    "calls, exact = [], judge.bench.comparison.errors\n"
+    "calls, exact = [], judge.bench.judging.comparison.errors\n"
     "def silent(*v):\n"
     "    calls.append(0)\n"
     "    if len(calls) == {call}: gpu.settle = broken\n"
     "    return exact(*v)\n"
-    "judge.bench.comparison.errors = silent"
+    "judge.bench.judging.comparison.errors = silent"
 )
 LATER = (
-    "calls, exact = [], judge.bench.expected.errors\n"
-    "judge.bench.expected.errors = lambda *v: breaks() if calls.append(0) or len(calls) > 4 else exact(*v)"
+    "calls, exact = [], judge.bench.judging.expected.errors\n"
+    "judge.bench.judging.expected.errors = lambda *v: breaks() if calls.append(0) or len(calls) > 4 else exact(*v)"
 )
 COMPARES = {
-    "as it compares a right answer": (SAME, "judge.bench.comparison.errors = breaks"),
-    "as it compares a wrong answer": (ZEROS, "judge.bench.comparison.errors = breaks"),
+    "as it compares a right answer": (SAME, "judge.bench.judging.comparison.errors = breaks"),
+    "as it compares a wrong answer": (ZEROS, "judge.bench.judging.comparison.errors = breaks"),
     "as it makes a later question": (SAME, LATER),
     "silently, before a later question": (SAME, SILENT.format(call=1)),
     "silently, before a pass": (SAME, SILENT.format(call=5)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from judge.bench.timing.trusted import CPU
 from judge.values import SpeedCall, Verdict
 from tests.judge.bench_problems import PROBLEM, candidate, judge
 
@@ -12,8 +13,10 @@ pytestmark = pytest.mark.bench
 SLOW = "z = x\nfor _ in range(100): z = (z + 1.0).relu() - z.relu()\n"
 LIE = """
 def lie():
-    from judge.bench.clocks import WallClock
+    from judge.bench.device.clocks import WallClock
+    from judge.bench.subjects.harness import Harness
     WallClock.stop = lambda self: 3.0
+    Harness.touched = lambda self: []
 """
 
 
@@ -26,7 +29,7 @@ def test_an_honest_time_is_supported_by_the_referees_own_clock(cpu_bench):
     assert outcome.verdict is Verdict.PASS, outcome
     trusted = finding(outcome, "time.trusted")
     assert trusted is not None and trusted.data["calls"] >= 2
-    assert trusted.data["claimed_us"] + 5 >= 0.75 * trusted.data["call_us"] > 0
+    assert trusted.data["supported"] and trusted.data["attempts"] >= CPU.least
 
 
 def test_a_patched_clock_is_found_by_bursts(cpu_bench):
@@ -34,6 +37,12 @@ def test_a_patched_clock_is_found_by_bursts(cpu_bench):
     outcome = judge(cpu_bench, source, timing=True)
     assert (outcome.verdict, outcome.reason) == (Verdict.SUSPECT, "time.mismatch"), outcome
     assert "claimed to take 3.0 us" in outcome.message and outcome.speedup is None
+
+
+def test_a_patched_clock_is_named_where_nobody_hides_it(cpu_bench):
+    outcome = judge(cpu_bench, "import time\ntime.perf_counter_ns = lambda: 0\n" + candidate("return self.right(x)"))
+    assert (outcome.verdict, outcome.reason) == (Verdict.DISHONEST, "tamper.harness"), outcome
+    assert "time.perf_counter_ns" in outcome.message
 
 
 def test_a_candidate_that_is_no_would_be_best_is_not_burst(cpu_bench):

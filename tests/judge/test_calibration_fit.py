@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from judge.bench.calibration import Constants
+from judge.bench.interpreting.calibration import Constants
 from judge.calibration.errors import error_of, quantile, rank_correlation, spearman
 from judge.calibration.fitting import Residual, fit, left_out, paired, residuals
 from judge.calibration.least_squares import least_squares

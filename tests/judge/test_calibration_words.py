@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from django.template import Context, Template
 
-from judge.bench.calibration import (
+from judge.bench.interpreting.calibration import (
     Calibration,
     Constants,
     Error,

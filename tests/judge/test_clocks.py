@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judge.bench import clocks
-from judge.bench.clocks import SmClock, WallClock, wait_until_quiet
+from judge.bench.device import clocks
+from judge.bench.device.clocks import SmClock, WallClock, wait_until_quiet
 
 
 def test_measuring_waits_until_tiny_kernels_are_quick_again():

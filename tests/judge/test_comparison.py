@@ -10,7 +10,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from judge.bench.sources import check_source
+from judge.bench.foreign.sources import check_source
 from judge.comparison.contest import BURST, COLD, PACED, Plan, Sample, contest
 from judge.comparison.corpus import entries
 from judge.comparison.figures import agreement, columns, percentile, table

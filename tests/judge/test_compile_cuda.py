@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from judge.bench.artefacts import artefact_key
-from judge.bench.gpu_lock import GPU
+from judge.bench.device.gpu_lock import GPU
+from judge.bench.processes.artefacts import artefact_key
 from judge.runner import Bench
 from judge.values import Job, Limits, Outcome, ProblemSpec, Subject, Verdict
 from tests.judge.bench_problems import PROBLEM, TRITON

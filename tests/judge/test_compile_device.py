@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.bench.tuning_choices import write_choices
+from judge.bench.compiling.tuning_choices import write_choices
 from judge.runner import Bench
 from judge.values import Job, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, TRITON, candidate

@@ -9,11 +9,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.urls import reverse
 
+from adaexplore_site.audit import ActionRefused
 from judge.models import Device, Evaluation
 from judge.selectors import judging_devices, served_devices
 from judge.services.devices import DeviceMissing, compile_device, device_get, devices_sync
 from judge.trust import doubts
-from search.services.actions import ActionRefused
 from search.services.devices import device_check_ask, device_state_set
 from tests.judge.bench_problems import PROBLEM, TRITON
 from tests.judge.gpu_rows import judged, problem

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from judge.bench.compile_pool import Pool, default_workers
+from judge.bench.processes.pool import Pool, default_workers
 
 
 @pytest.fixture

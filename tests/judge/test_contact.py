@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from judge.bench.contact import Contact, Deadline, SubjectFailed
-from judge.bench.endings import Ended, of_baseline, of_candidate
-from judge.bench.wire import MAX_MESSAGE, Channel
+from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
+from judge.bench.exchange.wire import MAX_MESSAGE, Channel
+from judge.bench.judging.endings import Ended, of_baseline, of_candidate
 from judge.values import Verdict
 
 

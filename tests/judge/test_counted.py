@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judge.bench.counted import check_compiled
-from judge.bench.endings import Ended
+from judge.bench.judging.endings import Ended
+from judge.bench.timing.counted import check_compiled
 from judge.values import Verdict
 from tests.judge.bench_problems import PROBLEM, TRITON, judge
 
@@ -34,7 +34,7 @@ class ModelNew(torch.nn.Module):
         super().__init__()
         self.norm = torch.nn.LayerNorm(size)
         subject = next(o for o in gc.get_objects() if type(o).__name__ == "Subject")
-        traffic = sys.modules["judge.bench.traffic"]
+        traffic = sys.modules["judge.bench.interpreting.traffic"]
         report = traffic.TrafficReport((traffic.LaunchTraffic("aten::mul", "torch", None, BYTES, BYTES, BYTES, 1),))
         if hasattr(subject.watch, "adapter"):
             subject.watch.adapter.report = lambda: report

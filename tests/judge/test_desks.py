@@ -11,17 +11,17 @@ from typing import Any, cast
 
 import pytest
 
-from judge.bench.asking import Questions
-from judge.bench.children import Child, Server
-from judge.bench.contact import Contact, Deadline
-from judge.bench.crew import Crew
-from judge.bench.desk import Desk
-from judge.bench.fitting import Fit
-from judge.bench.jobs import AdmissionPlan
-from judge.bench.loading import load_problem
-from judge.bench.reference import Reference
-from judge.bench.subjects import Subjects
-from judge.bench.wire import Channel
+from judge.bench.deciding.desk import Desk
+from judge.bench.exchange.contact import Contact, Deadline
+from judge.bench.exchange.wire import Channel
+from judge.bench.foreign.loading import load_problem
+from judge.bench.judging.asking import Questions
+from judge.bench.judging.fitting import Fit
+from judge.bench.judging.reference import Reference
+from judge.bench.judging.subjects import Subjects
+from judge.bench.processes.children import Child, Server
+from judge.bench.processes.crew import Crew
+from judge.bench.processes.jobs import AdmissionPlan
 from judge.runner import Bench
 from judge.values import AdmissionReport, Job, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, candidate

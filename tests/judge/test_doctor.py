@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from judge.bench import landlock, seccomp
-from judge.bench.attempts import ATTEMPTS, THROUGH
+from judge.bench.probing.attempts import ATTEMPTS, THROUGH
+from judge.bench.sandboxing import landlock, seccomp
 from judge.doctor.host import Cgroup, Host
 from judge.doctor.layers import PROTECTS, layers_of
 from judge.doctor.probing import Probed
@@ -168,8 +168,8 @@ open("/proc/sys/user/max_user_namespaces", "w").write("0")
 # A container whose profile knows no Landlock.
 NO_LANDLOCK = """
 import struct
-from judge.bench import seccomp
-from judge.bench.landlock import CREATE
+from judge.bench.sandboxing import seccomp
+from judge.bench.sandboxing.landlock import CREATE
 code = b"".join((seccomp._op(seccomp.LOAD, 0, 0, seccomp.NR), *seccomp._deny(CREATE, seccomp.ENOSYS),
                  seccomp._op(seccomp.RETURN, 0, 0, seccomp.ALLOW)))
 buffer = ctypes.create_string_buffer(code, len(code))

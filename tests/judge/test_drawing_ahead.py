@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 import torch
 
-from judge.bench.child import Assignment
-from judge.bench.desk import Desk
-from judge.bench.loading import load_problem
-from judge.bench.reference import Reference
-from judge.bench.whereabouts import IMPORT
-from judge.bench.wire import Channel, WireTimeout
+from judge.bench.deciding.desk import Desk
+from judge.bench.exchange.wire import Channel, WireTimeout
+from judge.bench.foreign.loading import load_problem
+from judge.bench.foreign.whereabouts import IMPORT
+from judge.bench.judging.reference import Reference
+from judge.bench.processes.child import Assignment
 from tests.judge.bench_problems import PROBLEM
 
 LINE = "        return torch.nn"  # of forward
@@ -41,7 +41,7 @@ def test_it_neither_tells_nor_prints_meanwhile(tmp_path: Path, monkeypatch, capf
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 36, 1 << 36))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
     monkeypatch.setattr(desk, "device", "cuda:0")
-    monkeypatch.setattr("judge.bench.desk.replace", lambda assignment, **changes: assignment)
+    monkeypatch.setattr("judge.bench.deciding.desk.replace", lambda assignment, **changes: assignment)
     assert desk.next(assignment) is assignment
     assert len(drawn[0]._drawn) > 2
     with pytest.raises(WireTimeout):
@@ -69,7 +69,7 @@ def test_an_evaluation_that_is_over_holds_no_memory_while_its_referee_waits(monk
     desk = Desk(assignment)
     over = weakref.ref(Evaluation())
     held: list[bool] = []
-    monkeypatch.setattr("judge.bench.desk.replace", lambda assignment, **changes: assignment)
+    monkeypatch.setattr("judge.bench.deciding.desk.replace", lambda assignment, **changes: assignment)
     monkeypatch.setattr(desk, "_draw_until", lambda fd: None)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 5 << 30)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 5 << 30 if over() else 0)

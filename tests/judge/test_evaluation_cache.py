@@ -118,8 +118,12 @@ def test_a_judge_fault_is_retried_twice(problem: Problem, device: Device) -> Non
 
 def test_the_third_judge_fault_is_lost(problem: Problem, device: Device) -> None:
     bench = FakeBench(*[JudgeError("no child")] * 3)
-    evaluation, _ = evaluation_run(problem=problem, device=device, source="x = 1", bench=bench)
+    ticks = iter([10.0, 12.5])
+    evaluation, _ = evaluation_run(
+        problem=problem, device=device, source="x = 1", bench=bench, clock=lambda: next(ticks)
+    )
     assert (evaluation.verdict, evaluation.message) == (Verdict.LOST, "no child")
+    assert evaluation.wall_ms == 2500.0  # the device was taken all the same
 
 
 def test_a_gpu_judges_the_gpu_case_and_the_interpreter_the_plain_constants(problem: Problem, device: Device) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from judge.bench import exchange
-from judge.bench.child import Assignment
-from judge.bench.exchange import PATTERN, Arena, Arenas, Slot, host_arena, open_host_arena, plan
-from judge.bench.nested import TensorMeta, encode
-from judge.bench.reference import collect
-from judge.bench.subject import Subject
+from judge.bench.exchange import arenas as exchange
+from judge.bench.exchange.arenas import PATTERN, Arena, Arenas, Slot, host_arena, open_host_arena, plan
+from judge.bench.exchange.nested import TensorMeta, encode
+from judge.bench.judging.reference import collect
+from judge.bench.processes.child import Assignment
+from judge.bench.subjects.subject import Subject
 
 SIZE = 1 << 16
 IPC = {"kind": "ipc", "bytes": 64, "handle": ""}
@@ -78,3 +78,15 @@ def test_memory_that_is_lent_again_is_clean_before_it_is_offered(monkeypatch) ->
     arenas.back()
     second, *_ = arenas.offer(32, "cuda:0", in_place=True)
     assert second is first and waited == [("cuda:0", True)]
+
+
+def test_between_the_elements_of_a_tensor_with_gaps_lie_more_of_its_elements() -> None:
+    arena, fd = host_arena(SIZE, "cpu")
+    os.close(fd)
+    given = torch.empty(14, dtype=torch.int64)[::2].copy_(torch.arange(5, 12))
+    (slot,), _ = plan([TensorMeta.of(given)])
+    arena.fill_gaps(slot, given)
+    arena.put(slot, given)
+    flat = arena.memory[slot.offset : slot.offset + slot.meta.nbytes].view(torch.int64)
+    assert torch.equal(arena.view(slot), given)
+    assert bool((flat >= 5).all()) and bool((flat < 12).all())

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from judge.bench.jobs import AdmissionPlan, EvaluationPlan
-from judge.bench.listening import Listening
+from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
+from judge.bench.processes.listening import Listening
 from judge.runner import Bench
 from judge.values import Job, JudgeError, Limits, ProblemSpec, StageRecord, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, judge

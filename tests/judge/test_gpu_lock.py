@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from judge.bench.contact import Deadline
-from judge.bench.gpu_lock import LONGEST_WAIT_S, WAITING, GpuLock
-from judge.bench.jobs import EvaluationPlan
+from judge.bench.device.gpu_lock import LONGEST_WAIT_S, WAITING, GpuLock
+from judge.bench.exchange.contact import Deadline
+from judge.bench.processes.jobs import EvaluationPlan
 from judge.runner import Bench
 from judge.values import Job, JudgeError, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, judge
 
 CHILD = """
 import sys, time
-from judge.bench.gpu_lock import GpuLock
+from judge.bench.device.gpu_lock import GpuLock
 handle = open(sys.argv[1], 'r+')
 lock = GpuLock(handle.fileno())
 with lock.shared():
@@ -141,7 +141,7 @@ def test_paused_time_extends_a_deadline_up_to_a_bound() -> None:
 
 def test_the_runner_counts_the_wait_by_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("judge.bench.listening.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("judge.bench.processes.listening.time.monotonic", lambda: now[0])
     plan = EvaluationPlan(Bench("cpu"), Job("x", ProblemSpec(PROBLEM), SAME))
     plan.hear({"doing": WAITING}, None)
     now[0] = 7.0

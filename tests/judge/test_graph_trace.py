@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from judge.bench.graph_trace import trace, trace_report
+from judge.bench.admission.graph_trace import trace, trace_report
 from judge.graph import OpGraph
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from judge.bench.artefacts import Handover
-from judge.bench.tuning_choices import read_choices
+from judge.bench.compiling.tuning_choices import read_choices
+from judge.bench.processes.artefacts import Handover
 from judge.runner import Bench
 from judge.values import Job, Limits, ProblemSpec, Verdict
 from tests.judge import handover_child, idle_driver

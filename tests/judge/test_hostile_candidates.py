@@ -186,7 +186,8 @@ def test_the_reference_is_in_no_reachable_object(cpu_bench):
 
 
 def test_a_patched_clock_is_caught_by_the_referees_own(cpu_bench):
-    head = "import time as clock\nclock.perf_counter_ns = lambda c=[0]: (c.__setitem__(0, c[0] + 10**10), c[0])[1]\n"
+    head = "import judge.bench.subjects.harness as first\nfirst.Harness.touched = lambda self: []\n"
+    head += "import time as clock\nclock.perf_counter_ns = lambda c=[0]: (c.__setitem__(0, c[0] + 10**10), c[0])[1]\n"
     outcome = judge(cpu_bench, candidate("return self.right(x)", head=head), timing=True)
     assert (outcome.verdict, outcome.reason) == (Verdict.SUSPECT, "time.mismatch")
 

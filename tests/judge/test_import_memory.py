@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judge.bench.preflight import _report
+from judge.bench.admission.preflight import _report
 from judge.values import DEFAULT_POLICY, StageRecord
 
 TOO_MUCH = "raise RuntimeError('DefaultCPUAllocator: can\\'t allocate memory: you tried to allocate 4 TB')"

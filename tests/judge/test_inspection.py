@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from judge.bench.children import Child
-from judge.bench.inspection import MOST_LOOKS, Inspector, Seen, look, look_at
-from judge.bench.wire import Channel, WireTimeout
+from judge.bench.exchange.wire import Channel, WireTimeout
+from judge.bench.processes.children import Child
+from judge.bench.processes.inspection import MOST_LOOKS, Inspector, Seen, look, look_at
 from judge.values import JudgeError
 
 

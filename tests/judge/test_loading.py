@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from judge.bench.loading import load_candidate, load_problem, write_module
-from judge.bench.sources import LoadError, check_source
+from judge.bench.foreign.loading import load_candidate, load_problem, write_module
+from judge.bench.foreign.sources import LoadError, check_source
 from tests.judge.bench_problems import PROBLEM
 
 CASES = PROBLEM + "\ndef get_cases():\n    return {'gpu': {'SIZE': 4096}, 'odd': {'SIZE': 37}}\n"

@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from judge.bench.graph_trace import trace
-from judge.bench.op_algebra import collapsing_products, idle_operators
+from judge.bench.admission.graph_trace import trace
+from judge.bench.admission.op_algebra import collapsing_products, idle_operators
 
 Forward = Callable[..., Any]
 

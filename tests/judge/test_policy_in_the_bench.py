@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.bench import random_state
-from judge.bench.correctness import Rounds
-from judge.bench.endings import Ended
-from judge.bench.factories import made, under
-from judge.bench.fitting import Fit
-from judge.bench.state import State
-from judge.bench.switches import Switchboard, neutral
+from judge.bench.foreign import random_state
+from judge.bench.foreign.factories import made, under
+from judge.bench.foreign.switches import Switchboard, neutral
+from judge.bench.judging.correctness import Rounds
+from judge.bench.judging.endings import Ended
+from judge.bench.judging.fitting import Fit
+from judge.bench.judging.state import State
 from judge.values import DEFAULT_POLICY, Audit, Job, Mode, Policy, Precision, ProblemSpec, Verdict
 from tests.judge.rounds_bench import LIMITS, answer, ask, codes, problem
 

@@ -7,13 +7,7 @@ import math
 import pytest
 import torch
 
-from judge.bench.exchange import JITTER, PATTERN, capacity, host_arena, plan
-from judge.bench.families import reshaped
-from judge.bench.nested import NotCarried, TensorMeta, decode, encode
-from judge.bench.poison import poison, poisoned, poisoned_allocations
-from judge.bench.precision import Allowed, Errors, allowed, errors, rounded
-from judge.bench.state import redraw
-from judge.bench.statistics import (
+from judge.bench.device.statistics import (
     LOOKS,
     call_of,
     indifference_of,
@@ -22,10 +16,16 @@ from judge.bench.statistics import (
     median_interval,
     paired_speedup,
 )
-from judge.bench.targets import target
-from judge.bench.traffic import LaunchTraffic, TrafficReport
-from judge.bench.traits import traits_of
-from judge.bench.watch import traffic_report, traffic_row
+from judge.bench.exchange.arenas import JITTER, PATTERN, capacity, host_arena, plan
+from judge.bench.exchange.nested import NotCarried, TensorMeta, decode, encode
+from judge.bench.exchange.poison import poison, poisoned, poisoned_allocations
+from judge.bench.interpreting.targets import target
+from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
+from judge.bench.judging.families import reshaped
+from judge.bench.judging.precision import Allowed, Errors, allowed, errors, rounded
+from judge.bench.judging.state import redraw
+from judge.bench.judging.traits import traits_of
+from judge.bench.subjects.watch import traffic_report, traffic_row
 
 
 def test_errors_are_scaled_by_the_oracles_spread():
@@ -208,4 +208,13 @@ def test_a_quick_look_takes_neither_nan_nor_overflow_for_right():
         assert not Allowed(0.1, 0.1).accepts(value, exact)
     assert Allowed(0.1, 0.1).accepts(exact * 1e-30, exact * 1e-30) and not Allowed(0.1, 0.1).accepts(
         exact * 2e-30, exact * 1e-30
+    )
+
+
+def test_the_rms_of_a_single_number_is_its_largest_error():
+    many = allowed(Errors(1e-7, 1e-7), Errors(1e-6, 1e-6), torch.float32, 4096)
+    one = allowed(Errors(1e-7, 1e-7), Errors(1e-6, 1e-6), torch.float32, 4096, 1)
+    assert one.rms == one.largest == 2 * many.largest > many.rms
+    assert allowed(Errors(1e-7, 1e-7), None, torch.float32, 4096, 16) == allowed(
+        Errors(1e-7, 1e-7), None, torch.float32, 4096
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge.bench.precision import Allowed, Errors, allowed, coarse_kind, joined, rounded
+from judge.bench.judging.precision import Allowed, Errors, allowed, coarse_kind, joined, rounded
 from judge.values import Policy, Verdict
 from tests.judge.rounds_bench import answer, ask, codes, problem
 from tests.judge.test_policy_in_the_bench import CUT, MATMUL

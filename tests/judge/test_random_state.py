@@ -7,7 +7,7 @@ import random
 import numpy
 import torch
 
-from judge.bench.random_state import reset
+from judge.bench.foreign.random_state import reset
 
 
 def drawn() -> tuple[float, float, float]:

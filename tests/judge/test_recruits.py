@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from judge.bench.crew import Crew
-from judge.bench.recruits import MOST, MOST_REQUESTS, Recruits, ask_for
-from judge.bench.wire import Channel, WireTimeout
+from judge.bench.exchange.wire import Channel, WireTimeout
+from judge.bench.processes.crew import Crew
+from judge.bench.processes.recruits import MOST, MOST_REQUESTS, Recruits, ask_for
 from judge.values import Job, JudgeError, Limits, ProblemSpec
 from tests.judge.bench_problems import PROBLEM, SAME
 

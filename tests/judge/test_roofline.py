@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from judge.bench.roofline import SPLIT, roofline
-from judge.bench.traffic import LaunchTraffic, TrafficReport
+from judge.bench.admission.roofline import SPLIT, roofline
+from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.values import AdmissionReport, EagerTime, Flaw, Policy, Precision, Roofline
 
 

@@ -10,10 +10,10 @@ import torch
 from django.core.management import call_command
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from judge.bench.admission import admit
-from judge.bench.flops import compulsory_bytes
-from judge.bench.graph_trace import trace
-from judge.bench.loading import load_problem
+from judge.bench.admission.admission import admit
+from judge.bench.admission.flops import compulsory_bytes
+from judge.bench.admission.graph_trace import trace
+from judge.bench.foreign.loading import load_problem
 from judge.models import Problem
 from judge.services.folders import SAMPLES
 from judge.source_checks import check_problem

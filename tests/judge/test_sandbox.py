@@ -13,15 +13,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from judge.bench import landlock, sandbox, seccomp
-from judge.bench.forkserver import FIXED, clean_environment
+from judge.bench.processes.forkserver import FIXED, clean_environment
+from judge.bench.sandboxing import landlock, sandbox, seccomp
 
 ROOT = Path(__file__).resolve().parents[2]
 
 INSIDE = """
 import array, fcntl, json, os, resource, socket, sys
-from judge.bench import sandbox
-from judge.bench.sandbox import Bounds
+from judge.bench.sandboxing import sandbox
+from judge.bench.sandboxing.sandbox import Bounds
 outside, parent = sys.argv[3], os.getppid()
 layers = sandbox.enter_namespaces()
 bounds = Bounds(folder=sys.argv[1], memory_mb=512, cpu_s=20, allow_fork=sys.argv[2] == "fork", cuda=False)

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from judge.bench import landlock, seccomp
+from judge.bench.sandboxing import landlock, seccomp
 from judge.checks import minimum_sandbox_names_layers
 from judge.doctor.warnings import warnings
 from judge.sandbox_minimum import gaps, required_layers

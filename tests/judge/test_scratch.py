@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from judge.bench.scratch import Scratch
+from judge.bench.compiling.scratch import Scratch
 
 PLENTY = 1 << 30
 

@@ -74,7 +74,16 @@ def test_an_operator_starts_one_and_a_second_start_changes_nothing(device, monke
     assert row.state == SelfTest.State.QUEUED and row.started_by.get_username() == "some-operator"
     assert [(one["args"], one["queue"]) for one in sent] == [([row.pk], device.queue)]
     page = operator.get(reverse("self-test-detail", args=[device.name])).content.decode()
-    assert "waits for the worker" in page and "Run it now" not in page
+    assert "waits for the worker" in page and "Run it now" not in page and "every 5s" in page
+
+
+def test_a_page_that_asked_how_far_it_is_shows_the_result_once_there_is_one(device):
+    viewer, place = client_of("viewer"), reverse("self-test-detail", args=[device.name])
+    waiting = selftest_queue(device=device)
+    assert "HX-Refresh" not in viewer.get(place, headers={"HX-Request": "true"}).headers
+    waiting.delete()
+    stored(device, State.RIGHT)
+    assert viewer.get(place, headers={"HX-Request": "true"}).headers["HX-Refresh"] == "true"
 
 
 def test_what_ran_is_stored_and_a_second_worker_finds_nothing_to_do(device):

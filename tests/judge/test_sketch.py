@@ -7,10 +7,10 @@ import time
 import pytest
 import torch
 
-from judge.bench.exchange import Slot, host_arena
-from judge.bench.nested import TensorMeta
-from judge.bench.sketch import SketchArena
-from judge.bench.uncomputed import LARGE, Uncomputed, blank
+from judge.bench.exchange.arenas import Slot, host_arena
+from judge.bench.exchange.nested import TensorMeta
+from judge.bench.exchange.sketch import SketchArena
+from judge.bench.exchange.uncomputed import LARGE, Uncomputed, blank
 
 SIDE = 1 << 14
 

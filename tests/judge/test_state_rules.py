@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge.bench.aliasing import overlaps
-from judge.bench.claims import BadClaim, check_claim
+from judge.bench.exchange.claims import BadClaim, check_claim
+from judge.bench.foreign.aliasing import overlaps
 from judge.values import DEFAULT_POLICY, Mode, Policy, Verdict
 from tests.judge.rounds_bench import answer, ask, codes, problem
 

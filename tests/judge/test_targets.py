@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from judge.bench.targets import TARGETS, Target, target
+from judge.bench.interpreting.targets import TARGETS, Target, target
 
 ALL = sorted(TARGETS)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from judge.bench.calibration import Constants, model_for
-from judge.bench.targets import target
-from judge.bench.timemodel import (
+from judge.bench.interpreting.calibration import Constants, model_for
+from judge.bench.interpreting.targets import target
+from judge.bench.interpreting.timemodel import (
     LaunchTraffic,
     TrafficReport,
     count_flops,
@@ -185,7 +185,7 @@ def test_matmul_and_convolution_follow_torchs_tf32_switches() -> None:
 @pytest.mark.bench
 def test_counting_does_not_drag_in_torchs_compiler() -> None:
     code = (
-        "import sys, torch; from judge.bench.op_traffic import eager_traffic;"
+        "import sys, torch; from judge.bench.interpreting.op_traffic import eager_traffic;"
         "eager_traffic(torch.relu, [torch.ones(3)]); sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0

@@ -13,8 +13,8 @@ triton = pytest.importorskip("triton")
 from triton.runtime.autotuner import Autotuner  # noqa: E402
 from triton.runtime.errors import OutOfResources  # noqa: E402
 
-from judge.bench.tuning import BUDGET_S, Tuner  # noqa: E402
-from judge.bench.tuning_choices import read_choices  # noqa: E402
+from judge.bench.compiling.tuning import BUDGET_S, Tuner  # noqa: E402
+from judge.bench.compiling.tuning_choices import read_choices  # noqa: E402
 
 
 class Kernel:

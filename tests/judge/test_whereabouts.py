@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from judge.bench.children import Child
-from judge.bench.jobs import AdmissionPlan, EvaluationPlan
-from judge.bench.whereabouts import CASES, FORWARD, IMPORT, INIT_INPUTS, INPUTS, MODEL, PLACES, Whereabouts
+from judge.bench.foreign.whereabouts import CASES, FORWARD, IMPORT, INIT_INPUTS, INPUTS, MODEL, PLACES, Whereabouts
+from judge.bench.processes.children import Child
+from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
 from judge.runner import Bench
 from judge.values import Job, JudgeError, Limits, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, judge

@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from judge.bench import seal
-from judge.bench.wire import Channel, WireClosed, WireGarbage, WireTimeout
+from judge.bench.exchange import seal
+from judge.bench.exchange.wire import Channel, WireClosed, WireGarbage, WireTimeout
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 CHECKS = Path(__file__).parent / "triton_checks"
 FILES = {
-    "interpret": ("counts.py", "bounds.py", "bf16.py", "gaps.py", "styles.py"),
-    "compile": ("compiling.py", "styles.py"),
+    "interpret": ("counts.py", "bounds.py", "bf16.py", "gaps.py", "styles.py", "provoked.py"),
+    "compile": ("compiling.py", "styles.py", "provoked.py"),
 }
 
 
@@ -62,11 +62,11 @@ def _load(file: str) -> Any:
 def main(mode: str) -> None:
     """In the child: install, import, run every check with the adapter or recorder."""
     if mode == "interpret":
-        from judge.bench import interpreter
+        from judge.bench.interpreting import interpreter
 
         tool: Any = interpreter.install("sm_90")
     else:
-        from judge.bench import recorded_triton
+        from judge.bench.compiling import recorded_triton
 
         tool = recorded_triton.install(90)
     for file in FILES[mode]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from judge.bench.statistics import timing_of
+from judge.bench.device.statistics import timing_of
 from judge.models import Device
 from judge.values import Job, Outcome, Subject, Verdict
 

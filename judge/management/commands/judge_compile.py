@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.bench.targets import TARGETS
+from judge.bench.interpreting.targets import TARGETS
 from judge.compile_files import Candidate, NotUsable, candidates, table
 from judge.models import Device, Problem
 from judge.runner import Bench

@@ -10,12 +10,12 @@ import torch
 import triton
 import triton.language as tl
 
-from judge.bench import recorded_triton, shared_memory
-from judge.bench import recorder as recorder_module
-from judge.bench.compile_pool import Ticket
-from judge.bench.recorder import CompileFailed
-from judge.bench.tuning_record import Group
-from judge.bench.uncomputed import blank
+from judge.bench.compiling import recorded_triton, shared_memory
+from judge.bench.compiling import recorder as recorder_module
+from judge.bench.compiling.recorder import CompileFailed
+from judge.bench.exchange.uncomputed import blank
+from judge.bench.interpreting.tuning_record import Group
+from judge.bench.processes.pool import Ticket
 
 
 @triton.jit

@@ -7,8 +7,8 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from judge.bench import interpreter
-from judge.bench.interpreter import Unsupported
+from judge.bench.interpreting import interpreter
+from judge.bench.interpreting.interpreter import Unsupported
 
 
 @triton.jit

@@ -1,0 +1,1 @@
+"""Is a problem sound, worth solving, and what does it cost."""

@@ -1,0 +1,96 @@
+"""The stages of a preflight as they are told: one StageRecord each, a plain fix with every failure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from judge.bench.foreign.faults import cause_of, kind_of
+from judge.bench.foreign.sources import describe
+from judge.bench.foreign.whereabouts import KEEP_IN_RANGE
+from judge.values import StageRecord
+
+Send = Callable[[StageRecord], None]
+
+
+class Refused(Exception):
+    """The problem cannot be judged here: reason code, what is wrong, and what to change."""
+
+    def __init__(self, reason: str, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.fix = fix
+
+
+class Note:
+    """What a running stage wants to say: a detail, and a warning with its fix."""
+
+    def __init__(self) -> None:
+        self.detail = ""
+        self.fix = ""
+        self.state = "ok"
+
+    def warn(self, detail: str, fix: str = "") -> None:
+        self.state, self.detail, self.fix = "warned", detail, fix
+
+    def skip(self, detail: str) -> None:
+        self.state, self.detail = "skipped", detail
+
+
+class Stages:
+    """Tells when a stage begins, sends a record at its end and keeps them for the report."""
+
+    def __init__(self, send: Send, begins: Callable[[str], None]) -> None:
+        self._send = send
+        self._begins = begins
+        self.records: list[StageRecord] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Note]:
+        """One stage. A Refused raised inside is recorded as failed and passed on."""
+        self._begins(name)
+        note, started = Note(), time.perf_counter()
+        try:
+            yield note
+        except Refused as refusal:
+            self._record(name, "failed", started, refusal.message, refusal.fix)
+            raise
+        self._record(name, note.state, started, note.detail, note.fix)
+
+    def _record(self, name: str, state: str, started: float, detail: str, fix: str) -> None:
+        record = StageRecord(name, state, (time.perf_counter() - started) * 1e3, detail, fix)
+        self.records.append(record)
+        self._send(record)
+
+
+@contextmanager
+def problem_code(doing: str, path: Path) -> Iterator[None]:
+    """Runs a part of the problem's own code: whatever it raises becomes a Refused that shows its line."""
+    try:
+        yield
+    except Refused:
+        raise
+    except (Exception, SystemExit) as error:  # uploaded code may raise anything
+        raise _refusal(doing, path, error) from error
+
+
+def _refusal(doing: str, path: Path, error: BaseException) -> Refused:
+    kind = kind_of(error)
+    if kind == "oom":
+        return Refused(
+            "problem.memory",
+            f"{doing} needs more memory than this device may use.",
+            "Use smaller tensors, or a device with more memory.",
+        )
+    if kind == "device":
+        return Refused("problem.raises", f"{cause_of(error)}.", KEEP_IN_RANGE)
+    return Refused(
+        "problem.raises",
+        f"{doing} raised {describe(error, path)}",
+        f"Make {doing} run by itself with torch {torch.__version__}, then upload the file again.",
+    )

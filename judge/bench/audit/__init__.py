@@ -1,0 +1,1 @@
+"""A hard look at a would-be best, in fresh processes."""

@@ -1,0 +1,93 @@
+"""Looks hard at a candidate that would be the best, in fresh processes. Each check is a stage record of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from judge.bench.audit.launch_checks import Kernels, check_effect, note_decoys
+from judge.bench.audit.physics import check_roofline
+from judge.bench.audit.sealed import check_sealed, first_children
+from judge.bench.audit.setting import STAGE, Setting
+from judge.bench.audit.share import Share, check_compiler, check_share, from_trace, from_traffic
+from judge.bench.audit.state_checks import Witness, examine
+from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.judging.endings import Ended, of_candidate
+
+NO_SANITIZER = "compute-sanitizer is not installed"
+BARRED_SANITIZER = "{path} is not used: it needs a CUDA context made inside Landlock and a TCP connection to itself"
+CHILDREN = {"audit": "census", "audit.noop": "noop", "audit.raise": "raise"}
+
+Result = TypeVar("Result")
+Record = Callable[[str, str, float, str], None]  # name, state, milliseconds, detail
+
+
+def sanitizer() -> str:
+    """Why races and stray accesses are looked for by repeats and guard bands only."""
+    homes = [Path(os.environ[name]) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    folders = os.pathsep.join([os.environ.get("PATH", ""), *map(str, homes), "/usr/local/cuda/bin"])
+    path = shutil.which("compute-sanitizer", path=folders)
+    return BARRED_SANITIZER.format(path=path) if path else NO_SANITIZER
+
+
+class Audit:
+    """The checks in order; `record` writes down each. `run` raises Ended at the first that fails."""
+
+    def __init__(self, setting: Setting, record: Record, lock: GpuLock) -> None:
+        self.setting = setting
+        self.record = record
+        self.lock = lock
+
+    def run(self) -> None:
+        setting = self.setting
+        setting.start(CHILDREN | first_children(setting))
+        witness = self._check("state", lambda: examine(setting, "audit"), lambda _: "")
+        kernels = Kernels.of(witness.reply)
+        self._check("launches", lambda: check_effect(setting, kernels, witness.question, "audit.noop", "audit.raise"))
+        note_decoys(setting, kernels)
+        self._check("share", lambda: self._share(witness, kernels))
+        setting.release("audit")
+        self._check("sealed", lambda: check_sealed(setting))
+        if setting.device != "cpu":
+            self.record(f"{STAGE}.sanitizer", "skipped", 0.0, sanitizer())
+        if setting.device != "cpu" and setting.candidate_us is not None:
+            self._check("roofline", lambda: check_roofline(setting, witness.question, self.lock))
+
+    def _check(self, name: str, step: Callable[[], Result], words: Callable[[Result], str] = str) -> Result:
+        began = time.monotonic()
+        try:
+            result = step()
+        except SubjectFailed as failed:
+            raise self._failed(name, began, of_candidate(failed, STAGE)) from failed
+        except Ended as ended:
+            raise self._failed(name, began, ended) from ended
+        self.record(f"{STAGE}.{name}", "ok", (time.monotonic() - began) * 1e3, words(result))
+        return result
+
+    def _failed(self, name: str, began: float, ended: Ended) -> Ended:
+        self.record(f"{STAGE}.{name}", "failed", (time.monotonic() - began) * 1e3, ended.reason)
+        ended.stage = STAGE
+        return ended
+
+    def _share(self, witness: Witness, kernels: Kernels) -> str:
+        share = self._traced(witness, kernels) if self.setting.device != "cpu" else self._counted(witness)
+        check_compiler(self.setting, share, kernels)
+        return check_share(self.setting, share, kernels) if share is not None else "not known"
+
+    def _counted(self, witness: Witness) -> Share | None:
+        return from_traffic(witness.reply.get("traffic"), self.setting.target)
+
+    def _traced(self, witness: Witness, kernels: Kernels) -> Share | None:
+        """One more call, under the driver's trace: its threads come after those were counted."""
+        slots = witness.rounds.tell(witness.question, count=True)
+        reply = witness.rounds.contact.answer()
+        witness.rounds.judge(witness.question, reply, slots, STAGE)
+        share = from_trace(reply.get("gpu", []), kernels)
+        if share is None:
+            self.setting.note("profile.unavailable", str(reply.get("gpu_failure", "the trace is malformed"))[:300])
+        return share

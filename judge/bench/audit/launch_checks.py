@@ -1,0 +1,135 @@
+"""Whose work the answer is: launches noted, launches without effect, launches that fail, time on the GPU.
+
+What each finding means under the problem's library policy:
+
+    noticed                                          allow      label            refuse
+    no kernel of its own is launched                 nothing    library.share    dishonest
+    launched, but the answer does not need them      finding    dishonest        dishonest
+    a kernel always fails and torch answers instead  finding    dishonest        dishonest
+    a way round failing launches, not taken here     nothing    library.fallback library.fallback
+    own kernels take less than 0.3 of the time       nothing    library.share    dishonest
+    kernels made by torch.compile                    nothing    library.compiler dishonest
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from judge.bench.audit.setting import STAGE, Setting, dishonest, survives
+from judge.bench.exchange.contact import Deadline, SubjectFailed
+from judge.bench.exchange.wire import Message
+from judge.bench.judging.asking import Question
+from judge.bench.judging.endings import Ended
+from judge.bench.subjects.launches import MOST_ROWS
+from judge.bench.words import counted
+from judge.values import Library, Verdict
+
+PATIENCE_S = 20.0
+FOREIGN, NOOP, FALLBACK = "audit.foreign_kernels", "audit.noop_survives", "audit.fallback"
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The candidate's own kernels by what became of their launches; what torch.compile made for it."""
+
+    ran: frozenset[str]
+    always_failed: frozenset[str]
+    unsupported: bool  # a failure was of a kind that only this device has
+    compiler: frozenset[str]
+    graphs: int  # compiled by torch.compile
+
+    @property
+    def launched(self) -> frozenset[str]:
+        return self.ran | self.always_failed
+
+    @classmethod
+    def of(cls, reply: Message) -> Kernels:
+        """From what a child reported; malformed rows are left out."""
+        graphs = reply.get("compiled_graphs")
+        rows = [row for row in reply.get("launches", []) if isinstance(row, dict) and isinstance(row.get("name"), str)][
+            :MOST_ROWS
+        ]
+        rows = [{**row, "name": row["name"][:200]} for row in rows]
+        own = [row for row in rows if row.get("origin") == "own"]
+        failed = [row for row in own if row.get("raised") and not row.get("completed")]
+        return cls(
+            ran=frozenset(row["name"] for row in own if row.get("completed")),
+            always_failed=frozenset(row["name"] for row in failed),
+            unsupported=any(row.get("kind") == "unsupported" for row in failed),
+            compiler=frozenset(row["name"] for row in rows if row.get("origin") == "compiler"),
+            graphs=graphs if isinstance(graphs, int) else 0,
+        )
+
+
+def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: str, failing: str) -> str:
+    """Ask the same of children whose launches do nothing and whose launches fail. Raises Ended.
+
+    `question` is the one that `kernels` were launched for: other content might take another path.
+    """
+    if not kernels.launched:
+        _without_kernels(setting)
+        return "no Triton kernel is launched"
+    without_effect = _survives(setting, noop, question)
+    without_launch = _survives(setting, failing, question)
+    if kernels.always_failed and without_launch:
+        _fell_back(setting, kernels)
+    if without_effect:
+        _needless(setting, kernels)
+        return "the answer does not need them"
+    if without_launch and setting.policy.library is not Library.ALLOW:
+        setting.note("library.fallback", "gives the answer with torch when a launch fails; none failed here")
+    return f"{counted(len(kernels.ran), 'kernel')} ran; without their effect the answer is wrong"
+
+
+def _survives(setting: Setting, name: str, question: Question) -> bool:
+    """Whether the child gives a right answer in reasonable time: it may wait for what a launch never brings."""
+    setting.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
+    try:
+        rounds, _ = setting.rounds(name, question)
+        return survives(rounds, question)
+    except (SubjectFailed, Ended):
+        return False
+    finally:
+        setting.release(name)
+
+
+def _without_kernels(setting: Setting) -> None:
+    if setting.policy.library is Library.REFUSE:
+        raise dishonest(FOREIGN, "no Triton kernel of its own is launched; the problem refuses library compute")
+    if setting.policy.library is Library.LABEL:
+        setting.note("library.share", "no Triton kernel of its own is launched: torch does all the work", share=0.0)
+
+
+def _fell_back(setting: Setting, kernels: Kernels) -> None:
+    names = ", ".join(sorted(kernels.always_failed))
+    if kernels.unsupported:
+        raise Ended(
+            Verdict.UNSUPPORTED, STAGE, "run.unsupported", f"this device cannot run {names}; torch answered instead"
+        )
+    message = f"every launch of {names} fails, and torch gives the answer instead"
+    if setting.policy.library is Library.ALLOW:
+        setting.note("library.fallback", message, kernels=sorted(kernels.always_failed))
+        return
+    raise dishonest(FALLBACK, f"{message}; let the error out, or remove the kernel")
+
+
+def _needless(setting: Setting, kernels: Kernels) -> None:
+    names = ", ".join(sorted(kernels.launched))
+    message = f"with launches of {names} that do nothing, the answer is still right: torch does the work"
+    if setting.policy.library is Library.ALLOW:
+        setting.note("kernel.decoy", message, kernels=sorted(kernels.launched))
+        return
+    raise dishonest(NOOP, message)
+
+
+def note_decoys(setting: Setting, kernels: Kernels) -> None:
+    """Kernels in the text that were neither launched nor used by one that was."""
+    reached, todo = set(), list(kernels.launched)
+    while todo:
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            todo += setting.defined.get(name, [])
+    idle = sorted(set(setting.defined) - reached)
+    if idle:
+        setting.note("kernel.decoy", f"defined but never launched here: {', '.join(idle[:12])}", kernels=idle[:40])

@@ -1,0 +1,176 @@
+"""Cases that no proposer has seen: other constants, a fresh reference, a fresh child. Nothing here tells what they are.
+
+A declared case that fails ends the evaluation; a derived one only labels the kernel: it refuses other shapes
+(`shape.guarded`) or gives wrong answers for them (`shape.unsafe`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from judge.bench.audit.setting import GIVEN, STAGE, Setting, elements, other_question
+from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.exchange.nested import NotCarried
+from judge.bench.foreign.faults import kind_of
+from judge.bench.foreign.loading import PROBLEM, LoadError, load_problem
+from judge.bench.judging.asking import HOPELESS, Question, Questions
+from judge.bench.judging.correctness import Rounds
+from judge.bench.judging.endings import Ended, of_candidate
+from judge.bench.judging.families import CENTRED
+from judge.bench.judging.reference import REFUSALS, Reference
+from judge.values import JudgeError, SealedCase, Verdict
+
+MOST = 12
+AT_ONCE, AT_ONCE_ON_GPU = 4, 2  # each holds a context there, and memory with it
+
+RIGHT, GUARDED, WRONG, LEFT_OUT = "right", "guarded", "wrong", "left out"
+_REFUSES = ("exception", "compile", "resources", "load", "unsupported", "oom")  # it says itself that it cannot
+LARGER = 2.0  # times the elements of the evaluated case
+
+
+def _cases(setting: Setting) -> list[tuple[str, SealedCase]]:
+    """Name of the child and its case, declared ones first."""
+    cases = sorted(setting.sealed, key=lambda case: case.derived)[:MOST]
+    return [(f"sealed#{number}", case) for number, case in enumerate(cases, 1)]
+
+
+def first_children(setting: Setting) -> dict[str, str]:
+    """The children that the first cases need, to be started ahead where that costs no GPU memory."""
+    return _batch(setting, 0) if setting.device == "cpu" else {}
+
+
+def _batch(setting: Setting, start: int) -> dict[str, str]:
+    count = AT_ONCE if setting.device == "cpu" else AT_ONCE_ON_GPU
+    return dict.fromkeys((name for name, _ in _cases(setting)[start : start + count]), "run")
+
+
+def check_sealed(setting: Setting) -> str:
+    """Every sealed case. Raises Ended."""
+    cases = _cases(setting)
+    if not cases:
+        return "the problem has none"
+    found: list[tuple[SealedCase, str]] = []
+    for number, (name, case) in enumerate(cases, 1):
+        if name not in setting.contacts:
+            setting.start(_batch(setting, number - 1))
+        result = _ask_case(setting, name, case, number)
+        setting.release(name)
+        found.append((case, result))
+        if not case.derived and result in (GUARDED, WRONG):
+            raise _declared_failed(number, sum(not case.derived for _, case in cases), result)
+    _label(setting, [result for case, result in found if case.derived])
+    return ", ".join(f"{sum(result == kind for _, result in found)} {kind}" for kind in _kinds(found))
+
+
+def _kinds(found: list[tuple[SealedCase, str]]) -> list[str]:
+    return [kind for kind in (RIGHT, GUARDED, WRONG, LEFT_OUT) if any(result == kind for _, result in found)]
+
+
+def _declared_failed(number: int, declared: int, result: str) -> Ended:
+    how = "raised an error" if result == GUARDED else "was wrong"
+    return Ended(
+        Verdict.WRONG,
+        STAGE,
+        "audit.sealed_case",
+        f"on sealed case {number} of {declared} the candidate {how}, though it is right on the published case; "
+        "take sizes and strides from the inputs, not from the published shapes",
+    )
+
+
+def _label(setting: Setting, results: list[str]) -> None:
+    for result, code, words in (
+        (GUARDED, "shape.guarded", "refuses"),
+        (WRONG, "shape.unsafe", "gives wrong answers for"),
+    ):
+        count = results.count(result)
+        if count:
+            message = f"made for the published shapes: {words} {count} of {len(results)} other sizes"
+            setting.note(code, message, cases=len(results), failed=count)
+
+
+def _ask_case(setting: Setting, name: str, case: SealedCase, number: int) -> str:
+    with _reference(setting, case, number) as reference:
+        if reference is None:
+            return LEFT_OUT
+        try:
+            return _ask(setting, name, case, reference)
+        except (*REFUSALS, MemoryError, NotCarried) as error:
+            _unless_broken(setting, error)
+            return LEFT_OUT
+
+
+def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) -> str:
+    """Two rounds: as given, then other content and parameters. The candidate's own words stay here."""
+    question = Questions(reference).question(GIVEN, reference.first)
+    expected = question.expected
+    if expected.empty or not expected.finite or expected.worst > HOPELESS:
+        return LEFT_OUT
+    try:
+        rounds = setting.ready(name, reference, question)
+        _judge(rounds, question)
+        other = other_question(rounds, CENTRED)
+        if other is not None:
+            _judge(rounds, other)
+    except SubjectFailed as failed:
+        larger = elements(question) > LARGER * setting.elements
+        return _of_failure(failed, case, excused=larger)
+    except Ended as ended:
+        if ended.verdict is Verdict.DISHONEST:
+            raise Ended(ended.verdict, STAGE, ended.reason, "the candidate broke the protocol") from None
+        return GUARDED if ended.reason.startswith("load.") else WRONG
+    return RIGHT
+
+
+def _judge(rounds: Rounds, question: Question) -> None:
+    reply, slots = rounds.ask(question)
+    rounds.judge(question, reply, slots, STAGE)
+
+
+def _of_failure(failed: SubjectFailed, case: SealedCase, *, excused: bool) -> str:
+    """`excused`: the case is so much larger that this machine may be too small for it, or too slow."""
+    if failed.kind in ("garbage", "touched"):
+        ended = of_candidate(failed, STAGE)
+        message = "the candidate broke the protocol" if failed.kind == "garbage" else ended.message
+        raise Ended(ended.verdict, STAGE, ended.reason, message) from None
+    if failed.kind == "too_large" or (excused and failed.kind in ("oom", "timeout")):
+        return LEFT_OUT
+    if failed.kind == "unsupported" and not case.derived:
+        message = "for a sealed case the candidate needs what this device cannot run"
+        raise Ended(Verdict.UNSUPPORTED, STAGE, "run.unsupported", message) from None
+    return GUARDED if failed.kind in _REFUSES else WRONG
+
+
+@contextmanager
+def _reference(setting: Setting, case: SealedCase, number: int) -> Iterator[Reference | None]:
+    """The reference with the case's constants, on top of the evaluated case; None where it cannot be had."""
+    source, declared = setting.problem
+    folder = setting.folder / f"sealed{number}"
+    folder.mkdir()
+    before = sys.modules.get(PROBLEM)
+    try:
+        yield _made(setting, case, source, declared, str(folder))
+    finally:
+        if before is not None:
+            sys.modules[PROBLEM] = before
+
+
+def _made(setting: Setting, case: SealedCase, source: str, declared: str | None, folder: str) -> Reference | None:
+    try:
+        loaded = load_problem(source, declared, folder, setting.reference.whereabouts)
+        for constant, value in case.constants.items():
+            if not hasattr(loaded.module, constant):
+                return None
+            as_tuple = isinstance(getattr(loaded.module, constant), tuple) and isinstance(value, list)
+            setattr(loaded.module, constant, tuple(value) if as_tuple else value)  # JSON knows no tuples
+        return setting.doors.refer(loaded)
+    except (*REFUSALS, MemoryError, NotCarried, LoadError) as error:
+        _unless_broken(setting, error)
+        return None
+
+
+def _unless_broken(setting: Setting, error: BaseException) -> None:
+    """A case that the reference does not take is left out; a referee without a device judges nobody."""
+    if kind_of(error) != "oom" and setting.reference.whereabouts.device_lost():
+        raise JudgeError("the referee's GPU context broke in a sealed case") from None

@@ -1,0 +1,156 @@
+"""What the checks of an audit share: how to get fresh children, ask them, and write down what was noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from judge.bench.exchange.contact import Contact, SubjectFailed
+from judge.bench.exchange.wire import Message
+from judge.bench.foreign.loading import LoadedProblem
+from judge.bench.judging.asking import HOPELESS, Question, Questions
+from judge.bench.judging.chance import ByChance
+from judge.bench.judging.comparison import check_structure
+from judge.bench.judging.correctness import Rounds
+from judge.bench.judging.endings import Ended, of_candidate
+from judge.bench.judging.expected import holds
+from judge.bench.judging.fitting import Fit
+from judge.bench.judging.lottery import eligible
+from judge.bench.judging.reference import REFUSALS, Reference
+from judge.bench.processes.inspection import Seen
+from judge.values import Finding, JudgeError, Policy, SealedCase, Verdict
+
+STAGE = "audit"
+GIVEN = "given"
+
+
+@dataclass(frozen=True)
+class Doors:
+    """What the referee does for an audit. Each may raise JudgeError; `introduce` raises SubjectFailed and Ended too."""
+
+    more: Callable[[dict[str, str]], dict[str, Contact]]  # children by name and mode
+    release: Callable[[str], None]
+    introduce: Callable[[str, Reference, Question], Fit]  # a child imports and constructs its model
+    look: Callable[[str], Seen]  # what the runner sees of a child
+    refer: Callable[[LoadedProblem], Reference]  # the reference of a problem under the policy
+
+
+@dataclass
+class Setting:
+    """One audit: the problem with its answers, the candidate's facts, and where findings go.
+
+    `device` is "cpu" or "cuda:0"; `interprets` says that kernels run in the interpreter. `defined` maps the Triton
+    kernels of the candidate's text to the names each of them uses. `problem` is (source, case).
+    """
+
+    doors: Doors
+    reference: Reference
+    policy: Policy
+    problem: tuple[str, str | None]
+    folder: Path
+    device: str
+    target: str
+    interprets: bool
+    sealed: tuple[SealedCase, ...] = ()
+    defined: dict[str, list[str]] = field(default_factory=dict)
+    candidate_us: float | None = None  # measured, not modelled
+    elements: int = 0  # of the inputs of the evaluated case
+    findings: list[Finding] = field(default_factory=list)
+    contacts: dict[str, Contact] = field(default_factory=dict)
+
+    def start(self, wanted: dict[str, str]) -> None:
+        """Children by name and mode; they import at once, side by side."""
+        self.contacts |= self.doors.more(wanted)
+
+    def note(self, code: str, message: str, **data: Any) -> None:
+        self.findings.append(Finding(code, message, data))
+
+    def rounds(self, name: str, question: Question | None = None) -> tuple[Rounds, Question]:
+        """A started child ready for questions, and the first of them. Raises SubjectFailed and Ended."""
+        question = question or Questions(self.reference).question(GIVEN, self.reference.first)
+        return self.ready(name, self.reference, question), question
+
+    def ready(self, name: str, reference: Reference, question: Question) -> Rounds:
+        """A started child that can be asked `question` of `reference`. Raises SubjectFailed and Ended."""
+        try:
+            fit = self.doors.introduce(name, reference, question)
+        except SubjectFailed as failed:
+            if failed.kind == "died" and failed.doing == "load":  # it loaded before: most likely we had no room for it
+                raise JudgeError(f"the {name} child ended before it had imported the candidate") from failed
+            raise
+        rounds = Rounds(reference, self.contacts[name], fit, None)
+        rounds.questions.seeded = rounds.fit.seeded
+        rounds.by_chance = True  # random outputs were compared over many draws already
+        return rounds
+
+    def release(self, name: str) -> None:
+        """Let a child end: it holds a context and memory."""
+        del self.contacts[name]
+        self.doors.release(name)
+
+
+def elements(question: Question) -> int:
+    """Elements of all inputs."""
+    return sum(tensor.numel() for tensor in question.tensors())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply with the referee's own copy of what was handed over."""
+
+    reply: Message
+    values: list[torch.Tensor]
+
+
+def ask(rounds: Rounds, question: Question, *, poison: bool = False, count: bool = False) -> Answer:
+    """One question, judged like those of the correctness stage. Raises Ended."""
+    try:
+        slots = rounds.tell(question, poison=poison, count=count)
+        reply = rounds.contact.answer()
+        rounds.judge(question, reply, slots, STAGE)
+    except SubjectFailed as failed:
+        raise of_candidate(failed, STAGE) from failed
+    return Answer(reply, rounds.values)
+
+
+def survives(rounds: Rounds, question: Question) -> bool:
+    """Whether a child whose launches were tampered with still gives the right answer. Failing in any way is a no."""
+    try:
+        reply, slots = rounds.ask(question, poison=True)
+        check_structure(reply, question.expected, STAGE)
+        return _right(question, rounds.contact.take(slots.outs))
+    except (SubjectFailed, Ended):
+        return False
+
+
+def _right(question: Question, values: list[torch.Tensor]) -> bool:
+    """Whether every output is as the oracle allows; one that is drawn, as a draw of it could be."""
+    expected = question.expected
+    return all(
+        holds(target, value) or (eligible(expected, number) and ByChance().accepts(value, target.same))
+        for number, (target, value) in enumerate(zip(expected.outputs, values, strict=True))
+    )
+
+
+def other_question(rounds: Rounds, family: str) -> Question | None:
+    """Other content and parameters; None where the reference has no answer for them to judge by."""
+    reference = rounds.reference
+    for gently in (False, True):
+        state = reference.reseeded() if rounds.fit.seeded else reference.redrawn(gently=gently)
+        try:
+            question = rounds.question(family, state)
+        except REFUSALS as error:
+            if reference.whereabouts.device_lost():
+                raise JudgeError("the referee's GPU context broke in an audit") from error
+            continue
+        if question.expected.finite and question.expected.worst <= HOPELESS:
+            return question
+    return None
+
+
+def dishonest(reason: str, message: str) -> Ended:
+    return Ended(Verdict.DISHONEST, STAGE, reason, message)

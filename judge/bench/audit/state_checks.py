@@ -1,0 +1,132 @@
+"""A fresh process asked the same and other things: equal input, replaced parameters, marked memory, left-over threads.
+
+The verdict stays the one that fits what is wrong; the reason says which of the audit's questions brought it out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+
+from judge.bench.audit.setting import GIVEN, STAGE, Answer, Setting, ask, elements, other_question
+from judge.bench.exchange.wire import Message
+from judge.bench.judging.asking import Question
+from judge.bench.judging.correctness import Rounds
+from judge.bench.judging.endings import Ended
+from judge.bench.processes.inspection import Seen
+from judge.values import Verdict
+
+REPEATS, INTERPRETED_REPEATS = 6, 1  # further calls on equal input; races need several, the interpreter has none
+GRACE_S = 0.05  # a thread that is just ending
+DRIVER_THREADS = ("cuda", "nv-", "cupti")  # started by the driver whenever it likes
+_VALUES = (Verdict.WRONG, Verdict.NOT_FINITE)
+
+
+@dataclass
+class Witness:
+    """The child that was asked, and what its first call told: launches, counted traffic."""
+
+    rounds: Rounds
+    question: Question
+    reply: Message = field(default_factory=dict)
+
+
+def examine(setting: Setting, name: str) -> Witness:
+    """Ask the fresh child `name`. Raises Ended."""
+    rounds, question = setting.rounds(name)
+    setting.elements = elements(question)
+    before = setting.doors.look(name)
+    witness = Witness(rounds, question)
+    witness.reply = _repeat(setting, rounds, question).reply
+    _change_parameters(rounds)
+    _left_over(setting, name, before)
+    return witness
+
+
+def _repeat(setting: Setting, rounds: Rounds, question: Question) -> Answer:
+    """Equal input again and again: each answer right, and the same bits."""
+    times = INTERPRETED_REPEATS if setting.interprets else REPEATS
+    try:
+        first = ask(rounds, question, count=setting.interprets)
+        again = [ask(rounds, question) for _ in range(times)]
+    except Ended as ended:
+        if ended.verdict not in _VALUES:
+            raise
+        raise Ended(
+            Verdict.UNSTABLE,
+            STAGE,
+            "run.unstable",
+            f"a fresh process was asked the same {times + 1} times and was not always right: {ended.message}",
+        ) from ended
+    differing = sum(not _same_bits(first, other) for other in again)
+    if differing:
+        setting.note(
+            "run.not_bitwise",
+            f"{differing} of {times} repeats on equal input differ in their last bits, within the allowed error",
+            repeats=times,
+            differing=differing,
+        )
+    return first
+
+
+def _same_bits(one: Answer, other: Answer) -> bool:
+    pairs = zip(one.values, other.values, strict=True)
+    return all(torch.equal(_bytes(left), _bytes(right)) for left, right in pairs)
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def _change_parameters(rounds: Rounds) -> None:
+    """New parameters after several calls with the old ones, in marked memory."""
+    question = other_question(rounds, GIVEN)
+    if question is None:
+        return
+    try:
+        ask(rounds, question, poison=True)
+    except Ended as ended:
+        if ended.verdict not in (*_VALUES, Verdict.STATE_VIOLATION):
+            raise
+        raise _why(rounds, ended) from ended
+
+
+def _why(rounds: Rounds, ended: Ended) -> Ended:
+    """Wrong because of the parameters, or of the memory? With the first parameters only the memory is left."""
+    try:
+        ask(rounds, rounds.question(GIVEN, rounds.reference.first), poison=True)
+    except Ended:
+        message = f"the answer depends on what uninitialised memory holds: {ended.message}"
+        return Ended(ended.verdict, STAGE, "audit.poison", message)
+    return Ended(ended.verdict, STAGE, "audit.stale", f"after its parameters were replaced: {ended.message}")
+
+
+def _left_over(setting: Setting, name: str, before: Seen) -> None:
+    """Threads and processes that outlive the calls could work on after a clock has stopped, or hinder a baseline.
+
+    It does not help to start them at import: nothing of ours forks, and without a GPU one thread is all a child has.
+    """
+    known = {number for number, _ in (before.threads if setting.device != "cpu" else before.threads[:1])}
+    after = setting.doors.look(name)
+    if _more(known, after):
+        time.sleep(GRACE_S)
+        after = setting.doors.look(name)
+    found = _more(known, after)
+    if found:
+        raise Ended(
+            Verdict.SUSPECT,
+            STAGE,
+            "audit.threads",
+            f"after its calls had returned, {len(found)} threads or processes that it started were still alive: "
+            f"{', '.join(found[:8])}; do all the work inside forward",
+        )
+    files = sorted(set(after.files) - set(before.files))
+    if files:
+        setting.note("audit.files", f"forward left {len(files)} files behind: {', '.join(files[:8])}", files=files[:20])
+
+
+def _more(known: set[int], after: Seen) -> list[str]:
+    later = [(number, name) for number, name in after.threads if number not in known] + list(after.processes)
+    return [name or str(number) for number, name in later if not name.startswith(DRIVER_THREADS)]

@@ -1,0 +1,1 @@
+"""Kernels compiled ahead for a GPU that need not be there."""

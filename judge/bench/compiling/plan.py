@@ -1,0 +1,68 @@
+"""The children of the compile stage: one that holds the problem, one that runs the candidate and nothing it launches.
+
+Both work on the processor, without a GPU's context and without its lock. Standard library only.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from judge.bench.compiling.report import CompileReport
+from judge.bench.processes.artefacts import Artefacts
+from judge.bench.processes.crew import Crew
+from judge.bench.processes.listening import MALFORMED, Host, Listening
+from judge.values import Job, JudgeError, Verdict
+
+STAGE_S = 45.0  # a recorder stops its compilers after 30 s by itself
+WALL_S = 90.0
+SEED = 20_77  # of the inputs: only their shapes matter, and another seed than any that is judged
+ADDRESS_MB = 1 << 17  # large tensors are address space that nobody touches
+
+
+class CompilePlan(Listening):
+    """`take`: where what was compiled goes, under `key`; None keeps nothing."""
+
+    judge = "compiler"
+    grace_s = 10.0
+
+    def __init__(self, bench: Host, job: Job, pool: Artefacts | None = None, key: str = "") -> None:
+        super().__init__()
+        self.bench, self.job, self.pool, self.key = bench, job, pool, key
+
+    def start(self, crew: Crew, *, key: str, nonce: str) -> None:
+        zygote = self.bench.server("recorder")
+        crew.start("compiler", zygote)
+        crew.start("recorder", zygote)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        policy = {"policy": self.job.problem.policy.to_json()}
+        asked = {"role": "subject", "mode": "record", "source": self.job.candidate}
+        crew.assign("recorder", asked | policy, [theirs])
+        problem = {"source": self.job.problem.source, "case": self.job.problem.case, "seed": SEED, **policy}
+        limits = {"wall_s": WALL_S, "stage_s": STAGE_S}
+        crew.assign("compiler", {"role": "compiler", "key": key, "nonce": nonce, **problem, **limits}, [ours])
+
+    def settle(self, crew: Crew) -> None:
+        """Take the machine code while its folder exists, from a recorder that can no longer change it."""
+        super().settle(crew)
+        recorder = crew.members["recorder"]
+        recorder.server.kill(recorder)
+        if self.pool is not None and crew.ended("recorder", 5.0) is not None:
+            self.pool.take(recorder.folder / "triton", self.key)
+
+    def report(self, body: dict[str, Any] | None, crew: Crew) -> CompileReport:
+        """The signed report; what the problem did to its own child says nothing about the candidate."""
+        if body is not None:
+            try:
+                return CompileReport.from_json(body)
+            except MALFORMED as error:
+                raise JudgeError(f"the compile report is signed but malformed: {error}") from error
+        child = crew.members["compiler"]
+        if self.doing == "start":
+            raise JudgeError(f"the compile stage ended before it began: {child.ending()} {child.tail()}")
+        return CompileReport(
+            Verdict.UNSUPPORTED,
+            stage=self.doing,
+            reason="compile.incomplete",
+            message=f"the compile stage came to no end while doing {self.doing}: {child.ending()}",
+        )

@@ -1,0 +1,356 @@
+"""The child that decides: it holds the problem, the secret seeds, the oracle and the key; it runs no candidate.
+
+It may stay for the next candidate of the same problem; what it keeps until then is its desk.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from typing import Any
+
+from judge.bench.audit.setting import STAGE as AUDIT
+from judge.bench.audit.stage import audit
+from judge.bench.deciding.beside import ask_again, compiled_beside
+from judge.bench.deciding.desk import Desk
+from judge.bench.device import gpu
+from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.exchange import seal
+from judge.bench.exchange.contact import Deadline, SubjectFailed
+from judge.bench.exchange.nested import NotCarried, encode
+from judge.bench.exchange.wire import Message
+from judge.bench.foreign.loading import load_problem
+from judge.bench.foreign.switches import neutral
+from judge.bench.foreign.whereabouts import DeviceLost
+from judge.bench.judging.correctness import REPEATS, Question, Rounds
+from judge.bench.judging.endings import Ended, broken_device, of_reference
+from judge.bench.judging.fitting import Fit
+from judge.bench.judging.minutes import Minutes
+from judge.bench.judging.reference import Reference, collect
+from judge.bench.judging.subjects import Subjects, guarded
+from judge.bench.processes.baselines import AUTOTUNE, AUTOTUNE_S
+from judge.bench.processes.child import Assignment
+from judge.bench.timing.counted import check_compiled
+from judge.bench.timing.modelled import fixed_seed, modelled
+from judge.bench.timing.stage import Measured, TimingStage
+from judge.values import Audit as AuditState
+from judge.values import (
+    CaseRecord,
+    Finding,
+    JudgeError,
+    Outcome,
+    Policy,
+    Speedup,
+    Subject,
+    Timing,
+    Verdict,
+)
+
+CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
+SCARCE = 0.3  # of it free at the end: nobody stays
+FULL = 0.5  # in other hands before a candidate has begun: it cannot be blamed for finding too little
+
+
+def run(assignment: Assignment) -> None:
+    """Role "referee": judge a candidate and send one signed message; then the next, as long as it may stay."""
+    desk = Desk(assignment)
+    more: Assignment | None = assignment
+    while more is not None:
+        more = desk.next(more) if _judged(more, desk) else None
+
+
+def _judged(assignment: Assignment, desk: Desk) -> bool:
+    """One evaluation. Whether this process may do another."""
+    payload = assignment.payload
+    neutral(Policy.from_json(payload["policy"]))
+    referee = Referee(assignment, desk)
+    body = json.loads(json.dumps(referee.outcome().to_json()))
+    mac = seal.sign(body, key=payload["key"], nonce=payload["nonce"])
+    scarce = not desk.whereabouts.device_lost() and gpu.free_share(assignment.device) < SCARCE
+    stays = bool(payload["stay"]) and desk.tidy(referee.subjects) and not (referee.has_audited or scarce)
+    names = ["referee", *desk.kept] if stays else []
+    assignment.boss.send({"verdict": body, "mac": mac, "stays": names, "scarce": scarce})
+    return stays
+
+
+class Referee:
+    """One evaluation, stage by stage."""
+
+    def __init__(self, assignment: Assignment, desk: Desk) -> None:
+        payload = assignment.payload
+        self.desk = desk
+        self.assignment = assignment
+        self.payload = payload
+        self.device = assignment.device
+        self.policy = Policy.from_json(payload["policy"])
+        self.interprets = payload["basis"] == "modelled"
+        self.deadline = Deadline(payload["wall_s"], payload["stage_s"])
+        self.minutes = Minutes(assignment.boss, self.deadline)
+        self.subjects = Subjects(assignment, self.deadline, desk.arenas, desk.kept)
+        lock_fd = desk.take_lock(next(iter(assignment.links[len(payload["subjects"]) :]), None))
+        self.lock = GpuLock(lock_fd, self.minutes.waiting, self._kept_the_gpu)
+        self.whereabouts = desk.whereabouts
+        self.records: list[CaseRecord] = []
+        self.loads = False
+        self.kernels: list[dict[str, Any]] = []
+        self.timings: list[Timing] = []
+        self.speedup: Speedup | None = None
+        self.speedup_compile: Speedup | None = None
+        self.speedup_autotune: Speedup | None = None
+        self.measured: tuple[TimingStage, Measured] | None = None
+        self.versus_incumbent: Speedup | None = None
+        self.findings: list[Finding] = []
+        self.audit = AuditState.NONE
+        self.confirmed = False  # measured twice, and faster than the best so far both times
+        self.environment: dict[str, Any] = {}
+        self.taken = 0.0  # of the GPU's memory, by others when it began
+        self.rounds: Rounds | None = None
+
+    @property
+    def has_audited(self) -> bool:
+        """Whether it has seen more than an evaluation's questions: sealed cases, other processes' answers."""
+        return self.minutes.now == AUDIT or self.audit is AuditState.PASSED
+
+    def outcome(self) -> Outcome:
+        """Run the stages; whatever ends them early becomes the verdict."""
+        try:
+            with self.lock.shared():
+                self._judge()
+        except DeviceLost as lost:
+            return self._not_passed(broken_device(lost, self.minutes.now))
+        except Ended as ended:
+            if ended.verdict is not Verdict.REFUSED_PROBLEM:
+                self._trust_the_device()
+            if ended.verdict is Verdict.OUT_OF_MEMORY and self.taken > FULL:
+                raise JudgeError(f"others held {self.taken:.0%} of the GPU's memory: {ended.message}") from ended
+            return self._not_passed(ended)
+        self._trust_the_device()
+        return self._told(
+            Verdict.PASS,
+            stage=self.minutes.stages[-1].name,
+            timings=tuple(self.timings),
+            speedup=self.speedup,
+            speedup_compile=self.speedup_compile,
+            speedup_autotune=self.speedup_autotune,
+            versus_incumbent=self.versus_incumbent,
+            audit=self.audit,
+        )
+
+    def _told(self, verdict: Verdict, **fields: Any) -> Outcome:
+        """The outcome with all that was written down on the way."""
+        noticed = self.rounds.noticed() if self.rounds is not None else []
+        return Outcome(
+            verdict,
+            loads=self.loads,
+            findings=(*self.findings, *noticed),
+            stages=tuple(self.minutes.stages),
+            cases=tuple(self.records),
+            kernels=tuple(self.kernels),
+            environment=self.environment,
+            **fields,
+        )
+
+    def _kept_the_gpu(self, seconds: float) -> None:
+        """Nobody else could use it meanwhile: what one evaluation costs all the others."""
+        self.environment["gpu_alone_s"] = round(self.environment.get("gpu_alone_s", 0.0) + seconds, 4)
+
+    def _trust_the_device(self) -> None:
+        """No verdict on a candidate by a referee whose own device failed it. Raises JudgeError."""
+        if self.whereabouts.device_lost():
+            raise JudgeError("the referee's GPU context broke while it compared")
+
+    def _not_passed(self, ended: Ended) -> Outcome:
+        if ended.subject != "candidate":
+            self.environment["failed_child"] = ended.subject
+        auditing = self.minutes.now == AUDIT
+        self.minutes.record(ended.stage, "failed", 0.0, ended.reason)
+        return self._told(
+            ended.verdict,
+            stage=ended.stage,
+            reason=ended.reason,
+            message=ended.message,
+            audit=AuditState.FAILED if auditing else AuditState.NONE,
+        )
+
+    def _judge(self) -> None:
+        self.environment["reference"] = "separate process"
+        self.taken = gpu.taken_by_others(self.device)
+        self.minutes.doing("problem")
+        reference, rounds, first = self._problem()
+        self.minutes.doing("load")
+        self.minutes.timed("load", lambda: self._load(reference, first))
+        rounds.fit = self.subjects.fits["candidate"]
+        self.records = rounds.records
+        counted = self.payload["timing"] and self.interprets
+        self.minutes.doing("smoke")  # the call runs while the recorder compiles; its verdict comes second
+        slots = guarded("smoke", lambda: rounds.tell(first, count=counted))
+        if "recorder" in self.subjects.contacts:
+            self.minutes.doing("compile")
+            unfit = self.minutes.timed("compile", lambda: self._compile(reference, first))
+            if unfit:
+                slots = guarded("smoke", lambda: ask_again(rounds, first, unfit, count=counted))
+        self.minutes.doing("smoke")
+        answer = self.minutes.timed("smoke", lambda: guarded("smoke", rounds.contact.answer))
+        self.minutes.doing("correctness")
+        self.minutes.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
+        if rounds.fit.seeded:
+            self.subjects.follow_seeds()
+        if self.payload["timing"]:
+            self.minutes.doing("timing")
+            self.minutes.timed("timing", lambda: self._timing(reference, rounds.settled(first), answer))
+        if self._to_be_audited():
+            self.minutes.doing(AUDIT)
+            self.minutes.timed(AUDIT, lambda: self._audit(reference))
+            self.audit = AuditState.PASSED
+            if self.payload["autotune"] and self.measured is not None:
+                self._autotune(*self.measured)
+
+    def _to_be_audited(self) -> bool:
+        """Whether it would be the best: without a bar every pass is looked at, timed or not."""
+        if self.payload["basis"] == "measured" and self.payload["timing"] and not self.confirmed:
+            return False
+        return self.payload.get("beat") is None or self._would_be_best(self.speedup)
+
+    def _audit(self, reference: Reference) -> None:
+        measured = [timing.median_us for timing in self.timings if timing.subject is Subject.CANDIDATE]
+        audit(
+            self.assignment,
+            self.subjects,
+            reference,
+            self.lock,
+            self.minutes,
+            self.findings,
+            None if self.interprets or not measured else measured[0],
+        )
+
+    def _problem(self) -> tuple[Reference, Rounds, Question]:
+        """Import the problem and answer the first question, while the subjects import their own sources."""
+        path = self.assignment.folder / "problem.py"
+        try:
+            reference = self.desk.reference or self._reference()
+            contact = self.subjects.contacts["candidate"]
+            unfitted = Fit((), hook=False)
+            rounds = Rounds(reference, contact, unfitted, self.payload["case"], self.desk.questions)
+            self.rounds, rounds.repeats = rounds, 0 if self.interprets else REPEATS
+            return reference, rounds, self._first(rounds)
+        except NotCarried as error:
+            raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.unsupported", str(error)) from error
+        except (Ended, SubjectFailed, DeviceLost):
+            raise
+        except Exception as error:
+            ended = of_reference(error, path, self.whereabouts.last)
+            others = gpu.taken_by_others(self.device) if ended.reason == "problem.memory" else 0.0
+            if others > CROWDED:
+                raise JudgeError(f"the reference found too little memory: others hold {others:.0%} of it") from error
+            raise ended from error
+
+    def _reference(self) -> Reference:
+        loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts)
+        reference = Reference(loaded, self.device, self.policy)
+        encode(reference.init, collect([]), "get_init_inputs()")
+        self.desk.reference = reference
+        return reference
+
+    def _first(self, rounds: Rounds) -> Question:
+        """The smoke question; where traffic is counted, the same one for every candidate."""
+        if not self.interprets:
+            return rounds.first(None)
+        self.desk.modelled = self.desk.modelled or rounds.first(fixed_seed(self.payload["source"]))
+        return self.desk.modelled
+
+    def _load(self, reference: Reference, first: Question) -> None:
+        """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
+        names = [name for name in self.subjects.contacts if name not in ("compile", "incumbent")]
+        for name in names:
+            guarded("load", partial(self.subjects.ready, name, reference, first))
+        self.loads = True
+        self.environment["exchange"] = self.subjects.contacts["candidate"].arena.kind
+
+    def _compile(self, reference: Reference, first: Question) -> list[dict[str, str]]:
+        """What autotuners must take instead of their first configuration."""
+        subjects = self.subjects
+        recorder = Rounds(reference, subjects.contacts["recorder"], subjects.fits["recorder"], self.payload["case"])
+        found = compiled_beside(recorder, first)
+        self.kernels, self.environment["compile"] = found.kernels, found.words
+        self.findings += found.findings
+        return found.choices
+
+    def _timing(self, reference: Reference, first: Question, answer: Message) -> None:
+        if self.interprets:
+            notes = self.environment.get("compile", "complete")
+            check_compiled(self.kernels, [] if notes == "complete" else [notes], answer.get("traffic"))
+            found = modelled(reference, first, answer, self.assignment.target)
+            self.timings = [found.candidate, found.eager]
+            self.speedup = found.speedup
+            return
+        self._measure(reference, first)
+
+    def _measure(self, reference: Reference, first: Question) -> None:
+        """Side by side with eager and the best so far; a would-be best also by the trusted clock."""
+        stage = TimingStage(
+            reference,
+            first,
+            case=self.payload["case"],
+            budget_s=self.payload["timing_s"],
+            lock=self.lock,
+            introduce=lambda name: self.subjects.ready(name, reference, first),
+            precision=self.policy.precision.value,
+            beat=self.payload.get("beat"),
+        )
+        found = stage.measure(rival=self._rival(reference, first))
+        failed = stage.compiled(found, self.payload.get("compile_us"), live="compile" in self.subjects.contacts)
+        if failed:
+            self.environment["torch_compile"] = failed
+        if self._would_be_best(found.speedup) and found.beats_rival:  # else it cannot become the best
+            found = self._confirmed(stage, stage.trust(found))
+        stage.compiled(found, self.payload["autotune_us"], live=False, name="autotune")
+        self.measured = (stage, found)
+        self._publish(found)
+        self.environment |= gpu.facts(self.device)
+
+    def _rival(self, reference: Reference, first: Question) -> bool:
+        """Whether the best so far takes part; its own fault is nobody's here, it is left out then."""
+        if "incumbent" not in self.subjects.contacts:
+            return False
+        try:
+            self.subjects.ready("incumbent", reference, first)
+        except SubjectFailed as failed:
+            self.environment["incumbent"] = f"left out: {failed.message}"[:600]
+            return False
+        return True
+
+    def _would_be_best(self, speedup: Speedup | None) -> bool:
+        beat = self.payload.get("beat")
+        return speedup is not None and (beat is None or speedup.value > beat)
+
+    def _confirmed(self, stage: TimingStage, found: Measured) -> Measured:
+        """Once more in fresh processes: what one process was lucky with, another is not."""
+        roles = {"candidate#2": "run", "eager#2": "eager"}
+        if found.rival is not None:
+            roles["incumbent#2"] = "incumbent"
+        self.subjects.more(roles)
+        again = stage.confirm(found)
+        self.confirmed = found.beats_rival and again.beats_rival and found.plausible and again.plausible
+        self.subjects.release(*roles)
+        return again
+
+    def _autotune(self, stage: TimingStage, found: Measured) -> None:
+        """Beside a new best, the dearest of torch.compile's modes. Should it fail, that is nobody's fault here."""
+        self.minutes.doing(AUTOTUNE)
+        started = time.monotonic()
+        with self.deadline.paused():
+            try:
+                self.subjects.more({"autotune": "autotune"})["autotune"].deadline = Deadline(AUTOTUNE_S, AUTOTUNE_S)
+                failed = stage.compiled(found, None, live=True, name="autotune")
+            except JudgeError as error:  # its process ended
+                failed = f"failed: {error}"[:600]
+        self.environment[AUTOTUNE] = failed or "measured"
+        state = "warned" if failed else "ok"
+        self.minutes.record(AUTOTUNE, state, (time.monotonic() - started) * 1000, failed)
+        self.timings, self.speedup_autotune = found.timings, found.autotuned
+
+    def _publish(self, found: Measured) -> None:
+        self.timings, self.findings = found.timings, [*self.findings, *found.findings]
+        self.speedup, self.speedup_compile, self.versus_incumbent = found.speedup, found.compiled, found.rival
+        self.speedup_autotune = found.autotuned

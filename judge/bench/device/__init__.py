@@ -1,0 +1,1 @@
+"""The GPU itself: context, memory, locks, clocks."""

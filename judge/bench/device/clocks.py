@@ -1,0 +1,188 @@
+"""The clocks that run inside a subject: what they say is a claim, which the referee's own clock checks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+IDLE_SYNC_US = 30.0  # a device-wide wait takes less than this when nothing is left to do
+CACHE_BYTES = 64 << 20  # when the device does not tell the size of its L2
+CYCLES_PER_US = 2000  # upper bound of a GPU's clock, for the length of a hold
+HOLD_MARGIN_US, LONGEST_HOLD_US = 20.0, 2000.0
+
+
+class Clock(Protocol):
+    """Times one call on the device, in microseconds."""
+
+    method: str
+
+    def start(self, *, flush: bool) -> None: ...
+
+    def stop(self) -> float: ...
+
+    @property
+    def host_us(self) -> float:
+        """How long the processor needed to launch the last call's work."""
+
+
+class CudaClock:
+    """CUDA events around the call; the stop waits for every stream of the device first, then for its own event.
+
+    The GPU is held back by a spinning kernel until the call's launches are queued, as far as LONGEST_HOLD_US goes:
+    gaps between launches belong to the processor of this machine and vary with its load. The time without them is
+    what the GPU needs; `host_us` tells the rest.
+    """
+
+    method = "cuda_events"
+
+    def __init__(self, device: str, *, flush: bool = True) -> None:
+        """Without `flush` no buffer for flushing is kept."""
+        self.device = device
+        properties = torch.cuda.get_device_properties(device)
+        size = (int(getattr(properties, "L2_cache_size", 0)) or CACHE_BYTES) if flush else 0
+        self._clean = torch.zeros(2 * size // 4, dtype=torch.float32, device=device)
+        self._sink = torch.zeros((), dtype=torch.float32, device=device)
+        self._begin = torch.cuda.Event(enable_timing=True)
+        self._end = torch.cuda.Event(enable_timing=True)
+        self._began_ns = 0
+        self._host_us = 0.0
+        self._hold_us = HOLD_MARGIN_US
+
+    @property
+    def host_us(self) -> float:
+        return self._host_us
+
+    def start(self, *, flush: bool) -> None:
+        """Evict the L2 by reading a clean buffer twice its size (writing would leave dirty lines to pay for later)."""
+        if flush:
+            torch.sum(self._clean, dim=0, out=self._sink)
+        torch.cuda._sleep(int(self._hold_us * CYCLES_PER_US))
+        self._begin.record()
+        self._began_ns = time.perf_counter_ns()
+
+    def stop(self) -> float:
+        """Time from start to the end of the current stream's work, plus what other streams still had to do."""
+        self._end.record()
+        self._host_us = (time.perf_counter_ns() - self._began_ns) / 1e3
+        self._adapt(late=self._begin.query())
+        self._end.synchronize()
+        waiting = time.perf_counter_ns()
+        torch.cuda.synchronize(self.device)
+        late_us = (time.perf_counter_ns() - waiting) / 1e3
+        elapsed_us = float(self._begin.elapsed_time(self._end)) * 1e3
+        return elapsed_us + (late_us if late_us > IDLE_SYNC_US else 0.0)
+
+    def _adapt(self, *, late: bool) -> None:
+        """Hold the next call longer when this one's work began before all of it was queued; else let go slowly."""
+        needed = 1.5 * self._host_us + HOLD_MARGIN_US
+        self._hold_us = min(LONGEST_HOLD_US, max(needed, (2.0 if late else 0.9) * self._hold_us))
+
+
+class WallClock:
+    """Monotonic clock, for the CPU."""
+
+    method = "wall_clock"
+
+    def __init__(self) -> None:
+        self._began = 0
+        self.host_us = 0.0
+
+    def start(self, *, flush: bool) -> None:
+        self._began = time.perf_counter_ns()
+
+    def stop(self) -> float:
+        return max(1, time.perf_counter_ns() - self._began) / 1e3
+
+
+def make_clock(device: str) -> Clock:
+    return WallClock() if device == "cpu" else CudaClock(device)
+
+
+def empty_us(device: str, calls: int = 9) -> float:
+    """What the clock reads around nothing, the median of `calls`: its bias, stated beside short times."""
+    clock = make_clock(device)
+    readings = []
+    for _ in range(calls):
+        clock.start(flush=False)
+        readings.append(clock.stop())
+    return sorted(readings)[calls // 2]
+
+
+QUIET_KERNEL_US = 8.0  # an idle GPU starts and ends a tiny kernel in 2 us; with somebody's context in the way, in 30
+QUIET_WAIT_S = 6.0
+
+
+def tiny_kernel_us(device: str, count: int = 20) -> float:
+    """Time per kernel of a row of tiny ones: tells whether the GPU is ours alone, whatever its cause."""
+    clock = CudaClock(device, flush=False)
+    value = torch.zeros(1, device=device)
+    for _ in range(2):
+        clock.start(flush=False)
+        for _ in range(count):
+            value.fill_(1.0)
+        elapsed_us = clock.stop()
+    return elapsed_us / count
+
+
+def is_quiet(device: str) -> bool:
+    """Whether the GPU starts and ends tiny kernels as quickly as an idle one. The CPU is taken as it is."""
+    return device == "cpu" or tiny_kernel_us(device) <= QUIET_KERNEL_US
+
+
+def wait_until_quiet(device: str, tell: Callable[[str], float] = tiny_kernel_us) -> float:
+    """Wait while processes that have just ended still hold up the GPU. Seconds waited; QUIET_WAIT_S at most.
+
+    After a profiled process, or many at once, every kernel of everybody takes some 30 us more for a second or two.
+    """
+    if device == "cpu":
+        return 0.0
+    started = time.monotonic()
+    while tell(device) > QUIET_KERNEL_US and time.monotonic() - started < QUIET_WAIT_S:
+        time.sleep(0.05)
+    return time.monotonic() - started
+
+
+class SmClock:
+    """SM clock and throttle reasons of the GPU by NVML, read in the referee. Zeros where NVML does not answer."""
+
+    def __init__(self, device: str) -> None:
+        self._nvml: Any = None
+        self._handle: Any = None
+        self.unavailable = "no GPU"
+        if device != "cpu":
+            self._open(device)
+
+    def _open(self, device: str) -> None:
+        import ctypes
+
+        try:
+            nvml = ctypes.CDLL("libnvidia-ml.so.1")
+            uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}".encode()
+        except (OSError, AttributeError) as error:
+            self.unavailable = str(error)
+            return
+        handle = ctypes.c_void_p()
+        status = nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(handle))
+        self.unavailable = f"NVML status {status}" if status else ""
+        if not status:
+            self._nvml, self._handle, self._ctypes = nvml, handle, ctypes
+
+    def mhz(self) -> int:
+        return self._unsigned("nvmlDeviceGetClockInfo", 1, bits=32)  # 1: the SM domain
+
+    def throttle_reasons(self) -> int:
+        """Bit mask of NVML's clock event reasons; idle and application settings left out."""
+        return self._unsigned("nvmlDeviceGetCurrentClocksEventReasons", bits=64) & ~0x3
+
+    def _unsigned(self, name: str, *arguments: int, bits: int) -> int:
+        if self._nvml is None:
+            return 0
+        value = self._ctypes.c_uint64() if bits == 64 else self._ctypes.c_uint32()
+        try:
+            status = getattr(self._nvml, name)(self._handle, *arguments, self._ctypes.byref(value))
+        except AttributeError:  # an older library has another name for it
+            return 0
+        return 0 if status else int(value.value)

@@ -1,0 +1,1 @@
+"""How two children talk: bounded messages, shared memory, signatures."""

@@ -1,0 +1,234 @@
+"""The referee's end of a subject: asks with a time limit, gives it an arena, and turns silence into a verdict."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from judge.bench.device.gpu import IpcRefused
+from judge.bench.device.gpu_lock import LONGEST_WAIT_S
+from judge.bench.exchange.arenas import Arena, Arenas, Slot, capacity, plan
+from judge.bench.exchange.claims import BadClaim, check_claim
+from judge.bench.exchange.nested import TensorMeta, collect, encode
+from judge.bench.exchange.poison import poison
+from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
+
+MOST_SWITCHES = 64  # names that are kept
+
+
+@dataclass(eq=False)  # not frozen: a context manager sets an exception's traceback
+class SubjectFailed(Exception):
+    """A subject did not answer as asked.
+
+    `kind`: died, timeout, garbage, touched (code of ours), too_large (what we asked), or a fault that it reported.
+    """
+
+    subject: str
+    kind: str
+    doing: str
+    message: str
+    reason: str = ""
+    line: int | None = None
+
+
+class Deadline:
+    """Time left for the whole evaluation and for one stage. `now` is a monotonic clock."""
+
+    def __init__(self, wall_s: float, stage_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._end = now() + wall_s
+        self._stage_s = stage_s
+        self._grace_s = LONGEST_WAIT_S
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time in the block does not count, up to LONGEST_WAIT_S in all."""
+        started = self._now()
+        try:
+            yield
+        finally:
+            waited = min(self._now() - started, self._grace_s)
+            self._grace_s -= waited
+            self._end += waited
+
+    def renew(self, wall_s: float) -> None:
+        """From now on `wall_s` seconds are left."""
+        self._end = self._now() + wall_s
+
+    def stage(self) -> float:
+        """Seconds that the next single step may take."""
+        return max(0.05, min(self._stage_s, self._end - self._now()))
+
+
+class Contact:
+    """One subject as the referee sees it. `name` is candidate, recorder, eager or compile."""
+
+    def __init__(self, name: str, fd: int, deadline: Deadline, device: str, arenas: Arenas | None = None) -> None:
+        """`arenas` lends the memory that is shared with it."""
+        self.name = name
+        self.link = Channel(socket.socket(fileno=fd))
+        self.deadline = deadline
+        self.device = device
+        self.warm = False  # it has done all that only first calls do
+        self._arenas = arenas or Arenas()
+        self._arena: Arena | None = None
+        self.opened = 0  # arenas it was lent; it may still see the earlier ones
+        self.doing = "load"
+        self.switched: dict[str, str] = {}  # switches of torch it turned -> while doing what
+        self.prepare_us: list[float] = []  # how long each prepare() took, by its own clock
+        self._init: Any = None
+        self._seed: int | None = None
+        self._number = ""  # of the question asked last; nobody can answer one that has not been asked
+
+    @property
+    def arena(self) -> Arena:
+        assert self._arena is not None, "make_arena comes first"
+        return self._arena
+
+    def ask(self, op: str, **fields: Any) -> Message:
+        """Send a command and wait for its answer. Raises SubjectFailed."""
+        self.tell(op, **fields)
+        return self.answer()
+
+    def tell(self, op: str, fds: tuple[int, ...] = (), **fields: Any) -> None:
+        self.doing, self._number = op, secrets.token_hex(8)
+        limit = self.deadline.stage()
+        try:
+            self.link.send({"op": op, "number": self._number, **fields}, fds, timeout=limit)
+        except WireTimeout as error:
+            raise self._failed("timeout", f"no sign of listening within {limit:.1f} s") from error
+        except WireClosed as error:
+            raise self._failed("died", "it ended without an answer") from error
+        except WireGarbage as error:
+            raise self._failed("too_large", f"the problem's arguments of {op} do not fit: {error}") from error
+
+    def answer(self) -> Message:
+        """The next answer. Raises SubjectFailed for faults it reported, and when it is late, gone or not understood."""
+        limit = self.deadline.stage()
+        try:
+            reply = self.link.receive(limit)
+        except WireTimeout as error:
+            raise self._failed("timeout", f"no answer within {limit:.1f} s") from error
+        except WireClosed as error:
+            raise self._failed("died", "it ended without an answer") from error
+        except WireGarbage as error:
+            raise self._failed("garbage", f"it sent {error} instead of an answer") from error
+        if reply.get("number", "") != self._number:
+            raise self._failed("garbage", "it sent an answer to another question")
+        self._note(reply)
+        touched = reply.get("touched")
+        if isinstance(touched, list) and touched:
+            raise self._failed("touched", ", ".join(str(name)[:80] for name in touched[:MOST_SWITCHES]))
+        fault = reply.get("error")
+        if isinstance(fault, dict):
+            line = fault.get("line")
+            raise SubjectFailed(
+                self.name,
+                str(fault.get("kind", "exception")),
+                self.doing,
+                str(fault.get("message", ""))[:4000],
+                str(fault.get("reason", ""))[:60],
+                line if isinstance(line, int) else None,
+            )
+        try:
+            check_claim(self.doing, reply)
+        except BadClaim as error:
+            raise self._failed("garbage", f"it sent {error} instead of an answer to {self.doing}") from error
+        return reply
+
+    def _note(self, reply: Message) -> None:
+        """Keep what it says about itself beside the answer. Only shown: it is a claim like all else."""
+        switched = reply.get("switched")
+        if isinstance(switched, list):
+            for name in switched[:MOST_SWITCHES]:
+                self.switched.setdefault(str(name)[:80], self.doing)
+        took = reply.get("prepare_us")
+        if type(took) is float and 0 <= took < 1e12:
+            self.prepare_us.append(took)
+
+    def construct(self, init: Any, seed: int) -> Message:
+        """Let it build its model from the reference's arguments when its generators stand at `seed`."""
+        tensors: list[torch.Tensor] = []
+        template = encode(init, collect(tensors))
+        ins, _ = self.lay_out(tensors, [], 0)
+        self._init, self._seed = init, seed
+        return self.ask("construct", args=template, slots=[slot.to_json() for slot in ins], seed=seed)
+
+    def reconstruct(self, seed: int) -> None:
+        """Build anew, unless this seed's model is there already."""
+        if seed != self._seed:
+            self.construct(self._init, seed)
+
+    def _failed(self, kind: str, message: str) -> SubjectFailed:
+        return SubjectFailed(self.name, kind, self.doing, message)
+
+    def make_arena(self, metas: list[TensorMeta], others: list[TensorMeta]) -> None:
+        """Share memory that holds either list at any jitter; device memory in place where the driver allows it."""
+        size = max(capacity(metas), capacity(others), 1 << 16)
+        in_place = True
+        while True:
+            try:
+                arena, offer, fds = self._arenas.offer(size, self.device, in_place=in_place)
+            except IpcRefused:
+                in_place = False
+                continue
+            try:
+                self.tell("arena", fds, **offer)
+                self.answer()
+            except SubjectFailed as error:
+                if in_place and self.device != "cpu" and "IpcRefused" in error.message:
+                    in_place = False
+                    continue
+                raise
+            finally:
+                for fd in fds:
+                    os.close(fd)
+            self._arena, self.opened = arena, self.opened + 1
+            return
+
+    def put_state(self, state: list[tuple[str, torch.Tensor]], *, hook: bool, again: bool) -> None:
+        """Hand over parameters and buffers under the subject's own names."""
+        metas = [TensorMeta.of(tensor) for _, tensor in state]
+        slots, _ = plan(metas)
+        for slot, (_, tensor) in zip(slots, state, strict=True):
+            self.arena.put(slot, tensor)
+        self._settle()
+        rows = [[name, slot.to_json()] for slot, (name, _) in zip(slots, state, strict=True)]
+        self.ask("parameters", state=rows, hook=hook, again=again)
+        if rows:
+            self._seed = None  # no longer what a seed gave it
+
+    def lay_out(self, inputs: list[torch.Tensor], outputs: list[TensorMeta], jitter: int) -> tuple[list[Slot], ...]:
+        """Write `inputs` at a fresh address, poison the output slots, fill the bands. Returns (inputs, outputs)."""
+        metas = [TensorMeta.of(tensor) for tensor in inputs]
+        slots, _ = plan([*metas, *outputs], 0, jitter)
+        ins, outs = slots[: len(metas)], slots[len(metas) :]
+        self.arena.fill_bands(slots)
+        for slot, tensor in zip(ins, inputs, strict=True):
+            self.arena.fill_gaps(slot, tensor)
+            self.arena.put(slot, tensor)
+        for slot in outs:
+            poison(self.arena.view(slot))
+        self._settle()
+        return ins, outs
+
+    def take(self, slots: list[Slot]) -> list[torch.Tensor]:
+        """Private copies of slots: what happens to the arena afterwards no longer matters."""
+        copies = [self.arena.view(slot).clone().to(self.device) for slot in slots]
+        self._settle()
+        return copies
+
+    def _settle(self) -> None:
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+
+    def hang_up(self) -> None:
+        self.link.close()

@@ -1,0 +1,1 @@
+"""Triton and torch on the CPU: bounds, counted work, modelled time."""

@@ -1,0 +1,192 @@
+"""Counts what torch's own operators move and compute: one launch per operator that is not a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from judge.bench.interpreting.traffic import LaunchTraffic, Ledger, TrafficReport
+
+_aten = torch.ops.aten
+
+# Operators that start no kernel on a GPU.
+_SILENT = frozenset(
+    {
+        "aten.empty", "aten.empty_like", "aten.empty_strided", "aten.new_empty", "aten.new_empty_strided",
+        "aten.set_", "aten.resize_", "aten._local_scalar_dense", "aten.lift_fresh", "aten._unsafe_view",
+        "aten.is_same_size", "aten.detach_", "aten.sym_size", "aten._reshape_alias", "aten.lift",
+        "aten.record_stream", "aten.is_pinned", "aten.pin_memory", "aten._pin_memory",
+    }
+)  # fmt: skip
+
+# Operators that write their first argument without reading it.
+_OVERWRITES = frozenset({"aten.copy_", "aten.fill_", "aten.zero_", "aten.normal_", "aten.uniform_", "aten.bernoulli_"})
+
+# Whole recurrent layers: one library call on a GPU, hundreds of small operators on a CPU.
+_RECURRENT = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+_KINDS = {
+    torch.float64: "fp64",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.int8: "int8",
+    torch.float8_e4m3fn: "fp8",
+    torch.float8_e5m2: "fp8",
+}
+
+
+def tensor_bytes(tensor: torch.Tensor) -> int:
+    """Bytes a kernel must touch to see every element once; broadcast dimensions count once."""
+    elements = 1
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        elements *= size if stride != 0 else min(size, 1)
+    return int(elements * tensor.element_size())
+
+
+def dot_kind(dtype: torch.dtype, packet: str) -> str:
+    """Which peak a matrix product of this type uses, with torch's TF32 switches as they stand."""
+    if dtype != torch.float32:
+        return str(_KINDS.get(dtype, "fp32"))
+    convolution = "conv" in packet
+    allowed = torch.backends.cudnn.allow_tf32 if convolution else torch.backends.cuda.matmul.allow_tf32
+    return "tf32" if allowed else "fp32"
+
+
+def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
+    """Two products per head: queries by keys, weights by values; causal masks save nothing here."""
+    heads = query.shape[:-2].numel()
+    return int(2 * heads * query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
+
+
+def _matrix_flops(packet: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> int:
+    if packet is _aten._scaled_dot_product_flash_attention_for_cpu:
+        return _attention_flops(*args[:3])
+    formula = flop_registry.get(packet)
+    return int(formula(*args, **kwargs, out_val=out)) if formula is not None else 0
+
+
+def _is_view(func: Any) -> bool:
+    """Whether the operator only re-describes memory: an output aliases an input that is not written."""
+    returns = [r.alias_info for r in func._schema.returns]
+    return bool(returns) and all(info is not None and not info.is_write for info in returns)
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+class _OpCounter(TorchDispatchMode):  # type: ignore[misc]
+    """Writes one launch into the ledger for each operator that starts a kernel."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self.ledger = ledger
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False keeps torch from importing its compiler here: four seconds and a thread that forks cannot carry."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        before = [tensor.data_ptr() for tensor in _tensors((args, kwargs))] if _is_maybe_alias(func) else []
+        out = func(*args, **kwargs)
+        if self.ledger.paused or str(func._overloadpacket) in _SILENT or _is_view(func):
+            return out
+        if before and isinstance(out, torch.Tensor) and out.data_ptr() in before:
+            return out
+        self.ledger.add(_operator_traffic(func, args, kwargs, out))
+        return out
+
+
+def _is_maybe_alias(func: Any) -> bool:
+    """contiguous, to and reshape give their argument back when there is nothing to do."""
+    return str(func._overloadpacket) in {"aten.contiguous", "aten.to", "aten.reshape", "aten._to_copy", "aten.dropout"}
+
+
+def _operator_traffic(func: Any, args: Any, kwargs: Any, out: Any) -> LaunchTraffic:
+    packet = func._overloadpacket
+    name = str(packet)
+    inputs, outputs = _tensors((args, kwargs)), _tensors(out)
+    if name in _OVERWRITES:
+        inputs = inputs[1:]
+    if name == "aten.embedding":  # reads the rows it gathers, not the table
+        inputs = [*inputs[1:], *outputs]
+    moved = sum(map(tensor_bytes, inputs)) + sum(map(tensor_bytes, outputs))
+    flops = _matrix_flops(packet, args, kwargs, out)
+    floating = [t.numel() for t in (*inputs, *outputs) if t.is_floating_point()]
+    kind = dot_kind(inputs[0].dtype, name) if inputs else "fp32"
+    return LaunchTraffic(
+        name=name,
+        origin="torch",
+        logical_bytes=moved,
+        sector_bytes=moved,
+        unique_bytes=moved,
+        elementwise_flops=0 if flops or "copy" in name or "clone" in name else max(floating, default=0),
+        dot_flops={kind: flops} if flops else {},
+    )
+
+
+class _RecurrentCounter(TorchFunctionMode):  # type: ignore[misc]
+    """Counts a recurrent layer stack as the library calls it is on a GPU, one per layer and direction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self.ledger = ledger
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name not in _RECURRENT or self.ledger.paused or len(args) < 6:
+            return func(*args, **(kwargs or {}))
+        with self.ledger.pause():
+            out = func(*args, **(kwargs or {}))
+        for row in _recurrent_traffic(name, args, out):
+            self.ledger.add(row)
+        return out
+
+
+def _recurrent_traffic(name: str, args: Sequence[Any], out: Any) -> Iterator[LaunchTraffic]:
+    """cuDNN's view of one call: per layer and direction the weights once, its input and output sequences, two GEMMs."""
+    sequence, weights = args[0], next(a for a in args[2:] if isinstance(a, list | tuple) and len(a) > 1)
+    matrices = [w for w in weights if w.dim() == 2]
+    steps = sequence.numel() // sequence.shape[-1]
+    for first in range(0, len(matrices), 2):
+        pair = matrices[first : first + 2]
+        hidden = pair[0].shape[0] // _RECURRENT[name]
+        moved = sum(map(tensor_bytes, pair)) + steps * (pair[0].shape[1] + hidden) * sequence.element_size()
+        yield LaunchTraffic(
+            name=f"aten.{name}",
+            origin="torch",
+            logical_bytes=moved,
+            sector_bytes=moved,
+            unique_bytes=moved,
+            elementwise_flops=steps * pair[0].shape[0],
+            dot_flops={dot_kind(sequence.dtype, "conv"): 2 * steps * sum(w.numel() for w in pair)},
+        )
+
+
+@contextmanager
+def counting_ops(ledger: Ledger) -> Iterator[Ledger]:
+    """Within it, every torch operator of this thread is written into `ledger`."""
+    with _RecurrentCounter(ledger), _OpCounter(ledger):
+        yield ledger
+
+
+def eager_traffic(fn: Callable[..., Any], args: Sequence[Any]) -> TrafficReport:
+    """What `fn(*args)` launches when torch runs it operator by operator, gradients off. Runs it once."""
+    ledger = Ledger()
+    with torch.no_grad(), counting_ops(ledger):
+        fn(*args)
+    return ledger.report()
+
+
+def count_flops(fn: Callable[..., Any], args: Sequence[Any]) -> int:
+    """FLOPs of `fn(*args)`; a multiply-add is two, an element-wise operator one per element."""
+    return eager_traffic(fn, args).flops

@@ -1,0 +1,1 @@
+"""The child that decides: questions, right answers, allowed errors, verdicts."""

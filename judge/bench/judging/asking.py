@@ -1,0 +1,207 @@
+"""What a candidate is asked: fresh content of every family, with the right answer, in the order of the rounds."""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from judge.bench.exchange.arenas import Slot
+from judge.bench.exchange.nested import TensorMeta, collect, encode
+from judge.bench.exchange.wire import Message
+from judge.bench.foreign.faults import kind_of
+from judge.bench.judging.endings import Ended
+from judge.bench.judging.expected import Expected, Target, expect
+from judge.bench.judging.families import ANYTHING, CANCELLING, FAMILIES, OFFSET, TIES, Freedom, strided
+from judge.bench.judging.precision import errors
+from judge.bench.judging.reference import REFUSALS, Reference, State
+from judge.values import JudgeError, Verdict
+
+REDRAWN_ROUNDS = frozenset({1, 2, 4})  # parameters change before these rounds
+HOPELESS = 0.25  # an honest reference this far from fp64 decides nothing
+COMPENSATED = 2.0  # times the error of one rounding at the end; a plain sum that subtracts as often loses more
+
+
+@dataclass(frozen=True)
+class Question:
+    """One set of inputs and parameters with the right answer. `previous`: the parameters that these replaced."""
+
+    family: str
+    inputs: list[Any]
+    state: State
+    seed: int
+    expected: Expected
+    previous: State | None = None
+
+    def tensors(self) -> list[torch.Tensor]:
+        found: list[torch.Tensor] = []
+        encode(self.inputs, collect(found))
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.nbytes for tensor in (*self.tensors(), *self.expected.same))
+
+    def room(self) -> list[TensorMeta]:
+        """Layouts that an arena must hold for this question, however its inputs are laid out."""
+        kept = [TensorMeta.of(target.same) for target in self.expected.state.values()]
+        return [*map(_roomiest, self.tensors()), *self.expected.metas, *kept]
+
+
+def _roomiest(tensor: torch.Tensor) -> TensorMeta:
+    shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    return max(TensorMeta.of(tensor), TensorMeta.of(strided(shape)), key=lambda meta: meta.nbytes)
+
+
+def _rounded_once(target: Target) -> bool:
+    """Whether the reference is as near to the oracle as its type allows: then it loses nothing on the way."""
+    if target.integer:
+        return False
+    best = errors(target.oracle.to(target.same.dtype), target.oracle).rms
+    return 0 < target.error.rms <= COMPENSATED * best
+
+
+def call(question: Question, ins: list[Slot], outs: list[Slot]) -> Message:
+    """Fields of a forward command: arguments as JSON, places of inputs and outputs, the RNG seed."""
+    return {
+        "args": encode(question.inputs, collect([])),
+        "slots": [slot.to_json() for slot in ins],
+        "out": [slot.to_json() for slot in outs],
+        "seed": question.seed,
+    }
+
+
+class Questions:
+    """Draws questions for one reference; remembers which parameters count and what had to be left out."""
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+        self.seeded = False  # parameters may only be those that some seed gives
+        self.state: State = reference.first
+        self.previous: State | None = None
+        self.left_out: list[tuple[str, str]] = []  # family, why
+        self._first: Question | None = None
+        self._drawn: deque[tuple[int, Question]] = deque()  # ahead of being asked for
+        self._rest: Iterator[tuple[int, Question]] | None = None
+
+    def question(self, family: str, state: State, seed: int | None = None, freedom: Freedom = ANYTHING) -> Question:
+        """Fresh inputs of `family`; entropy unless a seed is given. Raises what the reference raises."""
+        learned = self.reference.learned
+        if learned is not None and learned.traits.ties_open:
+            freedom = Freedom(ties=False, indices=freedom.indices)
+        inputs = self.reference.inputs(family, secrets.randbits(62) if seed is None else seed, freedom)
+        run_seed = secrets.randbits(31) if seed is None else seed
+        expected = expect(self.reference, inputs, state, run_seed)
+        previous = self.previous if state is self.state else self.state
+        return Question(family, inputs, state, run_seed, expected, previous)
+
+    def first(self, seed: int | None) -> Question:
+        """The smoke question: inputs as given, parameters as constructed. Raises Ended when the problem is unfit."""
+        if self._first is not None and seed is None:
+            return self._first
+        question = self.question(FAMILIES[0], self.reference.first, seed)
+        if question.expected.empty:
+            raise Ended(
+                Verdict.REFUSED_PROBLEM,
+                "correctness",
+                "problem.empty",
+                "the reference returns no tensor with an element, so there is nothing to compare",
+            )
+        if question.expected.worst > HOPELESS:
+            raise Ended(
+                Verdict.REFUSED_PROBLEM,
+                "correctness",
+                "problem.ill_conditioned",
+                f"the reference is {question.expected.worst:.2g} of the output's spread away from fp64; "
+                "no candidate can be judged",
+            )
+        return question
+
+    def draw_ahead(self) -> int:
+        """Draw one question, the first one first, before anybody asks for it. Its bytes; 0 when there is none left."""
+        if self._first is None:
+            self._first = self.first(None)
+            return self._first.nbytes
+        if self._rest is None:
+            self._rest = self._draw()
+        for number, question in self._rest:
+            self._drawn.append((number, question))
+            return question.nbytes
+        return 0
+
+    def rounds(self) -> Iterator[tuple[int, Question]]:
+        """(number, question) of every round after the first; what was not drawn ahead is drawn when asked for."""
+        if self.seeded and self._rest is not None:  # drawn with parameters that this candidate cannot be given
+            self._drawn.clear()
+            self._rest, self.left_out, self.state, self.previous = None, [], self.reference.first, None
+        rest = self._rest or self._draw()
+        while self._drawn:
+            yield self._drawn.popleft()
+        yield from rest
+
+    def _draw(self) -> Iterator[tuple[int, Question]]:
+        for number, family in list(enumerate(FAMILIES))[1:]:
+            question = self._answerable(family, redraw=number in REDRAWN_ROUNDS)
+            if question is not None:
+                yield number, question
+        yield from enumerate(self._properties(), start=len(FAMILIES))
+
+    def _properties(self) -> Iterator[Question]:
+        """Rounds for references that define what happens to equal elements, or that compensate what sums lose."""
+        learned = self.reference.learned
+        if learned is None or learned.random:
+            return
+        if learned.traits.tie_rule and not learned.traits.ties_open:
+            question = self._answerable(TIES, redraw=False)
+            if question is not None:
+                yield question
+        for family in (CANCELLING, OFFSET) if learned.traits.may_compensate else ():
+            question = self._answerable(family, redraw=False)
+            if question is not None and any(map(_rounded_once, question.expected.outputs)):
+                yield question
+
+    def _answerable(self, family: str, *, redraw: bool) -> Question | None:
+        """A question of `family`; None, and a record of why, where the reference has no answer to judge by."""
+        why = ""
+        for state, freedom in self._attempts(family, redraw):
+            found = self._attempt(family, state, freedom)
+            if isinstance(found, Question):
+                if state is not self.state:
+                    self.previous, self.state = self.state, state
+                return found
+            why = found
+        self.left_out.append((family, why))
+        return None
+
+    def _attempts(self, family: str, redraw: bool) -> Iterator[tuple[State, Freedom]]:
+        """Parameters and freedoms to try, from the most telling to those that any reference takes."""
+        freedoms = [ANYTHING, Freedom(indices=False)] if family == "adversarial" else [ANYTHING]
+        for freedom in freedoms:
+            yield self._redrawn() if redraw else self.state, freedom
+        if redraw:
+            yield self._redrawn(gently=True), freedoms[-1]
+            yield self.state, freedoms[-1]
+
+    def _redrawn(self, *, gently: bool = False) -> State:
+        return self.reference.reseeded() if self.seeded else self.reference.redrawn(gently=gently)
+
+    def _attempt(self, family: str, state: State, freedom: Freedom) -> Question | str:
+        """A reference may refuse content it was not made for: binary cross entropy wants probabilities.
+
+        A lack of memory is no such refusal: a candidate that holds it all would then be asked nothing more.
+        """
+        try:
+            question = self.question(family, state, freedom=freedom)
+        except REFUSALS as error:
+            if kind_of(error) == "oom" or self.reference.whereabouts.device_lost():
+                raise JudgeError(f"the referee cannot ask for inputs {family!r}: {error}") from error
+            return f"the reference raised {type(error).__name__}: {error}"
+        expected = question.expected
+        judged_by_place = family == "given" and all(error.finite for error in expected.reference_errors)
+        if not (expected.finite or judged_by_place) or expected.worst > HOPELESS:
+            return "the oracle is not finite or too uncertain"
+        return question

@@ -1,0 +1,293 @@
+"""Correctness rounds: fresh content every time, bytes compared with the oracle by the referee's own code."""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+from dataclasses import replace
+
+import torch
+
+from judge.bench.exchange.arenas import JITTER
+from judge.bench.exchange.contact import Contact
+from judge.bench.exchange.nested import TensorMeta
+from judge.bench.exchange.wire import Message
+from judge.bench.judging import lottery, steadiness
+from judge.bench.judging.asker import Slots
+from judge.bench.judging.asking import HOPELESS, Question, Questions, call
+from judge.bench.judging.chance import ByChance
+from judge.bench.judging.comparison import STAGE, Fault, check_aliases, check_structure, compared, fault_of
+from judge.bench.judging.diagnosis import explain
+from judge.bench.judging.endings import Ended
+from judge.bench.judging.expected import Expected, same_bits
+from judge.bench.judging.families import CENTRED
+from judge.bench.judging.fitting import SEEDED, Fit
+from judge.bench.judging.precision import ILL_CONDITIONED
+from judge.bench.judging.reference import Reference, State
+from judge.values import CaseRecord, Finding, Precision, Verdict
+
+__all__ = ["HOPELESS", "REPEATS", "Question", "Rounds", "Slots", "call", "check_structure", "same_bits"]
+
+POISONED_ROUNDS = frozenset({1})  # uninitialised memory reads as a marked NaN; it slows the interpreter
+LAID_OUT_ROUNDS = frozenset({1})  # asked once more with inputs that are not contiguous
+REPEATS = 2  # where calls take microseconds and races can show
+AHEAD_BYTES = 256 << 20  # a larger question is not drawn before the one in hand is done
+
+
+class Rounds:
+    """Asks one subject every round; stops at the first wrong answer by raising Ended.
+
+    `repeats`: how often one question, chosen by chance, is asked again: answers to equal content must agree.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        contact: Contact,
+        fit: Fit,
+        case: str | None,
+        questions: Questions | None = None,
+    ) -> None:
+        self.reference = reference
+        self.contact = contact
+        self.fit = fit
+        self.case = case or "as written"
+        self.repeats = 0
+        self.questions = questions or Questions(reference)
+        self.records: list[CaseRecord] = []
+        self.findings: list[Finding] = []
+        self.by_chance = False  # its outputs are random and not the reference's draws: compared as distributions
+        self.values: list[torch.Tensor] = []  # outputs of the answer judged last
+        self._put = False
+        self._used: State | None = None
+
+    def question(self, family: str, state: State, seed: int | None = None) -> Question:
+        """Fresh inputs of `family`; entropy unless a seed is given."""
+        return self.questions.question(family, state, seed)
+
+    def first(self, seed: int | None) -> Question:
+        """The smoke question. Raises Ended when the problem is unfit."""
+        return self.questions.first(seed)
+
+    def tell(self, question: Question, *, count: bool = False, poison: bool = False) -> Slots:
+        """Write the question into the arena and start the call."""
+        self._use(question.state)
+        expected = question.expected
+        kept = [TensorMeta.of(target.same) for target in expected.state.values()]
+        ins, all_outs = self.contact.lay_out(question.tensors(), [*expected.metas, *kept], secrets.randbelow(JITTER))
+        outs, rest = all_outs[: len(expected.metas)], all_outs[len(expected.metas) :]
+        slots = Slots(ins, outs, dict(zip(expected.state, rest, strict=True)))
+        keep = [[self.fit.theirs(name), slot.to_json()] for name, slot in slots.kept.items()]
+        self.contact.tell("forward", **call(question, ins, outs), keep=keep, poison=poison, count=count)
+        if expected.state:
+            self._used = None  # the call changes what it was given: the next one gets it anew
+        return slots
+
+    def ask(self, question: Question, *, poison: bool = False) -> tuple[Message, Slots]:
+        """Tell and wait. Raises SubjectFailed."""
+        slots = self.tell(question, poison=poison)
+        return self.contact.answer(), slots
+
+    def judge(self, question: Question, reply: Message, slots: Slots, stage: str) -> CaseRecord:
+        """Check one answer: structure, neighbouring memory, state, values. Raises Ended."""
+        expected = question.expected
+        self._note_switches(reply, expected)
+        check_structure(reply, expected, stage)
+        self.values = values = self.contact.take(slots.outs)
+        self.check_bands(slots)
+        self._check_inputs(question, slots)
+        check_aliases(reply, expected)
+        record = self._check_values(question, values)
+        self._check_kept(question, reply, slots)
+        self.records.append(record)
+        return record
+
+    def run(self, asked: Question, answer: Message, slots: Slots) -> None:
+        """All rounds; the first question was already asked in the smoke stage.
+
+        Under equal seeding a candidate may derive what it needs in its constructor, where parameters given later do not
+        reach it: one that goes wrong with them is asked everything again with parameters it makes itself.
+        """
+        try:
+            self._run(asked, answer, slots)
+        except Ended as ended:
+            if not self._may_be_seeded(ended):
+                raise
+            self._start_seeded(ended)
+            answer, slots = self.ask(asked)
+            self._run(asked, answer, slots)
+
+    def _may_be_seeded(self, ended: Ended) -> bool:
+        if not self.reference.policy.equal_seeding or self.fit.seeded or self.fit.hook:
+            return False
+        return ended.verdict in (Verdict.WRONG, Verdict.NOT_FINITE) or ended.reason == "state.stale_params"
+
+    def _start_seeded(self, ended: Ended) -> None:
+        self.fit, self._put, self._used, self.by_chance = SEEDED, False, None, False
+        self.questions = Questions(self.reference)
+        self.records.clear()  # the referee holds this very list
+        text = f"with the reference's parameters it ended as {ended.verdict} ({ended.reason})"
+        self.findings[:] = [Finding("load.derived", text)]
+
+    def _run(self, asked: Question, answer: Message, slots: Slots) -> None:
+        self.questions.seeded = self.fit.seeded
+        self._note_facts(asked)
+        self.judge(asked, answer, slots, "smoke")
+        repeated = 1 + secrets.randbelow(4)
+        coming = self.questions.rounds()
+        number, question = next(coming, (0, None))
+        while question is not None:
+            slots = self.tell(question, poison=number in POISONED_ROUNDS)
+            ahead = question.nbytes <= AHEAD_BYTES
+            following = next(coming, (0, None)) if ahead else None  # drawn while the candidate computes
+            self.judge(question, self.contact.answer(), slots, STAGE)
+            self._look_closer(number, question, repeat=number == repeated)
+            number, question = following or next(coming, (0, None))
+        for family, why in self.questions.left_out:
+            self.records.append(CaseRecord(self.case, family, ok=True, detail=f"left out: {why}"[:400]))
+
+    def settled(self, question: Question) -> Question:
+        """`question` as a measurement compares with it: numbers that both sides draw for themselves differ."""
+        if not self.by_chance:
+            return question
+        expected = question.expected
+        outputs = [
+            replace(target, allowed=ByChance()) if lottery.eligible(expected, number) else target
+            for number, target in enumerate(expected.outputs)
+        ]
+        return replace(question, expected=replace(expected, outputs=outputs))
+
+    def noticed(self) -> list[Finding]:
+        """What the rounds noticed that is no verdict."""
+        found = list(self.findings)
+        switched = dict(self.contact.switched)
+        if switched:
+            names = ", ".join(f"{name} ({doing})" for name, doing in list(switched.items())[:8])
+            text = f"the candidate turned process-wide switches, which were put back after the call: {names}"
+            found.append(Finding("state.flags", text, {"switches": switched}))
+        if self.contact.prepare_us:
+            typical = statistics.median(self.contact.prepare_us)
+            text = f"prepare() takes {typical:,.0f} us after a change of parameters; no timed call contains it"
+            found.append(Finding("time.prepare", text, {"us": self.contact.prepare_us}))
+        return found
+
+    def _note_switches(self, reply: Message, expected: Expected) -> None:
+        if reply.get("drew") and not expected.random:
+            self.contact.switched.setdefault("random_state", self.contact.doing)
+        if reply.get("grads"):
+            self.contact.switched.setdefault("grad_mode", self.contact.doing)
+
+    def _look_closer(self, number: int, question: Question, *, repeat: bool) -> None:
+        if question.expected.random:
+            return
+        if repeat:
+            steadiness.check_repeats(self, question, self.values, self.repeats)
+        if number in LAID_OUT_ROUNDS:
+            steadiness.try_layout(self, question, self.values)
+        if question.family == CENTRED:
+            self._note_doubt(question)
+
+    def _use(self, state: State) -> None:
+        if not self._put or state is not self._used:
+            self.fit.give(self.contact, state, again=self._put)
+            self._put, self._used = True, state
+
+    def check_bands(self, slots: Slots) -> None:
+        """Nothing beside a slot may have been written to. Raises Ended."""
+        every = [*slots.ins, *slots.outs, *slots.kept.values()]
+        broken = self.contact.arena.broken_band(every)
+        if broken is None:
+            return
+        inputs, outputs = len(slots.ins), len(slots.outs)
+        what = f"input {broken}" if broken < inputs else f"output {broken - inputs}"
+        if broken >= inputs + outputs:
+            what = "the parameters"
+        raise Ended(Verdict.WRONG, STAGE, "value.guard_band", f"memory beside {what} was written to")
+
+    def _check_inputs(self, question: Question, slots: Slots) -> None:
+        """Inputs are as the reference leaves them: bit for bit, or within the allowed error where it writes to them."""
+        expected = question.expected
+        arena = self.contact.arena
+        for number, (slot, after) in enumerate(zip(slots.ins, expected.inputs_after, strict=True)):
+            found = arena.view(slot)
+            target = expected.in_place.get(number)
+            if target is None and same_bits(found, after.to(arena.memory.device)):
+                continue
+            fault = None if target is None else fault_of(target, found.clone().to(self.reference.device))
+            if target is not None and fault is None:
+                continue
+            text = f": {fault.text}" if fault is not None else "; work on a copy"
+            raise Ended(
+                Verdict.STATE_VIOLATION,
+                STAGE,
+                "state.input_changed",
+                f"after forward, input {number} differs from what the reference leaves{text}",
+            )
+
+    def _check_values(self, question: Question, values: list[torch.Tensor]) -> CaseRecord:
+        worst = (0.0, 0.0)
+        chance = ""
+        for number, (target, value) in enumerate(zip(question.expected.outputs, values, strict=True)):
+            fault, error = compared(target, value)
+            if fault is None:
+                limit = 0.0 if target.integer else target.allowed.rms
+                worst = max(worst, (error, limit), key=lambda row: row[0] / row[1] if row[1] else 0.0)
+            elif lottery.eligible(question.expected, number):
+                chance = lottery.check(self, question, number, value)
+            else:
+                explain(self, question, number, value, fault)
+                raise self.failed(question, number, fault)
+        detail = chance or ("" if question.expected.fp64 else "oracle in the reference's own type")
+        return CaseRecord(self.case, question.family, ok=True, error=worst[0], allowed=worst[1], detail=detail)
+
+    def _check_kept(self, question: Question, reply: Message, slots: Slots) -> None:
+        """What forward writes to buffers (running statistics in train mode) must be what the reference writes."""
+        missing = set(reply.get("missing", []))
+        copies = self.contact.take(list(slots.kept.values()))
+        for (name, target), value in zip(question.expected.state.items(), copies, strict=True):
+            theirs = self.fit.theirs(name)
+            fault = fault_of(target, value)
+            if theirs not in missing and fault is None:
+                continue
+            text = "it has none of that name and shape" if theirs in missing or fault is None else fault.text
+            raise Ended(
+                Verdict.STATE_VIOLATION,
+                STAGE,
+                "state.buffers",
+                f"after forward, ModelNew's {theirs} is not what the reference leaves in {name}: {text}",
+            )
+
+    def failed(self, question: Question, number: int, fault: Fault) -> Ended:
+        """The ending for a wrong output, recorded as a round."""
+        limit = question.expected.outputs[number].allowed
+        found = fault.found.rms if fault.found is not None and fault.found.finite else None
+        self.records.append(
+            CaseRecord(self.case, question.family, False, error=found, allowed=limit.rms, detail=fault.text[:400])
+        )
+        where = f"output {number}, inputs {question.family!r}"
+        if self.fit.by_position:
+            where += "; parameters were matched by position, check their order"
+        return Ended(fault.verdict, STAGE, fault.reason, f"{where}: {fault.text}")
+
+    def _note_facts(self, asked: Question) -> None:
+        if asked.expected.worst > ILL_CONDITIONED:
+            text = f"the reference itself is {asked.expected.worst:.2g} of the output's spread away from fp64"
+            self.findings.append(Finding("problem.ill_conditioned", text, {"error": asked.expected.worst}))
+        if self.fit.by_position:
+            pairs = [list(pair) for pair in self.fit.pairs]
+            self.findings.append(Finding("load.by_position", "parameters were matched by position", {"pairs": pairs}))
+        if self.fit.seeded:
+            self.findings.append(Finding("load.seeded", "parameters come from an equal seed, not from the reference"))
+
+    def _note_doubt(self, question: Question) -> None:
+        """Say when a coarser format would have passed as well: then the verdict says nothing about precision."""
+        if self.reference.policy.precision is not Precision.STRICT:
+            return
+        for number, target in enumerate(question.expected.outputs):
+            coarse = target.coarse
+            if coarse is not None and coarse.finite and coarse.rms > 0 and target.allowed.holds(coarse):
+                text = (
+                    f"output {number}: a coarser format would be within the allowed error, so it cannot be told apart"
+                )
+                data = {"coarse": coarse.rms, "allowed": target.allowed.rms}
+                self.findings.append(Finding("precision.unclear", text, data))

@@ -1,0 +1,263 @@
+"""What a right answer looks like for one set of inputs and parameters, and how far from it one may be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from judge.bench.exchange.nested import TensorMeta, collect, encode
+from judge.bench.judging.precision import (
+    CUT,
+    FP32_ROUNDOFF,
+    UNITS_MAX,
+    Allowed,
+    Errors,
+    allowed,
+    coarse_kind,
+    errors,
+    joined,
+)
+from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, State
+from judge.bench.judging.traits import Traits, traits_of
+from judge.values import Precision
+
+CUT_ROOM = 1.25  # times the error of dropped digits
+DRIFT = 10.0  # a reference is random when another seed changes it this much more than another run does
+
+
+@dataclass(frozen=True)
+class Target:
+    """One tensor that a right answer has: an output, an input changed in place, a parameter or buffer written to."""
+
+    same: torch.Tensor  # the honest same-dtype reference
+    oracle: torch.Tensor  # fp64 where the reference can, else as `same`
+    allowed: Allowed
+    error: Errors  # of `same` against the oracle
+    coarse: Errors | None  # of the reference in the next coarser format
+    exact: torch.Tensor | None = None  # an integer or boolean that fp64 decides otherwise; either is right
+
+    @property
+    def integer(self) -> bool:
+        return not self.same.is_floating_point() and not self.same.is_complex()
+
+    def agrees(self, value: torch.Tensor) -> torch.Tensor:
+        """Elementwise: an integer is right when the reference gives it in its own precision or in fp64."""
+        right = value == self.same
+        return right if self.exact is None else right | (value == self.exact)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Targets of one question. `inputs_after` holds every input tensor as the reference leaves it."""
+
+    template: Any
+    exact_template: Any  # with Python floats as fp64 gives them
+    metas: list[TensorMeta]
+    outputs: list[Target]
+    in_place: dict[int, Target]  # by number of the input
+    state: dict[str, Target]  # by the reference's name
+    inputs_after: list[torch.Tensor]
+    aliases: list[list[int]]
+    fp64: bool
+    random: frozenset[int]  # outputs that are drawn: another seed, other numbers
+    scalar_slack: float = 0.0  # relative error that a Python float in the output may have
+
+    @property
+    def targets(self) -> list[Target]:
+        return [*self.outputs, *self.in_place.values(), *self.state.values()]
+
+    @property
+    def allowed(self) -> list[Allowed]:
+        return [target.allowed for target in self.outputs]
+
+    @property
+    def oracle(self) -> list[torch.Tensor]:
+        return [target.oracle for target in self.outputs]
+
+    @property
+    def same(self) -> list[torch.Tensor]:
+        return [target.same for target in self.outputs]
+
+    @property
+    def reference_errors(self) -> list[Errors]:
+        return [target.error for target in self.targets]
+
+    @property
+    def worst(self) -> float:
+        """RMS error of the honest reference where it is farthest from the oracle."""
+        return max((error.rms for error in self.reference_errors), default=0.0)
+
+    @property
+    def finite(self) -> bool:
+        floating = [target.oracle for target in self.targets if not target.integer]
+        return all(bool(tensor.isfinite().all()) for tensor in floating) and all(
+            error.finite for error in self.reference_errors
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing would be compared."""
+        return not any(target.same.numel() for target in self.outputs)
+
+
+def expect(reference: Reference, inputs: list[Any], state: State, seed: int) -> Expected:
+    """The right answer for `inputs`, which are left alone. Raises what the reference raises."""
+    return _Oracle(reference, inputs, state, seed).expected()
+
+
+class _Oracle:
+    """One question, answered in several precisions."""
+
+    def __init__(self, reference: Reference, inputs: list[Any], state: State, seed: int) -> None:
+        self.reference = reference
+        self.asked = (inputs, state, seed)
+        self.same = reference.answer(*self.asked)
+        self.learned = reference.learned or self._learn()
+        reference.learned = self.learned
+        self.before: list[torch.Tensor] = []
+        encode(inputs, collect(self.before))
+        pairs = zip(self.before, self.same.inputs, strict=True)
+        self.written = [number for number, (old, new) in enumerate(pairs) if not same_bits(old, new)]
+
+    def expected(self) -> Expected:
+        same, written = self.same, self.written
+        template, exact = self._exact()
+        parts = same.parts(written)
+        alternatives = self._coarse()
+        coarse = [[found[number] for found in alternatives] for number in range(len(parts))]
+        cut = self._cut() or [None] * len(parts)
+        targets = [self._target(*row) for row in zip(parts, exact, coarse, cut, strict=True)]
+        first_input, first_state = len(same.outputs), len(same.outputs) + len(written)
+        return Expected(
+            template=same.template,
+            exact_template=template,
+            metas=[TensorMeta.of(tensor) for tensor in same.outputs],
+            outputs=targets[:first_input],
+            in_place=dict(zip(written, targets[first_input:first_state], strict=True)),
+            state=dict(zip(same.state, targets[first_state:], strict=True)),
+            inputs_after=[same.inputs[n] if n in written else old for n, old in enumerate(self.before)],
+            aliases=same.aliases,
+            fp64=self.learned.fp64,
+            random=self.learned.random,
+            scalar_slack=UNITS_MAX * FP32_ROUNDOFF * self.learned.traits.length**0.5,
+        )
+
+    def _learn(self) -> Learned:
+        inputs, state, seed = self.asked
+        answer = self.reference.answer
+        again: list[Answer] = []
+        traits = Traits()
+        try:
+            traits = traits_of(lambda: again.append(answer(inputs, state, seed ^ 1)))
+        except REFUSALS as error:  # some operators cannot be watched
+            self.reference.note(error)
+            again.append(answer(inputs, state, seed ^ 1))
+        change = _differences(again[0], self.same)
+        drift = _differences(answer(inputs, state, seed), self.same) if any(change) else change
+        # Atomics differ from run to run too, whatever the seed, and by far less.
+        random = frozenset(n for n, (far, near) in enumerate(zip(change, drift, strict=True)) if far > DRIFT * near)
+        return Learned(traits, random, fp64=not random)  # other types draw other numbers: fp64 would be no oracle
+
+    def _exact(self) -> tuple[Any, list[torch.Tensor]]:
+        """The reference in fp64; its own answer where it cannot (a hard-coded dtype, a random mask)."""
+        if self.learned.fp64:
+            found = self.reference.answer_in(torch.float64, *self.asked)
+            if found is not None and _alike(found, self.same):
+                return found.template, found.parts(self.written)
+            self.learned.fp64 = False
+        return self.same.template, self.same.parts(self.written)
+
+    def _coarse(self) -> list[list[torch.Tensor]]:
+        """The reference one format down, or in the formats that the policy allows; none where there is none to ask."""
+        kinds = {coarse_kind(tensor.dtype) for tensor in self.same.outputs} - {None}
+        if len(kinds) != 1:
+            return []
+        (kind,) = kinds
+        assert kind is not None
+        allowed_here = kind == "tf32" and self.reference.policy.precision
+        found: list[Answer | None] = []
+        if allowed_here is Precision.HALF:
+            found = [self.reference.answer_in(torch.bfloat16, *self.asked), self._at("bfloat16")]
+        else:
+            found = [self._at(kind)]
+        return [answer.parts(self.written) for answer in found if answer is not None and _alike(answer, self.same)]
+
+    def _cut(self) -> list[torch.Tensor] | None:
+        """Where TF32 is allowed: the reference with digits dropped.
+
+        Libraries round what tensor cores cut off, and cutting shifts sums of one sign by far more than rounding does.
+        """
+        if self.reference.policy.precision is not Precision.TF32:
+            return None
+        answer = self._at(CUT)
+        return answer.parts(self.written) if answer is not None and _alike(answer, self.same) else None
+
+    def _at(self, kind: str) -> Answer | None:
+        return self.reference.answer_at(kind, *self.asked, wide=self.learned.fp64)
+
+    def _target(
+        self, same: torch.Tensor, exact: torch.Tensor, coarse: list[torch.Tensor], cut: torch.Tensor | None
+    ) -> Target:
+        floating = same.is_floating_point() or same.is_complex()
+        if not floating:
+            other = None if torch.equal(same, exact) else exact
+            return Target(same, same, Allowed(0.0, 0.0), Errors(0.0, 0.0), None, other)
+        error = errors(same, exact)
+        low: Errors | None = None
+        for found in coarse if coarse_kind(same.dtype) else []:
+            low = joined(errors(found, exact), low)
+        if self.reference.policy.precision is Precision.STRICT:
+            limit = allowed(error, low, same.dtype, self.learned.traits.length, same.numel())
+        else:  # a candidate may err like the reference in the format that is allowed
+            limit = allowed(joined(error, low), None, same.dtype, self.learned.traits.length, same.numel())
+        if cut is not None:  # no more than that: on content of both signs such an error is near that of half precision
+            limit = limit.widened(errors(cut, exact), CUT_ROOM)
+        return Target(same, exact, limit, error, low)
+
+
+def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Equality of content; a NaN equals itself."""
+    if torch.equal(left, right):
+        return True
+    if left.shape != right.shape or not (left.is_floating_point() or left.is_complex()):
+        return False
+    return bool(((left == right) | (left.isnan() & right.isnan())).all())
+
+
+def _alike(one: Answer, other: Answer) -> bool:
+    return all(
+        [t.shape for t in mine] == [t.shape for t in theirs]
+        for mine, theirs in ((one.outputs, other.outputs), (one.inputs, other.inputs))
+    )
+
+
+def _differences(one: Answer, other: Answer) -> list[float]:
+    """RMS difference of two runs for each output, relative to its spread; infinite where it has none."""
+    pairs = zip(one.outputs, other.outputs, strict=False)
+    return [0.0 if same_bits(a, b) else _apart(a, b) for a, b in pairs]
+
+
+def _apart(one: torch.Tensor, other: torch.Tensor) -> float:
+    found = errors(one, other).rms if one.shape == other.shape else math.inf
+    return found if math.isfinite(found) else math.inf
+
+
+def relaid(expected: Expected, reference: Reference, inputs: list[Any], state: State, seed: int) -> Expected | None:
+    """`expected` for the same content in another layout; None where the reference does not give the same then."""
+    found = reference.attempt(lambda: reference.answer(inputs, state, seed))
+    if found is None or found.template != expected.template or len(found.outputs) != len(expected.outputs):
+        return None
+    pairs = zip(expected.outputs, found.outputs, strict=True)
+    if not all(target.same.shape == value.shape and holds(target, value) for target, value in pairs):
+        return None
+    return replace(expected, metas=[TensorMeta.of(tensor) for tensor in found.outputs], aliases=found.aliases)
+
+
+def holds(target: Target, value: torch.Tensor) -> bool:
+    """Whether `value` is right."""
+    if target.integer:
+        return value.dtype == target.same.dtype and bool(target.agrees(value).all())
+    return target.allowed.holds(errors(value, target.oracle))

@@ -1,0 +1,185 @@
+"""Input families: the same shapes with other content, so that a kernel right only on the given numbers is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from judge.bench.exchange.nested import mapped
+from judge.bench.judging.indices import extreme
+
+FAMILIES = ("given", "given", "centred", "scaled", "adversarial")
+CENTRED = "centred"  # precision is read on this one: coarse formats show most where the mean is zero
+TIES = "ties"  # asked where the reference has a rule for equal elements
+CANCELLING, OFFSET = "cancelling", "offset"  # asked where it carries along what sums lose
+RESIDUE = 1e-3  # what is left of an element after its partner is added, in the cancelling family
+FAR = 100.0  # mean over spread in the offset family
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """What may be done to the content. `ties`: the order of equal elements is defined, so there may be some."""
+
+    ties: bool = True
+    indices: bool = True  # integers may be drawn anew within their range
+
+
+ANYTHING = Freedom()
+
+
+def _centred(tensor: torch.Tensor) -> torch.Tensor:
+    """Zero mean, unit scale. The content is new; what the problem gave only fixes shape and type."""
+    return torch.randn_like(tensor)
+
+
+def _scaled(tensor: torch.Tensor) -> torch.Tensor:
+    """The given content, spread and shifted by amounts drawn anew."""
+    low, high = (1.5, 4.0) if _wide(tensor) else (1.25, 2.0)
+    factor = low + (high - low) * float(torch.rand(()))
+    shift = (float(torch.rand(())) - 0.5) * 2
+    return tensor * factor + shift
+
+
+def _adversarial(tensor: torch.Tensor) -> torch.Tensor:
+    """Rows of mixed magnitude, two equal rows, a row of zeros, one outlier."""
+    return _mixed(tensor, ties=True)
+
+
+def _distinct(tensor: torch.Tensor) -> torch.Tensor:
+    """As adversarial, without equal elements."""
+    return _mixed(tensor, ties=False)
+
+
+def _mixed(tensor: torch.Tensor, *, ties: bool) -> torch.Tensor:
+    out = torch.randn_like(tensor).contiguous()
+    if out.dim() == 0 or out.numel() == 0:
+        return out
+    rows = out.reshape(-1, out.shape[-1]) if out.dim() > 1 else out.reshape(1, -1)
+    reach = 1.5 if _wide(tensor) else 0.5
+    rows *= 10 ** ((torch.rand(rows.shape[0], 1, device=out.device) * 2 - 1) * reach).to(out.dtype)
+    flat = rows.reshape(-1)
+    where = int(torch.randint(flat.numel(), ()))
+    flat[where] = 50.0 if _wide(tensor) else 8.0
+    if ties and rows.shape[0] > 2:  # after the outlier, which must not hit the zeros
+        rows[-1] = rows[0]
+        rows[rows.shape[0] // 2] = 0
+    elif ties and rows.shape[1] > 8:
+        rows[:, : rows.shape[1] // 8] = 0
+    return rows.reshape(out.shape)
+
+
+def _ties(tensor: torch.Tensor) -> torch.Tensor:
+    """Multiples of one half: equal elements everywhere, and values on the edge of a rounding or a threshold."""
+    halves = torch.randint(-6, 7, tensor.shape, device=tensor.device, dtype=torch.int8)
+    return (halves.float() / 2).to(tensor.dtype)
+
+
+def _cancelling(tensor: torch.Tensor) -> torch.Tensor:
+    """Every element has its negative along every dimension; what is left of a sum is RESIDUE of what went in."""
+    out = torch.ones(tensor.shape, device=tensor.device)
+    for dim, size in enumerate(tensor.shape):
+        if size >= 4:
+            shape = [1] * tensor.dim()
+            shape[dim] = size
+            out = out * _pairs(size, tensor.device).reshape(shape)
+    return (out + RESIDUE * torch.randn_like(out)).to(tensor.dtype)
+
+
+def _offset(tensor: torch.Tensor) -> torch.Tensor:
+    """Far from zero: a running sum loses digits with every step."""
+    return (FAR + torch.randn(tensor.shape, device=tensor.device)).to(tensor.dtype)
+
+
+def _pairs(size: int, device: torch.device) -> torch.Tensor:
+    """`size` numbers that cancel in pairs, partners at random places; the odd one is zero."""
+    half = torch.rand(size // 2, device=device) + 0.5
+    numbers = torch.cat([half, -half, half.new_zeros(size % 2)])
+    return numbers[torch.randperm(size, device=device)]
+
+
+def _wide(tensor: torch.Tensor) -> bool:
+    return bool(tensor.dtype.itemsize >= 4)
+
+
+_CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    CENTRED: _centred,
+    "scaled": _scaled,
+    "adversarial": _adversarial,
+    TIES: _ties,
+    CANCELLING: _cancelling,
+    OFFSET: _offset,
+}
+
+
+def reshaped(family: str, value: Any, freedom: Freedom = ANYTHING) -> Any:
+    """`value` (nested) with the family applied to every floating tensor. Layout is kept: transposed stays transposed.
+
+    Integers stay as they are, except that the adversarial family draws repeated and extreme ones within their range.
+    Booleans stay: they are masks, and one that hides everything has no answer.
+    """
+    return mapped(lambda tensor: _changed(family, tensor, freedom), value)
+
+
+def _changed(family: str, tensor: torch.Tensor, freedom: Freedom) -> torch.Tensor:
+    if tensor.is_floating_point() or tensor.is_complex():
+        change = _CHANGES.get(family)
+        if change is _adversarial and not freedom.ties:
+            change = _distinct
+        if change is None:
+            return tensor
+        return _laid_out(change(tensor.detach()) if tensor.is_floating_point() else _complex(change, tensor), tensor)
+    if family == "adversarial" and freedom.indices and tensor.dtype != torch.bool:
+        return _laid_out(extreme(tensor), tensor)
+    return tensor
+
+
+def _complex(change: Callable[[torch.Tensor], torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:
+    plain = tensor.detach().resolve_conj()
+    return torch.complex(change(plain.real.contiguous()), change(plain.imag.contiguous()))
+
+
+def _laid_out(content: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    if content is like:
+        return like
+    out = torch.empty_strided(like.shape, writable_stride(like), dtype=like.dtype, device=like.device)
+    return out.copy_(content)
+
+
+def varied(tensor: torch.Tensor) -> torch.Tensor:
+    """New content of the same range, for a factory that always gives the same: shuffled, or a smaller constant."""
+    if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+        return tensor
+    flat = tensor.reshape(-1)
+    if flat.numel() < 2 or bool((flat == flat[0]).all()):
+        return tensor * (0.5 + 0.5 * float(torch.rand(())))
+    return _laid_out(flat[torch.randperm(flat.numel(), device=flat.device)].reshape(tensor.shape), tensor)
+
+
+def strided(value: Any) -> Any:
+    """`value` (nested) with equal content and another layout: no tensor with two elements is contiguous."""
+    return mapped(_strided, value)
+
+
+def _strided(tensor: torch.Tensor) -> torch.Tensor:
+    """The last two long dimensions swapped in memory; a vector gets gaps."""
+    long = [dim for dim, size in enumerate(tensor.shape) if size > 1]
+    if not long:
+        return tensor
+    if not tensor.is_contiguous():
+        return tensor.contiguous()
+    if len(long) > 1:
+        one, other = long[-2:]
+        return tensor.transpose(one, other).contiguous().transpose(one, other)
+    stride = [step * 2 for step in tensor.stride()]
+    size = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, stride, strict=True))
+    gaps = torch.zeros(size, dtype=tensor.dtype, device=tensor.device).as_strided(tensor.shape, stride)
+    return gaps.copy_(tensor)
+
+
+def writable_stride(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The tensor's own strides; those of a contiguous one where elements share memory."""
+    overlapping = any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True))
+    return tuple(torch.empty(tensor.shape, device="meta").stride()) if overlapping else tuple(tensor.stride())

@@ -1,0 +1,180 @@
+"""How far a kernel may be from the fp64 oracle: error measures, the allowed error, coarser formats.
+
+Errors are divided by the standard deviation of the oracle, so that tiny outputs do not pass for being tiny.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from judge.bench.exchange.nested import mapped
+
+MANY = 16  # elements of an output whose RMS is a mean
+SPARSE = 2.0  # one draw of a few numbers is compared with one of the reference's
+K_RMS, K_MAX = 4.0, 8.0
+UNITS_RMS, UNITS_MAX = 32.0, 128.0
+ILL_CONDITIONED = 1e-2
+CUT = "tf32 cut"  # TF32 without rounding: what tensor cores take of a float32 that a kernel hands them
+ROUNDOFF = {torch.float64: 2.0**-53, torch.complex128: 2.0**-53}  # every other type accumulates in float32
+FP32_ROUNDOFF = 2.0**-24
+NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
+TELLING_UNITS = 64.0  # a coarse error below this is honest rounding, not the format's
+FLAT = 1e-6  # spread over size: below it the oracle does not vary
+MOST_SQUARED_32, MOST_SQUARED_64 = 1e3, 1e9  # mean square over variance up to which a type tells the variance
+LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
+
+
+@dataclass(frozen=True)
+class Errors:
+    """RMS and largest error, both over the oracle's standard deviation (over its RMS where it does not vary)."""
+
+    rms: float
+    largest: float
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.rms) and math.isfinite(self.largest)
+
+
+def errors(value: torch.Tensor, oracle: torch.Tensor) -> Errors:
+    """Errors of `value` against `oracle` (fp64). Equal infinities and NaN in the same place count as right."""
+    if oracle.numel() == 0:
+        return Errors(0.0, 0.0)
+    if oracle.is_complex():
+        value, oracle = torch.view_as_real(value.resolve_conj()), torch.view_as_real(oracle.resolve_conj())
+    value, oracle = value.double(), oracle.double()
+    return _over_spread(*(_finite_facts(value, oracle, MOST_SQUARED_64) or _facts(value, oracle)))
+
+
+Facts = tuple[float, float, float, float]  # the oracle's RMS and spread, the RMS and the largest difference
+
+
+def _finite_facts(value: torch.Tensor, oracle: torch.Tensor, most_squared: float) -> Facts | None:
+    """In few passes over memory. None where something is not finite, or the mean leaves the spread too few digits."""
+    norm, difference = torch.linalg.vector_norm, value - oracle
+    found = torch.stack([norm(oracle), oracle.mean(), norm(difference), norm(difference, math.inf)]).double()
+    length, mean, far, worst = found.tolist()
+    root = math.sqrt(oracle.numel())
+    size, variance = length / root, (length / root) ** 2 - mean * mean
+    if not (math.isfinite(length) and math.isfinite(far)) or variance * most_squared <= size * size:
+        return None
+    return size, math.sqrt(variance), far / root, worst
+
+
+def _facts(value: torch.Tensor, oracle: torch.Tensor) -> Facts:
+    """Whatever the content: computed on the device, read once."""
+    known = oracle.isfinite()
+    same = (value == oracle) | (value.isnan() & oracle.isnan())
+    difference = torch.where(same, 0.0, value - oracle)
+    count = known.sum()
+    mean = torch.where(known, oracle, 0.0).sum() / count
+    size = (torch.where(known, oracle, 0.0).square().sum() / count).sqrt()
+    spread = (torch.where(known, oracle - mean, 0.0).square().sum() / count).sqrt()
+    found = torch.stack([size, spread, difference.square().mean().sqrt(), difference.abs().max()])
+    return tuple(found.tolist())
+
+
+def _over_spread(size: float, scale: float, far: float, worst: float) -> Errors:
+    if not math.isfinite(size):  # nothing is finite, or too large to square
+        size = scale = 0.0
+    if scale <= FLAT * size:  # constant, or one element: no spread to measure by
+        scale = size
+    if scale == 0:
+        return Errors(0.0, 0.0) if worst == 0 else Errors(math.inf, math.inf)
+    return Errors(far / scale, worst / scale)
+
+
+def _quickly(value: torch.Tensor, exact: torch.Tensor) -> Errors | None:
+    """`errors` in fp32, with a third of the work; None unless all is finite and fp32 wide enough for it."""
+    if value.dtype not in NARROW or exact.dtype not in NARROW or exact.numel() == 0:
+        return None
+    facts = _finite_facts(value.float(), exact.float(), MOST_SQUARED_32)
+    return _over_spread(*facts) if facts is not None and 1e-12 < facts[0] < 1e12 else None
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Largest errors that still count as right."""
+
+    rms: float
+    largest: float
+
+    def holds(self, found: Errors) -> bool:
+        return found.finite and found.rms <= self.rms and found.largest <= self.largest
+
+    def widened(self, other: Errors, room: float) -> Allowed:
+        """Limits that also hold `room` times `other`; the same ones where that says nothing."""
+        if not other.finite:
+            return self
+        return Allowed(max(self.rms, room * other.rms), max(self.largest, room * other.largest))
+
+    def accepts(self, value: torch.Tensor, exact: torch.Tensor, gain: float = 1.0) -> bool:
+        """Whether `value` may stand for `exact`, with `gain` times the error: integers and booleans only if equal."""
+        if not value.is_floating_point() and not value.is_complex():
+            return bool(torch.equal(value, exact))
+        limit = Allowed(gain * self.rms, gain * self.largest)
+        quick = _quickly(value, exact)
+        return (quick is not None and limit.holds(quick)) or limit.holds(errors(value, exact))
+
+
+def allowed(reference: Errors, low: Errors | None, dtype: torch.dtype, length: int, count: int = MANY) -> Allowed:
+    """`max(k * e_ref, min(32 u sqrt(L), e_low / 4))`, and likewise for the largest error with k = 8 and 128 u.
+
+    `reference`: errors of the honest same-dtype reference; `low`: of the reference in a coarser format, None where the
+    policy allows that format and for 16-bit problems; `length`: longest reduction. A `low` that is no larger than
+    honest rounding bounds nothing: content that happens to fit the coarser format says nothing about precision.
+    An output of `count` elements, fewer than MANY, has no mean that evens out: its RMS may come near its largest error.
+    """
+    roundoff = ROUNDOFF.get(dtype, FP32_ROUNDOFF)
+    unit = roundoff * math.sqrt(max(1, length))
+    coarse_rms = coarse_max = math.inf
+    if low is not None and low.finite and low.rms > TELLING_UNITS * roundoff:
+        coarse_rms, coarse_max = (
+            max(low.rms / 4, LEAST_UNITS * roundoff),
+            max(low.largest / 4, 4 * LEAST_UNITS * roundoff),
+        )
+    rms = max(K_RMS * reference.rms, min(UNITS_RMS * unit, coarse_rms))
+    largest = max(K_MAX * reference.largest, min(UNITS_MAX * unit, coarse_max))
+    if count < MANY:
+        largest *= SPARSE
+        rms = max(rms, largest / math.sqrt(max(1, count)))
+    return Allowed(rms, largest)
+
+
+def joined(one: Errors, other: Errors | None) -> Errors:
+    """The larger of both; `one` where the other says nothing."""
+    if other is None or not other.finite:
+        return one
+    return Errors(max(one.rms, other.rms), max(one.largest, other.largest))
+
+
+def rounded(value: Any, kind: str) -> Any:
+    """`value` (nested) as it would be after a round trip through `kind`: "tf32", CUT, "bfloat16", "float16", "float32".
+
+    CUT drops the digits instead of rounding. Only tensors of more digits are changed, and they keep their dtype.
+    """
+    return mapped(lambda tensor: _round_trip(tensor, kind), value)
+
+
+def _round_trip(tensor: torch.Tensor, kind: str) -> torch.Tensor:
+    if tensor.is_complex():
+        return torch.view_as_complex(_round_trip(torch.view_as_real(tensor.resolve_conj()), kind).contiguous())
+    if tensor.dtype != (torch.float64 if kind == "float32" else torch.float32):
+        return tensor
+    if kind not in ("tf32", CUT):
+        return tensor.to(getattr(torch, kind)).to(tensor.dtype)
+    bits = tensor.contiguous().view(torch.int32)
+    up = 0 if kind == CUT else 0x0FFF + ((bits >> 13) & 1)  # to nearest, ties to even
+    near = (bits + up) & ~0x1FFF  # ten mantissa bits
+    return torch.where(tensor.isfinite(), near.view(torch.float32).reshape(tensor.shape), tensor)
+
+
+def coarse_kind(dtype: torch.dtype) -> str | None:
+    """The format just below `dtype` that hardware computes in; None below 16 bits."""
+    return {torch.float32: "tf32", torch.complex64: "tf32", torch.float64: "float32", torch.complex128: "float32"}.get(
+        dtype
+    )

@@ -1,0 +1,215 @@
+"""The reference inside the referee: its parameters, its inputs, and what it makes of them in this type or that."""
+
+from __future__ import annotations
+
+import copy
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from judge.bench.exchange.nested import cloned, collect, copied, encode, mapped, ordered
+from judge.bench.foreign import factories, random_state
+from judge.bench.foreign.aliasing import overlaps
+from judge.bench.foreign.faults import kind_of
+from judge.bench.foreign.loading import LoadedProblem
+from judge.bench.foreign.whereabouts import FORWARD
+from judge.bench.judging import state as states
+from judge.bench.judging.families import ANYTHING, Freedom, reshaped, varied
+from judge.bench.judging.precision import rounded
+from judge.bench.judging.state import State
+from judge.bench.judging.traits import Traits
+from judge.values import DEFAULT_POLICY, Policy
+
+__all__ = ["REFUSALS", "Answer", "Reference", "State", "cloned", "collect"]
+
+# What a reference raises on content or types it was not made for.
+REFUSALS = (
+    RuntimeError, TypeError, ValueError, AttributeError, AssertionError, LookupError, ArithmeticError,
+)  # fmt: skip
+KEPT_BYTES = 2 << 30  # a wider copy of a larger model is made anew each time
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one run left behind: outputs in order, inputs as they are afterwards, the state that it changed."""
+
+    template: Any
+    outputs: list[torch.Tensor]
+    inputs: list[torch.Tensor]
+    state: dict[str, torch.Tensor]
+    aliases: list[list[int]]  # [output, input] that share memory
+
+    def parts(self, written: list[int]) -> list[torch.Tensor]:
+        """What another run can be compared with: outputs, the inputs with these numbers, changed state."""
+        return [*self.outputs, *(self.inputs[number] for number in written), *self.state.values()]
+
+
+@dataclass
+class Learned:
+    """What is true of a reference whatever the content; found out at its first question."""
+
+    traits: Traits
+    random: frozenset[int]  # outputs that are drawn: another seed, other numbers
+    fp64: bool  # its oracle is in fp64; None of it for what draws, or writes a dtype down
+
+
+class Reference:
+    """Runs the problem's own model under its policy. Seeds are drawn by the referee from the system's entropy."""
+
+    def __init__(self, loaded: LoadedProblem, device: str, policy: Policy = DEFAULT_POLICY) -> None:
+        self.loaded = loaded
+        self.device = device
+        self.policy = policy
+        self.whereabouts = loaded.whereabouts
+        self.construct_seed = secrets.randbits(31)
+        random_state.reset(self.construct_seed)
+        self.init = loaded.get_init_inputs()
+        self.model = self._constructed(self.construct_seed)
+        self.first = states.snapshot(self.model, self.construct_seed)
+        self.changing: tuple[str, ...] | None = None  # names of parameters and buffers that forward writes to
+        self.learned: Learned | None = None
+        self.was_short = False  # of memory: it may have learned less than there is, and others may have held it
+        self._wider: dict[torch.dtype, Any] = {}
+        self._fixed: set[str] | None = None
+        self._drawn: list[tuple[float, ...]] = []  # what the first draws of get_inputs() were like
+
+    def _constructed(self, seed: int) -> Any:
+        """Model(*init) as its constructor leaves it when the generators stand at `seed`, then under the policy."""
+        init = cloned(self.init)
+        random_state.reset(seed)
+        with torch.no_grad():
+            return factories.under(self.policy, self.loaded.Model(*init), self.device)
+
+    @property
+    def parameter_names(self) -> list[str]:
+        return states.parameter_names(self.model)
+
+    def redrawn(self, *, gently: bool = False) -> State:
+        """New parameters. Buffers that every construction makes alike are part of the module and stay."""
+        redraw = states.nudge if gently else states.redraw
+        return states.redrawn(self.model, self.first, redraw, self._fixed_buffers())
+
+    def reseeded(self) -> State:
+        """Parameters as another construction makes them: what a candidate can follow that knows the seed only."""
+        seed = secrets.randbits(31)
+        return states.snapshot(self._constructed(seed), seed)
+
+    def _fixed_buffers(self) -> set[str]:
+        if self._fixed is None:
+            doubtful = [name for name in states.buffer_names(self.model) if not states.is_statistic(name)]
+            other = self.reseeded() if doubtful else {}
+            self._fixed = {name for name in doubtful if torch.equal(other[name], self.first[name])}
+        return self._fixed
+
+    def inputs(self, family: str, seed: int, freedom: Freedom = ANYTHING) -> list[Any]:
+        """Fresh inputs of `family`, made on the device where the policy and the problem's factory let us.
+
+        A factory that gives the same numbers each time is varied: no two calls may see equal content.
+        """
+        made = factories.made(self.loaded.get_inputs, self.policy, self.device, seed)
+        if family == "given" and self._gives_the_same(made):
+            return list(mapped(varied, made))
+        return list(reshaped(family, made, freedom))
+
+    def _gives_the_same(self, made: list[Any]) -> bool:
+        """Whether get_inputs() does not vary, told by its first two draws; the first of all counts as varied."""
+        if len(self._drawn) < 2:
+            tensors: list[torch.Tensor] = []
+            encode(made, collect(tensors))
+            self._drawn.append(tuple(float(tensor.sum(dtype=torch.float64)) for tensor in tensors if _sums(tensor)))
+        return len(self._drawn) == 2 and self._drawn[0] == self._drawn[1]
+
+    def load(self, state: State, model: Any = None) -> None:
+        states.put_back(self.model if model is None else model, state)
+
+    def run(self, inputs: list[Any], state: State, seed: int) -> Any:
+        """The honest same-dtype answer. Inputs are used as they are: clone them before if they matter."""
+        return self._called(self.model, inputs, state, seed)
+
+    def _called(self, model: Any, inputs: list[Any], state: State, seed: int) -> Any:
+        self.load(state, model)
+        random_state.reset(seed)
+        with self.whereabouts.inside(FORWARD), torch.no_grad():
+            return ordered(model(*inputs))
+
+    def answer(self, inputs: list[Any], state: State, seed: int) -> Answer:
+        """One run on copies of `inputs`, in the problem's own types."""
+        return self._answered(self.model, cloned(inputs), state, seed)
+
+    def answer_in(self, dtype: torch.dtype, inputs: list[Any], state: State, seed: int) -> Answer | None:
+        """One run with floating inputs and parameters in `dtype`; None where the reference refuses it."""
+        return self.attempt(
+            lambda: self._answered(self._copy_in(dtype), copied(inputs, lambda t: _cast(t, dtype)), state, seed)
+        )
+
+    def answer_at(self, kind: str, inputs: list[Any], state: State, seed: int, *, wide: bool) -> Answer | None:
+        """One run on inputs and parameters rounded to `kind`, computed in fp64 with `wide`; None where it refuses."""
+        near = rounded(cloned(inputs), kind)
+        coarse = State(((name, rounded(tensor, kind)) for name, tensor in state.items()))
+        if wide:
+            return self.answer_in(torch.float64, near, coarse, seed)
+        return self.attempt(lambda: self._answered(self.model, near, coarse, seed))
+
+    def _answered(self, model: Any, used: list[Any], state: State, seed: int) -> Answer:
+        out = self._called(model, used, state, seed)
+        outputs: list[torch.Tensor] = []
+        template = encode(out, collect(outputs), "the reference's output")
+        after: list[torch.Tensor] = []
+        encode(used, collect(after))
+        if self.changing is None:
+            self.changing = tuple(
+                name for name, own in states.named(model).items() if not torch.equal(own.detach(), state[name])
+            )
+        own = states.named(model) if self.changing else {}
+        return Answer(
+            template,
+            [tensor.detach().clone() for tensor in outputs],
+            after,
+            {name: own[name].detach().clone() for name in self.changing},
+            overlaps(outputs, after),
+        )
+
+    def _copy_in(self, dtype: torch.dtype) -> Any:
+        known = self._wider.get(dtype)
+        if known is not None:
+            return known
+        model = copy.deepcopy(self.model)
+        if isinstance(model, torch.nn.Module):
+            model = model._apply(lambda tensor: _cast(tensor, dtype))
+        if sum(tensor.nbytes for tensor in states.named(model).values()) <= KEPT_BYTES:
+            self._wider[dtype] = model
+        return model
+
+    def attempt(self, run: Callable[[], Answer]) -> Answer | None:
+        """What `run()` returns; None where the reference raises what a module raises on types not made for it."""
+        try:
+            return run()
+        except REFUSALS as error:
+            self.note(error)
+            return None
+
+    def note(self, refusal: Exception) -> None:
+        """Something was not to be had for `refusal`, and is done without."""
+        self.was_short = self.was_short or kind_of(refusal) == "oom"
+
+    def begin_anew(self) -> None:
+        """Another candidate comes: fp64 is tried again, which one question's content may have refused."""
+        if self.learned is not None:
+            self.learned.fp64 = not self.learned.random
+
+
+def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A copy in `dtype`; complex tensors in the complex type of that width where there is one, integers as they are."""
+    tensor = tensor.detach()
+    if tensor.is_floating_point():
+        return tensor.to(dtype, copy=True)
+    if tensor.is_complex() and dtype == torch.float64:
+        return tensor.to(torch.complex128, copy=True)
+    return tensor.clone()
+
+
+def _sums(tensor: torch.Tensor) -> bool:
+    return not tensor.is_complex() and tensor.dtype != torch.bool

@@ -1,0 +1,98 @@
+"""The subjects a referee talks to: getting more of them, readying them for questions, hanging up on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+
+from judge.bench.exchange.arenas import Arenas
+from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
+from judge.bench.exchange.nested import TensorMeta, encode
+from judge.bench.judging.correctness import Question
+from judge.bench.judging.endings import of_subject
+from judge.bench.judging.fitting import SEEDED, Fit, fit
+from judge.bench.judging.reference import Reference, collect
+from judge.bench.processes.child import Assignment
+from judge.bench.processes.recruits import ask_for
+
+Result = TypeVar("Result")
+OTHERS = ("eager", "compile", "autotune", "incumbent")  # children that run something else than the candidate
+
+
+class Subjects:
+    """Contacts by name, and how the parameters of those that are ready map to the reference's."""
+
+    def __init__(
+        self, assignment: Assignment, deadline: Deadline, arenas: Arenas, kept: dict[str, tuple[Contact, Fit]]
+    ) -> None:
+        """`kept`: children that are ready from an earlier evaluation."""
+        names: list[str] = assignment.payload["subjects"]
+        self.assignment = assignment
+        self.deadline = deadline
+        self.arenas = arenas
+        self.contacts = {name: self._contact(name, fd) for name, fd in zip(names, assignment.links, strict=False)}
+        self.fits: dict[str, Fit] = {}
+        self._seeded = False  # the candidate makes its own parameters, in whichever process
+        for name, (contact, fitted) in kept.items():
+            contact.deadline = deadline
+            self.contacts[name], self.fits[name] = contact, fitted
+
+    def follow_seeds(self) -> None:
+        """From now on the candidate's children make their own parameters."""
+        self._seeded = True
+        self.fits["candidate"] = SEEDED
+
+    def _contact(self, name: str, fd: int) -> Contact:
+        return Contact(name, fd, self.deadline, self.assignment.device, self.arenas)
+
+    def more(self, wanted: dict[str, str]) -> dict[str, Contact]:
+        """Further children, each in a fresh process: name ("candidate#2", "eager#2", "incumbent") -> mode, see MODES.
+
+        They import at once; `introduce` makes them ready. Release whom you no longer need. Raises JudgeError.
+        """
+        links = ask_for(self.assignment.boss, wanted, self.deadline.stage())
+        given = {name: self._contact(name, fd) for name, fd in links.items()}
+        self.contacts |= given
+        return given
+
+    def introduce(self, name: str, reference: Reference, first: Question) -> Fit:
+        """Let a child construct its model, in memory that holds `first`. Raises SubjectFailed or Ended."""
+        contact = self.contacts[name]
+        contact.answer()  # the import
+        init: list[torch.Tensor] = []
+        encode(reference.init, collect(init))
+        others = [TensorMeta.of(t) for t in (*reference.first.values(), *init)]
+        contact.make_arena(first.room(), others)
+        built = contact.construct(reference.init, reference.construct_seed)
+        if self._seeded and name.partition("#")[0] not in OTHERS:
+            self.fits[name] = SEEDED
+            return SEEDED
+        self.fits[name] = fit(
+            built["state"],
+            bool(built["hook"]),
+            reference.first,
+            reference.parameter_names,
+            equal_seeding=reference.policy.equal_seeding,
+        )
+        return self.fits[name]
+
+    def ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Fit]:
+        """A child that has imported and constructed its model."""
+        if name not in self.fits:
+            self.introduce(name, reference, first)
+        return self.contacts[name], self.fits[name]
+
+    def release(self, *names: str) -> None:
+        """Hang up; they end by themselves."""
+        for name in names:
+            self.contacts.pop(name).hang_up()
+
+
+def guarded(stage: str, step: Callable[[], Result]) -> Result:
+    """Turn a subject's failure into the ending it means."""
+    try:
+        return step()
+    except SubjectFailed as failed:
+        raise of_subject(failed, stage) from failed

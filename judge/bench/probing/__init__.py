@@ -1,0 +1,1 @@
+"""The doctor's child: tries the sandbox from inside."""

@@ -1,0 +1,218 @@
+"""Compiled kernels on disk, kept from one process for the next. Written by the runner only. Standard library only.
+
+What a recorder's folder holds was made by a candidate's process: it is copied as bytes, by name and size, never
+opened as anything else, and given to children of the same candidate only. What the judge built itself (host stubs,
+the same for everybody) lies apart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judge.bench.processes.children import folder_mode
+
+FOLDER = re.compile(r"[A-Za-z0-9_-]{20,128}")  # Triton's names: a hash in base 32
+FILE = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,200}")
+MOST_FILES, MOST_BYTES = 2000, 256 << 20  # of one candidate
+KEPT_BYTES, KEPT_ENTRIES = 2 << 30, 4000  # of all
+_GROUP = "__grp__"
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What one child was given: folders of its cache, and what its assignment says of autotuners."""
+
+    key: str
+    folder: Path
+    given: frozenset[str]
+    payload: dict[str, Any]
+
+    def made_here(self) -> tuple[int, int]:
+        """(kernels, host stubs) that the child had to compile itself. While its folder exists."""
+        return made_here(self.folder / "triton", self.given)
+
+
+class Artefacts:
+    """One folder for one toolchain and target. `kernels/<key>` is a candidate's, `shared` the judge's own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.shared = root / "shared"
+        for folder in (root / "kernels", self.shared):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def known(self, key: str) -> dict[str, Any] | None:
+        """What was noted beside the kernels of `key`, or None when there are none. Marks them as used."""
+        path = self._folder(key) / "report.json"
+        try:
+            found = json.loads(path.read_text())
+            os.utime(path.parent)
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    @contextmanager
+    def claim(self, key: str) -> Iterator[None]:
+        """One at a time, over all processes: who waits finds what the other compiled. The kernel frees it."""
+        with (self.root / "kernels" / f"{self._folder(key).name}.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def note(self, key: str, report: dict[str, Any]) -> None:
+        """Keep a report beside the kernels; from now on they are known."""
+        folder = self._folder(key)
+        folder.mkdir(exist_ok=True)
+        _write(folder / "report.json", report)
+
+    def take(self, cache: Path, key: str) -> int:
+        """Copy the kernels of a Triton cache folder that nobody writes to any more; returns how many files."""
+        return copy_kernels(cache, self._folder(key) / "cache")
+
+    def share(self, cache: Path) -> int:
+        """Copy what a child of the judge's own built, for every candidate."""
+        return copy_kernels(cache, self.shared)
+
+    def seed(self, key: str, cache: Path) -> frozenset[str]:
+        """Give a child its own copy: its candidate's kernels and the shared stubs. Returns the folders' names."""
+        return give_kernels(self._folder(key) / "cache", cache) | give_kernels(self.shared, cache)
+
+    def stubs(self) -> dict[str, Any]:
+        """Which host modules lie in `shared`: utilities, whether launchers are generic, digests of launchers."""
+        try:
+            found = json.loads((self.root / "stubs.json").read_text())
+        except (OSError, ValueError):
+            found = {}
+        return {"utilities": False, "generic": False, "launchers": [], **found}
+
+    def note_stubs(self, index: dict[str, Any]) -> None:
+        _write(self.root / "stubs.json", index)
+
+    def trim(self) -> None:
+        """Forget what was used longest ago, beyond the limits."""
+        folders = [path for path in (self.root / "kernels").iterdir() if path.is_dir()]
+        entries = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
+        total = 0
+        for number, entry in enumerate(entries):
+            total += sum(path.stat().st_size for path in entry.rglob("*") if path.is_file())
+            if number >= KEPT_ENTRIES or total > KEPT_BYTES:
+                shutil.rmtree(entry, ignore_errors=True)
+                entry.with_name(f"{entry.name}.lock").unlink(missing_ok=True)
+
+    def _folder(self, key: str) -> Path:
+        if not re.fullmatch(r"[0-9a-f]{64}", key):
+            raise ValueError(f"{key!r} is no key")
+        return self.root / "kernels" / key
+
+
+def artefact_key(source: str, problem_hash: str, case: str | None) -> str:
+    """Of the exact text: it decides line numbers and thereby Triton's own keys."""
+    parts = [hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(), problem_hash, repr(case)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def made_here(cache: Path, seeded: frozenset[str]) -> tuple[int, int]:
+    """(kernels, host stubs) in a child's cache folder that it was not given: what it had to compile itself."""
+    kernels = stubs = 0
+    for folder in _folders(cache):
+        if folder.name in seeded:
+            continue
+        names = [name for name, _ in _files(folder)]
+        kernels += any(name.endswith(".cubin") for name in names)
+        stubs += any(name.endswith(".so") for name in names)
+    return kernels, stubs
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    """At once: readers see the old or the new."""
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w") as file:
+        json.dump(value, file)
+    Path(name).replace(path)
+
+
+def _folders(cache: Path) -> Iterator[Path]:
+    try:
+        entries = sorted(os.scandir(cache), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if FOLDER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+            yield Path(entry.path)
+
+
+def _files(folder: Path) -> Iterator[tuple[str, int]]:
+    """Names and sizes of plain files; Triton's own lists of them are left out, since they hold paths."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if FILE.fullmatch(entry.name) and not entry.name.startswith(_GROUP) and entry.is_file(follow_symlinks=False):
+            yield entry.name, entry.stat(follow_symlinks=False).st_size
+
+
+def copy_kernels(cache: Path, into: Path) -> int:
+    """Copy the kernels of a Triton cache folder; how many files. Each is moved into place at once, whole."""
+    into.mkdir(parents=True, exist_ok=True)
+    files = size = 0
+    for folder in _folders(cache):
+        wanted = list(_files(folder))
+        files, size = files + len(wanted), size + sum(count for _, count in wanted)
+        if files > MOST_FILES or size > MOST_BYTES:
+            break
+        if not wanted or (into / folder.name).exists():
+            continue
+        fresh = Path(tempfile.mkdtemp(dir=into, prefix="."))
+        for name, count in wanted:
+            copy_plain(folder / name, fresh / name, count)
+        try:
+            fresh.rename(into / folder.name)
+        except OSError:  # somebody else was quicker
+            shutil.rmtree(fresh, ignore_errors=True)
+    return files
+
+
+def copy_plain(source: Path, into: Path, size: int) -> None:
+    """The bytes of a plain file and no more of them than were announced; never through a link."""
+    fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            into.write_bytes(file.read(size))
+
+
+def give_kernels(source: Path, cache: Path) -> frozenset[str]:
+    """Copy kept kernels into a child's Triton cache folder; their folders' names."""
+    given = list(_folders(source))
+    for folder in given:
+        _give(folder, cache / folder.name)
+    return frozenset(folder.name for folder in given)
+
+
+def _give(folder: Path, into: Path) -> None:
+    """One kernel for a child, with the list of its files as Triton looks for it."""
+    mode = folder_mode()
+    for place in (into.parent, into):
+        if not place.exists():
+            place.mkdir()
+            place.chmod(mode)
+    names = [name for name, _ in _files(folder)]
+    for name in names:
+        shutil.copyfile(folder / name, into / name)
+        (into / name).chmod(mode & 0o666)
+    for name in names:
+        if name.endswith(".json") and not name.endswith(".autotune.json"):
+            listed = into / f"{_GROUP}{name}"
+            listed.write_text(json.dumps({"child_paths": {each: str(into / each) for each in names}}))
+            listed.chmod(mode & 0o666)

@@ -1,0 +1,172 @@
+"""What torch.compile makes of a problem: its times and its compiled code, kept on disk for the next process.
+
+One folder for one toolchain and GPU. Compiled code comes from a child that ran the problem, and goes only to children
+of the same problem. Standard library only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from judge.bench.processes.artefacts import copy_kernels, copy_plain, give_kernels
+from judge.bench.processes.children import folder_mode
+from judge.values import Basis, Outcome, ProblemSpec, Subject, Timing, Verdict
+
+SUBJECTS = {"compile": Subject.COMPILE, "autotune": Subject.AUTOTUNE}  # by mode of the child
+AUTOTUNE = "max_autotune"  # the stage in which it is timed, and where an outcome says what became of it
+AUTOTUNE_S = 300.0  # it tries many configurations; measured once and kept
+MOST_FILES, MOST_BYTES, MOST_DEPTH = 4000, 512 << 20, 8
+KEPT_BYTES = 4 << 30
+_NAME = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,200}")
+
+
+class Baselines:
+    """Times and code of torch.compile by problem, case and mode."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def time(self, problem: ProblemSpec, subject: Subject) -> Timing | None:
+        """The kept measurement, or None."""
+        try:
+            row = json.loads((self._folder(problem, subject) / "time.json").read_text())
+            return _timing(row)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def keep(self, problem: ProblemSpec, timing: Timing) -> None:
+        """Remember a measurement for later processes."""
+        folder = self._folder(problem, timing.subject)
+        folder.mkdir(exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder)
+        with os.fdopen(handle, "w") as file:
+            json.dump(dataclasses.asdict(timing), file)
+        Path(name).replace(folder / "time.json")
+
+    def forget(self, problem: ProblemSpec) -> None:
+        """Measure again, e.g. because the device has drifted; compiled code stays."""
+        for subject in SUBJECTS.values():
+            (self._folder(problem, subject) / "time.json").unlink(missing_ok=True)
+
+    def forget_all(self) -> None:
+        """Measure every problem again; compiled code stays."""
+        for path in self.root.glob("*/time.json"):
+            path.unlink(missing_ok=True)
+
+    def seed(self, problem: ProblemSpec, subject: Subject, child: Path) -> bool:
+        """Give a child its own copy of what its compiler made the last time. Whether there was any."""
+        source = self._folder(problem, subject) / "code"
+        if not source.is_dir():
+            return False
+        os.utime(source.parent)
+        _copy_tree(source / "inductor", child / "inductor", folder_mode())
+        give_kernels(source / "triton", child / "triton")
+        return True
+
+    def take(self, problem: ProblemSpec, subject: Subject, child: Path) -> bool:
+        """Keep what a child's compiler made, unless it is kept already."""
+        folder = self._folder(problem, subject)
+        if (folder / "code").exists() or not any(_plain_files(child / "inductor")):
+            return False
+        folder.mkdir(exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(dir=folder))
+        try:
+            if not _copy_tree(child / "inductor", fresh / "inductor", 0o700):
+                raise OSError("too much of it")
+            copy_kernels(child / "triton", fresh / "triton")
+            fresh.rename(folder / "code")
+        except OSError:  # or somebody else was quicker
+            shutil.rmtree(fresh, ignore_errors=True)
+            return False
+        self._trim()
+        return True
+
+    def _trim(self) -> None:
+        """Forget the code used longest ago, beyond KEPT_BYTES; times stay, they are small."""
+        total = 0
+        for folder in sorted(self.root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True):
+            total += sum(size for _, _, size in _plain_files(folder))
+            if total > KEPT_BYTES:
+                shutil.rmtree(folder / "code", ignore_errors=True)
+
+    def _folder(self, problem: ProblemSpec, subject: Subject) -> Path:
+        text = "\n".join((problem.hash, repr(problem.case), subject.value))
+        return self.root / hashlib.sha256(text.encode()).hexdigest()
+
+
+class CompiledTimes:
+    """torch.compile's times: what this process knows, and, where there is a store, what earlier ones measured."""
+
+    def __init__(self, store: Callable[[], Baselines | None]) -> None:
+        self._store = store
+        # Without a store, what was measured; None: it cannot compile this problem.
+        self._seen: dict[tuple[str, str | None, Subject], Timing | None] = {}
+
+    def time(self, problem: ProblemSpec, subject: Subject = Subject.COMPILE) -> Timing | None:
+        """Of the default mode, or of max-autotune."""
+        store = self._store()
+        seen = self._seen.get((problem.hash, problem.case, subject))
+        return seen or (store.time(problem, subject) if store is not None else None)
+
+    def unknown(self, problem: ProblemSpec, subject: Subject = Subject.COMPILE) -> bool:
+        """Whether nobody has tried yet."""
+        return (problem.hash, problem.case, subject) not in self._seen and self.time(problem, subject) is None
+
+    def remember(self, problem: ProblemSpec, outcome: Outcome) -> None:
+        """Keep what a pass measured anew, and what it could not."""
+        if outcome.verdict is not Verdict.PASS or not outcome.timings:
+            return
+        store = self._store()
+        compiled = {timing.subject: timing for timing in outcome.timings if timing.subject in SUBJECTS.values()}
+        for timing in compiled.values():
+            if store is not None and not timing.detail.get("cached"):
+                store.keep(problem, timing)
+        tried = [Subject.COMPILE, *([Subject.AUTOTUNE] if AUTOTUNE in outcome.environment else [])]
+        for subject in tried:
+            if store is None or subject not in compiled:  # a store's times can be given up, by another process too
+                self._seen.setdefault((problem.hash, problem.case, subject), compiled.get(subject))
+
+
+def _timing(row: dict[str, Any]) -> Timing:
+    known = {**row, "subject": Subject(row["subject"]), "basis": Basis(row["basis"])}
+    return Timing(**{**known, "samples_us": tuple(row["samples_us"])})
+
+
+def _plain_files(folder: Path, depth: int = 0) -> Iterator[tuple[Path, str, int]]:
+    """(folder, name, size) of plain files below `folder`; links and odd names are left out."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if not _NAME.fullmatch(entry.name):
+            continue
+        if entry.is_dir(follow_symlinks=False) and depth < MOST_DEPTH:
+            yield from _plain_files(Path(entry.path), depth + 1)
+        elif entry.is_file(follow_symlinks=False):
+            yield folder, entry.name, entry.stat(follow_symlinks=False).st_size
+
+
+def _copy_tree(source: Path, into: Path, mode: int) -> bool:
+    """Copy plain files; False when there is more of it than may be kept."""
+    files = list(_plain_files(source))
+    if len(files) > MOST_FILES or sum(size for _, _, size in files) > MOST_BYTES:
+        return False
+    for folder, name, size in files:
+        place = into / folder.relative_to(source)
+        for missing in [part for part in (*reversed(place.parents), place) if not part.exists()]:
+            missing.mkdir()
+            missing.chmod(mode)
+        copy_plain(folder / name, place / name, size)
+        (place / name).chmod(mode & 0o666)
+    return True

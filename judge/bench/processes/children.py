@@ -1,0 +1,116 @@
+"""One forked child as the runner sees it, and its private folder. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from judge.bench.exchange.wire import Channel
+from judge.bench.processes.wiping import wipe
+
+PREFIX = "adaexplore-bench-"
+
+
+class Server(Protocol):
+    """What a child's watcher asks of the zygote's runner side."""
+
+    channel: Channel
+    gone: bool
+
+    def pump(self) -> None:
+        """Note what the zygote reported."""
+
+    def kill(self, child: Child) -> None:
+        """Ask for the child's end."""
+
+
+@dataclass
+class Child:
+    """One forked child as the runner sees it."""
+
+    number: int
+    server: Server
+    folder: Path
+    boss: Channel
+    log_fd: int
+    pid: int = 0
+    status: int | None = None  # wait status once it ended
+    killed: bool = False  # by us
+    peak_kb: int = 0
+    log: bytearray = field(default_factory=bytearray)
+    log_dropped: int = 0
+    log_open: bool = True
+    layers: dict[str, str] | None = None
+
+    def drain(self, limit: int) -> None:
+        """Take what the child printed; keep `limit` bytes of it, count the rest."""
+        while True:
+            try:
+                part = os.read(self.log_fd, 1 << 16)
+            except BlockingIOError:
+                return
+            if not part:
+                self.log_open = False
+                return
+            kept = part[: max(0, limit - len(self.log))]
+            self.log += kept
+            self.log_dropped += len(part) - len(kept)
+
+    def release(self) -> None:
+        """Close our ends of its channels. Idempotent."""
+        self.boss.close()
+        if self.log_fd >= 0:
+            os.close(self.log_fd)
+            self.log_fd = -1
+
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.status is None:
+            return "still running"
+        if os.WIFSIGNALED(self.status):
+            number = os.WTERMSIG(self.status)
+            return f"killed by {signal.Signals(number).name}"
+        return f"exited with status {os.WEXITSTATUS(self.status)}"
+
+    def tail(self) -> str:
+        """The end of what it printed."""
+        return bytes(self.log[-1500:]).decode("utf-8", "replace").strip()
+
+    @property
+    def killed_for_memory(self) -> bool:
+        """SIGKILL that we did not send: the kernel's out-of-memory killer."""
+        return bool(self.status is not None and not self.killed and os.WIFSIGNALED(self.status)) and (
+            os.WTERMSIG(self.status or 0) == signal.SIGKILL
+        )
+
+
+def folder_mode() -> int:
+    """Mode of private folders. As root, children keep only the effective id; access(2), which compilers ask about
+    their temporary folder, goes by the real one, so the (root) group must do."""
+    return 0o770 if os.geteuid() == 0 else 0o700
+
+
+def retire(child: Child) -> None:
+    """Close our ends of a child that is ending, and remove its folder."""
+    child.release()
+    wipe(child.folder)
+
+
+def private_folder() -> Path:
+    """A new folder of a bench, for what its children need; those of dead benches are removed."""
+    _sweep(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    folder.chmod(folder_mode())
+    return folder
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the folders of benches whose process was killed before it could."""
+    for path in folder.glob(f"{PREFIX}*-*"):
+        pid = path.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            wipe(path)

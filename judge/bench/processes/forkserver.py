@@ -1,0 +1,248 @@
+"""The runner's side of a zygote: start it with a clean environment, ask for children, hear how they ended. Standard
+library only."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
+from judge.bench.processes.children import Child, folder_mode, retire
+from judge.values import JudgeError, Limits
+
+PROJECT = Path(__file__).resolve().parents[3]
+START_S = 180.0
+# Nothing else of the caller's environment reaches a child: no keys, no addresses, no passwords.
+PASSED_ON = (
+    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "TZ",
+    "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH",
+)  # fmt: skip
+FIXED = {
+    "USER": "judge",  # torch asks who runs it; in a user namespace the answer is in no password file
+    "LOGNAME": "judge",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONNOUSERSITE": "1",
+}
+
+
+def clean_environment(device: str, *, interpret: bool) -> dict[str, str]:
+    """Environment of a zygote for `device` ("cpu", "cuda:N" with N as nvidia-smi counts)."""
+    env = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | FIXED
+    env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    env["CUDA_VISIBLE_DEVICES"] = device.partition(":")[2] or "0" if device.startswith("cuda") else ""
+    if interpret:
+        env["TRITON_INTERPRET"] = "1"
+    return env
+
+
+class ForkServer:
+    """One zygote process. Raises JudgeError when it cannot start or is gone."""
+
+    def __init__(
+        self,
+        *,
+        device: str,
+        target: str,
+        kind: str,
+        root: Path,
+        parent: ForkServer | None = None,
+        gpu_lock: Path | None = None,
+    ) -> None:
+        """`kind`: "plain", "interpreter" (TRITON_INTERPRET=1) or "recorder" (compiles, runs nothing).
+
+        With a `parent` it is forked from that zygote and shares what that has loaded. Children hold `gpu_lock` as
+        shared while they create their CUDA context.
+        """
+        self.root = root
+        self.children: dict[int, Child] = {}
+        self._next = 0
+        self._spares: list[tuple[Message, Child]] = []
+        self._gpu_lock = gpu_lock
+        self._label = kind
+        self.facts: Message | None = None
+        self.gone = False
+        self._stderr: IO[bytes] = parent._stderr if parent else (root / f"zygote-{kind}.log").open("wb+")
+        self.channel, theirs = Channel.pair()
+        self.process: subprocess.Popen[bytes] | None = None
+        if parent is None:
+            self._launch(theirs, device, target, kind)
+        else:
+            parent.branch(kind, theirs)
+        theirs.close()
+
+    def _launch(self, theirs: socket.socket, device: str, target: str, kind: str) -> None:
+        torch_device = "cuda:0" if device.startswith("cuda") else "cpu"
+        # fmt: off
+        command = [
+            sys.executable, "-m", "judge.bench.processes.zygote",
+            "--socket", str(theirs.fileno()), "--parent", str(os.getpid()), "--root", str(self.root),
+            "--device", torch_device, "--target", target, "--kind", kind,
+        ]
+        # fmt: on
+        self.process = subprocess.Popen(
+            command,
+            cwd=PROJECT,
+            env=clean_environment(device, interpret=kind == "interpreter"),
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._stderr,
+            stderr=self._stderr,
+            start_new_session=True,  # Ctrl-C reaches the runner only; it closes us in order
+        )
+
+    def branch(self, kind: str, theirs: socket.socket) -> None:
+        """Ask this zygote to fork another one that serves `theirs`."""
+        self.wait_ready()
+        self._send({"op": "branch", "kind": kind}, (theirs.fileno(),))
+
+    def _send(self, message: Message, fds: tuple[int, ...] = ()) -> None:
+        try:
+            self.channel.send(message, fds)
+        except (WireClosed, WireTimeout) as error:
+            raise self._lost() from error
+
+    def _lost(self) -> JudgeError:
+        self.gone = True
+        return JudgeError(f"the {self._label} fork server is gone: {self._last_words()}")
+
+    def wait_ready(self) -> Message:
+        """Versions and thread count of the zygote, once it has preloaded everything."""
+        if self.facts is None:
+            try:
+                self.facts = dict(self.channel.receive(START_S)["ready"])
+            except (WireClosed, WireGarbage, WireTimeout) as error:
+                self.gone = True
+                raise JudgeError(f"the {self._label} fork server did not start: {self._last_words()}") from error
+        return self.facts
+
+    def spawn(self, *, limits: Limits, sandbox: bool, allow_fork: bool, required: Iterable[str] = ()) -> Child:
+        """A child that enters its sandbox and waits for its assignment; without the `required` layers it ends.
+
+        A spare of the same kind, whose CUDA context exists already, if there is one; else it is forked now.
+        """
+        order = self._order(limits, sandbox=sandbox, allow_fork=allow_fork, required=required)
+        if self._spares:
+            self.pump()
+        for number, (kind, child) in enumerate(self._spares):
+            if kind == order:
+                del self._spares[number]
+                if child.status is None:
+                    return child
+                retire(child)
+                break
+        return self._fork(order)
+
+    def stock(
+        self, count: int, *, limits: Limits, sandbox: bool, allow_fork: bool, required: Iterable[str] = ()
+    ) -> None:
+        """Keep `count` spares of this kind and no other; they get ready while nobody waits for them."""
+        self.pump()
+        order = self._order(limits, sandbox=sandbox, allow_fork=allow_fork, required=required)
+        kept = [(kind, child) for kind, child in self._spares if kind == order and child.status is None][:count]
+        for kind, child in self._spares:
+            if (kind, child) not in kept:
+                self.kill(child)
+                retire(child)
+        self._spares = kept
+        while len(self._spares) < count:
+            self._spares.append((order, self._fork(order)))
+
+    def waiting(self) -> list[Child]:
+        """The spares."""
+        return [child for _, child in self._spares]
+
+    def empty(self) -> None:
+        """End the spares."""
+        for _, child in self._spares:
+            try:
+                self.kill(child)
+            except JudgeError:
+                pass  # we are gone, and it died with us
+            retire(child)
+        self._spares = []
+
+    def _order(self, limits: Limits, *, sandbox: bool, allow_fork: bool, required: Iterable[str]) -> Message:
+        return {
+            "op": "spawn",
+            "memory_mb": limits.memory_mb,
+            "cpu_s": int(limits.wall_s * 2) + 10,
+            "sandbox": sandbox,
+            "required": sorted(required),
+            "allow_fork": allow_fork,
+            "gpu_lock": str(self._gpu_lock) if self._gpu_lock else None,
+        }
+
+    def _fork(self, order: Message) -> Child:
+        self.wait_ready()
+        self._next += 1
+        folder = self.root / f"{self._label}-{self._next}"
+        folder.mkdir()
+        folder.chmod(folder_mode())
+        boss, boss_theirs = Channel.pair()
+        log_read, log_write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(log_read, False)
+        child = Child(self._next, self, folder, boss, log_read)
+        try:
+            self._send({**order, "id": child.number, "folder": str(folder)}, (boss_theirs.fileno(), log_write))
+        finally:
+            boss_theirs.close()
+            os.close(log_write)
+        self.children[child.number] = child
+        return child
+
+    def kill(self, child: Child) -> None:
+        if child.status is None and not child.killed:
+            child.killed = True
+            self._send({"op": "kill", "id": child.number})
+
+    def pump(self) -> None:
+        """Note what the zygote reported."""
+        try:
+            messages = self.channel.pump()
+        except (WireClosed, WireGarbage) as error:
+            raise self._lost() from error
+        for message in messages:
+            if "spawned" in message:
+                self.children[message["spawned"]].pid = message["pid"]
+            elif "exited" in message:
+                child = self.children.pop(message["exited"])
+                child.status, child.peak_kb = message["status"], message["peak_kb"]
+            elif "failed" in message:
+                raise JudgeError(f"no child could be forked: {message['why']}")
+
+    @property
+    def alive(self) -> bool:
+        return not self.gone and (self.process is None or self.process.poll() is None)
+
+    def close(self) -> None:
+        """End the zygote; it kills its children first."""
+        self.gone = True
+        self.channel.close()
+        if self.process is not None:
+            self.process.terminate()  # while it still preloads, it does not look at the channel
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for child in self.children.values():
+            retire(child)
+        self.children.clear()
+        if self.process is not None:
+            self._stderr.close()
+
+    def _last_words(self) -> str:
+        self._stderr.flush()
+        text = Path(self._stderr.name).read_text(errors="replace").strip()
+        return text[-600:] or "it said nothing"

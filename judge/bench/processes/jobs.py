@@ -1,0 +1,268 @@
+"""What children an admission or an evaluation needs, and what their endings mean. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Hashable
+from dataclasses import asdict, replace
+from typing import Any
+
+from judge.bench.device.gpu_lock import WAITING
+from judge.bench.exchange.wire import WireClosed
+from judge.bench.foreign.defined_kernels import defined_kernels
+from judge.bench.processes.baselines import AUTOTUNE, AUTOTUNE_S
+from judge.bench.processes.children import Child
+from judge.bench.processes.crew import Crew
+from judge.bench.processes.desks import BASELINE
+from judge.bench.processes.inspection import Inspector
+from judge.bench.processes.listening import MALFORMED, Host, Listening, Progress
+from judge.bench.processes.recruits import Recruits
+from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Verdict
+
+FIXES = {
+    "problem.timeout": "look for an endless loop, or make the shapes smaller",
+    "problem.memory": "make the shapes smaller",
+    "problem.raises": "remove calls that exit or crash the process",
+}
+FORGED_FIX = "remove what writes to the process's open descriptors"
+TIMING_S = 8.0  # a slow reference gets fewer repetitions after this
+
+
+class AdmissionPlan(Listening):
+    """One sandboxed child that imports the problem and examines it."""
+
+    judge = "admit"
+
+    def __init__(self, bench: Host, problem: ProblemSpec, limits: Limits) -> None:
+        super().__init__()
+        self.bench, self.problem, self.limits = bench, problem, limits
+
+    def start(self, crew: Crew, *, key: str, nonce: str) -> None:
+        crew.start("admit", self.bench.server("plain"))
+        device = "cuda:0" if self.bench.device.startswith("cuda") else self.bench.device
+        problem = {"source": self.problem.source, "case": self.problem.case, "policy": self.problem.policy.to_json()}
+        payload = {"role": "admit", "key": key, "nonce": nonce, **problem, "device": device}
+        lock_fd = self.bench.gpu_lock()
+        try:
+            crew.members["admit"].boss.send(payload, () if lock_fd is None else (lock_fd,))
+        except WireClosed:
+            pass  # it died already; its exit status will say so
+        finally:
+            if lock_fd is not None:
+                os.close(lock_fd)
+
+    def admission(self, body: dict[str, Any] | None, crew: Crew) -> AdmissionReport:
+        """The child's report, or a refusal that says how the problem ended its process."""
+        if body is not None:
+            try:
+                return AdmissionReport.from_json(body)
+            except MALFORMED:
+                return self._refused("problem.raises", "the problem forged the report of its own preflight", FORGED_FIX)
+        child = crew.members["admit"]
+        if self.doing == "start":
+            raise JudgeError(f"the preflight child ended before it read the problem: {child.ending()} {child.tail()}")
+        reason, message = self.fault_of_problem(child, self.limits.wall_s)
+        fix = FIXES[reason]
+        if reason == "problem.memory" and not self.bench.device.startswith("cuda"):
+            fix += f"; {self.limits.memory_mb:,} MiB are the limit"
+        return self._refused(reason, message, fix)
+
+    def _refused(self, reason: str, message: str, fix: str) -> AdmissionReport:
+        told = {stage.name for stage in self.stages}
+        stage = StageRecord("run" if self.doing in told else self.doing, "failed", 0.0, message, fix)
+        return AdmissionReport(
+            "refused",
+            reason=reason,
+            message=f"{message}; {fix}",
+            case=self.problem.case,
+            stages=(*self.stages, stage),
+        )
+
+
+class EvaluationPlan(Listening):
+    """A referee and the children it talks to, each in a process of its own."""
+
+    judge = "referee"
+    grace_s = 15.0
+
+    def __init__(self, bench: Host, job: Job) -> None:
+        super().__init__()
+        self.bench, self.job = bench, job
+        self.recruits = Recruits(bench, job)
+        self.inspector = Inspector()
+        self._audits = False
+        self._autotunes = False
+        self.adopted = False  # the referee has stayed from an earlier evaluation
+        self.crew: Crew | None = None
+        self.endings: dict[str, str] = {}
+        self.out_of_memory: set[str] = set()
+        self.handed_over: dict[str, dict[str, int]] = {}
+
+    def start(self, crew: Crew, *, key: str, nonce: str) -> None:
+        self.crew = crew
+        roles = self._subjects()
+        stayed = self.bench.desks.take(self.desk)
+        self.adopted = bool(stayed)
+        for name, child in stayed.items():
+            crew.adopt(name, child)
+        if not stayed:
+            crew.start("referee", self.bench.server("plain"))
+        roles = {name: mode for name, mode in roles.items() if name not in stayed}
+        links = [self.recruits.start(crew, name, mode) for name, mode in roles.items()]
+        self._assign_referee(crew, list(roles), links, key, nonce)
+        self.bench.stock(self.job.limits, least=1)  # while these load; whoever measures waits until they are ready
+
+    @property
+    def desk(self) -> Hashable:
+        """What a referee that stays can judge: candidates of the same problem under the same limits."""
+        problem = self.job.problem
+        sealed = json.dumps([asdict(case) for case in problem.sealed], sort_keys=True)
+        return (problem.source, problem.case, problem.policy, sealed, self.job.limits)
+
+    def staying(self, crew: Crew) -> dict[str, Child]:
+        """Members that may take part in another evaluation; the referee says whether it will, and with whom."""
+        if "referee" not in self.stays or crew.ended("referee") is not None:
+            return {}
+        names = [name for name in ("referee", BASELINE) if name in self.stays and name in crew.members]
+        return {name: crew.members[name] for name in names}
+
+    def _subjects(self) -> dict[str, str]:
+        """Child name -> mode, for those that take part from the start on this device."""
+        if self.bench.device == "interpreter":
+            return {"candidate": "run", "recorder": "record"}
+        roles = {"candidate": "run"}
+        if self.job.timing:
+            roles["eager"] = "eager"
+            if self.job.incumbent is not None:
+                roles["incumbent"] = "incumbent"
+            if self.bench.wants_compile(self.job.problem):
+                roles["compile"] = "compile"
+        return roles
+
+    def hear(self, message: dict[str, Any], progress: Progress | None) -> dict[str, Any] | None:
+        if "need" in message and self.crew is not None:
+            self.recruits.provide(self.crew, message["need"], self.crew.members["referee"].boss)
+            return None
+        if "look" in message and self.crew is not None:
+            self.inspector.answer(self.crew.members, message["look"], self.crew.members["referee"].boss)
+            return None
+        self._audits = self._audits or message.get("doing") == "audit"
+        self._autotunes = self._autotunes or (self.job.autotune and message.get("doing") == AUTOTUNE)
+        return super().hear(message, progress)
+
+    def waited_s(self) -> float:
+        """Seconds by which the wall limit is exceeded rightly: an audit has one of its own, max-autotune too."""
+        own = (self.job.limits.wall_s if self._audits else 0.0) + (AUTOTUNE_S if self._autotunes else 0.0)
+        return super().waited_s() + own
+
+    def _assign_referee(self, crew: Crew, names: list[str], links: list[socket.socket], key: str, nonce: str) -> None:
+        limits, known = self.job.limits, self.bench.compile_time(self.job.problem)
+        autotuned = self.bench.autotune_time(self.job.problem)
+        payload = {
+            "role": "referee",
+            "key": key,
+            "nonce": nonce,
+            "stay": self.bench.desks.most > 0,
+            "source": self.job.problem.source,
+            "case": self.job.problem.case,
+            "subjects": names,
+            "wall_s": limits.wall_s,
+            "stage_s": limits.stage_s,
+            "timing": self.job.timing,
+            "timing_s": min(TIMING_S, limits.stage_s),
+            "basis": "modelled" if self.bench.device == "interpreter" else "measured",
+            "compile_us": list(known.samples_us) if known else None,
+            "autotune_us": list(autotuned.samples_us) if autotuned else None,
+            "autotune": self.job.autotune and self.job.timing and self.bench.wants_autotune(self.job.problem),
+            "beat": self.job.beat,
+            "policy": self.job.problem.policy.to_json(),
+            "sealed": [asdict(case) for case in self.job.problem.sealed],
+            "defined": defined_kernels(self.job.candidate),
+        }
+        lock_fd: int | None = None
+        try:
+            lock_fd = self.bench.gpu_lock()
+            fds = (*(link.fileno() for link in links), *((lock_fd,) if lock_fd is not None else ()))
+            crew.members["referee"].boss.send(payload, fds)
+        except WireClosed:
+            pass  # it died already; its exit status will say so
+        finally:
+            for link in links:
+                link.close()
+            if lock_fd is not None:
+                os.close(lock_fd)
+
+    def settle(self, crew: Crew) -> None:
+        super().settle(crew)
+        self.handed_over = self.recruits.settle()
+        for name in crew.members:
+            child = crew.ended(name)
+            if child is not None:
+                self.endings[name] = child.ending()
+                if child.killed_for_memory:
+                    self.out_of_memory.add(name)
+
+    def outcome(self, body: dict[str, Any] | None, crew: Crew) -> Outcome:
+        """The referee's verdict, completed by what only the runner knows: exit status, output, sandbox."""
+        log = _log(crew.members["candidate"])
+        if body is None:
+            return replace(self._without_verdict(crew), log=log)
+        try:
+            outcome = replace(Outcome.from_json(body), log=log)
+            if self.handed_over:
+                outcome = replace(outcome, environment={**outcome.environment, "handover": self.handed_over})
+        except MALFORMED as error:
+            raise JudgeError(f"the verdict is signed but malformed: {error}") from error
+        if outcome.reason.endswith(".died"):
+            return self._died(outcome, crew)
+        return outcome
+
+    def _died(self, outcome: Outcome, crew: Crew) -> Outcome:
+        name = str(outcome.environment.get("failed_child", "candidate"))
+        child = crew.members.get(name, crew.members["candidate"])
+        how = self.endings.get(name) or child.ending()
+        if not child.layers:  # it says them before it reads anything foreign: no memory for a CUDA context, say
+            raise JudgeError(f"the {name} child ended before it had an assignment: {how} {child.tail()}")
+        if name in self.out_of_memory:
+            reason = outcome.reason.replace(".died", ".oom")
+            message = f"{outcome.message}, which used too much memory: {how}"
+            return replace(outcome, verdict=Verdict.OUT_OF_MEMORY, reason=reason, message=message)
+        if how == "killed by SIGXCPU":
+            return replace(
+                outcome,
+                verdict=Verdict.TIMED_OUT,
+                reason=outcome.reason.replace(".died", ".timeout"),
+                message="the candidate used up its processor time",
+            )
+        return replace(outcome, message=f"{outcome.message}: {how}")
+
+    def _without_verdict(self, crew: Crew) -> Outcome:
+        referee = crew.members["referee"]
+        if self.doing == WAITING:
+            raise JudgeError(f"another process kept the GPU for {super().waited_s():.0f} s")
+        if not self._is_the_problems(referee):
+            where = f", in {self.inside}" if self.inside else ""
+            said = "" if self._audits and self.job.problem.sealed else referee.tail()  # it may tell a sealed case
+            raise JudgeError(f"the referee gave no verdict in stage {self.doing}{where}: {referee.ending()} {said}")
+        reason, message = self.fault_of_problem(referee, self.job.limits.wall_s)
+        return Outcome(
+            Verdict.REFUSED_PROBLEM,
+            stage=self.doing,
+            reason=reason,
+            message=f"the reference: {message}; {FIXES[reason]}",
+            stages=tuple(self.stages),
+        )
+
+    def _is_the_problems(self, referee: Child) -> bool:
+        """Before the candidate does anything, a referee's end is the problem's doing; afterwards only inside its code.
+
+        Memory that ran out then may have been the candidate's: that is nobody's fault.
+        """
+        return self.doing == "problem" or bool(self.inside and not referee.killed_for_memory)
+
+
+def _log(child: Child) -> str:
+    text = bytes(child.log).decode("utf-8", "replace")
+    return text + (f"\n[{child.log_dropped:,} more bytes were dropped]" if child.log_dropped else "")

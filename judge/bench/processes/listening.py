@@ -1,0 +1,161 @@
+"""Hears the child that decides: where it is, what it has done, its one signed verdict. Standard library only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from judge.bench.device.gpu_lock import LONGEST_WAIT_S, WAITING
+from judge.bench.exchange.wire import Message
+from judge.bench.foreign.whereabouts import PLACES
+from judge.bench.processes.artefacts import Handover
+from judge.bench.processes.baselines import Baselines
+from judge.bench.processes.children import Child
+from judge.bench.processes.crew import Crew
+from judge.bench.processes.desks import Desks
+from judge.bench.processes.forkserver import ForkServer
+from judge.values import Limits, ProblemSpec, StageRecord, Timing
+
+Progress = Callable[[StageRecord], None]
+MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
+
+
+class Compiler(Protocol):
+    """What a plan asks of the compile stage."""
+
+    def hand_over(self, source: str, problem: ProblemSpec, folder: Path) -> Handover | None:
+        """Give a child that will run `source` what was compiled for it; None where nothing is compiled ahead."""
+
+    def learn(self, handover: Handover) -> None:
+        """Keep what such a child found out, before its folder is wiped."""
+
+
+class Host(Protocol):
+    """What a plan asks of the bench that runs it."""
+
+    device: str
+
+    @property
+    def compiling(self) -> Compiler:
+        """The compile stage."""
+
+    @property
+    def baselines(self) -> Baselines | None:
+        """torch.compile's times and code, kept on disk; None where nothing is measured."""
+
+    def server(self, kind: str) -> ForkServer:
+        """The zygote "plain", "interpreter" or "recorder"."""
+
+    def compile_time(self, problem: ProblemSpec) -> Timing | None:
+        """torch.compile's time of this problem, when it is known already."""
+
+    def wants_compile(self, problem: ProblemSpec) -> bool:
+        """Whether torch.compile is to be measured."""
+
+    @property
+    def desks(self) -> Desks:
+        """Referees that stayed at their problem."""
+
+    def autotune_time(self, problem: ProblemSpec) -> Timing | None:
+        """The same with max-autotune."""
+
+    def wants_autotune(self, problem: ProblemSpec) -> bool:
+        """Whether nobody has tried that yet."""
+
+    def stock(self, limits: Limits, *, least: int | None = None) -> None:
+        """Make spare children for whoever is needed next; with `least`, only when fewer than so many are left."""
+
+    def gpu_lock(self) -> int | None:
+        """Descriptor of the GPU's lock file, for the caller to close; None without a GPU."""
+
+
+class Listening:
+    """Reads the trusted child's messages."""
+
+    judge = ""
+    grace_s = 0.0  # beyond the wall limit; for a child that keeps the limit itself
+
+    def __init__(self) -> None:
+        self.doing = "start"
+        self.inside = ""  # where the problem's own code was last known to run, one of PLACES; empty: in ours
+        self.inside_s = 0.0  # for how long, known once settled
+        self._entered = 0.0
+        self.stages: list[StageRecord] = []
+        self.layers: dict[str, str] = {}
+        self.stays: list[str] = []  # who can take another assignment: the child that decides, and whom it keeps
+        self.scarce = False  # so little of the GPU's memory is free that nobody should stay
+        self._waited_s = 0.0
+        self._waits_since: float | None = None
+
+    def hear(self, message: Message, progress: Progress | None) -> dict[str, Any] | None:
+        """Take one message; the signed verdict is returned.
+
+        The problem runs in that child and may forge messages: what is malformed is left out, like bytes that are none.
+        """
+        if "verdict" in message:
+            named = message.get("stays")
+            self.stays = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+            self.scarce = message.get("scarce") is True
+            return {"body": message["verdict"], "mac": str(message.get("mac", ""))}
+        if "sandbox" in message:
+            found = message["sandbox"]
+            if not self.layers and isinstance(found, dict):  # the first comes before any foreign code
+                self.layers = {str(k): str(v) for k, v in found.items()}
+        elif "doing" in message:
+            self._does(str(message["doing"])[:40])
+        elif "inside" in message:
+            self._enters(message["inside"])
+        elif "stage" in message:
+            try:
+                record = StageRecord(**message["stage"])
+            except MALFORMED:
+                return None
+            self.stages.append(record)
+            if progress is not None:
+                progress(record)
+        return None
+
+    def _does(self, what: str) -> None:
+        self.waited_s()
+        self.doing = what
+        self._waits_since = time.monotonic() if what == WAITING else None
+
+    def _enters(self, place: object) -> None:
+        if place in ("", *PLACES):
+            self.inside, self._entered = str(place), time.monotonic()
+
+    def waited_s(self) -> float:
+        """Seconds spent waiting for the GPU, by this clock; they extend the wall limit."""
+        if self._waits_since is not None:
+            now = time.monotonic()
+            self._waited_s, self._waits_since = self._waited_s + now - self._waits_since, now
+        return min(self._waited_s, LONGEST_WAIT_S)
+
+    def settle(self, crew: Crew) -> None:
+        """Note what is known only while the children still exist."""
+        self.inside_s = time.monotonic() - self._entered
+        child = crew.members[self.judge]
+        if child.layers is None:  # one that stayed told them at its start; foreign code may have said what comes now
+            child.layers = self.layers
+        for name in crew.members:
+            if name != self.judge:
+                crew.read_layers(name)
+
+    def fault_of_problem(self, child: Child, wall_s: float) -> tuple[str, str]:
+        """Reason code and sentence for a problem whose process hung, took too much memory or ended. After `settle`."""
+        last = f"the last finished stage is {self.stages[-1].name!r}" if self.stages else "no stage was finished"
+        if child.killed and self.inside:
+            return "problem.timeout", f"{self.inside} did not return within {_seconds(self.inside_s)}"
+        if child.killed:
+            return "problem.timeout", f"no result within {_seconds(wall_s)}; {last}"
+        if child.killed_for_memory or any(words in child.tail() for words in ("MemoryError", "allocate memory")):
+            reason, end = "problem.memory", "needs more memory than it may have"
+        else:
+            reason, end = "problem.raises", f"ended the process: {child.ending()}"
+        return reason, f"{self.inside} {end}" if self.inside else f"it {end}; {last}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"

@@ -1,0 +1,1 @@
+"""The child that runs one model: loads, obeys, watches over itself."""

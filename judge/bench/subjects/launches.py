@@ -1,0 +1,168 @@
+"""Launches of Triton kernels in a child of the audit: noted, or without effect, or failing.
+
+What is noted is the child's word. The checks that rely on it are built so that lying costs the candidate its answer:
+launches that have no effect must break its output.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judge.bench.exchange.wire import Message
+from judge.bench.foreign.faults import kind_of
+
+MODES = ("census", "noop", "raise")
+MOST_ROWS = 200
+_REFUSAL = "Triton Error [CUDA]: unspecified launch failure"
+
+
+@dataclass
+class Row:
+    """One kernel: how often it was launched to the end, how often that raised, and the last error's kind."""
+
+    completed: int = 0
+    raised: int = 0
+    kind: str = ""
+
+
+class Launches:
+    """`mode`: census (noted only), noop (no effect) or raise (each fails). Acts while `active`."""
+
+    def __init__(self, mode: str, folder: Path) -> None:
+        self.mode = mode
+        self.folder = str(folder)
+        self.active = False
+        self.rows: dict[tuple[str, str], Row] = {}
+        self._depth = 0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Notes start anew in the block, and launches behave as the mode says."""
+        self.rows.clear()
+        self.active = True
+        try:
+            yield
+        finally:
+            self.active = False
+
+    def report(self) -> list[Message]:
+        rows = list(self.rows.items())[:MOST_ROWS]
+        return [
+            {"name": name[:200], "origin": origin, "completed": row.completed, "raised": row.raised, "kind": row.kind}
+            for (name, origin), row in rows
+        ]
+
+    def origin(self, fn: Any) -> str:
+        """Whose kernel: "own" (the candidate's text or files), "compiler" (made by torch.compile) or "library"."""
+        path = str(getattr(getattr(fn, "__code__", None), "co_filename", ""))
+        if path.startswith(f"{self.folder}/inductor"):
+            return "compiler"
+        return "library" if "site-packages" in path or "dist-packages" in path else "own"
+
+    def launch(self, fn: Any, launch: Callable[[], Any], instead: Callable[[], Any]) -> Any:
+        """One launch of `fn`: `launch` does it, `instead` only gives what it would return."""
+        if not self.active or self._depth:
+            return launch()
+        origin = self.origin(fn)
+        row = self.rows.setdefault((str(getattr(fn, "__name__", fn)), origin), Row())
+        tampers = self.mode != "census" and origin == "own"  # what others made is not the question
+        self._depth += 1
+        try:
+            if tampers and self.mode == "raise":
+                raise RuntimeError(_REFUSAL)
+            result = instead() if tampers else launch()
+        except BaseException as error:
+            row.raised += 1
+            row.kind = kind_of(error)
+            raise
+        finally:
+            self._depth -= 1
+        row.completed += 1
+        return result
+
+
+def compiled_graphs() -> int:
+    """Graphs that torch.compile has compiled in this process."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return int(counters["frames"]["ok"]) if "frames" in counters else 0
+
+
+def install(launches: Launches) -> None:
+    """Route this process's launches through `launches`, before the candidate is imported. Nothing without Triton."""
+    try:
+        triton = importlib.import_module("triton")
+    except ImportError:
+        return
+    if triton.knobs.runtime.interpret:
+        _route_interpreted(launches)
+    else:
+        _route_compiled(launches)
+        _route_finished_kernels(launches)
+    if launches.mode != "census":
+        _choose_without_timing()
+
+
+def _route_interpreted(launches: Launches) -> None:
+    function = importlib.import_module("triton.runtime.interpreter").InterpretedFunction
+    original = function.run
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup:
+            return original(self, *args, grid=grid, warmup=True, **kwargs)
+        return launches.launch(self.fn, lambda: original(self, *args, grid=grid, warmup=False, **kwargs), lambda: None)
+
+    function.run = run
+
+
+def _route_compiled(launches: Launches) -> None:
+    function = importlib.import_module("triton.runtime.jit").JITFunction
+    original = function.run
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        def compiled() -> Any:
+            """All that a launch does before it has an effect, errors included."""
+            kernel = original(self, *args, grid=grid, warmup=True, **kwargs)
+            if hasattr(kernel, "_init_handles"):
+                kernel._init_handles()  # loads it: what does not fit the device raises here
+            return kernel
+
+        if warmup:
+            return original(self, *args, grid=grid, warmup=True, **kwargs)
+        return launches.launch(self.fn, lambda: original(self, *args, grid=grid, warmup=False, **kwargs), compiled)
+
+    function.run = run
+
+
+def _route_finished_kernels(launches: Launches) -> None:
+    """Kernels launched by their handle, beside JITFunction.run, still come through the driver's launcher."""
+    try:
+        launcher = importlib.import_module("triton.backends.nvidia.driver").CudaLauncher
+    except (ImportError, AttributeError):
+        return
+    construct, original = launcher.__init__, launcher.__call__
+
+    def init(self: Any, src: Any, metadata: Any) -> None:
+        construct(self, src, metadata)
+        self.audited_fn = getattr(getattr(src, "fn", None), "fn", src)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return launches.launch(self.audited_fn, lambda: original(self, *args, **kwargs), lambda: None)
+
+    launcher.__init__, launcher.__call__ = init, call
+
+
+def _choose_without_timing() -> None:
+    """Launches that do nothing cannot be timed: the autotuner takes the first configuration."""
+    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+
+    def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
+        del self, args, config, meta
+        return [1.0, 1.0, 1.0]
+
+    autotuner._bench = bench

@@ -1,0 +1,285 @@
+"""A child that runs one model and obeys the referee: a candidate, or the reference as a baseline.
+
+It holds no expected value and no key. Whatever it says is a claim; the referee compares the bytes in the arena.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from judge.bench.device.clocks import make_clock
+from judge.bench.exchange.arenas import Arena, Slot, open_arena
+from judge.bench.exchange.nested import NotCarried, TensorMeta, collect, decode, encode, ordered
+from judge.bench.exchange.poison import poisoned_allocations
+from judge.bench.exchange.sketch import SketchArena
+from judge.bench.exchange.wire import Channel, Message, WireClosed
+from judge.bench.foreign import factories, faults, random_state
+from judge.bench.foreign.aliasing import overlaps
+from judge.bench.foreign.loading import load_candidate, load_problem
+from judge.bench.foreign.sources import LoadError
+from judge.bench.foreign.switches import Switchboard, neutral
+from judge.bench.processes.child import Assignment
+from judge.bench.subjects.burst_calls import BurstCalls
+from judge.bench.subjects.harness import Harness
+from judge.bench.subjects.watch import Watch, watch_for
+from judge.values import JudgeError, Policy
+
+COMPILED = {"compile": "default", "autotune": "max-autotune"}  # torch.compile's modes
+BASELINES = ("eager", *COMPILED)
+SELDOM = 8  # timed calls from one look at the harness to the next
+MOST_MEMORY = 0.5  # of the GPU's: referee, baseline and neighbours need the same inputs again
+
+
+def run(assignment: Assignment) -> None:
+    """Role "subject": load the source, then answer the referee until it hangs up."""
+    link = Channel(socket.socket(fileno=assignment.links[0]))
+    assignment.boss.close()
+    neutral(Policy.from_json(assignment.payload["policy"]))
+    if assignment.device != "cpu":
+        torch.cuda.set_per_process_memory_fraction(MOST_MEMORY, assignment.device)
+    if "tuned" in assignment.payload:  # kernels were compiled ahead for this GPU
+        tuning = importlib.import_module("judge.bench.compiling.tuning")  # needs Triton, which not every machine has
+        tuning.install(assignment.payload, assignment.folder, assignment.device)
+    Subject(assignment, link).serve()
+
+
+class Subject:
+    """The model under test and the arena it exchanges tensors through."""
+
+    def __init__(self, assignment: Assignment, link: Channel) -> None:
+        self.assignment = assignment
+        self.link = link
+        self.device = assignment.device
+        self.mode = str(assignment.payload["mode"])  # "run", "record" or one of BASELINES
+        name = "problem" if self.mode in BASELINES else "candidate"
+        self.path = assignment.folder / f"{name}.py"
+        self.policy = Policy.from_json(assignment.payload["policy"])
+        self.switches = Switchboard(self.device)
+        self.watch: Watch = watch_for(self.mode, assignment)
+        self.arena: Arena | None = None
+        self.model_class: Callable[..., Any] | None = None
+        self.model: Any = None
+        self.clock: Any = None
+        self.bursts = BurstCalls(self.device, lambda row: self._values(row, held=False))
+        self._fetched: list[tuple[Slot, torch.Tensor]] = []
+        self._answers = 0
+        self.harness = Harness(self, link, self.bursts, self.switches, self.watch)
+
+    def serve(self) -> None:
+        self._answer(self._load, {})
+        handlers = {
+            "arena": self._arena,
+            "construct": self._construct,
+            "parameters": self._parameters,
+            "forward": self._forward,
+            "timed": self._timed,
+            "choose": self._choose,
+            "burst_ready": self.bursts.ready,
+            "burst_capture": lambda _: self.bursts.capture(self.model, self._opened()),
+            "burst": lambda _: self.bursts.burst(self.model, self._opened()),
+        }
+        while True:
+            try:
+                command = self.link.receive(None)
+            except WireClosed:
+                return
+            self._answer(handlers[command["op"]], command)
+
+    def _answer(self, handler: Any, command: Message) -> None:
+        """Run one handler; what the candidate raised becomes a value, SystemExit and MemoryError included."""
+        try:
+            reply = handler(command)
+        except JudgeError:
+            raise
+        except LoadError as error:
+            reply = {"error": {"kind": "load", "reason": error.reason, "message": error.message, "line": error.line}}
+        except BaseException as error:  # noqa: BLE001 - the child's entry point into foreign code
+            reply = {"error": faults.describe_fault(error, self.path)}
+            del error
+            gc.collect()
+        switched = self.switches.restore()
+        if switched:
+            reply["switched"] = switched
+        self._answers += 1
+        seldom = command.get("op") == "timed" and self._answers % SELDOM  # not to be in the way of every timed call
+        touched = [] if seldom else self.harness.touched()
+        if touched:
+            reply["touched"] = touched
+        self.link.send({**reply, "number": command.get("number", "")})
+
+    def _load(self, command: Message) -> Message:
+        payload, folder = self.assignment.payload, self.assignment.folder
+        if self.mode in BASELINES:
+            self.model_class = load_problem(payload["source"], payload["case"], folder).Model
+        else:
+            self.model_class = load_candidate(payload["source"], folder)
+        return {"loaded": True}
+
+    def _arena(self, command: Message) -> Message:
+        fds = self.link.take_fds()
+        arena = open_arena(command, fds, self.device)
+        self.arena = SketchArena(arena) if self.mode == "record" else arena
+        return {"arena": self.arena.kind}
+
+    def _construct(self, command: Message) -> Message:
+        init = self._values(command, keep=True)
+        random_state.reset(command["seed"])
+        assert self.model_class is not None
+        with torch.no_grad():
+            model = factories.under(self.policy, self.model_class(*init), self.device)
+        self._synchronize()
+        self.model = model
+        rows = [{"name": name, "kind": kind, **TensorMeta.of(tensor).to_json()} for name, kind, tensor in self._state()]
+        return {"constructed": True, "state": rows, "hook": hasattr(model, "load_reference_state")}
+
+    def _state(self) -> list[tuple[str, str, torch.Tensor]]:
+        if not isinstance(self.model, torch.nn.Module):
+            return []
+        state = [(name, "parameter", tensor) for name, tensor in self.model.named_parameters()]
+        return state + [(name, "buffer", tensor) for name, tensor in self.model.named_buffers()]
+
+    def _parameters(self, command: Message) -> Message:
+        assert self.arena is not None
+        reply: Message = {}
+        given = {name: self.arena.fetch(Slot.from_json(row)) for name, row in command["state"]}
+        with torch.no_grad():
+            if command["hook"]:
+                self.model.load_reference_state({name: tensor.clone() for name, tensor in given.items()})
+            else:
+                own = {name: tensor for name, _, tensor in self._state()}
+                for name, tensor in given.items():
+                    own[name].copy_(tensor)
+            if hasattr(self.model, "prepare"):
+                reply["prepare_us"] = self._prepare()
+        self._synchronize()  # after this reply the referee writes over the arena that the copies read from
+        if self.mode in COMPILED and not command.get("again"):
+            self.model = torch.compile(self.model, mode=COMPILED[self.mode])
+        return reply | {"parameters": len(given)}
+
+    def _prepare(self) -> float:
+        """Let the model rearrange its parameters; microseconds, told apart from every timed call."""
+        self._synchronize()
+        started = time.perf_counter_ns()
+        self.model.prepare()
+        self._synchronize()
+        return (time.perf_counter_ns() - started) / 1e3
+
+    def _choose(self, command: Message) -> Message:
+        """Which configurations the interpreter runs: those that fit the target."""
+        self.assignment.adapter.lists.choose(command["choices"])
+        return {"chosen": True}
+
+    def _opened(self) -> Arena:
+        assert self.arena is not None
+        return self.arena
+
+    def _values(self, command: Message, *, keep: bool = False, held: bool = True) -> Any:
+        """The nested arguments of a command, tensors in the arena; copies with `keep`, which outlive the command.
+
+        With `held` the tensors are remembered, to show the referee what the call did to them.
+        """
+        slots = [Slot.from_json(row) for row in command["slots"]]
+        self._fetched = []
+
+        def get(number: int) -> torch.Tensor:
+            assert self.arena is not None
+            tensor = self.arena.fetch(slots[number])
+            if keep:
+                return tensor.clone()
+            if held:
+                self._fetched.append((slots[number], tensor.detach()))  # the model may give its own another shape
+            return tensor
+
+        return decode(command["args"], get, self.device)
+
+    def _forward(self, command: Message) -> Message:
+        """One call. The reply tells the structure; the bytes go into the output slots."""
+        args = self._values(command)
+        random_state.reset(command["seed"])
+        before = random_state.mark(self.device)
+        with ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            if command.get("poison"):
+                stack.enter_context(poisoned_allocations())
+            stack.enter_context(self.watch.during(count=bool(command.get("count"))))
+            out = self.model(*args)
+            grads = torch.is_grad_enabled()
+        self._synchronize()
+        self._give_back()
+        reply = self._hand_over(out, command) | self._left_behind(out, args, command)
+        reply |= {"drew": random_state.moved(before, self.device), "grads": grads}
+        return reply | self.watch.report(count=bool(command.get("count")))
+
+    def _left_behind(self, out: Any, args: Any, command: Message) -> Message:
+        """Which outputs lie in inputs; parameters and buffers that the referee wants to see again go into slots."""
+        outputs: list[torch.Tensor] = []
+        inputs: list[torch.Tensor] = []
+        try:
+            encode(ordered(out), collect(outputs))
+            encode(args, collect(inputs))
+        except NotCarried:
+            return {}
+        missing = []
+        own = {name: tensor for name, _, tensor in self._state()} if command.get("keep") else {}
+        for name, row in command.get("keep", []):
+            slot, tensor = Slot.from_json(row), own.get(name)
+            if tensor is None or tuple(tensor.shape) != slot.meta.shape:
+                missing.append(name)
+            elif self.mode != "record":
+                self._opened().put(slot, tensor.detach())
+        if own:
+            self._synchronize()
+        alias = overlaps(outputs, inputs) if self.mode != "record" else []
+        return {"alias": alias, "missing": missing}
+
+    def _give_back(self) -> None:
+        """Show the referee the inputs as the call left them."""
+        assert self.arena is not None
+        for slot, tensor in self._fetched:
+            self.arena.give_back(slot, tensor)
+
+    def _hand_over(self, out: Any, command: Message) -> Message:
+        tensors: list[torch.Tensor] = []
+
+        def put(tensor: torch.Tensor) -> int:
+            tensors.append(tensor.detach())
+            return len(tensors) - 1
+
+        try:
+            template = encode(ordered(out), put, "the output")
+        except NotCarried as error:
+            return {"structure": str(error)}
+        metas = [TensorMeta.of(tensor) for tensor in tensors]
+        slots = [Slot.from_json(row) for row in command["out"]]
+        fits = [(m.dtype, m.shape) for m in metas] == [(s.meta.dtype, s.meta.shape) for s in slots]
+        if fits and self.mode != "record":
+            assert self.arena is not None
+            for slot, tensor in zip(slots, tensors, strict=True):
+                self.arena.put(slot, tensor)
+            self._synchronize()
+        return {"template": template, "metas": [meta.to_json() for meta in metas], "stored": fits}
+
+    def _timed(self, command: Message) -> Message:
+        """One timed call: flush, stamp, forward, device-wide sync, stamp; the output goes out afterwards."""
+        if self.clock is None:
+            self.clock = make_clock(self.device)
+        args = self._values(command)
+        random_state.reset(command["seed"])
+        with torch.no_grad():
+            self.clock.start(flush=bool(command["flush"]))
+            out = self.model(*args)
+            elapsed_us = self.clock.stop()
+        reply = self._hand_over(out, command)
+        return reply | {"us": elapsed_us, "host_us": self.clock.host_us}
+
+    def _synchronize(self) -> None:
+        if self.device != "cpu":
+            torch.cuda.synchronize()

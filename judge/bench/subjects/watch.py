@@ -1,0 +1,124 @@
+"""What is observed while a candidate's forward runs: counted traffic, recorded compilations, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, Protocol
+
+from judge.bench.exchange.wire import Message
+from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
+from judge.bench.processes.child import Assignment
+from judge.bench.subjects.gpu_trace import GpuTrace
+from judge.bench.subjects.launches import MODES, Launches, compiled_graphs, install
+
+MAX_ROWS = 5000  # launches written out one by one
+
+
+class Watch(Protocol):
+    """Wraps each forward; afterwards tells what it saw."""
+
+    def during(self, *, count: bool) -> AbstractContextManager[Any]: ...
+
+    def report(self, *, count: bool) -> Message: ...
+
+
+class Unwatched:
+    """Runs on a real device: nothing to observe here."""
+
+    def during(self, *, count: bool) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def report(self, *, count: bool) -> Message:
+        return {}
+
+
+class Counted:
+    """Interpreted kernels: bounds are always checked, traffic is counted when asked for."""
+
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
+
+    def during(self, *, count: bool) -> AbstractContextManager[Any]:
+        self.adapter.counts = count
+        self.adapter.reset()
+        return self.adapter.counting() if count else nullcontext()
+
+    def report(self, *, count: bool) -> Message:
+        if not count:
+            return {}
+        found: TrafficReport = self.adapter.report()
+        return {"traffic": [traffic_row(row) for row in found.kernels[:MAX_ROWS]]}
+
+
+class Recorded:
+    """Nothing runs: every launch is compiled for the target and written down."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+        recorder.begin()
+
+    def during(self, *, count: bool) -> AbstractContextManager[Any]:
+        return self.recorder.recording()  # type: ignore[no-any-return]
+
+    def report(self, *, count: bool) -> Message:
+        rows = {"kernels": self.recorder.kernels, "tuned": self.recorder.tuning_groups()}
+        rows["launchers"] = self.recorder.launchers
+        return {**{name: list(found)[:MAX_ROWS] for name, found in rows.items()}, "notes": self.recorder.notes[:50]}
+
+
+class Audited:
+    """Launches go through `launches`; on a GPU a counted call is traced."""
+
+    def __init__(self, inner: Watch, launches: Launches, trace: GpuTrace | None) -> None:
+        self.inner = inner
+        self.launches = launches
+        self.trace = trace
+
+    @contextmanager
+    def during(self, *, count: bool) -> Iterator[None]:
+        with ExitStack() as stack:
+            if self.trace is not None and count:
+                stack.enter_context(self.trace.tracing())
+            stack.enter_context(self.inner.during(count=count))
+            stack.enter_context(self.launches.watching())
+            yield
+
+    def report(self, *, count: bool) -> Message:
+        found = {**self.inner.report(count=count), "launches": self.launches.report()}
+        found["compiled_graphs"] = compiled_graphs()
+        if self.trace is not None and count:
+            found |= {"gpu": self.trace.rows, "gpu_failure": self.trace.failure}
+        return found
+
+
+def traffic_row(row: LaunchTraffic) -> Message:
+    return {
+        "name": row.name,
+        "origin": row.origin,
+        "programs": row.programs,
+        "logical_bytes": int(row.logical_bytes),
+        "sector_bytes": int(row.sector_bytes),
+        "unique_bytes": int(row.unique_bytes),
+        "elementwise_flops": int(row.elementwise_flops),
+        "dot_flops": {kind: int(flops) for kind, flops in row.dot_flops.items()},
+        "accesses": int(row.accesses),
+    }
+
+
+def traffic_report(rows: list[Message]) -> TrafficReport:
+    """Inverse of the rows above. Raises TypeError or ValueError when malformed."""
+    return TrafficReport(tuple(LaunchTraffic(**row) for row in rows))
+
+
+def watch_for(mode: str, assignment: Assignment) -> Watch:
+    """The watch of a subject. What it needs was installed in the zygote it was forked from."""
+    if mode == "record":
+        return Recorded(assignment.adapter)
+    plain = Unwatched() if assignment.adapter is None else Counted(assignment.adapter)
+    if mode in MODES:
+        launches = Launches(mode, assignment.folder)
+        install(launches)
+        trace = GpuTrace() if mode == "census" and assignment.device != "cpu" else None
+        return Audited(plain, launches, trace)
+    return plain if mode == "run" else Unwatched()

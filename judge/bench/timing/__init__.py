@@ -1,0 +1,1 @@
+"""How fast: clocks, pairs, intervals, the trusted clock, who may use the GPU."""

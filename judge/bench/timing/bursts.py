@@ -1,0 +1,225 @@
+"""The trusted clock: many calls between two stamps of the referee, every one on its own content, every output checked.
+
+A subject's claimed times come from a process that runs foreign code. Here the referee measures the wall time of a long
+and of a short burst; the difference per call cannot be less than what a call needs, wherever its work is hidden: on
+another stream, in a thread, in a lazy tensor, or in a patched clock. The content is written between the stamps, into
+places that were announced with other content: nothing can be computed ahead. Where launching takes longer than the
+kernels, the calls are replayed from a CUDA graph. What a burst costs beside the calls (copies, gaps, dirty lines of the
+L2) is read off the eager baseline, whose bursts move the same content and whose time is known.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import statistics
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from judge.bench.device.clocks import is_quiet, wait_until_quiet
+from judge.bench.exchange.arenas import JITTER, Slot
+from judge.bench.exchange.contact import Contact, SubjectFailed
+from judge.bench.exchange.nested import TensorMeta, encode
+from judge.bench.judging.reference import cloned, collect
+from judge.bench.timing.measured import Measurement, Runner
+from judge.bench.timing.trusted import CPU, PASSES, Terms, Trusted, terms_of
+from judge.values import JudgeError
+
+Content = tuple[list[Any], list[torch.Tensor], int]  # inputs, what the reference answers, seed
+LAUNCH_BOUND = 0.75  # of a call's time, if launching it takes longer than that
+NOISY_S = 10.0  # that are waited for quiet between the attempts
+CALM_ATTEMPTS, PAUSE_S = 6, 0.01  # later ones wait before they begin: what disturbs may pass
+HOPELESS, WIDE = 10, 2.0  # attempts after which a claim that is off by this factor gets no more of them
+COPIES_VARY, COPIES_VARY_US = 1.02, 5.0
+
+
+def trusted_time(
+    measurement: Measurement, candidate: Runner, eager: Runner, rng: random.Random, *, claimed_us: float
+) -> Trusted | None:
+    """The candidate's time by the referee's clock. Raises SubjectFailed, and Ended for wrong outputs.
+
+    None where it cannot be had: random outputs, numbers among the inputs, content too large for two calls.
+    """
+    terms = terms_of(measurement.reference.device)
+    sides = [Bursts(measurement, side, rng, terms) for side in (candidate, eager)]
+    calls = sides[0].room(claimed_us)
+    if calls is None:
+        return None
+    for side in sides:
+        side.open(calls)
+    if measurement.reference.device == "cpu" or not any(_launch_bound(side.side) for side in sides):
+        return _supported(sides, calls, "burst", claimed_us, terms)
+    try:
+        return _supported(sides, calls, "graph_burst", claimed_us, terms)
+    except SubjectFailed as failed:
+        if failed.kind != "exception":
+            raise
+    return _supported(sides, calls, "burst", claimed_us, terms)  # what one of them does cannot be captured
+
+
+def _launch_bound(side: Runner) -> bool:
+    """Whether calls back to back would only show the processor."""
+    host = statistics.median(side.host_us) if side.host_us else 0.0
+    return host > LAUNCH_BOUND * statistics.median(side.samples_us)
+
+
+def _supported(sides: list[Bursts], calls: int, method: str, claimed_us: float, terms: Terms) -> Trusted:
+    """Tries again while the claim is not supported: a busy machine makes bursts slower, never faster."""
+    sizes = [max(1, calls // 4), calls]
+    device, noisy_s = sides[0].reference.device, 0.0
+    eager_us = statistics.median(sides[1].side.samples_us)
+    for number in range(1, 1 + terms.most):
+        if number > CALM_ATTEMPTS and terms is not CPU:
+            time.sleep(PAUSE_S)
+            noisy_s += wait_until_quiet(device) if noisy_s < NOISY_S else 0.0
+        for side in sides:
+            for size in side.rng.sample(sizes, len(sizes)):
+                side.burst(size, graph=method == "graph_burst")
+        copying = {size: min(burst.copy_us for side in sides for burst in side.seen[size]) for size in sizes}
+        mine, theirs = (side.slope(copying) for side in sides)
+        beside = max(min(max(theirs - eager_us, 0.0), sides[0].dearest_us()), sides[0].written_us())
+        call_us = max(mine - beside, 0.0)
+        found = Trusted(call_us, method, calls, beside, number, theirs, terms.believes(claimed_us, call_us))
+        if found.supported and number >= terms.least:
+            break
+        if number >= HOPELESS and not terms.believes(WIDE * claimed_us, call_us):
+            break
+    if not found.supported and not is_quiet(device):
+        raise JudgeError(f"the GPU was not quiet for {noisy_s:.0f} s: no claim can be checked by the wall clock")
+    return found
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Wall times of one burst by the referee's clock: its content's way into place, then all of its calls."""
+
+    copy_us: float
+    calls_us: float
+
+    def delay_us(self, least_us: float) -> float:
+        """What its content came later than it usually varies by."""
+        return max(self.copy_us - COPIES_VARY * least_us - COPIES_VARY_US, 0.0)
+
+
+class Bursts:
+    """Bursts of one subject whose parameters are in place. Raises SubjectFailed, and Ended for wrong outputs."""
+
+    def __init__(self, measurement: Measurement, side: Runner, rng: random.Random, terms: Terms) -> None:
+        self.measurement = measurement
+        self.reference = measurement.reference
+        self.terms = terms
+        self.seen: dict[int, list[Burst]] = defaultdict(list)  # by the number of calls
+        self.side = side
+        self.rng = rng
+        self.contact: Contact = side.contact
+        self._metas: list[TensorMeta] = []
+        self._outputs: list[TensorMeta] = []
+        self._stale: list[Content] = []  # has been seen: what a burst is announced with
+
+    def room(self, claimed_us: float) -> int | None:
+        """Calls in a long burst, or None where no burst can be."""
+        inputs, right, _ = self._content()
+        again: list[torch.Tensor] = []
+        encode(self.reference.run(cloned(inputs), self.reference.first, secrets.randbits(31)), collect(again))
+        if any(not torch.equal(a, b) for a, b in zip(right, again, strict=True) if not a.isnan().any()):
+            return None
+        if encode(inputs, collect([])) != encode(self._content()[0], collect([])):
+            return None  # numbers beside the tensors change from draw to draw: calls cannot be announced
+        terms = self.terms
+        fits = terms.memory // max(1, sum(TensorMeta.of(tensor).nbytes for tensor in (*_tensors(inputs), *right)))
+        wanted = min(terms.longest, max(8 if terms is not CPU else 2, terms.aim_us / claimed_us))
+        calls = int(min(fits, wanted))
+        return calls if calls >= 2 else None
+
+    def open(self, calls: int) -> None:
+        """Share memory for that many calls."""
+        inputs, right, _ = self._content()
+        self._outputs = [TensorMeta.of(tensor) for tensor in right]
+        self._metas = [*(TensorMeta.of(tensor) for tensor in _tensors(inputs)), *self._outputs]
+        self.contact.make_arena(self._metas * calls, [])
+
+    def dearest_us(self) -> float:
+        """What a burst may cost per call beside the call, at most."""
+        return self.terms.gap_us + sum(meta.nbytes for meta in self._outputs) / self.terms.copied
+
+    def written_us(self) -> float:
+        """What a burst costs per call at least where the calls leave the memory no pause to write in."""
+        return PASSES * sum(meta.nbytes for meta in self._outputs) / self.terms.moved
+
+    def slope(self, copying: dict[int, float]) -> float:
+        """Wall time per further call, from all bursts so far: of each size the fastest counts.
+
+        `copying`: by size, the least time in which anybody's content came into place. Longer than that it may take
+        because the subject works already: that counts.
+        """
+        (short, few), (calls, many) = sorted(
+            (size, min(burst.calls_us + burst.delay_us(copying[size]) for burst in self.seen[size])) for size in copying
+        )
+        return max((many - few) / (calls - short), 0.0)
+
+    def burst(self, calls: int, *, graph: bool) -> None:
+        """One burst, its times added to `seen`."""
+        contents = [self._content() for _ in range(calls)]
+        slots = self._lay(calls)  # other content: what is computed from it ahead of time is wrong
+        if graph:
+            self.contact.ask("burst_capture")
+        given = [tensor for inputs, _, _ in contents for tensor in _tensors(inputs)]
+        ins = [self.contact.arena.view(slot) for mine, _ in slots for slot in mine]
+        self._settle()
+        began = time.perf_counter_ns()
+        _copy_all(ins, given)
+        self._settle()
+        copied = time.perf_counter_ns()
+        self.contact.ask("burst")
+        ended = time.perf_counter_ns()
+        self.seen[calls].append(Burst((copied - began) / 1e3, (ended - copied) / 1e3))
+        if self.side.blame:
+            for (_, outs), (_, right, _) in zip(slots, contents, strict=True):
+                self.measurement.check_values(self.side, outs, right)
+        self._stale = contents if len(contents) > len(self._stale) else self._stale
+
+    def _lay(self, calls: int) -> list[tuple[list[Slot], list[Slot]]]:
+        """Announce `calls` calls on content of an earlier burst. Returns the slots of their inputs and outputs."""
+        self._stale += [self._content() for _ in range(calls - len(self._stale))]
+        contents = self._stale[:calls]
+        given = [_tensors(inputs) for inputs, _, _ in contents]
+        metas = [TensorMeta.of(tensor) for _, right, _ in contents for tensor in right]
+        ins, outs = self.contact.lay_out([t for row in given for t in row], metas, self.rng.randrange(JITTER))
+        found, commands = [], []
+        for row, (inputs, right, seed) in zip(given, contents, strict=True):
+            mine, ins = ins[: len(row)], ins[len(row) :]
+            theirs, outs = outs[: len(right)], outs[len(right) :]
+            slots = {"slots": [slot.to_json() for slot in mine], "out": [slot.to_json() for slot in theirs]}
+            commands.append({"args": encode(inputs, collect([])), **slots, "seed": seed})
+            found.append((mine, theirs))
+        self.contact.ask("burst_ready", calls=commands)
+        return found
+
+    def _content(self) -> Content:
+        inputs = self.reference.inputs("given", secrets.randbits(62))
+        seed = secrets.randbits(31)
+        right: list[torch.Tensor] = []
+        encode(self.reference.run(cloned(inputs), self.reference.first, seed), collect(right))
+        return inputs, right, seed
+
+    def _settle(self) -> None:
+        if self.reference.device != "cpu":
+            torch.cuda.synchronize()
+
+
+def _copy_all(places: list[torch.Tensor], tensors: list[torch.Tensor]) -> None:
+    """With as few launches as can be: a GPU that waits for launches could do other work between them."""
+    kinds = [(tensor.dtype, tensor.device) for tensor in tensors]
+    for kind in dict.fromkeys(kinds):
+        some = [number for number, one in enumerate(kinds) if one == kind]
+        torch._foreach_copy_([places[number] for number in some], [tensors[number] for number in some])
+
+
+def _tensors(inputs: list[Any]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    encode(inputs, collect(found))
+    return found

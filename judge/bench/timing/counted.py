@@ -1,0 +1,100 @@
+"""Can what an interpreted candidate counted be true? It counts in its own process, so the counts are claims.
+
+Fewer bytes than any way of computing must move are no counts; a kernel that only the interpreter ever saw is hidden
+from the compiler. Both end the evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+
+from judge.bench.admission.flops import references, tensors_in
+from judge.bench.admission.graph_trace import trace_report
+from judge.bench.exchange.wire import Message
+from judge.bench.foreign.whereabouts import FORWARD
+from judge.bench.interpreting.traffic import TrafficReport
+from judge.bench.judging.correctness import Question
+from judge.bench.judging.endings import Ended
+from judge.bench.judging.reference import Reference, cloned
+from judge.graph import OpGraph
+from judge.values import Verdict
+
+MARGIN = 0.5  # of the certain bytes: sectors are counted whole, so an honest count is rather above
+# Operators that need every element of what they are given; others may look at a part of it.
+WHOLE = frozenset(
+    {
+        "abs", "add", "addmm", "amax", "amin", "argmax", "baddbmm", "bmm", "clamp", "cumsum", "div", "elu", "exp",
+        "gelu", "hardswish", "layer_norm", "leaky_relu", "linear", "log", "log_softmax", "logsumexp", "matmul", "mean",
+        "mish", "mm", "mul", "neg", "pow", "relu", "rsqrt", "sigmoid", "silu", "softmax", "softplus", "sqrt", "square",
+        "sub", "sum", "tanh", "var",
+    }
+)  # fmt: skip
+
+
+def check_counts(reference: Reference, asked: Question, report: TrafficReport) -> None:
+    """Raise Ended (`physics.bytes`) when fewer bytes were counted than the problem must move."""
+    if asked.expected.aliases:
+        return  # an output may be an input's memory: nothing is certain
+    counted = sum(row.unique_bytes for row in report.kernels)
+    outputs = sum(_bytes(tensor) for tensor in asked.expected.same)
+    whole = outputs + sum(_bytes(tensor) for tensor in (*tensors_in(asked.inputs), *asked.state.values()))
+    if counted >= MARGIN * whole:
+        return
+    with reference.whereabouts.inside(FORWARD):
+        graph = trace_report(reference.model, cloned(asked.inputs)).graph
+    certain = outputs + (_read_whole(graph) if graph is not None else 0)
+    if counted < MARGIN * certain:
+        raise Ended(
+            Verdict.SUSPECT,
+            "timing",
+            "physics.bytes",
+            f"{counted:,} bytes were counted in the candidate's launches, but the problem's inputs and outputs alone "
+            f"are {certain:,}",
+        )
+
+
+def check_compiled(kernels: Iterable[Message], notes: Iterable[str], counted: object) -> None:
+    """Raise Ended (`compile.hidden`) for kernels that were interpreted and never shown to the compiler.
+
+    `kernels`: what was compiled; `notes`: why that may be less than everything; `counted`: the traffic rows claimed.
+    """
+    if any(notes) or not isinstance(counted, list):
+        return
+    compiled = {row.get("name") for row in kernels}
+    rows = [row for row in counted if isinstance(row, dict) and row.get("origin") == "triton"]
+    hidden = sorted({str(row.get("name"))[:80] for row in rows} - {str(name)[:80] for name in compiled})
+    if hidden:
+        raise Ended(
+            Verdict.SUSPECT,
+            "compile",
+            "compile.hidden",
+            f"{', '.join(hidden[:8])} was interpreted, but where kernels are compiled for the target it is not "
+            "launched; launch the same kernels everywhere",
+        )
+
+
+def _read_whole(graph: OpGraph) -> int:
+    """Bytes of inputs and parameters that every operator on them needs whole."""
+    users: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
+    for node in graph.nodes:
+        parts = node.op.split(".")
+        for name in references((node.args, node.kwargs)):
+            users[name].append(parts[1].rstrip("_") if len(parts) > 1 else node.op)
+    whole = [
+        node.out
+        for node in graph.nodes
+        if node.op in {"input", "parameter", "buffer"} and users[node.name] and WHOLE.issuperset(users[node.name])
+    ]
+    return sum(_size(out.shape, out.stride, getattr(torch, out.dtype).itemsize) for out in whole if out is not None)
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return _size(tensor.shape, tensor.stride(), tensor.element_size())
+
+
+def _size(shape: Iterable[int], stride: Iterable[int], item: int) -> int:
+    """Bytes without what a broadcast dimension repeats."""
+    return item * math.prod(size if step else min(size, 1) for size, step in zip(shape, stride, strict=True))

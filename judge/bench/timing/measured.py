@@ -1,0 +1,212 @@
+"""Time on a real device: subjects side by side in blocks, fresh content each, every output checked."""
+
+from __future__ import annotations
+
+import math
+import random
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+
+from judge.bench.device.clocks import SmClock, wait_until_quiet
+from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.device.statistics import LOOKS, kept_blocks, paired_speedup
+from judge.bench.exchange.arenas import JITTER, Slot
+from judge.bench.exchange.contact import Contact, SubjectFailed
+from judge.bench.exchange.nested import TensorMeta, encode
+from judge.bench.judging.endings import Ended, of_subject
+from judge.bench.judging.fitting import Fit
+from judge.bench.judging.precision import Allowed
+from judge.bench.judging.reference import Reference, cloned, collect
+from judge.values import SpeedCall, Verdict
+
+Result = TypeVar("Result")
+
+WARM_CALLS = 3
+ENOUGH_S = 0.5  # a comparison with eager stops after this: nobody asks whether 1.003 is more than 1
+RIVAL_S = 2.0  # one with the best so far may take longer
+CLOSE = 0.05  # relative half width of an interval that is good enough to print
+BEATEN = 0.1  # the same for one that is slower than the best so far, whatever its interval
+AT_LEAST = 8  # pairs of a problem so slow that the first look would not fit the limit
+LEAST_US = 1e-3  # no clock tells less; a smaller claim would overflow ratios
+GAIN = 4.0  # a repetition may be this much further off than the rounds allowed: it is compared with same-dtype output
+
+
+@dataclass
+class Runner:
+    """A subject in the measurement, with how its parameters map, and its samples in microseconds."""
+
+    contact: Contact
+    fit: Fit
+    blame: bool  # True: its failure ends the evaluation as the candidate's
+    samples_us: list[float] = field(default_factory=list)
+    host_us: list[float] = field(default_factory=list)
+    wall_us: list[float] = field(default_factory=list)  # from asking to the answer, by the referee's clock
+
+
+@dataclass
+class Circumstances:
+    """What went on while the samples were taken."""
+
+    clocks_mhz: list[int] = field(default_factory=list)  # one per block
+    throttled: int = 0  # union of the throttle reasons seen
+    dropped: int = 0  # pairs left out for their clock
+    waited_s: float = 0.0  # until the GPU was quiet
+
+
+class Measurement:
+    """Times sides by turns: a block takes them in random order, then in the opposite one, with equal content."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        limits: list[Allowed],
+        case: str | None,
+        budget_s: float,
+        rng: random.Random,
+        beat: float | None = None,
+    ) -> None:
+        """`beat`: the speedup over eager of the best so far; what is slower for sure need not be known as closely."""
+        self.beat = beat
+        self.reference = reference
+        self.limits = limits
+        self.case = case
+        self.budget_s = budget_s
+        self.rng = rng
+        self.clock = SmClock(reference.device)
+
+    def run(self, sides: list[Runner], lock: GpuLock, *, rival: Runner | None = None) -> Circumstances:
+        """Fill the sides' samples; the first side is the one in question, `rival` the one it must beat, if any.
+
+        `lock` is held as shared. Raises Ended, JudgeError for a baseline, SubjectFailed for the best so far.
+        """
+        for side in sides:
+            self._guarded(side, self._warm)
+        seen = Circumstances()
+        with lock.alone():
+            seen.waited_s = wait_until_quiet(self.reference.device)
+            started = time.monotonic()
+            while not self._enough(sides, rival, time.monotonic() - started):
+                order = self.rng.sample(sides, len(sides))
+                for block in (order, order[::-1]):  # A B, then B A: drift hits both alike
+                    self._together(block)
+                seen.clocks_mhz.append(self.clock.mhz())
+                seen.throttled |= self.clock.throttle_reasons()
+        _drop(sides, seen)
+        return seen
+
+    def _enough(self, sides: list[Runner], rival: Runner | None, elapsed_s: float) -> bool:
+        pairs = len(sides[0].samples_us)
+        if pairs >= LOOKS[-1] or (pairs >= AT_LEAST and elapsed_s >= self.budget_s):
+            return True
+        if pairs not in LOOKS:
+            return False
+        if rival is None:
+            return elapsed_s >= ENOUGH_S or self._close_enough(sides)
+        call = paired_speedup(rival.samples_us, sides[0].samples_us).call
+        return elapsed_s >= RIVAL_S or call is not SpeedCall.AMBIGUOUS
+
+    def _close_enough(self, sides: list[Runner]) -> bool:
+        if len(sides) == 1:
+            return len(sides[0].samples_us) >= LOOKS[1]
+        found = paired_speedup(sides[1].samples_us, sides[0].samples_us)
+        if self.beat is not None and found.high < self.beat < math.inf:  # infinity: nobody asks who is the best
+            return found.high - found.low < 2 * BEATEN * found.value
+        return found.call is not SpeedCall.AMBIGUOUS and found.high - found.low < 2 * CLOSE * found.value
+
+    def _warm(self, side: Runner) -> None:
+        """Compile, autotune, allocate: everything that happens on first calls, with the first stage's time limit."""
+        if side.contact.warm:
+            return
+        side.fit.give(side.contact, self.reference.first, again=False)
+        for _ in range(WARM_CALLS):
+            inputs = self.reference.inputs("given", secrets.randbits(62))
+            self._once(side, inputs, secrets.randbits(31), None)
+        side.contact.warm = True
+
+    def _together(self, sides: list[Runner]) -> None:
+        inputs = self.reference.inputs("given", secrets.randbits(62))
+        seed = secrets.randbits(31)
+        right: list[torch.Tensor] = []
+        encode(self.reference.run(cloned(inputs), self.reference.first, seed), collect(right))
+        for side in sides:
+            claimed_us, host_us, wall_us = self._guarded(side, lambda s: self._once(s, inputs, seed, right))
+            side.samples_us.append(claimed_us)
+            side.host_us.append(host_us)
+            side.wall_us.append(wall_us)
+
+    def _guarded(self, side: Runner, step: Callable[[Runner], Result]) -> Result:
+        try:
+            return step(side)
+        except SubjectFailed as failed:
+            raise of_subject(failed, "timing") from failed
+
+    def _once(
+        self, side: Runner, inputs: list[Any], seed: int, right: list[torch.Tensor] | None
+    ) -> tuple[float, float, float]:
+        """One timed call, compared with `right` if that is given. Microseconds on the device, to launch, in all."""
+        tensors: list[torch.Tensor] = []
+        template = encode(inputs, collect(tensors))
+        metas = self._metas(inputs, seed) if right is None else [TensorMeta.of(t) for t in right]
+        ins, outs = side.contact.lay_out(tensors, metas, self.rng.randrange(JITTER))
+        began = time.perf_counter_ns()
+        reply = side.contact.ask("timed", **_fields(template, ins, outs, seed), flush=True)
+        wall_us = (time.perf_counter_ns() - began) / 1e3
+        claimed_us = float(reply.get("us", 0.0))
+        if side.blame and not LEAST_US <= claimed_us <= wall_us * 1.05 + 50.0:
+            raise Ended(
+                Verdict.SUSPECT,
+                "timing",
+                "time.mismatch",
+                f"a call of {wall_us:.1f} us by the referee's clock was claimed to take {claimed_us:.1f} us",
+            )
+        if right is not None and side.blame:
+            self.check(side, reply, outs, right)
+        return claimed_us, float(reply.get("host_us", 0.0)), wall_us
+
+    def _metas(self, inputs: list[Any], seed: int) -> list[TensorMeta]:
+        out: list[torch.Tensor] = []
+        encode(self.reference.run(cloned(inputs), self.reference.first, seed), collect(out))
+        return [TensorMeta.of(tensor) for tensor in out]
+
+    def check(self, side: Runner, reply: dict[str, Any], outs: list[Slot], right: list[torch.Tensor]) -> None:
+        """Raise Ended unless the slots hold what the reference gave."""
+        metas = [(row["dtype"], tuple(row["shape"])) for row in reply.get("metas", [])]
+        wanted = [(slot.meta.dtype, slot.meta.shape) for slot in outs]
+        self.check_values(side, outs, right, described=metas == wanted)
+
+    def check_values(
+        self, side: Runner, outs: list[Slot], right: list[torch.Tensor], *, described: bool = True
+    ) -> None:
+        values = side.contact.take(outs)
+        for number, (value, exact, limit) in enumerate(zip(values, right, self.limits, strict=True)):
+            if not described or not limit.accepts(value, exact, GAIN):
+                raise Ended(
+                    Verdict.WRONG,
+                    "timing",
+                    "time.wrong_output",
+                    f"output {number} of a timed call is wrong although the correctness rounds passed; every timed "
+                    "call gets new content at a new address",
+                )
+
+
+def _drop(sides: list[Runner], seen: Circumstances) -> None:
+    """Leave out what was measured at another clock; a block holds two samples of every side."""
+    kept = kept_blocks(seen.clocks_mhz)
+    seen.dropped = 2 * (len(seen.clocks_mhz) - len(kept))
+    for side in sides:
+        side.samples_us[:] = [side.samples_us[i] for n in kept for i in (2 * n, 2 * n + 1)]
+        side.host_us[:] = [side.host_us[i] for n in kept for i in (2 * n, 2 * n + 1)]
+
+
+def _fields(template: Any, ins: list[Slot], outs: list[Slot], seed: int) -> dict[str, Any]:
+    return {
+        "args": template,
+        "slots": [slot.to_json() for slot in ins],
+        "out": [slot.to_json() for slot in outs],
+        "seed": seed,
+    }

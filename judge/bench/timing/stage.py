@@ -1,0 +1,248 @@
+"""The timing stage of one evaluation: side by side, then, for a would-be best, by the trusted clock and once more.
+
+`Job.beat` decides who is a would-be best. Its published times come from a second pair of fresh processes: what a
+process was lucky with, another one is not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import secrets
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from judge.bench.device.clocks import empty_us, make_clock, wait_until_quiet
+from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.device.statistics import paired_speedup, timing_of, unpaired_speedup
+from judge.bench.exchange.contact import Contact, SubjectFailed
+from judge.bench.judging.correctness import Question
+from judge.bench.judging.endings import Ended, of_subject
+from judge.bench.judging.fitting import Fit
+from judge.bench.judging.reference import Reference
+from judge.bench.processes.baselines import SUBJECTS
+from judge.bench.timing.bursts import trusted_time
+from judge.bench.timing.measured import Circumstances, Measurement, Runner
+from judge.bench.timing.trusted import Trusted
+from judge.values import Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
+
+WALL_SHARE = 0.75  # a claim may be this part of what single calls took by this process's clock
+WALL_VARIES = 0.1  # of a call's wall time: large contents take their time to copy
+WALL_SLACK_US, CPU_WALL_SLACK_US = 30.0, 600.0  # by which single calls differ for other reasons
+TRIES = 3  # measurements, until the baseline is as fast beside the candidate as in its bursts
+SHORT_US = 20.0  # below this the clock's own reading around nothing is stated
+FLAGS = {"l2": "flushed by reading", "order": "ABBA", "launch_gaps": "left out"}
+
+Introduce = Callable[[str], tuple[Contact, Fit]]
+
+
+@dataclass
+class Measured:
+    """What the stage found. `speedup` is over eager; `rival` against the best so far."""
+
+    timings: list[Timing] = field(default_factory=list)
+    speedup: Speedup | None = None
+    compiled: Speedup | None = None
+    autotuned: Speedup | None = None
+    rival: Speedup | None = None
+    plausible: bool = True  # nothing that the judge's own clock says is against the claim
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def candidate(self) -> Timing:
+        return next(timing for timing in self.timings if timing.subject is Subject.CANDIDATE)
+
+    @property
+    def beats_rival(self) -> bool:
+        """Whether it is surely faster than the best so far; true when there is none to beat."""
+        return self.rival is None or self.rival.call is SpeedCall.FASTER
+
+
+class TimingStage:
+    """Measures with children that `introduce` readies: it returns the named child's contact and parameter map."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        first: Question,
+        *,
+        case: str | None,
+        budget_s: float,
+        lock: GpuLock,
+        introduce: Introduce,
+        precision: str = "strict",
+        beat: float | None = None,
+    ) -> None:
+        self.reference = reference
+        self.device = reference.device
+        self.lock = lock
+        self.introduce = introduce
+        self.precision = precision
+        self.rng = random.Random(secrets.randbits(64))
+        self.measurement = Measurement(reference, first.expected.allowed, case, budget_s, self.rng, beat)
+        self.method = make_clock(self.device).method
+        self._sides: dict[str, Runner] = {}
+
+    def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
+        """Candidate beside eager and, with `rival`, the best so far; children are named "candidate" + suffix, ..."""
+        sides = {"candidate": self._runner(f"candidate{suffix}", blame=True)}
+        sides["eager"] = self._runner(f"eager{suffix}")
+        if rival:
+            sides["incumbent"] = self._runner(f"incumbent{suffix}")
+        try:
+            seen = self.measurement.run(list(sides.values()), self.lock, rival=sides.get("incumbent"))
+        except SubjectFailed as failed:  # the best so far failed: no fault of this candidate
+            found = self.measure(suffix=suffix)
+            found.findings.append(Finding("time.no_incumbent", f"the best so far failed: {failed.message}"[:400]))
+            return found
+        found = Measured([self._timing(Subject(name), side, seen) for name, side in sides.items()])
+        mine = sides["candidate"].samples_us
+        found.speedup = paired_speedup(sides["eager"].samples_us, mine)
+        if rival:
+            found.rival = paired_speedup(sides["incumbent"].samples_us, mine, Subject.INCUMBENT)
+        self._sides = sides
+        return found
+
+    def compiled(self, found: Measured, known: list[float] | None, *, live: bool, name: str = "compile") -> str:
+        """Add torch.compile's time: known from before, or measured now when its child is there. Returns what failed.
+
+        `name` is "compile" for its default mode, or "autotune" for max-autotune.
+        """
+        subject = SUBJECTS[name]
+        mode = "default" if subject is Subject.COMPILE else subject.value
+        if known:
+            timing = timing_of(subject, known, self.method, mode=mode, cached=True)
+        elif live:
+            try:
+                side = self._runner(name)
+                seen = self.measurement.run([side], self.lock)
+            except (Ended, SubjectFailed) as failed:
+                return f"failed: {getattr(failed, 'message', failed)}"[:600]
+            timing = self._timing(subject, side, seen, mode=mode)
+        else:
+            return ""
+        found.timings.append(timing)
+        over = unpaired_speedup(timing, found.candidate)
+        if subject is Subject.COMPILE:
+            found.compiled = over
+        else:
+            found.autotuned = over
+        return ""
+
+    def trust(self, found: Measured, *, suffix: str = "") -> Measured:
+        """Check the candidate's claims by bursts of calls between two stamps of this process.
+
+        What a busy machine held up is measured again: the last measurement is returned. Raises Ended (`time.mismatch`)
+        when no clock of ours supports the claim, and JudgeError when there is no quiet; what cannot be checked is a
+        finding.
+        """
+        for _ in range(TRIES):
+            claimed_us = found.candidate.median_us
+            trusted = self._trusted(claimed_us)
+            if trusted is None:
+                self._without_bursts(found, claimed_us)
+                return found
+            if not trusted.supported:
+                raise _mismatch(claimed_us, trusted)
+            eager_us = statistics.median(self._sides["eager"].samples_us)
+            if self.device == "cpu" or not trusted.disturbed(eager_us):
+                data = {**dataclasses.asdict(trusted), "claimed_us": claimed_us}
+                found.findings.append(Finding("time.trusted", _agreement(claimed_us, trusted), data))
+                return found
+            words = f"{eager_us:.1f} us beside the candidate, {trusted.baseline_us:.1f} us at most in bursts"
+            found = _carried(found, self.measure(suffix=suffix, rival=found.rival is not None))
+        raise JudgeError(f"the GPU is not quiet: {TRIES} times over a call of the reference took longer, {words}")
+
+    def _trusted(self, claimed_us: float) -> Trusted | None:
+        candidate, eager = self._sides["candidate"], self._sides["eager"]
+        try:
+            with self.lock.alone():
+                wait_until_quiet(self.device)
+                return trusted_time(self.measurement, candidate, eager, self.rng, claimed_us=claimed_us)
+        except SubjectFailed as failed:
+            raise of_subject(failed, "timing") from failed
+
+    def _without_bursts(self, found: Measured, claimed_us: float) -> None:
+        """Compare how long single calls took by this process's clock: coarse, but no claim shortens it.
+
+        Raises Ended (`time.mismatch`) for a claim that not even a slow launch, as it claims to have, explains.
+        """
+        mine, theirs = self._sides["candidate"], self._sides["eager"]
+        wall_us = min(mine.wall_us) - min(theirs.wall_us) + min(theirs.samples_us)
+        slack_us = CPU_WALL_SLACK_US if self.device == "cpu" else WALL_SLACK_US + WALL_VARIES * min(theirs.wall_us)
+        found.plausible = claimed_us + slack_us >= WALL_SHARE * wall_us
+        words = (
+            "outputs are random or too large: no burst was possible; by the judge's own clock a call may take up to "
+            f"{max(wall_us, 0.0):.0f} us, {claimed_us:.1f} are claimed"
+        )
+        launch_us = max(statistics.median(mine.host_us) - statistics.median(theirs.host_us), 0.0)
+        if claimed_us + launch_us + slack_us < WALL_SHARE * wall_us:
+            raise Ended(Verdict.SUSPECT, "timing", "time.mismatch", words)
+        if not found.plausible:
+            words += ": too far apart for a best"
+        found.findings.append(Finding("time.unchecked", words, {"wall_us": wall_us, "claimed_us": claimed_us}))
+
+    def confirm(self, found: Measured) -> Measured:
+        """Measure again with the second set of children; what comes of it is published."""
+        again = _carried(found, self.measure(suffix="#2", rival=found.rival is not None))
+        again = self.trust(again, suffix="#2")  # a process can tell that it is the second: it is asked for times only
+        assert found.speedup is not None
+        first = {"first_speedup": found.speedup.value, "first_low": found.speedup.low, "first_high": found.speedup.high}
+        again.findings = [
+            *again.findings,
+            *(one for one in found.findings if one.code not in {other.code for other in again.findings}),
+            Finding("time.confirmed", "measured twice, in fresh processes; the second time is shown", first),
+        ]
+        return again
+
+    def _runner(self, name: str, *, blame: bool = False) -> Runner:
+        contact, fit = self.introduce(name)
+        return Runner(contact, fit, blame)
+
+    def _timing(self, subject: Subject, side: Runner, seen: Circumstances, **detail: object) -> Timing:
+        facts: dict[str, object] = {**FLAGS, "precision": self.precision, **detail}
+        if any(side.host_us):
+            facts["host_us"] = sorted(side.host_us)[len(side.host_us) // 2]
+        if any(seen.clocks_mhz):
+            facts |= {"sm_clock_mhz": [min(seen.clocks_mhz), max(seen.clocks_mhz)], "throttled": seen.throttled}
+        elif self.measurement.clock.unavailable:
+            facts["sm_clock_mhz"] = self.measurement.clock.unavailable
+        if seen.waited_s >= 0.05:
+            facts["waited_for_quiet_s"] = round(seen.waited_s, 2)
+        if seen.dropped:
+            facts["dropped_pairs"] = seen.dropped
+        if side.samples_us and min(side.samples_us) < SHORT_US and self.device != "cpu":
+            facts["empty_us"] = empty_us(self.device)
+        return timing_of(subject, side.samples_us, self.method, **facts)
+
+
+def _carried(found: Measured, again: Measured) -> Measured:
+    """`again` with torch.compile's time, which is not measured twice."""
+    compiled = [timing for timing in found.timings if timing.subject is Subject.COMPILE]
+    again.timings += compiled
+    if found.compiled is not None:
+        again.compiled = unpaired_speedup(compiled[0], again.candidate)
+    return again
+
+
+def _mismatch(claimed_us: float, trusted: Trusted) -> Ended:
+    how = {
+        "burst": "calls back to back (their launches cannot be replayed from a CUDA graph)",
+        "graph_burst": "calls replayed from a CUDA graph",
+    }[trusted.method]
+    return Ended(
+        Verdict.SUSPECT,
+        "timing",
+        "time.mismatch",
+        f"a call was claimed to take {claimed_us:.1f} us, but by the judge's own clock each of {trusted.calls} {how} "
+        f"took {trusted.call_us:.1f} us",
+    )
+
+
+def _agreement(claimed_us: float, trusted: Trusted) -> str:
+    return (
+        f"{trusted.calls} calls on different content took {trusted.call_us:.1f} us each by the judge's own clock "
+        f"({'CUDA graph' if trusted.method == 'graph_burst' else 'back to back'}, L2 not flushed); "
+        f"claimed {claimed_us:.1f} us"
+    )

@@ -1,0 +1,75 @@
+"""What the trusted clock reads of a subject, and on which terms a claim is believed: on the CPU and on GPUs."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import torch
+
+from judge.bench.device.bandwidth import bandwidth_bytes_per_us
+from judge.bench.device.clocks import empty_us
+
+PASSES = 3  # of an output over the memory's bus that a burst pays and a single call does not: written back, copied
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How bursts are made and believed on a kind of device. Times in microseconds, `memory` in bytes of content."""
+
+    longest: int  # calls in a burst
+    aim_us: float  # time that a long burst should take: far above what a stamp costs
+    memory: int
+    least: int  # attempts before a claim is believed: a lucky stamp must not decide
+    most: int  # attempts before it is not
+    share: float  # a claim may be this part of the trusted time: a burst flushes no L2
+    slack_us: float
+    gap_us: float  # what a call may cost beside itself, whatever the baseline's bursts say
+    copied: float  # bytes a microsecond: nor do copies of outputs cost more than this allows
+    moved: float = math.inf  # bytes a microsecond that the device's memory is seen to move
+    nothing_us: float = 0.0  # what a subject's clock reads around nothing
+
+    def believes(self, claimed_us: float, call_us: float) -> bool:
+        """Whether the claim is no faster than the trusted clock allows."""
+        return claimed_us - self.nothing_us + self.slack_us >= self.share * call_us
+
+
+MEMORY_SHARE = 0.07  # of a GPU's memory, for the content of a burst
+GPU = Terms(96, 3000.0, 4 << 30, 3, 48, 0.8, 1.0, 20.0, 1e5)
+CPU = Terms(6, 2000.0, 2 << 30, 8, 80, 0.7, 20.0, 60.0, 1e3)  # a shared processor is lost in the middle of long bursts
+DISTURBED, DISTURBED_US = 1.5, 5.0  # a baseline this much slower in the pairs than in its bursts was held up there
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """Upper bound of one call's time by the referee's clock, in microseconds, and how it was read."""
+
+    call_us: float
+    method: str  # "burst" or "graph_burst"
+    calls: int  # in the long burst
+    beside_us: float = 0.0  # what a burst costs per call beside the call: taken off already
+    attempts: int = 1
+    baseline_us: float = 0.0  # a call of the eager baseline, what it costs beside included
+    supported: bool = True  # the claim is believed
+
+    def disturbed(self, eager_us: float) -> bool:
+        """Whether the baseline took longer beside the candidate than it does when it has the GPU for itself."""
+        return eager_us > DISTURBED * self.baseline_us + DISTURBED_US
+
+
+@functools.cache
+def terms_of(device: str) -> Terms:
+    """The terms for "cpu" or a CUDA device: a burst's content takes at most MEMORY_SHARE of its memory.
+
+    Measures a CUDA device once in this process, which holds it alone meanwhile.
+    """
+    if device == "cpu":
+        return CPU
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return replace(
+        GPU,
+        memory=int(MEMORY_SHARE * memory),
+        moved=bandwidth_bytes_per_us(device),
+        nothing_us=empty_us(device),
+    )
