@@ -67,6 +67,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "adaexplore_site.access.context",
+                "memory.navigation.context",
             ],
         },
     },
@@ -98,6 +99,7 @@ CELERY_BEAT_SCHEDULE = {
     "reap": {"task": "search.tasks.reap", "schedule": 5.0, "options": {"expires": 5.0}},
     # The first one is each worker's own, at its start.
     "check-devices": {"task": "search.tasks.check_devices", "schedule": 3600.0, "options": {"expires": 600.0}},
+    "recheck-rules": {"task": "memory.tasks.recheck_rules", "schedule": 600.0, "options": {"expires": 120.0}},
     "rest-devices": {"task": "search.tasks.rest_devices", "schedule": 300.0, "options": {"expires": 60.0}},
 }
 
@@ -173,6 +175,8 @@ LLM_API_KEY = env.text("LLM_API_KEY", env.text("OPENAI_API_KEY"))
 LLM_MODEL = env.text("LLM_MODEL", env.text("OPENAI_MODEL"))
 LLM_TIMEOUT_S = env.integer("LLM_TIMEOUT_S", 180, minimum=1, maximum=3600)
 LLM_STREAM = env.flag("LLM_STREAM", True)
+# A JSON file of prices beside the shipped ones (search/budget/prices.json shows the form); its rows win.
+LLM_PRICES = env.text("LLM_PRICES")
 
 # Judge: GPU architecture that the interpreter device compiles for and models.
 JUDGE_TARGET = env.text("JUDGE_TARGET", "sm_90")
@@ -181,6 +185,11 @@ JUDGE_MIN_SANDBOX = env.text("JUDGE_MIN_SANDBOX", "auto")
 JUDGE_MAX_AUTOTUNE = env.flag("JUDGE_MAX_AUTOTUNE")
 # A device whose calibration kernel differs from itself by more than this share is quarantined.
 JUDGE_NOISE_FLOOR = env.number("JUDGE_NOISE_PERCENT", 3.0, minimum=0.1, maximum=50.0) / 100
+
+# Stand-ins for storms and load (tests/faults/site.py): the class of the benches, and proposers by name. Not to be had
+# from the environment, so that no installation judges with them by accident.
+JUDGE_BENCH = ""
+SEARCH_PROPOSERS: dict[str, str] = {}
 
 LOGGING = {
     "version": 1,

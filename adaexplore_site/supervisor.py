@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+STEADY_S = 5.0  # whoever lives this long has come up: the next death counts as the first
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Supervisor:
 
     def _watch(self, child: Child) -> None:
         if child.process.poll() is None:
-            if child.failures and time.monotonic() - child.started > 60:
+            if child.failures and time.monotonic() - child.started > STEADY_S:
                 child.failures = 0
             return
         now = time.monotonic()

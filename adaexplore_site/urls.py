@@ -7,5 +7,6 @@ from django.urls import include, path
 urlpatterns = [
     path("", include("adaexplore_site.signin")),
     path("", include("judge.urls")),
+    path("", include("memory.urls")),
     path("", include("search.urls")),
 ]

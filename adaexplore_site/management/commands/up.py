@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseFault
@@ -38,7 +39,7 @@ class Command(BaseCommand):
 
     def handle(self, *, host: str, port: int | None, io_threads: int, **_: Any) -> None:
         begun = time.monotonic()
-        port = port if port is not None else env.integer("PORT", 8000, minimum=1, maximum=65535)
+        port = port if port is not None else _port()
         lock = _claim(env.data_dir())
         _check_disk(env.data_dir())
         _check_port(host, port)
@@ -145,7 +146,9 @@ def _free_leases(died: Role | None = None) -> None:
 
     own_queue = not env.text("REDIS_URL")
     try:
-        leases_release(now=timezone.now(), queue_lost=own_queue and (died is None or died.name == "valkey"))
+        # A worker takes messages ahead: those die with it. Sending one twice is harmless, waiting for it is not.
+        queue_lost = own_queue and (died is None or died.name not in ("web", "beat"))
+        leases_release(now=timezone.now(), queue_lost=queue_lost)
     except DatabaseFault:
         pass  # the leases run out by themselves
     finally:
@@ -175,6 +178,14 @@ def _check_disk(folder: Path) -> None:
             f"Only {free >> 20} MiB are free at {folder}; {FREE_BYTES >> 20} MiB are needed. "
             "Free some disk space or set ADAEXPLORE_DATA to a folder on another disk."
         )
+
+
+def _port() -> int:
+    """PORT, as the environment says. Raises CommandError."""
+    try:
+        return env.integer("PORT", 8000, minimum=1, maximum=65535)
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error)) from error
 
 
 def _check_port(host: str, port: int) -> None:
