@@ -1,4 +1,4 @@
-"""Failures with the same cause share a fingerprint: stage, reason code and the message with its accidents masked.
+"""Failures with the same cause share a fingerprint: stage, kind of error, normalised message and operator.
 
 Pure: no Django, no clock. Source of the idea: failure clusters of AdaExplore's Adapt stage (arXiv 2604.16625).
 """
@@ -6,31 +6,50 @@ Pure: no Django, no clock. Source of the idea: failure clusters of AdaExplore's 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-MAX_MESSAGE = 300
+from memory.messages import cause_of, masked
+from memory.patterns.table import recognised
 
-# Order matters: a path holds numbers, a hexadecimal address holds digits.
-_MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),  # terminal colours
-    (re.compile(r"(?:/[\w.+-]+){2,}"), "<path>"),
-    (re.compile(r"\b[\w-]+\.py:\d+(?::\d+)?"), "<line>"),
-    (re.compile(r"\b(?:line|at) \d+(?::\d+)?", re.IGNORECASE), "<line>"),
-    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),
-    (re.compile(r"(['\"`])(?:(?!\1).){1,120}\1"), "<name>"),
-    (re.compile(r"\b[a-z_][A-Za-z0-9]*_[A-Za-z0-9_]+\b"), "<name>"),  # snake_case: kernels, arguments
-    (re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b"), "<name>"),  # BLOCK_SIZE and friends
-    (re.compile(r"[-+]?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b%?"), "<n>"),
-    (re.compile(r"[\[(]\s*<n>(?:\s*[,x×*]\s*<n>)*\s*,?\s*[\])]"), "<n>"),  # shapes of any rank
-    (re.compile(r"\s+"), " "),
-)
+REPORTED = "reported"
 
 
 @dataclass(frozen=True)
-class Failure:
+class Fingerprint:
+    """What failures of one cause have in common. `text` is the message with its accidents masked.
+
+    A known error has one text whatever its wording: Triton's compiler, its interpreter and its versions word one
+    cause in several ways. `pattern` is its code, empty where nobody has named the error.
+    """
+
+    stage: str
+    kind: str
+    operator: str
+    pattern: str
+    text: str
+
+    @property
+    def key(self) -> str:
+        """Twelve hexadecimal digits, the same in every database and order."""
+        said = f"pattern:{self.pattern}" if self.pattern else self.text
+        return hashlib.sha256("\x00".join((self.stage, self.kind, said, self.operator)).encode()).hexdigest()[:12]
+
+
+def fingerprint(stage: str, kind: str, message: str) -> Fingerprint:
+    """`kind` is the reason code of the judge or of the proposal, or the verdict where there is none."""
+    cause = cause_of(message)
+    found = recognised(kind, cause)
+    # What others report has no code of a judge: an importer guesses one from the text, which tells nothing more.
+    kind = REPORTED if stage == REPORTED else kind
+    if found is None:
+        return Fingerprint(stage, kind, "", "", masked(cause))
+    return Fingerprint(stage, kind, found.operator, found.pattern.code, found.pattern.title)
+
+
+@dataclass(frozen=True)
+class Failing:
     """One failed candidate: its node number, where it failed and what was said."""
 
     number: int
@@ -43,48 +62,22 @@ class Failure:
 class Cluster:
     """Failures of one cause. `share` is of all failures given; `numbers` are in order."""
 
-    fingerprint: str
-    stage: str
-    reason: str
-    pattern: str
+    common: Fingerprint
     example: str
     numbers: tuple[int, ...]
     share: float
 
 
-def masked(message: str) -> str:
-    """The first line that says something, names, numbers, paths and lines masked; at most 300 characters."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    text = lines[0] if lines else ""
-    for pattern, mask in _MASKS:
-        text = pattern.sub(mask, text)
-    return text.strip()[:MAX_MESSAGE]
-
-
-def fingerprint(stage: str, reason: str, message: str) -> str:
-    """Twelve hexadecimal digits, the same for every failure of the same stage, reason and masked message."""
-    return hashlib.sha256("\x00".join((stage, reason, masked(message))).encode()).hexdigest()[:12]
-
-
-def clustered(failures: Iterable[Failure]) -> tuple[Cluster, ...]:
-    """Clusters of `failures`, largest first, then by fingerprint: the order of the input does not matter."""
-    groups: dict[str, list[Failure]] = {}
+def clustered(failures: Iterable[Failing]) -> tuple[Cluster, ...]:
+    """Clusters of `failures`, largest first, then by key: the order of the input does not matter."""
+    groups: dict[Fingerprint, list[Failing]] = {}
     for failure in failures:
         groups.setdefault(fingerprint(failure.stage, failure.reason, failure.message), []).append(failure)
     total = sum(len(group) for group in groups.values())
-    clusters = [_cluster(key, sorted(group, key=lambda f: f.number), total) for key, group in groups.items()]
-    return tuple(sorted(clusters, key=lambda c: (-len(c.numbers), c.fingerprint)))
+    clusters = [_cluster(common, sorted(group, key=lambda f: f.number), total) for common, group in groups.items()]
+    return tuple(sorted(clusters, key=lambda c: (-len(c.numbers), c.common.key)))
 
 
-def _cluster(key: str, group: Sequence[Failure], total: int) -> Cluster:
+def _cluster(common: Fingerprint, group: Sequence[Failing], total: int) -> Cluster:
     example = Counter(failure.message for failure in group).most_common(1)[0][0]
-    first = group[0]
-    return Cluster(
-        fingerprint=key,
-        stage=first.stage,
-        reason=first.reason,
-        pattern=masked(example),
-        example=example,
-        numbers=tuple(failure.number for failure in group),
-        share=len(group) / total,
-    )
+    return Cluster(common, example, tuple(failure.number for failure in group), len(group) / total)

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from memory.fingerprints import Failure, clustered, fingerprint, masked
+from memory.fingerprints import Failing, clustered, fingerprint
+from memory.messages import masked
 
 
 @pytest.mark.parametrize(
@@ -45,15 +46,15 @@ def test_a_mask_leaves_no_number_path_or_name() -> None:
 
 
 def test_clusters_do_not_depend_on_the_order() -> None:
-    failures = [Failure(i, "compile", "compile.error", f"name 'v{i}' is not defined") for i in range(6)]
-    failures += [Failure(10 + i, "correctness", "value.mismatch", f"error {i}.5 allowed 0.1") for i in range(3)]
+    failures = [Failing(i, "compile", "compile.error", f"name 'v{i}' is not defined") for i in range(6)]
+    failures += [Failing(10 + i, "correctness", "value.mismatch", f"error {i}.5 allowed 0.1") for i in range(3)]
     shuffled = list(failures)
     random.Random(3).shuffle(shuffled)
     clusters = clustered(failures)
-    assert [c.fingerprint for c in clusters] == [c.fingerprint for c in clustered(shuffled)]
+    assert [c.common.key for c in clusters] == [c.common.key for c in clustered(shuffled)]
     assert [len(c.numbers) for c in clusters] == [6, 3]
     assert sum(c.share for c in clusters) == pytest.approx(1.0)
 
 
 def test_an_empty_message_has_a_cluster_too() -> None:
-    assert len(clustered([Failure(1, "load", "load.import", ""), Failure(2, "load", "load.import", "\n ")])) == 1
+    assert len(clustered([Failing(1, "load", "load.import", ""), Failing(2, "load", "load.import", "\n ")])) == 1

@@ -1,0 +1,202 @@
+"""Whether memory helped: the same tasks and seeds searched with it and without. Pure.
+
+A pair is one task. Its first attempts are made from the same seed, problem and parameters; only the rules differ. A
+task is held out: what memory knew when it began came from earlier tasks.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Z = 1.959964  # two-sided 95 %
+WINDOW = 20  # tasks of one point of the curve
+RESAMPLES = 2000
+HELPS, HARMS, NOTHING_SHOWN, NOTHING_YET = "memory helps", "memory harms", "no effect shown", "nothing to compare yet"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """The attempts of one search in order of their numbers: True passed, False did not, None was nobody's fault."""
+
+    attempts: tuple[bool | None, ...] = ()
+
+    @property
+    def first(self) -> bool | None:
+        """Whether the first attempt passed; None when there is none yet, or it was not the candidate's doing."""
+        return self.attempts[0] if self.attempts else None
+
+    def upto(self, k: int) -> tuple[bool, ...] | None:
+        """The first k attempts; None unless all of them count."""
+        counted = [one for one in self.attempts[:k] if one is not None]
+        return tuple(counted) if k and len(counted) == k else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One attempted task. `rules` were in force when its search with memory began."""
+
+    place: int
+    name: str
+    rules: int
+    shown: Arm
+    control: Arm
+
+
+@dataclass(frozen=True)
+class Share:
+    """Passed of n with Wilson's 95 % interval. Nones when n is 0."""
+
+    passed: int
+    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """With memory less without, over n pairs, with its 95 % interval. Nones when n is 0.
+
+    `only_with` pairs passed with memory alone, `only_without` without it alone; `p` is McNemar's exact one, None where
+    pairs are not yes or no.
+    """
+
+    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    only_with: int | None = None
+    only_without: int | None = None
+    p: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """By the interval alone."""
+        if self.low is None or self.high is None:
+            return NOTHING_YET
+        return HELPS if self.low > 0 else HARMS if self.high < 0 else NOTHING_SHOWN
+
+
+@dataclass(frozen=True)
+class Point:
+    """The curve at one task: shares over the last WINDOW pairs up to it, of both arms."""
+
+    place: int
+    n: int
+    shown: Share
+    control: Share
+
+
+@dataclass(frozen=True)
+class Effect:
+    """All that is compared. `k` attempts of both arms; `left_out` tasks have no pair of first attempts that counts."""
+
+    tasks: int
+    left_out: int
+    k: int
+    pass_1: tuple[Share, Share]  # with, without: over the pairs
+    first: Difference
+    first_with_rules: Difference  # only where some rule was in force
+    pass_1_with_rules: tuple[Share, Share]
+    valid_k: Difference
+    best_k: Difference
+    best_k_shares: tuple[Share, Share]
+    curve: tuple[Point, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Of the first attempts of all pairs: the comparison that was fixed beforehand."""
+        return self.first.verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {**asdict(self), "verdict": self.verdict, "window": WINDOW, "interval": 0.95}
+
+
+def effect_of(outcomes: Sequence[Outcome], *, k: int) -> Effect:
+    """What memory did, over these tasks in order of their places."""
+    ordered = sorted(outcomes, key=lambda one: one.place)
+    pairs = [one for one in ordered if one.shown.first is not None and one.control.first is not None]
+    firsts = [(bool(one.shown.first), bool(one.control.first)) for one in pairs]
+    with_rules = [pair for pair, one in zip(firsts, pairs, strict=True) if one.rules]
+    several = [(one.shown.upto(k), one.control.upto(k)) for one in ordered]
+    longer = [(shown, control) for shown, control in several if shown is not None and control is not None]
+    bests = [(any(shown), any(control)) for shown, control in longer]
+    return Effect(
+        tasks=len(ordered),
+        left_out=len(ordered) - len(pairs),
+        k=k,
+        pass_1=_shares(firsts),
+        first=paired(firsts),
+        first_with_rules=paired(with_rules),
+        pass_1_with_rules=_shares(with_rules),
+        valid_k=mean_paired([(sum(shown) - sum(control)) / k for shown, control in longer]),
+        best_k=paired(bests),
+        best_k_shares=_shares(bests),
+        curve=_curve(pairs, firsts),
+    )
+
+
+def share(passed: int, n: int) -> Share:
+    """Wilson's score interval."""
+    if n == 0:
+        return Share(0, 0)
+    rate, square = passed / n, Z * Z
+    middle = (rate + square / (2 * n)) / (1 + square / n)
+    half = Z / (1 + square / n) * math.sqrt(rate * (1 - rate) / n + square / (4 * n * n))
+    return Share(passed, n, rate, max(min(middle - half, rate), 0.0), min(max(middle + half, rate), 1.0))
+
+
+def paired(pairs: Sequence[tuple[bool, bool]]) -> Difference:
+    """Difference of two paired shares with Bonett and Price's interval (2012), which keeps its level for few pairs."""
+    n = len(pairs)
+    if n == 0:
+        return Difference(0)
+    more = sum(one and not other for one, other in pairs)
+    less = sum(other and not one for one, other in pairs)
+    up, down = (more + 1) / (n + 2), (less + 1) / (n + 2)
+    half = Z * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
+    value = (more - less) / n
+    low, high = max(up - down - half, -1.0), min(up - down + half, 1.0)
+    return Difference(n, value, min(low, value), max(high, value), more, less, mcnemar(more, less))
+
+
+def mcnemar(more: int, less: int) -> float:
+    """Exact two-sided p: how likely so uneven a split of the pairs that differ is when memory does nothing."""
+    n = more + less
+    tail = sum(math.comb(n, number) for number in range(min(more, less) + 1))
+    return min(float(2 * tail / (1 << n)), 1.0)
+
+
+def mean_paired(differences: Sequence[float]) -> Difference:
+    """Mean of differences, one of each pair, with a bootstrap interval over pairs; the same at every call.
+
+    Pairs that are all equal give no spread to draw from: the interval is then that of so many equal pairs that may yet
+    differ (3 / n, the rule of three).
+    """
+    n = len(differences)
+    if n == 0:
+        return Difference(0)
+    mean = sum(differences) / n
+    rng = random.Random(n)
+    means = sorted(sum(rng.choices(differences, k=n)) / n for _ in range(RESAMPLES))
+    low, high = means[round(0.025 * RESAMPLES)], means[round(0.975 * RESAMPLES) - 1]
+    least = min(3 / n, 1.0) if len(set(differences)) == 1 else 0.0
+    return Difference(n, mean, max(min(low, mean - least), -1.0), min(max(high, mean + least), 1.0))
+
+
+def _shares(pairs: Sequence[tuple[bool, bool]]) -> tuple[Share, Share]:
+    return share(sum(one for one, _ in pairs), len(pairs)), share(sum(other for _, other in pairs), len(pairs))
+
+
+def _curve(pairs: Sequence[Outcome], firsts: Sequence[tuple[bool, bool]]) -> tuple[Point, ...]:
+    points = []
+    for number, one in enumerate(pairs, start=1):
+        last = firsts[max(number - WINDOW, 0) : number]
+        shown, control = _shares(last)
+        points.append(Point(one.place, len(last), shown, control))
+    return tuple(points)

@@ -1,0 +1,1 @@
+"""From one failure to one lesson, or to the reason why there is none."""

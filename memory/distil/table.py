@@ -1,0 +1,74 @@
+"""Distils by the table of known errors: no model, no cost, the same answer always."""
+
+from __future__ import annotations
+
+from packaging.version import InvalidVersion, Version
+
+from judge.values import Verdict
+from memory.distil.values import Facts, Lesson
+from memory.distil.wording import claim_check
+from memory.patterns.table import match_of
+from memory.patterns.values import Match
+from memory.scopes import Scope
+
+CHEATS = frozenset({Verdict.DISHONEST.value, Verdict.SUSPECT.value})
+_MACHINE = {
+    Verdict.TIMED_OUT.value: "Time ran out: the machine may have been busy.",
+    Verdict.OUT_OF_MEMORY.value: "Memory ran out: another process may have held it.",
+    Verdict.LOST.value: "A worker was lost: nothing is known of the kernel.",
+    Verdict.CANCELLED.value: "It was cancelled: nothing is known of the kernel.",
+    Verdict.REFUSED_PROBLEM.value: "The problem's own code failed, not the kernel.",
+    Verdict.UNSUPPORTED.value: "The judge's device cannot do it: the kernel may be right elsewhere.",
+}
+
+
+def unfit_why(facts: Facts) -> str:
+    """Why this failure must not teach, whatever is said of it; empty when it may."""
+    if facts.verdict in CHEATS or facts.reason.startswith("tamper."):
+        return "The kernel cheated, or its time was not believed: it is no evidence."
+    if facts.stage == "audit":
+        return "The audit found it, whose cases stay sealed."
+    if facts.verdict in _MACHINE:
+        return _MACHINE[facts.verdict]
+    found = match_of(facts.kind, facts.message)
+    return found.pattern.unfit if found is not None else ""
+
+
+class TableDistiller:
+    """The table alone."""
+
+    def distil(self, facts: Facts) -> Lesson:
+        """Never raises DistilLater."""
+        why = unfit_why(facts)
+        if why:
+            return Lesson("unfit", why=why)
+        found = match_of(facts.kind, facts.message)
+        if found is None:
+            return Lesson("nothing", why="The table of known errors does not have it.")
+        return taught(found, facts)
+
+
+def taught(found: Match, facts: Facts) -> Lesson:
+    """The lesson of a known error."""
+    code = found.pattern.code
+    if not found.claim:
+        return Lesson("nothing", why=found.pattern.nothing, pattern=code)
+    why = claim_check(found.claim)
+    if why:
+        return Lesson("nothing", why=f"The wording cannot be a rule: {why}."[:200], pattern=code)
+    return Lesson("rule", claim=found.claim, pattern=code, operator=found.operator, scope=scope_of(found, facts))
+
+
+def scope_of(found: Match, facts: Facts) -> Scope:
+    """Where the lesson is known to hold: this minor version of Triton, this architecture, or anywhere."""
+    triton = minor_range(facts.triton) if found.pattern.versioned else ""
+    return Scope(arch=facts.arch if found.pattern.by_arch else "", triton=triton)
+
+
+def minor_range(version: str) -> str:
+    """ ">=3.7,<3.8" for "3.7.1"; empty for what is no version."""
+    try:
+        found = Version(version)
+    except InvalidVersion:
+        return ""
+    return f">={found.major}.{found.minor},<{found.major}.{found.minor + 1}"

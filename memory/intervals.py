@@ -1,0 +1,62 @@
+"""Intervals for a difference of two shares, for small arms, over strata. Pure.
+
+Sources: E. B. Wilson 1927 (one share); R. G. Newcombe 1998, method 10 (difference); Yan and Su 2010 (strata).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
+
+Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Arms:
+    """Two arms of one stratum: `n` tried and `k` good in the first, `m` and `j` in the second."""
+
+    n: int
+    k: int
+    m: int
+    j: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.k <= self.n and 0 <= self.j <= self.m):
+            raise ValueError("an arm cannot have more good ones than it has")
+
+    @property
+    def weight(self) -> float:
+        """Mantel-Haenszel: nothing from a stratum with an empty arm."""
+        return self.n * self.m / (self.n + self.m) if self.n and self.m else 0.0
+
+
+def wilson(good: int, n: int, z: float = Z95) -> tuple[float, float]:
+    """The score interval of a share; (0, 1) without trials."""
+    if n == 0:
+        return 0.0, 1.0
+    share = good / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def difference(strata: Iterable[Arms], z: float = Z95) -> tuple[float, float, float] | None:
+    """(first share less the second, low, high); None when no stratum has both arms.
+
+    One stratum gives Newcombe's hybrid score interval; several are weighed by Mantel and Haenszel, their distances to
+    the score limits put together by squares.
+    """
+    used = [arms for arms in strata if arms.weight]
+    total = sum(arms.weight for arms in used)
+    if not used:
+        return None
+    middle, below, above = 0.0, 0.0, 0.0
+    for arms in used:
+        part = arms.weight / total
+        first, second = arms.k / arms.n, arms.j / arms.m
+        (low_1, high_1), (low_2, high_2) = wilson(arms.k, arms.n, z), wilson(arms.j, arms.m, z)
+        middle += part * (first - second)
+        below += part * part * ((first - low_1) ** 2 + (high_2 - second) ** 2)
+        above += part * part * ((high_1 - first) ** 2 + (second - low_2) ** 2)
+    return middle, max(-1.0, middle - sqrt(below)), min(1.0, middle + sqrt(above))

@@ -1,0 +1,112 @@
+"""Whether a rule helps: validity with it in the prompt less validity where it was withheld on purpose."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, F, Q, QuerySet
+
+from judge.values import Verdict
+from memory.intervals import Arms, difference
+from memory.models import RuleUse
+
+ENOUGH = 30  # nodes that each arm needs before a lift is told
+IDS_AT_ONCE = 5000
+
+# Endings that say nothing of the candidate: the judge's faults, and what it could not decide.
+UNDECIDED = (
+    Verdict.LOST,
+    Verdict.CANCELLED,
+    Verdict.SUSPECT,
+    Verdict.UNSUPPORTED,
+    Verdict.REFUSED_PROBLEM,
+    Verdict.COMPILED_ONLY,
+)
+# Reasons of nodes without an evaluation at which nobody tried anything.
+NOT_TRIED = ("lost.attempts", "proposal.exhausted", "proposal.no_graph", "proposal.unsupported_graph")
+
+
+@dataclass(frozen=True)
+class Lift:
+    """Told nodes of both arms and how many were valid. `estimate` with its 95 % interval; Nones below ENOUGH."""
+
+    shown: int = 0
+    shown_valid: int = 0
+    withheld: int = 0
+    withheld_valid: int = 0
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def known(self) -> bool:
+        return self.estimate is not None
+
+    @property
+    def harmful(self) -> bool:
+        """Decisively below zero: the whole interval is."""
+        return self.high is not None and self.high < 0
+
+    @property
+    def helpful(self) -> bool:
+        """Decisively above zero."""
+        return self.low is not None and self.low > 0
+
+    @classmethod
+    def of(cls, strata: Iterable[Arms]) -> Lift:
+        """From arms (shown first) of searches that withheld with the same probability, one stratum each."""
+        arms = list(strata)
+        shown, valid = sum(one.n for one in arms), sum(one.k for one in arms)
+        withheld, other = sum(one.m for one in arms), sum(one.j for one in arms)
+        counts = (shown, valid, withheld, other)
+        if shown < ENOUGH or withheld < ENOUGH:
+            return cls(*counts)
+        found = difference(arms)
+        return cls(*counts) if found is None else cls(*counts, *found)
+
+
+def lifts_of(rule_ids: Iterable[int], *, since: Mapping[int, datetime] | None = None) -> Mapping[int, Lift]:
+    """Lift of each rule over all its uses, all versions together; rules without uses have a Lift of zeros.
+
+    `since` leaves out, rule by rule, what was told before. One query for thousands of rules.
+    """
+    ids = sorted(set(rule_ids))
+    found: dict[int, list[Arms]] = defaultdict(list)
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        uses = decided_uses().filter(rule__in=ids[start : start + IDS_AT_ONCE])
+        for rule, arms in _strata(_later(uses, since) if since else uses):
+            found[rule].append(arms)
+    return {pk: Lift.of(found[pk]) for pk in ids}
+
+
+def decided_uses() -> QuerySet[RuleUse]:
+    """Uses that count: shown or withheld at a node that was told and says something of its candidate."""
+    experiment = RuleUse.objects.filter(arm__in=(RuleUse.Arm.SHOWN, RuleUse.Arm.WITHHELD), node__state="told")
+    undecided = Q(node__evaluation__verdict__in=[verdict.value for verdict in UNDECIDED])
+    return experiment.exclude(undecided).exclude(node__evaluation=None, node__reason__in=NOT_TRIED)
+
+
+def _later(uses: QuerySet[RuleUse], since: Mapping[int, datetime]) -> QuerySet[RuleUse]:
+    """For few rules: one condition each."""
+    told = ~Q(rule__in=since)
+    for rule, moment in since.items():
+        told |= Q(rule=rule, node__told_at__gt=moment)
+    return uses.filter(told)
+
+
+def _strata(uses: QuerySet[RuleUse]) -> Iterable[tuple[int, Arms]]:
+    """(rule, its arms) per probability of withholding: only under equal odds are both arms alike but for the rule."""
+    good = Q(node__evaluation__verdict=Verdict.PASS.value)
+    rows = (
+        uses.values("rule", "arm", odds=F("node__run__memory__withhold"))
+        .order_by("rule")
+        .annotate(n=Count("pk"), k=Count("pk", filter=good))
+    )
+    counts: dict[tuple[int, float | None], dict[str, tuple[int, int]]] = defaultdict(dict)
+    for row in rows:
+        counts[row["rule"], row["odds"]][row["arm"]] = (row["n"], row["k"])
+    for (rule, _), arms in counts.items():
+        yield rule, Arms(*arms.get(RuleUse.Arm.SHOWN, (0, 0)), *arms.get(RuleUse.Arm.WITHHELD, (0, 0)))

@@ -1,0 +1,84 @@
+"""`manage.py learn`: distils failures that nobody has learned from, and lists the rules with their sightings."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import Count, QuerySet
+
+from adaexplore_site.llm import ChatClient, endpoint_from_settings
+from adaexplore_site.untrusted import one_line
+from memory.distil.model import ModelDistiller
+from memory.distil.table import TableDistiller
+from memory.distil.values import Distiller
+from memory.models import Failure, Rule
+from memory.services.learning import failure_learn
+
+SHOWN = 200
+
+
+class Command(BaseCommand):
+    help = (
+        "Distil failures that nobody has learned from into rules: by the table of known errors, or with --model what "
+        "the table does not know by the model endpoint. The rules are proposed; a person decides them."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--run", type=int, nargs="+", metavar="N", help="failures of these searches")
+        parser.add_argument("--all", action="store_true", help="failures of all searches")
+        parser.add_argument("--model", action="store_true", help="ask the model about errors that are not known")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if bool(options["run"]) == options["all"]:
+            raise CommandError("Say whose failures: --run with one or more numbers of searches, or --all.")
+        failures = Failure.objects.all()
+        if options["run"]:
+            failures = failures.filter(run_id__in=options["run"])
+        distiller = _distiller(with_model=options["model"])
+        counts = {"rule": 0, "nothing": 0, "unfit": 0}
+        waiting = failures.filter(lesson=Failure.Lesson.NONE)
+        later = 0
+        for failure_id in list(waiting.order_by("pk").values_list("pk", flat=True)):
+            learned = failure_learn(failure_id=failure_id, distiller=distiller)
+            if learned is None:
+                later += 1
+            else:
+                counts[learned.lesson.outcome] += 1
+        self._tell(counts, later, distiller)
+        self._rules(failures)
+
+    def _tell(self, counts: dict[str, int], later: int, distiller: Distiller) -> None:
+        self.stdout.write(
+            f"{sum(counts.values())} failures distilled: {counts['rule']} taught, {counts['nothing']} hold nothing to "
+            f"learn, {counts['unfit']} are unfit to teach; {later} left for later"
+        )
+        if isinstance(distiller, ModelDistiller):
+            spent = distiller.spent
+            untold = f" ({spent.untold} calls did not say)" if spent.untold else ""
+            self.stdout.write(f"{spent.calls} calls of the model, {spent.tokens} tokens{untold}; price unknown")
+
+    def _rules(self, failures: QuerySet[Failure]) -> None:
+        rules = Rule.objects.filter(sightings__failure__in=failures).select_related("current").distinct()
+        ids = list(rules.values_list("pk", flat=True))
+        counted = Rule.objects.filter(pk__in=ids).annotate(
+            seen=Count("sightings"), problems=Count("sightings__failure__problem", distinct=True)
+        )
+        shown = counted.select_related("current").order_by("-seen", "pk")
+        self.stdout.write(f"{len(ids)} rules:")
+        for rule in shown[:SHOWN]:
+            claim = one_line(rule.current.text, 1000) if rule.current else ""
+            self.stdout.write(f"  {rule.seen:5} sightings, {rule.problems:3} problems  {claim}")
+        if len(ids) > SHOWN:
+            self.stdout.write(f"  and {len(ids) - SHOWN} more")
+
+
+def _distiller(*, with_model: bool) -> Distiller:
+    if not with_model:
+        return TableDistiller()
+    endpoint = endpoint_from_settings()
+    missing = endpoint.missing()
+    if missing:
+        raise CommandError(missing)
+    return ModelDistiller(ChatClient(endpoint, rng=random.Random()))

@@ -1,0 +1,145 @@
+"""What people decide about a cluster of failures: whose it is, whether it is muted, what it is merged with; Undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from adaexplore_site.audit import ActionRefused, action_done, action_on
+from adaexplore_site.models import Action
+from memory.cluster_rows import members
+from memory.models import Failure, FailureCluster
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+OBJECT = "cluster"
+UNDO = "cluster.undo"
+UNDOABLE = ("cluster.assign", "cluster.mute", "cluster.unmute", "cluster.merge", "cluster.split")
+
+
+def cluster_assign(
+    *, cluster: FailureCluster, assignee: AbstractBaseUser | None, user: AbstractBaseUser | None, key: str | None = None
+) -> Action:
+    """Say whose it is to look into; None takes it from everybody. Raises ActionRefused."""
+
+    def change(row: FailureCluster) -> dict[str, Any]:
+        wanted = assignee.pk if assignee is not None else None
+        if row.assignee_id == wanted:
+            raise ActionRefused("It is assigned so already.")
+        return {"assignee_id": wanted}
+
+    return _act("cluster.assign", cluster, user, key, change)
+
+
+def cluster_mute(*, cluster: FailureCluster, user: AbstractBaseUser | None, key: str | None = None) -> Action:
+    """Leave it out of the lists until it has more than twice the failures of now. Raises ActionRefused."""
+
+    def change(row: FailureCluster) -> dict[str, Any]:
+        count = Failure.objects.filter(cluster_id__in=members(row)).count()
+        if row.muted_at is not None and count <= 2 * row.muted_count:
+            raise ActionRefused("It is muted already.")
+        return {"muted_at": timezone.now().isoformat(), "muted_count": count}
+
+    return _act("cluster.mute", cluster, user, key, change)
+
+
+def cluster_unmute(*, cluster: FailureCluster, user: AbstractBaseUser | None, key: str | None = None) -> Action:
+    """Show it again. Raises ActionRefused."""
+
+    def change(row: FailureCluster) -> dict[str, Any]:
+        if row.muted_at is None:
+            raise ActionRefused("It is not muted.")
+        return {"muted_at": None, "muted_count": 0}
+
+    return _act("cluster.unmute", cluster, user, key, change)
+
+
+def cluster_merge(
+    *, cluster: FailureCluster, into: FailureCluster, user: AbstractBaseUser | None, key: str | None = None
+) -> Action:
+    """Show its failures, and those of what was merged into it, under another one. Raises ActionRefused."""
+
+    def change(row: FailureCluster) -> dict[str, Any]:
+        target = FailureCluster.objects.select_for_update().get(pk=into.pk)
+        if target.merged_into_id is not None:
+            target = FailureCluster.objects.select_for_update().get(pk=target.merged_into_id)
+        if target.pk == row.pk:
+            raise ActionRefused("A cluster cannot be merged into itself. Choose another one.")
+        if row.merged_into_id is not None:
+            raise ActionRefused("It is merged into another one already. Split it off first.")
+        moved = list(FailureCluster.objects.filter(merged_into=row).order_by("pk").values_list("pk", flat=True))
+        FailureCluster.objects.filter(pk__in=moved).update(merged_into=target)
+        return {"merged_into_id": target.pk, "moved": moved}
+
+    return _act("cluster.merge", cluster, user, key, change)
+
+
+def cluster_split(*, cluster: FailureCluster, user: AbstractBaseUser | None, key: str | None = None) -> Action:
+    """Show a merged cluster by itself again. Raises ActionRefused."""
+
+    def change(row: FailureCluster) -> dict[str, Any]:
+        if row.merged_into_id is None:
+            raise ActionRefused("It is not merged into another one.")
+        return {"merged_into_id": None}
+
+    return _act("cluster.split", cluster, user, key, change)
+
+
+@transaction.atomic
+def cluster_undo(*, action: Action, user: AbstractBaseUser | None, key: str | None = None) -> Action:
+    """Take back an act on a cluster, while nothing has changed what it changed. Raises ActionRefused."""
+    done = action_done(key=key, verb=UNDO)
+    if done is not None:
+        return done
+    row = _locked(int(action.object_id)) if action.object_type == OBJECT and action.verb in UNDOABLE else None
+    if row is None:
+        raise ActionRefused("There is nothing to undo: the act is of another kind, or its cluster is gone.")
+    if Action.objects.filter(verb=UNDO, object_type=OBJECT, object_id=action.object_id, after__of=action.pk).exists():
+        raise ActionRefused("This was undone already.")
+    changed = {name: value for name, value in action.after.items() if name != "moved"}
+    if _values(row, changed) != changed:
+        raise ActionRefused("Something has changed it since. Undo that first, or decide anew.")
+    before = {name: action.before[name] for name in changed}
+    moved = action.after.get("moved", [])
+    FailureCluster.objects.filter(pk__in=moved, merged_into_id=changed.get("merged_into_id")).update(merged_into=row)
+    FailureCluster.objects.filter(pk=row.pk).update(**before)
+    return action_on(
+        verb=UNDO, on=(OBJECT, row.pk), user=user, key=key, before=changed, after={"of": action.pk, **before}
+    )
+
+
+def _act(
+    verb: str,
+    cluster: FailureCluster,
+    user: AbstractBaseUser | None,
+    key: str | None,
+    change: Callable[[FailureCluster], dict[str, Any]],
+) -> Action:
+    """Lock the row, write what `change` says, and the audit. The same key gives the first act again."""
+    with transaction.atomic():
+        done = action_done(key=key, verb=verb)
+        if done is not None:
+            return done
+        row = _locked(cluster.pk)
+        if row is None:
+            raise ActionRefused("This cluster no longer exists: its failures belong to another one now.")
+        after = change(row)
+        fields = {name: value for name, value in after.items() if name != "moved"}
+        before = _values(row, fields)
+        FailureCluster.objects.filter(pk=row.pk).update(**fields)
+        return action_on(verb=verb, on=(OBJECT, row.pk), user=user, key=key, before=before, after=after)
+
+
+def _locked(pk: int) -> FailureCluster | None:
+    return FailureCluster.objects.select_for_update().filter(pk=pk).first()
+
+
+def _values(row: FailureCluster, names: dict[str, Any]) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in names}
+    if values.get("muted_at") is not None:
+        values["muted_at"] = values["muted_at"].isoformat()
+    return values

@@ -1,0 +1,65 @@
+"""Learns from one failure once: its lesson joins a rule, or it is noted why there is none."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from memory.distil.values import DistilLater, Distiller, Facts, Lesson
+from memory.models import Failure, Rule
+from memory.services.rules import rule_join
+
+log = logging.getLogger(__name__)
+
+_TRITON = re.compile(r"\btriton (\d+(?:\.\d+)+)")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What came of one failure; `rule` where it taught."""
+
+    lesson: Lesson
+    rule: Rule | None = None
+
+
+def failure_learn(*, failure_id: int, distiller: Distiller) -> Learned | None:
+    """Distil a failure that nobody has learned from. None when it is gone, learned from already, or is left for later.
+
+    The distiller is asked outside of any transaction: a model may take minutes. Of two workers at once one is heard.
+    """
+    waiting = Failure.objects.filter(pk=failure_id, lesson=Failure.Lesson.NONE)
+    failure = waiting.select_related("node__evaluation", "device").first()
+    if failure is None:
+        return None
+    try:
+        lesson = distiller.distil(facts_of(failure))
+    except DistilLater as error:
+        log.warning("failure %s is left for later: %s", failure_id, error)
+        return None
+    with transaction.atomic():
+        if not waiting.update(lesson=lesson.outcome, lesson_why=lesson.why[:200]):
+            return None
+        rule = None
+        if lesson.claim:
+            rule = rule_join(
+                failure=failure, claim=lesson.claim, pattern=lesson.pattern, origin=lesson.origin, scope=lesson.scope
+            )
+        return Learned(lesson, rule)
+
+
+def facts_of(failure: Failure) -> Facts:
+    """What a distiller is told. `failure` comes with its node, evaluation and device."""
+    evaluation = failure.node.evaluation
+    found = _TRITON.search(evaluation.toolchain) if evaluation is not None else None
+    return Facts(
+        verdict=failure.verdict,
+        stage=failure.stage,
+        reason=failure.reason,
+        message=failure.message,
+        source=failure.node.source,
+        triton=found[1] if found else "",
+        arch=failure.device.arch,
+    )

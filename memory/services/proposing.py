@@ -1,0 +1,90 @@
+"""A person's rule from a cluster of failures: its words, and every failure there that may be evidence for it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+
+from adaexplore_site.audit import ActionRefused, action_done, action_on
+from memory.cluster_rows import members
+from memory.distil.table import TableDistiller, unfit_why
+from memory.distil.values import Facts, Lesson
+from memory.distil.wording import claim_check
+from memory.models import Failure, FailureCluster, Rule, Sighting
+from memory.scopes import Scope
+from memory.services.learning import facts_of
+from memory.services.rules import rule_join
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+VERB = "cluster.propose"
+MOST_SIGHTINGS = 2000
+
+
+def cluster_propose(
+    *,
+    cluster: FailureCluster,
+    claim: str,
+    user: AbstractBaseUser | None,
+    scope: Scope | None = None,
+    key: str | None = None,
+) -> Rule:
+    """The proposed rule of these words with every fit failure of the cluster as a sighting. Raises ActionRefused.
+
+    The same words as a rule's join that rule. The newest 2,000 failures are looked at.
+    """
+    with transaction.atomic():
+        done = action_done(key=key, verb=VERB)
+        if done is not None:
+            return Rule.objects.get(pk=done.after["rule"])
+        fit = fit_failures(cluster)
+        if not fit:
+            raise ActionRefused(f"No failure of this cluster may teach. {why_unfit(cluster)}")
+        first = _whole(fit[0])
+        words = " ".join(claim.split())
+        why = claim_check(words, source=first.node.source, message=first.message)
+        if why:
+            raise ActionRefused(f"These words cannot be a rule: {why}. Say it so that it is true of any kernel.")
+        where = scope if scope is not None else suggested(fit).scope
+        rule = rule_join(failure=first, claim=words, pattern=cluster.pattern, origin=Rule.Origin.PERSON, scope=where)
+        Sighting.objects.bulk_create(
+            (Sighting(rule=rule, failure_id=pk) for pk in fit[1:]), batch_size=500, ignore_conflicts=True
+        )
+        for start in range(0, len(fit), 500):
+            taught = Failure.objects.filter(pk__in=fit[start : start + 500])
+            taught.update(lesson=Failure.Lesson.RULE, lesson_why="")
+        after = {"rule": rule.pk, "claim": words, "sightings": len(fit)}
+        action_on(verb=VERB, on=("cluster", cluster.pk), user=user, key=key, after=after)
+        return rule
+
+
+def fit_failures(cluster: FailureCluster) -> list[int]:
+    """Row ids of its failures that may be evidence, oldest first, of the newest 2,000."""
+    fit = cache(lambda facts: not unfit_why(facts))  # many say the same
+    return sorted(pk for pk, facts in _newest(cluster, MOST_SIGHTINGS) if fit(facts))
+
+
+def why_unfit(cluster: FailureCluster) -> str:
+    """Why its newest failure must not teach; empty when it may."""
+    newest = _newest(cluster, 1)
+    return unfit_why(newest[0][1]) if newest else "It holds none."
+
+
+def suggested(fit: list[int]) -> Lesson:
+    """What the table of known errors makes of the first of them."""
+    if not fit:
+        return Lesson("nothing", why="No failure may teach.")
+    return TableDistiller().distil(facts_of(_whole(fit[0])))
+
+
+def _whole(pk: int) -> Failure:
+    return Failure.objects.select_related("node__evaluation", "device").get(pk=pk)
+
+
+def _newest(cluster: FailureCluster, most: int) -> list[tuple[int, Facts]]:
+    rows = Failure.objects.filter(cluster_id__in=members(cluster)).order_by("-pk")
+    found = rows.values_list("pk", "verdict", "stage", "reason", "message")[:most]
+    return [(pk, Facts(verdict, stage, reason, message)) for pk, verdict, stage, reason, message in found]

@@ -1,0 +1,188 @@
+"""Takes an act on rules back, as long as nobody has acted on the same rule since."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import F, ProtectedError
+
+from adaexplore_site.audit import ActionRefused, action_done, action_on
+from adaexplore_site.models import Action
+from memory.models import Rule, RuleUse
+from memory.services.rules_desk import restore_snapshot, rule_load, rule_save, rules_locked, snapshot
+from memory.services.rules_merges import sightings_move, sightings_return
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+UNDO = "rule.undo"
+Undo = Callable[[Action, "AbstractBaseUser | None"], list[int]]  # numbers of rules that it left as they are
+_PART = {  # acts that another act wrote down beside itself
+    "rule.take_in": "Undo the merge of the other rule instead",
+    "rule.give_back": "Undo the parting of the other rule instead",
+    "rule.split_off": "Undo the split of the first rule instead",
+}
+
+
+def rule_undo(*, action_id: int, user: AbstractBaseUser | None, key: str | None = None) -> Action:
+    """Undo one act, or a whole batch. Raises ActionRefused with the reason when it cannot be undone any more.
+
+    In a batch, rules that were changed since stay as they are; `after["left"]` names them.
+    """
+    with rules_locked():
+        if done := action_done(key=key, verb=UNDO):
+            return done
+        action = Action.objects.filter(pk=action_id, object_type__in=("rule", "rules")).first()
+        if action is None:
+            raise ActionRefused("There is no such act. Reload the page.")
+        undo = _UNDOS.get(action.verb)
+        if undo is None:
+            raise ActionRefused(f"This act is not undone. {_PART.get(action.verb, 'Do the opposite act instead')}.")
+        if undone(action):
+            raise ActionRefused("This act was undone already.")
+        left = undo(action, user)
+        on = (action.object_type, int(action.object_id))
+        after = {"undoes": action.pk, "verb": action.verb, **({"left": left} if left else {})}
+        return action_on(verb=UNDO, on=on, user=user, key=key, after=after)
+
+
+def undone(action: Action) -> bool:
+    """Whether an undo of this act stands in the audit."""
+    mine = Action.objects.filter(verb=UNDO, object_type=action.object_type, object_id=action.object_id)
+    return mine.filter(after__undoes=action.pk).exists()
+
+
+def _untouched(rule_id: int, revision: int) -> Rule:
+    rule = rule_load(rule_id)
+    if rule.revision != revision:
+        raise ActionRefused(f"Rule {rule_id} was changed after this act. Undo what came later first.")
+    return rule
+
+
+def _fields(action: Action, user: AbstractBaseUser | None) -> list[int]:
+    """The rule as it was before."""
+    rule = _untouched(int(action.object_id), action.after["revision"])
+    restore_snapshot(rule, action.before)
+    rule_save(rule)
+    return []
+
+
+def _other(action: Action) -> Rule:
+    return _untouched(action.after["other"]["rule"], action.after["other"]["revision"])
+
+
+def _merge(action: Action, user: AbstractBaseUser | None) -> list[int]:
+    rule, other = _untouched(int(action.object_id), action.after["revision"]), _other(action)
+    sightings_return(other, rule, action.after["moved"])
+    return _both(rule, other, action)
+
+
+def _unmerge(action: Action, user: AbstractBaseUser | None) -> list[int]:
+    rule, other = _untouched(int(action.object_id), action.after["revision"]), _other(action)
+    sightings_return(rule, other, action.after["moved"])
+    sightings_move(rule, other)  # what came meanwhile
+    return _both(rule, other, action)
+
+
+def _both(rule: Rule, other: Rule, action: Action) -> list[int]:
+    restore_snapshot(rule, action.before)
+    rule_save(rule)
+    restore_snapshot(other, action.after["other"]["before"])
+    rule_save(other)
+    return []
+
+
+def _split(action: Action, user: AbstractBaseUser | None) -> list[int]:
+    """The new rule becomes part of the old one again, with whatever it has seen since."""
+    rule, new = _untouched(int(action.object_id), action.after["revision"]), _untouched(action.after["new"], 0)
+    sightings_return(new, rule, action.after["moved"])
+    sightings_move(new, rule)
+    new.state, new.merged_into = Rule.State.MERGED, rule
+    rule_save(new)
+    restore_snapshot(rule, action.before)
+    rule_save(rule)
+    return []
+
+
+def _create(action: Action, user: AbstractBaseUser | None) -> list[int]:
+    """Take the new rule away, unless it has been used or has seen something of its own."""
+    rule = _untouched(int(action.object_id), action.after["revision"])
+    _remove(rule, action.after.get("sightings", 0))
+    return []
+
+
+def _remove(rule: Rule, sightings: int) -> None:
+    if rule.sightings.count() > sightings or RuleUse.objects.filter(rule=rule).exists():
+        raise ActionRefused(f"Rule {rule.pk} has been seen or used since. Reject it instead.")
+    Rule.objects.filter(pk=rule.pk).update(current=None)
+    try:
+        rule.delete()
+    except ProtectedError:
+        raise ActionRefused(f"Rule {rule.pk} stands in a search that was started with it. Reject it instead.") from None
+
+
+def _import(action: Action, user: AbstractBaseUser | None) -> list[int]:
+    """Take away what the import made and nobody has touched; give counts back that it changed."""
+    made = Rule.objects.in_bulk(action.after["made"])
+    left = []
+    for rule in made.values():
+        if (
+            rule.revision
+            or rule.sightings.exists()
+            or rule.merged.exists()
+            or RuleUse.objects.filter(rule=rule).exists()
+        ):
+            left.append(rule.pk)
+    gone = [pk for pk in made if pk not in set(left)]
+    Rule.objects.filter(pk__in=gone).update(current=None)
+    try:
+        Rule.objects.filter(pk__in=gone).delete()
+    except ProtectedError:
+        raise ActionRefused("Some of these rules stand in a search that was started with them. Reject them.") from None
+    for pk, count, place in action.before.get("counts", []):
+        Rule.objects.filter(pk=pk).update(imported_count=count, imported_from=place)
+    return left
+
+
+def _bulk(action: Action, user: AbstractBaseUser | None) -> list[int]:
+    """Every rule of the batch that nobody has touched since goes back to what it was."""
+    rows = Action.objects.filter(pk__in=action.after["acts"], object_type="rule")
+    was = {int(row.object_id): row for row in rows}
+    rules = Rule.objects.in_bulk(was)
+    ready = [rule for pk, rule in rules.items() if rule.revision == was[pk].after["revision"]]
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for rule in ready:
+        restore_snapshot(rule, was[rule.pk].before)
+        rule.revision += 1
+        groups[tuple(getattr(rule, name) for name in _RESTORED)].append(rule.pk)
+    for values, pks in groups.items():  # a batch starts from a few states only
+        for start in range(0, len(pks), 500):
+            chunk = Rule.objects.filter(pk__in=pks[start : start + 500])
+            chunk.update(**dict(zip(_RESTORED, values, strict=True)), revision=F("revision") + 1)
+    acts = [_undo_row(action, was[rule.pk], rule, user) for rule in ready]
+    Action.objects.bulk_create(acts)
+    return sorted(set(rules) - {rule.pk for rule in ready})
+
+
+_RESTORED = ("state", "reject_reason", "recheck", "deferred_until", "decided_by_id", "decided_at")
+
+
+def _undo_row(batch: Action, row: Action, rule: Rule, user: AbstractBaseUser | None) -> Action:
+    after: Mapping[str, Any] = {"undoes": row.pk, "verb": row.verb, "batch": batch.pk, **snapshot(rule)}
+    return Action(verb=UNDO, object_type="rule", object_id=row.object_id, actor=user, after=after)  # type: ignore[misc]
+
+
+_UNDOS: Mapping[str, Undo] = {
+    **{
+        f"rule.{name}": _fields
+        for name in ("approve", "reject", "retire", "restore", "defer", "edit", "scope", "rollback")
+    },
+    "rule.create": _create,
+    "rule.merge": _merge,
+    "rule.unmerge": _unmerge,
+    "rule.split": _split,
+    "rules.import": _import,
+    "rules.bulk": _bulk,
+}

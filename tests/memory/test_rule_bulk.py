@@ -1,0 +1,87 @@
+"""One act on every rule of a filter: exactly those told, one undoable batch, in less than two seconds."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from django.utils import timezone
+
+from adaexplore_site.audit import ActionRefused
+from adaexplore_site.models import Action
+from memory.models import Rule
+from memory.rule_selectors import RuleFilter, rule_ids
+from memory.services import rules_acts as acts
+from memory.services.rules_bulk import batch_of, rules_bulk
+from memory.services.rules_files import rules_import
+from memory.services.rules_undo import rule_undo
+from tests.memory.rule_rows import card, fresh, many, person, rule
+
+pytestmark = pytest.mark.django_db
+NOW = timezone.now()
+
+
+def states() -> set[str]:
+    return set(Rule.objects.values_list("state", flat=True))
+
+
+def test_five_hundred_rules_are_decided_and_undone_within_two_seconds_each():
+    ids, rita = many(500, seen=2), person()
+    start = time.perf_counter()
+    act = rules_bulk(act="approve", rule_ids=ids, expected=500, user=rita, now=NOW, key="once")
+    decided = time.perf_counter() - start
+    assert states() == {"approved"} and Action.objects.filter(verb="rule.approve").count() == 500
+    assert rules_bulk(act="approve", rule_ids=ids, expected=500, user=rita, now=NOW, key="once") == act
+    start = time.perf_counter()
+    undo = rule_undo(action_id=act.pk, user=rita)
+    undone = time.perf_counter() - start
+    assert states() == {"proposed"} and "left" not in undo.after
+    print(f"bulk of 500: {decided:.2f} s, undo {undone:.2f} s")  # noqa: T201
+    assert decided < 2 and undone < 2
+
+
+def test_what_was_changed_since_stays_when_a_batch_is_undone():
+    ids = many(4)
+    act = rules_bulk(act="reject", reason="2", rule_ids=ids, expected=4, user=person(), now=NOW)
+    assert set(Rule.objects.values_list("reject_reason", flat=True)) == {acts.REASONS["2"]}
+    acts.rule_restore(**card(Rule.objects.get(pk=ids[0])))
+    undo = rule_undo(action_id=act.pk, user=None)
+    assert undo.after["left"] == ids[:1]
+    assert states() == {"proposed"}
+
+
+def test_another_number_than_was_told_changes_nothing():
+    ids = many(3)
+    with pytest.raises(ActionRefused, match="3 rules match now, not 2"):
+        rules_bulk(act="approve", rule_ids=ids, expected=2, user=None, now=NOW)
+    with pytest.raises(ActionRefused, match="Give a reason"):
+        rules_bulk(act="reject", rule_ids=ids, expected=3, user=None, now=NOW)
+    with pytest.raises(ActionRefused, match="no act"):
+        rules_bulk(act="delete", rule_ids=ids, expected=3, user=None, now=NOW)
+    assert states() == {"proposed"} and not Action.objects.exists()
+
+
+def test_wording_that_must_be_edited_first_is_left_out_and_named():
+    rules_import(data=b"You cannot do it at line 3.||4\nYou cannot use tl.any.||2.0\n", name="x.txt", user=None)
+    batch = batch_of("approve", rule_ids(RuleFilter(), NOW))
+    assert ([row.current.text for row in batch.ready], len(batch.left)) == (["You cannot use tl.any."], 1)
+    assert "line" in batch.left[0][1]
+
+
+def test_the_filter_is_the_whole_query():
+    made, seen = rule("Do not use tl.any."), rule("Do not use tl.all.", seen=2)
+    acts.rule_defer(days=3, now=NOW, **card(rule("Do not use tl.max.")))
+    assert rule_ids(RuleFilter(), NOW) == [made.pk, seen.pk]
+    assert rule_ids(RuleFilter(q="tl.any"), NOW) == rule_ids(RuleFilter(q=f"#{made.pk}"), NOW) == [made.pk]
+    assert rule_ids(RuleFilter(least=1), NOW) == [seen.pk]
+    assert rule_ids(RuleFilter(scope="arch"), NOW) == rule_ids(RuleFilter(flagged=True), NOW) == []
+    assert rule_ids(RuleFilter(tab="library"), NOW) == []
+
+
+def test_a_batch_retires_and_restores():
+    ids = many(2, state="approved")
+    rules_bulk(act="retire", reason="not true any more", rule_ids=ids, expected=2, user=None, now=NOW)
+    rules_bulk(act="restore", rule_ids=ids, expected=2, user=None, now=NOW)
+    rules_bulk(act="defer", rule_ids=ids, expected=2, user=None, now=NOW)
+    row = fresh(Rule.objects.get(pk=ids[0]))
+    assert (row.state, row.reject_reason, row.deferred_until > NOW, row.revision) == ("proposed", "", True, 3)

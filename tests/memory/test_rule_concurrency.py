@@ -1,0 +1,88 @@
+"""Real threads against the real database: workers learn the same rule at once, two reviewers decide one rule."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from adaexplore_site.audit import ActionRefused
+from adaexplore_site.models import Action
+from memory.models import Rule, Sighting
+from memory.scopes import Scope
+from memory.services import rules_acts as acts
+from memory.services.rules import rule_join
+from memory.services.rules_desk import RuleChanged
+from memory.services.rules_files import rules_import
+from memory.services.rules_merges import rule_merge
+from tests.memory.rule_rows import card, failures, fresh, person, rule
+from tests.search.test_concurrency import together
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_four_workers_that_learn_the_same_make_one_rule():
+    rows = failures(8)
+
+    def learn(k: int) -> list[int]:
+        words = ["Do not call tl.any.", "Do not call `triton.language.any`."]
+        given = {"pattern": "no.name", "origin": "pattern", "scope": Scope()}
+        return [rule_join(failure=row, claim=words[k % 2], **given).pk for row in rows]
+
+    found = together(4, learn)
+    assert len({pk for pks in found for pk in pks}) == Rule.objects.count() == 1
+    assert Sighting.objects.count() == 8
+
+
+def test_of_two_decisions_at_once_one_is_taken_and_the_other_is_told():
+    row, rita, rolf = rule(), person(), person("rolf")
+    seen = [card(row, rita), card(row, rolf)]
+
+    def decide(k: int) -> object:
+        try:
+            if k == 0:
+                return acts.rule_approve(now=timezone.now(), **seen[0])
+            return acts.rule_reject(reason="1", now=timezone.now(), **seen[1])
+        except RuleChanged as told:
+            return told.rule.revision
+
+    found = together(2, decide)
+    assert sorted(isinstance(answer, Action) for answer in found) == [False, True]
+    assert 1 in found and fresh(row).revision == 1
+    assert Action.objects.filter(verb__in=("rule.approve", "rule.reject")).count() == 1
+
+
+def test_a_rule_that_is_merged_while_workers_learn_loses_nothing():
+    first, target, rows = rule("Do not call tl.any."), rule("Do not call tl.all."), failures(12)
+
+    def act(k: int) -> None:
+        if k == 0:
+            rule_merge(into=target.pk, **card(first))
+        else:
+            for row in rows[k - 1 :: 3]:
+                rule_join(failure=row, claim="Do not call tl.any.", pattern="", origin="pattern", scope=Scope())
+
+    together(4, act)
+    assert Sighting.objects.filter(rule=target).count() == 12
+
+
+def test_merges_into_each_other_at_once_make_no_circle():
+    a, b = rule("Do not call tl.any."), rule("Do not call tl.all.")
+    seen = [(card(a), b.pk), (card(b), a.pk)]
+
+    def merge(k: int) -> bool:
+        try:
+            rule_merge(into=seen[k][1], **seen[k][0])
+        except ActionRefused:
+            return False
+        return True
+
+    assert sorted(together(2, merge)) == [False, True]
+    assert sorted([fresh(a).state, fresh(b).state]) == ["merged", "proposed"]
+
+
+def test_the_same_file_and_the_same_act_sent_twice_at_once_happen_once():
+    together(3, lambda _: rules_import(data=b"Do not use tl.any.||1\n", name="x", user=None))
+    row = Rule.objects.get()
+    given = card(row, key="double")
+    together(3, lambda _: acts.rule_approve(now=timezone.now(), **given))
+    assert (fresh(row).state, fresh(row).revision) == ("approved", 1)

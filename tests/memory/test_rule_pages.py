@@ -1,0 +1,232 @@
+"""Pages of rules: the queue, the library, one rule; acts by plain forms and by scripts; roles; cost."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.template.loader import get_template
+from django.utils import timezone
+
+from adaexplore_site.models import Action
+from memory.lift import Lift
+from memory.models import Rule, RuleUse, Sighting
+from memory.services import rules_acts as acts
+from memory.services.rules_files import rules_import
+from tests.memory.rule_rows import card, failures, fresh, many, person, rule, seen_by
+from tests.pages import HOSTILE, client_of
+
+pytestmark = pytest.mark.django_db
+SCRIPT = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def reviewer():
+    return client_of("reviewer", "rita")
+
+
+def post(client, row: Rule, act: str, *, revision: int | None = None, headers=None, **fields):
+    row.refresh_from_db()
+    data = {"act": act, "revision": row.revision if revision is None else revision, "version": row.current_id, **fields}
+    return client.post(f"/rules/{row.pk}/act", data, headers=headers)
+
+
+def test_a_card_shows_what_a_decision_needs(reviewer):
+    row = rule("Do not call tl.any.", seen=3, message=f"Traceback\nCompilationError: {HOSTILE}")
+    rule("You cannot call tl.any.")
+    rule("Always call tl.any.")
+    html = reviewer.get("/rules/").content.decode()
+    for part in (
+        "Do not call tl.any.",
+        "no evidence yet",
+        "Nearly the same",
+        "says the opposite",
+        "candidates lie in its scope",
+    ):
+        assert part in html, part
+    failure = row.sightings.first().failure
+    assert f"/s/{failure.run_id}/n/{failure.node.number}/" in html
+    assert "CompilationError" in html and "<img src=x" not in html
+    assert "1</strong> problem, 3 failures" in html
+
+
+def test_the_most_valuable_comes_first_and_what_another_holds_last():
+    small, large, mine = rule("Do not call tl.any."), rule("Do not call tl.all.", seen=2), client_of("reviewer", "rolf")
+    acts_by = client_of("reviewer", "rita")
+    assert order(mine) == [large.pk, small.pk]
+    assert order(mine, "?rule=" + str(small.pk)) == [small.pk, large.pk]
+    assert acts_by.post(f"/rules/{large.pk}/hold").json() == {"holder": "", "revision": 0}
+    assert mine.post(f"/rules/{large.pk}/hold").json()["holder"] == "rita"
+    assert order(mine) == [small.pk, large.pk]
+    assert "Held by rita" in mine.get("/rules/").content.decode()
+
+
+def order(client, query: str = "") -> list[int]:
+    return [card.rule.pk for card in client.get(f"/rules/{query}").context["cards"]]
+
+
+def test_every_act_works_by_a_plain_form_and_leads_back(reviewer):
+    row, other = rule(seen=3), rule("Do not call tl.all.")
+    assert post(reviewer, row, "edit", text="Do not call tl.dot so.", back="rule")["Location"] == f"/rules/{row.pk}/"
+    assert post(reviewer, row, "scope", arch="sm_90")["Location"] == "/rules/"
+    chosen = sorted(seen_by(row))[:1]
+    assert post(reviewer, row, "split", failure=chosen, text="Do not call tl.dot twice.").status_code == 302
+    assert post(reviewer, row, "rollback", number=1).status_code == 302
+    assert post(reviewer, other, "merge", into=f"#{row.pk}").status_code == 302
+    assert post(reviewer, other, "unmerge").status_code == 302
+    assert post(reviewer, row, "approve", query="q=dot")["Location"] == "/rules/?q=dot"
+    assert post(reviewer, row, "retire", reason="2").status_code == 302
+    assert post(reviewer, row, "restore").status_code == 302
+    assert post(reviewer, other, "defer").status_code == 302
+    html = reviewer.get(f"/rules/{row.pk}/").content.decode()
+    assert "was approved" in html and "Roll back to 2" in html and "back to version 1" in html
+    undo = reviewer.post("/rules/undo", {"action": Action.objects.latest("pk").pk})
+    assert undo.status_code == 302 and fresh(other).deferred_until is None
+
+
+def test_scripts_get_the_card_again_only_while_it_waits(reviewer):
+    row = rule()
+    answer = post(reviewer, row, "edit", text="Never call tl.dot so.", headers=SCRIPT).json()
+    assert "Never call tl.dot so." in answer["card"] and answer["open"] == 1
+    done = post(reviewer, row, "approve", headers=SCRIPT).json()
+    assert (done["card"], done["open"]) == ("", 0)
+    undone = reviewer.post("/rules/undo", {"action": done["act"]}, headers=SCRIPT).json()
+    assert f'id="rule-{row.pk}"' in undone["card"] and undone["open"] == 1
+
+
+def test_a_late_decision_gets_both_versions_and_keeps_what_was_typed(reviewer):
+    row = rule()
+    old = row.current_id
+    acts.rule_edit(text="Do not call tl.dot on one number.", **card(row, person("rolf")))
+    sent = {"act": "edit", "revision": 0, "version": old, "text": "My own words on it."}
+    page = reviewer.post(f"/rules/{row.pk}/act", sent)
+    html = page.content.decode()
+    assert page.status_code == 409
+    for part in ("on one element", "on one number", "My own words on it.", "rolf", "anywhere"):
+        assert part in html, part
+    script = reviewer.post(f"/rules/{row.pk}/act", sent, headers=SCRIPT)
+    assert script.status_code == 409 and "My own words on it." in script.json()["card"]
+    assert fresh(row).current.number == 2
+    again = {**sent, "revision": 1, "version": fresh(row).current_id}
+    assert reviewer.post(f"/rules/{row.pk}/act", again).status_code == 302
+
+
+def test_nonsense_is_refused_with_a_sentence(reviewer):
+    row = rule()
+    for fields in (
+        {"act": "explode"},
+        {"act": "merge", "into": "x"},
+        {"act": "scope", "triton": "soon"},
+        {"act": "reject"},
+    ):
+        answer = post(reviewer, row, **fields)
+        assert answer.status_code == 409, fields
+    assert reviewer.post(f"/rules/{row.pk}/act", {"act": "approve"}).status_code == 409
+    assert reviewer.post("/rules/undo", {"action": "7"}).status_code == 409
+    assert reviewer.post("/rules/99/act", {"act": "approve"}).status_code == 404
+    assert (fresh(row).revision, reviewer.get("/rules/99/").status_code) == (0, 404)
+
+
+def test_viewers_read_operators_word_and_reviewers_decide():
+    row, viewer, operator = rule(), client_of("viewer"), client_of("operator")
+    html = viewer.get("/rules/").content.decode() + viewer.get(f"/rules/{row.pk}/").content.decode()
+    assert "<textarea" not in html and "Approve" not in html
+    assert post(viewer, row, "edit", text="Do not.").status_code == 403
+    assert post(operator, row, "approve").status_code == 403
+    assert post(operator, row, "edit", text="Do not call tl.dot so.").status_code == 302
+    assert operator.post("/rules/new", {"text": "Do not call tl.all."}).status_code == 302
+    assert operator.post("/rules/new", {"text": "Do not call tl.all."}).status_code == 409
+
+
+def test_a_file_comes_in_and_goes_out_on_the_page(reviewer):
+    sent = SimpleUploadedFile("mine.txt", b"You cannot use tl.any.||34.0\n")
+    assert reviewer.post("/rules/import", {"file": sent}).status_code == 302
+    assert "imported 34, <span" in reviewer.get("/rules/").content.decode()
+    answer = reviewer.get("/rules/export?state=living")
+    assert (answer.content, answer["X-Content-Type-Options"]) == (b"You cannot use tl.any.||34.0\n", "nosniff")
+    bad = reviewer.post("/rules/import", {"file": SimpleUploadedFile("x", b"no\n")})
+    assert bad.status_code == 422 and "Line 1" in bad.content.decode()
+    assert reviewer.post("/rules/import").status_code == 422
+    assert reviewer.get("/rules/export?state=all").status_code == 422
+
+
+def test_bulk_says_how_many_first_and_asks_for_the_number_above_fifty(reviewer):
+    many(60)
+    rules_import(data=b"You cannot do it at line 3.||4\n", name="x.txt", user=None)
+    html = reviewer.get("/rules/bulk?act=approve").content.decode()
+    assert "60 rules to approve" in html and "1 left out" in html and "Type 60 to confirm" in html
+    assert reviewer.post("/rules/bulk", {"act": "approve", "expected": 60}).status_code == 409
+    wrong = reviewer.post("/rules/bulk", {"act": "approve", "expected": 60, "typed": 59})
+    assert wrong.status_code == 409 and "60 rules match now" in wrong.content.decode()
+    assert reviewer.post("/rules/bulk", {"act": "approve", "expected": 60, "typed": 60}).status_code == 302
+    page = reviewer.get("/rules/?tab=library")
+    assert page.context["total"] == 60 and "60 rules approved at once" in page.content.decode()
+    assert client_of("viewer").post("/rules/bulk", {"act": "approve"}).status_code == 403
+
+
+def test_the_navigation_counts_what_waits(reviewer):
+    assert "open-reviews" not in reviewer.get("/lab/").content.decode()
+    rule()
+    assert '<span id="open-reviews">1</span>' in reviewer.get("/lab/").content.decode()
+
+
+def test_more_cards_leave_out_those_at_hand(reviewer):
+    ids = many(9)
+    first = order(reviewer)
+    html = reviewer.get(f"/rules/cards?not={','.join(map(str, first))}").content.decode()
+    assert all((f'id="rule-{pk}"' in html) == (pk not in first) for pk in ids) and "<html" not in html
+
+
+def test_pages_stay_quick_with_two_thousand_rules_and_twenty_thousand_sightings(reviewer):
+    ids = many(2000, seen=10)
+    Rule.objects.filter(pk__in=ids[1000:1600]).update(state="approved", decided_at=timezone.now())
+    Rule.objects.filter(pk__in=ids[1600:]).update(state="rejected", reject_reason="no")
+    assert Sighting.objects.count() == 20_000
+    for path in ("", "?tab=library&sort=support", "?tab=closed&q=reshape", "bulk?act=approve", f"{ids[7]}/"):
+        reviewer.get(f"/rules/{path}")
+        start = time.perf_counter()
+        assert reviewer.get(f"/rules/{path}").status_code == 200
+        took = time.perf_counter() - start
+        print(json.dumps({"path": f"/rules/{path}", "ms": round(1000 * took)}))  # noqa: T201
+        assert took < 0.9  # 0.3 by itself; other tests run beside it
+
+
+def test_the_queue_costs_the_same_number_of_queries_however_much_stands_behind_it(
+    reviewer, django_assert_max_num_queries
+):
+    many(6, seen=1)
+    with django_assert_max_num_queries(60) as first:
+        reviewer.get("/rules/")
+    many(60, seen=5)
+    with django_assert_max_num_queries(len(first.captured_queries)):
+        reviewer.get("/rules/")
+
+
+def test_the_page_of_a_rule_lists_its_uses_and_how_they_ended(reviewer):
+    row = rule(seen=2)
+    for failure, arm in zip(failures(2), ("shown", "withheld"), strict=True):
+        RuleUse.objects.create(node=failure.node, rule=row, version=row.current, arm=arm)
+    html = reviewer.get(f"/rules/{row.pk}/").content.decode()
+    for part in ("1 of the 2 prompts", "stood in the prompt", "withheld on purpose", "not valid"):
+        assert part in html, part
+    acts.rule_approve(now=timezone.now(), **card(row, person()))
+    for sort in ("hits", "used", "lift", "support"):
+        page = reviewer.get(f"/rules/?tab=library&sort={sort}")
+        assert "1 of 2" in page.content.decode(), sort
+
+
+@pytest.mark.parametrize(
+    ("lift", "told"),
+    [
+        (Lift(40, 30, 35, 20, 0.18, 0.02, 0.34), "+18.0 points"),
+        (Lift(40, 30, 35, 20, 0.18, 0.02, 0.34), "more candidates are valid with it"),
+        (Lift(40, 20, 35, 20, -0.05, -0.2, 0.1), "no effect is shown"),
+        (Lift(90, 20, 95, 60, -0.4, -0.5, -0.3), "fewer candidates are valid with it"),
+        (Lift(12, 6, 3, 1), "no evidence yet"),
+    ],
+)
+def test_a_lift_is_told_with_its_interval_or_not_at_all(lift, told):
+    html = get_template("memory/_lift.html").render({"lift": lift})
+    assert told in html and ("n=" in html) == lift.known
