@@ -6,9 +6,11 @@ import hashlib
 from typing import Any
 
 from judge.models import Device
+from memory.force_reads import shown_to
 from search.facts import verdict_of
 from search.models import Node, Run
-from search.proposers.protocol import Exhibit, Task
+from search.proposers.protocol import Exhibit, Lesson, Task
+from search.steering_log import notes_of
 
 
 def task_of(node: Node) -> Task:
@@ -26,6 +28,8 @@ def task_of(node: Node) -> Task:
         seed=node_seed(run.seed, node.number),
         number=node.number,
         base=base,
+        notes=notes_of(node),
+        rules=tuple(Lesson(line.text, line.pattern) for line in shown_to(node.pk)),
         options=run.proposer_options,
     )
 

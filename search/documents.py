@@ -6,8 +6,10 @@ from typing import Any
 
 from judge.models import Measurement
 from judge.problem_facts import flag_codes
+from search.compat.rules import memory_document
 from search.models import Node, Run
 from search.selectors import RunTree, TreeNode, run_tree
+from search.steering_force import params_in_force
 
 
 def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> dict[str, Any]:
@@ -30,7 +32,10 @@ def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> di
             "proposer": run.proposer,
             "seed": run.seed,
             "params": run.params,
+            "params_at_end": params_in_force(run).to_json(),
             "steps": run.steps,
+            "limits": run.limits,
+            "memory": memory_document(run),
             "told": len(told),
             "state": run.state,
             "stop_reason": run.stop_reason,
@@ -69,4 +74,5 @@ def _node(node: TreeNode) -> dict[str, Any]:
         "basis": node.basis,
         "reused": node.reused,
         "summary": node.summary,
+        "by_hand": node.touched,
     }

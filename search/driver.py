@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from django.utils import timezone
 
 from judge.models import Device
 from judge.runner import Bench
+from memory.distil.table import TableDistiller
+from memory.services.learning import failure_learn
 from search.models import Node, Run
 from search.proposers.protocol import Proposer
 from search.services.faults import lease_expired
@@ -18,6 +23,20 @@ from search.services.steps import step_judge, step_propose, step_reserve
 LOOK_AGAIN_S = 2.0
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """While a command drives: SIGTERM acts like Ctrl-C, and nobody is told that no server waits for hints."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    log = logging.getLogger("search.hints")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        log.setLevel(level)
+
+
 def drive(
     *,
     run: Run,
@@ -25,13 +44,14 @@ def drive(
     bench_for: Callable[[Device], Bench],
     sleep: Callable[[float], None],
     report: Callable[[], None],
+    first: Iterable[Hop] = (),
 ) -> Run:
     """Work until the run has ended, is paused or its device is quarantined; returns it as it stands then.
 
-    Calls `report` after every hop. Hops that another process has taken are waited for, and taken back when their lease
-    runs out.
+    `first` is done before anything else. Calls `report` after every hop. Hops that another process has taken are waited
+    for, and taken back when their lease runs out.
     """
-    hops = deque([Hop("advance", run.pk)])
+    hops = deque([*first, Hop("advance", run.pk)])
     while True:
         while hops:
             hop = hops.popleft()
@@ -55,4 +75,7 @@ def _do(hop: Hop, proposer_for: Callable[[str], Proposer], bench_for: Callable[[
         return step_reserve(run_id=hop.target)
     if hop.task == "propose":
         return step_propose(node_id=hop.target, proposer_for=proposer_for)
+    if hop.task == "learn":
+        failure_learn(failure_id=hop.target, distiller=TableDistiller())
+        return []
     return step_judge(node_id=hop.target, bench_for=bench_for)

@@ -10,18 +10,23 @@ from django.db import transaction
 from django.db.models import F
 
 from search import hints
+from search.algorithm.steering import UNDO, VERBS
 from search.models import Run, RunEvent
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
 PAYLOAD_BYTES = 2048
+STEERING = {f"steer.{verb}": verb for verb in (*VERBS, UNDO)}
 KINDS = frozenset(
     {
+        *STEERING,
+        "run.branched",
         "run.started",
         "run.paused",
         "run.resumed",
         "run.stopping",
+        "run.concurrency",
         "run.ended",
         "node.reserved",
         "node.proposed",
@@ -34,6 +39,8 @@ KINDS = frozenset(
         "lease.expired",
         "device.quarantined",
         "device.activated",
+        "budget.added",
+        "budget.taken",
     }
 )
 

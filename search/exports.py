@@ -17,6 +17,7 @@ from judge.models import Measurement
 from judge.problem_facts import flag_codes
 from judge.storable import storable
 from judge.values import Basis
+from memory.force_reads import uses_at
 from search.models import Node, Run
 from search.provenance import PRODUCT, PUBLISHED, escaped, header, headline, problem_flag, product_version
 
@@ -51,7 +52,7 @@ def proof_zip(node: Node) -> tuple[str, bytes]:
         "verdict.json": json.dumps(storable(verdict_document(node)), indent=1, ensure_ascii=False) + "\n",
         **calls,
     }
-    return f"{_stem(node)}-proof.zip", _zip(files)
+    return f"{_stem(node)}-proof.zip", zipped(files)
 
 
 def verdict_document(node: Node) -> dict[str, Any]:
@@ -75,6 +76,7 @@ def verdict_document(node: Node) -> dict[str, Any]:
             "message": node.message,
             "parent": node.parent.number if node.parent else None,
             "reused": node.reused,
+            "rules": [{"text": use.text, "arm": use.arm} for use in uses_at(node.pk, run.pk, node.number)],
             "told_at": node.told_at.isoformat() if node.told_at else None,
         },
         "evaluation": None if evaluation is None else _evaluation(node),
@@ -163,7 +165,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _zip(files: dict[str, str]) -> bytes:
+def zipped(files: dict[str, str]) -> bytes:
     """Fixed dates, order and rights: the same files give the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:

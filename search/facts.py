@@ -8,11 +8,14 @@ from typing import NamedTuple
 from judge.models import Evaluation, may_be_best
 from judge.values import Verdict
 from memory.fingerprints import fingerprint
+from search.algorithm.params import SearchParams
 from search.algorithm.reward import reward
 from search.algorithm.tree import Fact, Tree
+from search.kernel_cells import cell_of
 from search.models import Node
 
 LOST_ATTEMPTS = "lost.attempts"
+_CELLS: dict[str, str] = {}  # by source hash
 
 
 class NodeRow(NamedTuple):
@@ -28,6 +31,7 @@ class NodeRow(NamedTuple):
     summary: str
     reason: str
     reused: bool
+    touched: bool
     created_at: datetime
     told_at: datetime | None
     evaluation_verdict: str | None
@@ -52,7 +56,7 @@ class NodeRow(NamedTuple):
 
     @property
     def reward(self) -> float:
-        """0 for a node without an evaluation; else by its verdict and speedup."""
+        """The publication's: 0 for a node without an evaluation; else by its verdict and speedup."""
         passed = self.evaluation_verdict == Verdict.PASS
         return reward(loads=bool(self.loads), correct=passed, speedup=self.speedup)
 
@@ -80,6 +84,7 @@ _COLUMNS = (
     "summary",
     "reason",
     "reused",
+    "touched",
     "created_at",
     "told_at",
     *(f"evaluation__{name}" for name in _EVALUATION),
@@ -100,28 +105,57 @@ def node_rows(run_id: int) -> list[NodeRow]:
     return [NodeRow(*row) for row in Node.objects.filter(run_id=run_id).order_by("number").values_list(*_COLUMNS)]
 
 
-def tree_of(rows: list[NodeRow]) -> Tree:
-    """The replayed tree. Cancelled nodes leave no trace; nodes in flight are pending."""
+def tree_of(rows: list[NodeRow], params: SearchParams) -> Tree:
+    """The replayed tree, with the rewards of `params`. Cancelled nodes leave no trace; nodes in flight are pending."""
     numbers = {row.id: row.number for row in rows}
-    return Tree.replay(
+    cells = _cells(rows) if params.policy == "map_elites" else {}
+    facts = (
         Fact(
             number=row.number,
             parent=None if row.parent is None else numbers[row.parent],
             kind=row.kind,
             told=row.told_order,
             reward=row.reward,
-            speedup=(row.speedup or 0.0) if row.evaluation_verdict == Verdict.PASS else None,
+            speedup=_speedup(row),
             written=bool(row.source_hash),
+            cell=cells.get(row.id, ""),
         )
         for row in rows
         if row.state != Node.State.CANCELLED
     )
+    return Tree.replay(facts, log=params.log)
+
+
+def row_tell(tree: Tree, row: NodeRow, params: SearchParams) -> None:
+    """Tell a node of `tree_of`'s tree what its row says: the same tree as replayed with it, without replaying."""
+    cells = _cells([row]) if params.policy == "map_elites" else {}
+    tree.tell(
+        row.number,
+        row.reward,
+        speedup=_speedup(row),
+        written=bool(row.source_hash),
+        cell=cells.get(row.id, ""),
+    )
+
+
+def _speedup(row: NodeRow) -> float | None:
+    return (row.speedup or 0.0) if row.evaluation_verdict == Verdict.PASS else None
+
+
+def _cells(rows: list[NodeRow]) -> dict[int, str]:
+    """Cell by row id of the correct nodes. Sources are read once per process and candidate: a cell is a few letters."""
+    correct = [row for row in rows if row.evaluation_verdict == Verdict.PASS]
+    new = {row.source_hash: row.id for row in correct if row.source_hash not in _CELLS}
+    if new:
+        found = Node.objects.filter(pk__in=new.values()).values_list("source_hash", "source")
+        _CELLS.update((source_hash, cell_of(source)) for source_hash, source in found)
+    return {row.id: _CELLS[row.source_hash] for row in correct}
 
 
 def fingerprint_of(evaluation: Evaluation | None, reason: str, message: str) -> str:
-    """Which failures share the cause of this ending; empty for a pass."""
+    """Key of the cluster of failures that this ending falls into; empty for a pass."""
     if evaluation is None:
-        return fingerprint("proposal", reason, message)
+        return fingerprint("proposal", reason or verdict_of(None, "", reason), message).key
     if evaluation.verdict == Verdict.PASS:
         return ""
-    return fingerprint(evaluation.stage, evaluation.reason or evaluation.verdict, evaluation.message)
+    return fingerprint(evaluation.stage, evaluation.reason or evaluation.verdict, evaluation.message).key

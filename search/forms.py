@@ -8,21 +8,40 @@ from typing import Any
 from django import forms
 
 from judge.models import Device
+from search.algorithm.presets import PRESELECTED, PRESETS, Preset, preset_get
+from search.budget.limits import MAX_STEPS
+from search.limit_fields import LimitFields
+from search.memory_fields import MemoryFields, placeholders
 from search.proposers import Choice
-from search.services.runs import MAX_STEPS
+from search.services.runs import MAX_CONCURRENCY
 
 DEFAULT_STEPS = 30
 _SEED_LIMIT = 2**31 - 1
 
 
-class StartForm(forms.Form):
-    """Steps, seed, device, proposer, title. The service checks again what depends on rows."""
+class StartForm(LimitFields, MemoryFields):
+    """What a search is started with. The service checks what depends on rows."""
 
     steps = forms.IntegerField(min_value=1, max_value=MAX_STEPS, initial=DEFAULT_STEPS, label="Steps")
     seed = forms.IntegerField(min_value=0, max_value=_SEED_LIMIT, required=False, label="Seed")
     device = forms.CharField(max_length=60)
     proposer = forms.CharField(max_length=20)
+    preset = forms.ChoiceField(
+        choices=[(preset.name, f"{preset.name}: {preset.title}") for preset in PRESETS.values()],
+        initial=PRESELECTED,
+        required=False,
+        label="Settings",
+        help_text="Published settings were tried with language models. Ours only in simulations: it found more (Lab).",
+        error_messages={"invalid_choice": f"There is no such preset. Choose one of: {', '.join(PRESETS)}."},
+    )
     title = forms.CharField(max_length=160, required=False, label="Title")
+    concurrency = forms.IntegerField(
+        min_value=1,
+        max_value=MAX_CONCURRENCY,
+        required=False,
+        label="In flight at once",
+        help_text="Steps are written while others are judged.",
+    )
 
     def __init__(self, *args: Any, devices: Sequence[Device], choices: Sequence[Choice], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -31,7 +50,16 @@ class StartForm(forms.Form):
         self._choices = {choice.name: choice for choice in choices}
         self.fields["steps"].widget.attrs.update(inputmode="numeric", autocomplete="off")
         self.fields["seed"].widget.attrs.update(placeholder="random", inputmode="numeric", autocomplete="off")
+        self.fields["concurrency"].widget.attrs.update(placeholder="1", inputmode="numeric", autocomplete="off")
+        for name in LimitFields.base_fields:
+            empty = "automatic" if name.startswith("step_") else "no limit"
+            self.fields[name].widget.attrs.update(placeholder=empty, autocomplete="off")
         self.fields["title"].widget.attrs.update(placeholder="optional", autocomplete="off")
+        placeholders(self)
+
+    def clean_preset(self) -> Preset:
+        """The preset behind the name; what asks for none gets the one that is preselected."""
+        return preset_get(self.cleaned_data["preset"] or PRESELECTED)
 
     def clean_device(self) -> Device:
         """The row behind the name."""

@@ -1,4 +1,4 @@
-"""Rows of the search: runs, their nodes, model calls, the gap-free event log, and the audit of operator acts."""
+"""Rows of the search: runs, their nodes, model calls, and the gap-free event log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from django.db import models
 from django.db.models import Q
 
 from judge.models import Device, Evaluation, Problem
+from search.campaign_models import Campaign, CampaignEntry
+
+__all__ = ["Campaign", "CampaignEntry", "LabResult", "Node", "Proposal", "Run", "RunEvent"]
 
 
 class Run(models.Model):
@@ -26,6 +29,7 @@ class Run(models.Model):
         WEB = "web"
         COMMAND = "command"
         IMPORT = "import"
+        ADAPT = "adapt"
 
     ENDED = (State.STOPPED, State.FINISHED, State.FAILED)
 
@@ -34,16 +38,21 @@ class Run(models.Model):
     title = models.CharField(max_length=160, blank=True)
     proposer = models.CharField(max_length=20)
     proposer_options = models.JSONField(default=dict, blank=True)  # model name, recording; never a key
-    params = models.JSONField(default=dict)  # SearchParams, frozen at the start
+    params = models.JSONField(default=dict)  # SearchParams at the start; changes on the way are in the log
     seed = models.BigIntegerField(default=0)
     steps = models.PositiveIntegerField(default=50)  # budget: told nodes, the root not counted
     concurrency = models.PositiveSmallIntegerField(default=1)
+    limits = models.JSONField(default=dict, blank=True)  # RunLimits beside `steps`: see search.budget.limits
+    deadline_at = models.DateTimeField(null=True, blank=True)  # start + limits.wall_s, for the reaper
     state = models.CharField(max_length=10, choices=State.choices, default=State.RUNNING)
     stop_reason = models.CharField(max_length=200, blank=True)
     origin = models.CharField(max_length=10, choices=Origin.choices, default=Origin.WEB)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     event_seq = models.PositiveBigIntegerField(default=0)  # seq of the last RunEvent; the row lock orders events
     imported = models.JSONField(default=dict, blank=True)  # label, source file, steps as published
+    branched_from = models.ForeignKey(
+        "Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="branches"
+    )  # its kernel is node 1 of this run
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -82,6 +91,9 @@ class Node(models.Model):
     kind = models.CharField(max_length=6, choices=Kind.choices)
     context = models.JSONField(default=list)  # numbers of the nodes shown to the proposer
     why: Any = models.JSONField(default=dict, blank=True)  # Decision.why: the score parts on the way to the parent
+    # People's acts that had a hand in the reservation, by event number: pin, force, notes to read; boosts by node.
+    steered: Any = models.JSONField(default=dict, blank=True)
+    touched = models.BooleanField(default=False)  # by a person: itself, its parent or a kernel it was shown
     state = models.CharField(max_length=10, choices=State.choices, default=State.PROPOSING)
     source = models.TextField(blank=True)
     source_hash = models.CharField(max_length=64, blank=True)
@@ -96,6 +108,8 @@ class Node(models.Model):
     lease_owner = models.CharField(max_length=80, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveSmallIntegerField(default=0)  # how often a lease on it was taken
+    held: Any = models.JSONField(default=dict, blank=True)  # budget.ledger.Amounts reserved with it
+    sketch = models.BinaryField(default=b"", blank=True)  # of its source, to find near-equal ones: see search.sketches
     created_at = models.DateTimeField(auto_now_add=True)
     told_at = models.DateTimeField(null=True, blank=True)
 
@@ -115,6 +129,7 @@ class Node(models.Model):
         ]
         indexes = [
             models.Index(fields=["state", "lease_until"], name="node_expired_leases"),  # reaper
+            models.Index(fields=["source_hash", "state"], name="node_twins"),  # who judges an equal kernel now
         ]
 
     def __str__(self) -> str:
@@ -123,6 +138,8 @@ class Node(models.Model):
 
 class Proposal(models.Model):
     """One call of a proposer for one node: what was asked, what came back, what it cost. Unknown price is null."""
+
+    PERSON = "person"  # the model of a reply by hand
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="proposals")
     attempt = models.PositiveSmallIntegerField(default=1)
@@ -158,26 +175,24 @@ class RunEvent(models.Model):
     class Meta:
         ordering = ("run", "seq")
         constraints = [models.UniqueConstraint(fields=["run", "seq"], name="run_event_seq_once")]
+        indexes = [models.Index(fields=["run", "kind", "seq"], name="run_event_kind")]  # steering at every reservation
 
     def __str__(self) -> str:
         return f"run {self.run_id} #{self.seq} {self.kind}"
 
 
-class Action(models.Model):
-    """Audit of one operator act: who, what, on what, before and after. The key makes a repeated submit one act."""
+class LabResult(models.Model):
+    """One experiment of the policy laboratory. Never edited; all its figures are simulated."""
 
-    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
-    verb = models.CharField(max_length=40)  # "run.start", "run.pause", "problem.upload", ...
-    object_type = models.CharField(max_length=20)
-    object_id = models.CharField(max_length=80)
-    before: Any = models.JSONField(default=dict, blank=True)
-    after: Any = models.JSONField(default=dict, blank=True)
-    key = models.CharField(max_length=64, null=True, blank=True, unique=True)  # NULL: no key given
     created_at = models.DateTimeField(auto_now_add=True)
+    command = models.CharField(max_length=2000)  # repeats it
+    protocol = models.PositiveSmallIntegerField()  # search.lab.experiment.PROTOCOL: only equal ones compare
+    partial = models.BooleanField(default=False)  # stopped before its end
+    seconds = models.FloatField()
+    result: Any = models.JSONField(default=dict)  # search.lab.results.result_document
 
     class Meta:
-        ordering = ("-created_at", "-id")
-        indexes = [models.Index(fields=["object_type", "object_id"], name="action_of_object")]
+        ordering = ("-id",)
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.object_type} {self.object_id}"
+        return f"laboratory result {self.pk}"

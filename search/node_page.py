@@ -81,6 +81,16 @@ def lineage(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
     return path[::-1]
 
 
+def path_up(tree: RunTree, number: int) -> list[int]:
+    """The node's number and those of its ancestors, up to the root."""
+    path: list[int] = []
+    node = tree.get(number)
+    while node is not None:
+        path.append(node.number)
+        node = None if node.parent is None else tree.get(node.parent)
+    return path
+
+
 def children(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
     """The node's children by number."""
     found = [link(tree, run, node.number) for node in tree.nodes if node.parent == number]

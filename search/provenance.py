@@ -66,12 +66,18 @@ def facts(node: Node) -> list[tuple[str, str]]:
     rows += [
         ("run", f"{run.pk}, proposer {run.proposer}, seed {run.seed}"),
         ("node", f"{node.number}, {node.kind} step" + (f" on node {node.parent.number}" if node.parent else "")),
+        *([("branched from", _origin(run.branched_from))] if run.branched_from else []),
+        *([("hand", "a person had a hand in it: see the search's activity")] if node.touched else []),
         ("imported" if run.imported else "found", (node.told_at or node.created_at).isoformat(timespec="seconds")),
     ]
     if run.imported:
         rows.append(("imported from", str(run.imported.get("file", ""))))
         rows.append((f"published as ({PUBLISHED})", str(run.imported.get("label", ""))))
     return [*rows, ("made by", f"{PRODUCT} {product_version()}")]
+
+
+def _origin(node: Node) -> str:
+    return f"node {node.number} of run {node.run_id}"
 
 
 def _evaluation_facts(evaluation: Evaluation) -> list[tuple[str, str]]:

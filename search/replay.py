@@ -26,10 +26,10 @@ class ReplayReport:
 
 def replay_recording(recording: Recording, params: SearchParams) -> ReplayReport:
     """Before each recorded step select a parent from the tree so far, compare, then follow the recording."""
-    tree, parents, contexts = Tree(), 0, 0
+    tree, parents, contexts = Tree(log=params.log), 0, 0
     first_miss: tuple[int, int, int] | None = None
     for step in recording.steps:
-        selected = POLICIES[params.policy](tree, params).branch.number
+        selected = POLICIES[params.policy](tree, params, tree.root, Random(0)).branch.number
         if selected == step.parent:
             parents += 1
         elif first_miss is None:

@@ -13,8 +13,10 @@ from django.utils import timezone
 
 from judge.models import MAY_BE_BEST, Evaluation
 from judge.values import Verdict
+from search.algorithm.params import SearchParams
 from search.facts import NodeRow, node_rows, tree_of, verdict_of
 from search.models import Node, Run, RunEvent
+from search.steering_log import steering_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class TreeNode:
     told_order: int | None
     summary: str
     source_hash: str
+    touched: bool  # a person had a hand in it
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class RunSummary:
 def run_tree(run: Run) -> RunTree:
     """The tree of a run with statistics replayed from its rows. One query, no sources."""
     rows = node_rows(run.pk)
-    tree = tree_of(rows)
+    tree = tree_of(rows, steering_of(run.pk).params(SearchParams.from_json(run.params)))
     numbers = {row.id: row.number for row in rows}
     nodes: list[TreeNode] = []
     depths: dict[int, int] = {}
@@ -129,6 +132,7 @@ def run_tree(run: Run) -> RunTree:
                 told_order=row.told_order,
                 summary=row.summary,
                 source_hash=row.source_hash,
+                touched=row.touched,
             )
         )
     return RunTree(run.pk, tuple(nodes), best_number(rows))
@@ -140,18 +144,34 @@ def best_number(rows: Iterable[NodeRow]) -> int | None:
     return max(passed, key=lambda row: (row.speedup or 0.0, -row.number)).number if passed else None
 
 
-def best_node(run_id: int) -> Node | None:
-    """The run's best node with its evaluation, by the same rule. Sources and reports are fetched only when touched."""
+def best_node(run_id: int, *, unassisted: bool = False) -> Node | None:
+    """The run's best node with its evaluation, by the same rule. Sources and reports are fetched only when touched.
+
+    With `unassisted` the best of those in which no person had a hand.
+    """
     passed = Node.objects.filter(run_id=run_id, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value)
     audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
     passed = passed.filter(evaluation__in=audited).select_related("evaluation")
     passed = passed.defer("source", "evaluation__source", "evaluation__report")
+    if unassisted:
+        passed = passed.filter(touched=False)
     return passed.order_by("-evaluation__speedup", "number").first()
 
 
 def run_summary(run: Run) -> RunSummary:
     """The summary of one run."""
     return _summaries([run])[0]
+
+
+def run_summaries(runs: Sequence[Run]) -> list[RunSummary]:
+    """The summaries of these runs, in a constant number of queries."""
+    return _summaries(list(runs))
+
+
+def told_counts(run_ids: Iterable[int]) -> dict[int, int]:
+    """Run id -> told nodes, the root not counted; runs without one are missing."""
+    told = Node.objects.filter(run__in=list(run_ids), state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT)
+    return dict(told.order_by().values_list("run").annotate(Count("id")))
 
 
 def runs_list(
@@ -161,14 +181,19 @@ def runs_list(
     q: str = "",
     limit: int = 50,
     before: int | None = None,
+    adapt: bool | None = None,
 ) -> list[RunSummary]:
     """Newest runs first, with their summaries, in a constant number of queries.
+
+    `adapt`: only the searches of adapt runs, or none of them; None takes all.
 
     `q` is looked for in the titles of run and problem and in the slug; `before` is a run id to page by.
     """
     runs: QuerySet[Run] = Run.objects.select_related("problem", "device", "owner").order_by("-id")
     if states:
         runs = runs.filter(state__in=states)
+    if adapt is not None:
+        runs = runs.filter(origin=Run.Origin.ADAPT) if adapt else runs.exclude(origin=Run.Origin.ADAPT)
     if problem_id is not None:
         runs = runs.filter(problem_id=problem_id)
     if q:

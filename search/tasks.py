@@ -10,11 +10,16 @@ from celery import current_app, shared_task
 from celery.signals import worker_ready
 from kombu.exceptions import OperationalError
 
+from adaexplore_site.models import Action
 from judge.benches import bench_for
 from judge.models import Device
 from judge.selectors import served_devices
-from search.models import Action
+from memory.distil.table import TableDistiller
+from memory.services.learning import failure_learn
 from search.proposers import get as get_proposer
+from search.services.adapt_advance import adapt_follow, adapts_advance
+from search.services.adapt_tasks import task_admit, task_compose
+from search.services.campaign_advance import campaign_follow, campaigns_advance, entry_admit
 from search.services.compiling import step_compile
 from search.services.devices import device_check
 from search.services.hops import Hop
@@ -53,12 +58,44 @@ def advance(run_id: int) -> None:
 def propose(node_id: int) -> None:
     """Call the proposer for a node."""
     send(step_propose(node_id=node_id, proposer_for=get_proposer))
+    follow(node_id)
 
 
 @shared_task(name="search.tasks.judge_node")  # type: ignore[untyped-decorator]
 def judge_node(node_id: int) -> None:
     """Judge a node; sent to the queue of its device."""
     send(step_judge(node_id=node_id, bench_for=bench_for))
+    follow(node_id)
+
+
+def follow(node_id: int) -> None:
+    """What goes on when a search of many has ended with this node."""
+    send(campaign_follow(node_id=node_id))
+    send(adapt_follow(node_id=node_id))
+
+
+@shared_task(name="search.tasks.admit_entry", acks_late=True)  # type: ignore[untyped-decorator]
+def admit_entry(entry_id: int) -> None:
+    """Preflight a campaign's problem; sent to the queue of its device."""
+    send(entry_admit(entry_id=entry_id, bench_for=bench_for))
+
+
+@shared_task(name="search.tasks.learn")  # type: ignore[untyped-decorator]
+def learn(failure_id: int) -> None:
+    """Learn from a failure of a search that learns."""
+    failure_learn(failure_id=failure_id, distiller=TableDistiller())
+
+
+@shared_task(name="search.tasks.compose_task", acks_late=True)  # type: ignore[untyped-decorator]
+def compose_task(task_id: int) -> None:
+    """Write a task of an adapt run."""
+    send(task_compose(task_id=task_id))
+
+
+@shared_task(name="search.tasks.admit_task", acks_late=True)  # type: ignore[untyped-decorator]
+def admit_task(task_id: int) -> None:
+    """Preflight a task of an adapt run; sent to the queue of its device."""
+    send(task_admit(task_id=task_id, bench_for=bench_for))
 
 
 @shared_task(name="search.tasks.compile_node")  # type: ignore[untyped-decorator]
@@ -69,8 +106,10 @@ def compile_node(node_id: int) -> None:
 
 @shared_task(name="search.tasks.reap")  # type: ignore[untyped-decorator]
 def reap() -> None:
-    """Put back to work what lost its worker; beat calls it every five seconds."""
+    """Put back to work what lost its worker, carry campaigns and adapt runs on; beat calls it every five seconds."""
     send(reap_now())
+    send(campaigns_advance())
+    send(adapts_advance())
 
 
 @shared_task(name="search.tasks.check_devices")  # type: ignore[untyped-decorator]

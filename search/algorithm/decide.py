@@ -1,34 +1,57 @@
-"""The next step of a search as a pure function of the tree, the parameters and a random generator."""
+"""The next step of a search as a pure function of the tree, the parameters, a random generator and the steering."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from search.algorithm.params import SearchParams
-from search.algorithm.policies import POLICIES
+from search.algorithm.policies import POLICIES, Selection
 from search.algorithm.pool import large_pool, small_window
+from search.algorithm.steering import FREE, Act, Pin, Steering
 from search.algorithm.tree import LARGE, SMALL, Branch, Tree
 
 LEVELS_KEPT = 16  # of a very deep path, the last levels are recorded
+BOOSTS_KEPT = 16
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Expand `parent` by a step of `kind`, showing the kernels `context`. `why` holds the parts of the decision."""
+    """Expand `parent` by a step of `kind`, showing the kernels `context`. `why` holds the parts of the decision.
+
+    `steered` says which acts of people had a hand in it, by their place in the log: `pin`, `force`, `notes` to read,
+    and `boosts`, the boosted nodes on the way. Empty when none had.
+    """
 
     parent: int
     kind: str
     context: tuple[int, ...]
     why: dict[str, Any]
+    steered: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def uses(self) -> tuple[int, ...]:
+        """The pin and the forced step that this decision uses up."""
+        return tuple(self.steered[name] for name in ("pin", "force") if name in self.steered)
 
 
-def decide(tree: Tree, params: SearchParams, rng: Random) -> Decision:
-    """What to try next. Same tree, parameters and generator state: the same decision."""
-    selection = POLICIES[params.policy](tree, params)
+def decide(tree: Tree, params: SearchParams, rng: Random, steering: Steering = FREE) -> Decision:
+    """What to try next. Same tree, parameters, generator state and steering: the same decision.
+
+    A forced step at a node comes first, then the oldest pin: the policy starts at its node. A forced kind without a
+    node is taken at the first selected node where it is possible. What is pruned is never selected.
+    """
+    steering.mark(tree)
+    force = steering.forced_at(tree)
+    pin = None if force else steering.pinned_to(tree)
+    if force is not None and force.node is not None:
+        selection = Selection(tree[force.node])
+    else:
+        selection = POLICIES[params.policy](tree, params, tree[pin.node] if pin else tree.root, rng)
     branch = selection.branch
-    kind, cause = _kind(branch, params, rng)
+    force = force or steering.forced_kind(branch)
+    kind, cause = (force.kind, {"because": "forced"}) if force else _kind(branch, params, rng)
     context = large_pool(tree, branch, params, rng) if kind == LARGE else small_window(branch, params)
     why = {
         "policy": params.policy,
@@ -36,7 +59,21 @@ def decide(tree: Tree, params: SearchParams, rng: Random) -> Decision:
         "levels_skipped": max(len(selection.levels) - LEVELS_KEPT, 0),
         "kind": cause,
     }
-    return Decision(branch.number, kind, context, why)
+    return Decision(branch.number, kind, context, why, _steered(branch, steering, pin, force))
+
+
+def _steered(branch: Branch, steering: Steering, pin: Pin | None, force: Act | None) -> dict[str, Any]:
+    """Whose hand was in it, for the record."""
+    hands: dict[str, Any] = {}
+    if pin:
+        hands["pin"] = pin.seq
+    if force:
+        hands["force"] = force.seq
+    if notes := steering.notes_on(branch):
+        hands["notes"] = list(notes)
+    if steering.boosts and (boosts := [step.number for step in branch.up() if step.boost]):
+        hands["boosts"] = boosts[::-1][-BOOSTS_KEPT:]
+    return hands
 
 
 def _kind(branch: Branch, params: SearchParams, rng: Random) -> tuple[str, dict[str, Any]]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
-POLICY_NAMES = ("uct", "greedy", "independent")
+POLICY_NAMES = ("uct", "greedy", "independent", "chain", "map_elites")
+REWARD_NAMES = ("paper", "log")
+_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({"policy": POLICY_NAMES, "reward": REWARD_NAMES})
+
+FORMER = frozenset({"rule_threshold"})  # belongs to memory: see memory.choices.MemoryChoice.threshold
 
 # name -> (least, greatest) allowed value
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
@@ -24,7 +27,6 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "pool_extra_max": (0, 50),
         "pool_extra_t": (0.001, 1000.0),
         "pool_extra_p": (0.0, 1.0),
-        "rule_threshold": (1, 1000),
     }
 )
 
@@ -33,7 +35,9 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
 class SearchParams:
     """Defaults are those of the publication (AdaExplore, arXiv 2604.16625).
 
-    `w` weighs exploration, `rho` the expand arm against the child arms, `alpha` the best against the mean reward.
+    `policy` selects the node to expand. `reward` is the publication's, capped at 10x, or `log` against the run's best.
+    `w` weighs exploration, `rho` the expand arm against the child arms, `alpha` the best against the mean reward that
+    is backed up: 0 is the mean, 1 the max, between them a blend.
     A step is large with probability `p_large`, always once a node has `small_step_limit` small steps below it.
     A large step shows at most `pool_size` kernels, a small step the last `window`. Up to `pool_extra_max` kernels come
     from elsewhere in the tree, by softmax at temperature `pool_extra_t`, their number geometric with `pool_extra_p`.
@@ -41,6 +45,7 @@ class SearchParams:
     """
 
     policy: str = "uct"
+    reward: str = "paper"
     w: float = 0.3
     rho: float = 1.0
     alpha: float = 0.0
@@ -51,19 +56,29 @@ class SearchParams:
     pool_extra_max: int = 0
     pool_extra_t: float = 1.0
     pool_extra_p: float = 0.6
-    rule_threshold: int = 3
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICY_NAMES:
-            raise ValueError(f"policy must be one of {', '.join(POLICY_NAMES)}, not {self.policy!r}.")
+        for name, known in _NAMES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}.")
         for name, (least, greatest) in _RANGES.items():
             value, whole = getattr(self, name), _TYPES[name] is int
             if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
                 raise ValueError(f"{name} must be a {'whole ' if whole else ''}number, not {value!r}.")
-            if not math.isfinite(value) or not least <= value <= greatest:
-                raise ValueError(f"{name} must be from {least:g} to {greatest:g}, not {value:g}.")
+            if not least <= value <= greatest:  # no float of it is made: a whole number may be larger than any
+                raise ValueError(f"{name} must be from {least:g} to {greatest:g}, not {str(value)[:20]}.")
             if not whole:
                 object.__setattr__(self, name, float(value))
+
+    @property
+    def backup(self) -> str:
+        """What `alpha` comes to: mean, max or blend."""
+        return {0.0: "mean", 1.0: "max"}.get(self.alpha, "blend")
+
+    @property
+    def log(self) -> bool:
+        """Whether rewards are on the logarithmic scale."""
+        return self.reward == "log"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; `from_json` is its inverse."""
@@ -71,7 +86,11 @@ class SearchParams:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Parameters from a mapping; what is missing takes its default. Raises ValueError on unknown names."""
+        """Parameters from a mapping; what is missing takes its default. Raises ValueError on unknown names.
+
+        Names of former versions are passed over: they never changed a decision.
+        """
+        data = {name: value for name, value in data.items() if name not in FORMER}
         unknown = sorted(set(data) - set(_TYPES))
         if unknown:
             raise ValueError(f"Unknown search parameter {', '.join(unknown)}. Known: {', '.join(_TYPES)}.")
@@ -95,14 +114,4 @@ class SearchParams:
 
 _TYPES: Mapping[str, type] = MappingProxyType(
     {field.name: type(field.default) for field in dataclasses.fields(SearchParams)}
-)
-
-# The publication's settings: KernelBench level 2 and 3, and the first release of its code.
-PRESETS: Mapping[str, SearchParams] = MappingProxyType(
-    {
-        "paper": SearchParams(),
-        "level2": SearchParams(),
-        "level3": SearchParams(rho=0.5),
-        "first-release": SearchParams(w=0.25, alpha=1.0, p_large=0.25, pool_extra_max=3, pool_extra_p=0.5),
-    }
 )

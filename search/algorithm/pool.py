@@ -11,12 +11,15 @@ from search.algorithm.tree import LARGE, SMALL, Branch, Tree
 
 
 def component_best(start: Branch) -> Branch | None:
-    """The fastest correct kernel among `start` and all nodes reached from it by small steps only; ties to the first."""
+    """The fastest correct kernel among `start` and all nodes reached from it by small steps only; ties to the first.
+
+    What a person has pruned is not shown any more.
+    """
     best: Branch | None = None
     stack = [start]
     while stack:
         branch = stack.pop()
-        if branch.speedup is not None and (best is None or _rank(branch) > _rank(best)):
+        if branch.speedup is not None and not branch.closed and (best is None or _rank(branch) > _rank(best)):
             best = branch
         stack.extend(child for child in branch.children if child.kind == SMALL)
     return best
@@ -77,6 +80,6 @@ def _component_bests(tree: Tree) -> dict[int, Branch]:
         else:
             starts[number] = number
         best = bests.get(starts[number])
-        if branch.speedup is not None and (best is None or _rank(branch) > _rank(best)):
+        if branch.speedup is not None and not branch.closed and (best is None or _rank(branch) > _rank(best)):
             bests[starts[number]] = branch
     return bests

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from search.algorithm.backup import sum_rewards
+from search.algorithm.branch import Branch
+from search.algorithm.reward import log_reward
+
+__all__ = ["LARGE", "ROOT", "SMALL", "Branch", "Fact", "Tree"]
 
 ROOT, LARGE, SMALL = "root", "large", "small"
 
@@ -12,8 +18,8 @@ ROOT, LARGE, SMALL = "root", "large", "small"
 class Fact:
     """What is recorded of one node. `told` is its place in completion order, None while it is pending.
 
-    The root has no parent and is told at birth. `speedup` is None unless the kernel is correct. `written` says whether
-    there is a source to improve on.
+    The root has no parent and is told at birth. `reward` is the publication's. `speedup` is None unless the kernel is
+    correct. `written` says whether there is a source to improve on. `cell` is the kernel's place in a grid of kinds.
     """
 
     number: int
@@ -23,53 +29,29 @@ class Fact:
     reward: float = 0.0
     speedup: float | None = None
     written: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class Branch:
-    """One node with the statistics of the subtree below it: `visits`, `pending`, `total` and `best` reward."""
-
-    number: int
-    parent: Branch | None
-    kind: str
-    depth: int
-    children: list[Branch] = field(default_factory=list)  # in the order of reservation: ties go to the first
-    told: bool = False
-    visits: int = 0
-    pending: int = 0
-    total: float = 0.0
-    best: float = 0.0
-    own: float = 0.0  # the reward this node was told with
-    speedup: float | None = None
-    written: bool = False
-
-    @property
-    def is_root(self) -> bool:
-        return self.parent is None
-
-    def up(self) -> Iterable[Branch]:
-        """The node itself, then its ancestors up to the root."""
-        branch: Branch | None = self
-        while branch is not None:
-            yield branch
-            branch = branch.parent
+    cell: str = ""
 
 
 class Tree:
     """Branches by number. `reserve`, `tell` and `cancel` keep the statistics of the path right.
 
     After drain `visits` of a node is 1 + the sum over its children; the root itself is never visited.
+    With `log` a correct kernel is worth `log_reward` against the highest speedup told so far. A new best changes all
+    of these: they are summed again in told order, so that a tree that grew is its facts replayed, to the last bit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, log: bool = False) -> None:
         self.root = Branch(0, None, ROOT, 0, told=True)
         self.branches: dict[int, Branch] = {0: self.root}
+        self.log = log
+        self.top = 0.0  # highest speedup told
+        self._told: list[Branch] = []  # in told order
+        self.marks: tuple[frozenset[int], dict[int, float]] = (frozenset(), {})  # see Steering.mark
 
     @classmethod
-    def replay(cls, facts: Iterable[Fact]) -> Tree:
+    def replay(cls, facts: Iterable[Fact], *, log: bool = False) -> Tree:
         """The tree of these facts, rewards backed up in told order. Raises KeyError when a parent is unknown."""
-        tree = cls()
-        told = []
+        tree = cls(log=log)
         for fact in sorted(facts, key=lambda fact: fact.number):
             if fact.parent is None:
                 continue
@@ -77,26 +59,32 @@ class Tree:
             branch.told = fact.told is not None
             branch.visits, branch.pending = int(branch.told), int(not branch.told)
             if fact.told is not None:
-                branch.own = branch.best = fact.reward
-                branch.speedup, branch.written = fact.speedup, fact.written
-                told.append((fact.told, branch))
-        told.sort(key=lambda pair: pair[0])
-        tree._sum_up([branch for _, branch in told])
+                branch.order, branch.own = fact.told, fact.reward
+                branch.speedup, branch.written, branch.cell = fact.speedup, fact.written, fact.cell
+                tree.top = max(tree.top, fact.speedup or 0.0)
+                tree._told.append(branch)
+        tree._told.sort(key=lambda branch: branch.order)
+        for branch in reversed(tree.branches.values()):  # children come after their parents
+            if branch.parent is not None:
+                branch.parent.visits += branch.visits
+                branch.parent.pending += branch.pending
+        tree._sum_up()
         return tree
 
-    def _sum_up(self, told: list[Branch]) -> None:
-        """Add every branch's part to its ancestors. Rewards go up in told order: float sums depend on it."""
-        for branch in told:
-            reward, step = branch.own, branch if branch.own else None
-            while step is not None:
-                step.total += reward
-                step = step.parent
-        for branch in reversed(self.branches.values()):  # children come after their parents
-            above = branch.parent
-            if above is not None:
-                above.visits += branch.visits
-                above.pending += branch.pending
-                above.best = max(above.best, branch.best)
+    def _sum_up(self) -> None:
+        """Own reward, total and best of every node from what was told. In told order: float sums depend on it."""
+        branches = list(self.branches.values())
+        for branch in branches:
+            branch.best = 0.0
+        for branch in self._told:
+            branch.own = branch.best = self._worth(branch.own, branch.speedup)
+        sum_rewards(branches, self._told)
+        for branch in reversed(branches):  # children come after their parents
+            if branch.parent is not None:
+                branch.parent.best = max(branch.parent.best, branch.best)
+
+    def _worth(self, reward: float, speedup: float | None) -> float:
+        return reward if speedup is None or not self.log else log_reward(speedup, self.top)
 
     def __getitem__(self, number: int) -> Branch:
         return self.branches[number]
@@ -110,22 +98,33 @@ class Tree:
 
     def _add(self, number: int, parent: int, kind: str) -> Branch:
         above = self.branches[parent]
-        branch = Branch(number, above, kind, above.depth + 1)
+        branch = Branch(number, above, kind, above.depth + 1, closed=above.closed)
         above.children.append(branch)
         self.branches[number] = branch
         return branch
 
-    def tell(self, number: int, reward: float, *, speedup: float | None = None, written: bool = True) -> None:
+    def tell(
+        self, number: int, reward: float, *, speedup: float | None = None, written: bool = True, cell: str = ""
+    ) -> None:
         """Turn the pending visit into a real one and back the reward up. A second tell changes nothing."""
         branch = self.branches[number]
         if branch.told:
             return
-        branch.told, branch.own, branch.speedup, branch.written = True, reward, speedup, written
+        branch.told, branch.own, branch.speedup, branch.written, branch.cell = True, reward, speedup, written, cell
+        branch.order = self._told[-1].order + 1 if self._told else 1
+        self._told.append(branch)
         for step in branch.up():
             step.pending -= 1
             step.visits += 1
-            step.total += reward
-            step.best = max(step.best, reward)
+        better = speedup is not None and speedup > self.top
+        self.top = max(self.top, speedup or 0.0)
+        if better and self.log:
+            self._sum_up()
+            return
+        worth = branch.own = self._worth(reward, speedup)
+        for step in branch.up():
+            step.total += worth
+            step.best = max(step.best, worth)
 
     def cancel(self, number: int) -> None:
         """Withdraw a pending node without a trace. Does nothing when it is told or gone."""

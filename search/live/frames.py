@@ -10,14 +10,21 @@ from django.db.models import QuerySet
 from django.template.loader import render_to_string
 
 from search.live.columns import node_columns
+from search.live.hands import changed_by
 from search.live.panels import panel_context
 from search.live.words import HIDDEN, FeedItem, feed_items
 from search.models import Run, RunEvent
+from search.steering_log import steering_of
 
 MAX_GAP = 2000  # events; beyond this the browser fetches the snapshot
 MAX_BYTES = 256 * 1024  # a frame above this is also better fetched, compressed, over HTTP
 MAX_FEED = 100  # lines; the page shows no more
-PANELS = {"evidence": "search/_evidence.html", "failures": "search/_failures.html"}
+PANELS = {
+    "evidence": "search/_evidence.html",
+    "failures": "search/_failures.html",
+    "budget": "search/_budget.html",
+    "steering": "search/_steering.html",
+}
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ def build(run_id: int, since: int) -> Frame:
     }
     if events:
         numbers = {event.payload["number"] for event in events if "number" in event.payload}
-        body["nodes"] = node_columns(run, numbers)
+        body["nodes"] = node_columns(run, numbers | changed_by(events, steering_of(run.pk)))
         body["feed"] = feed_html(run, feed_items(events)[-MAX_FEED:])
         body["html"] = panels_html(run)
     text = json.dumps(body, separators=(",", ":"))

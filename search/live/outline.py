@@ -9,6 +9,7 @@ from typing import Any
 
 from judge.measures import Measure
 from judge.values import Basis
+from search.live.hands import PRUNED, flag_words
 from search.live.looks import LOOKS, WORDS
 
 PAGE = 200
@@ -31,6 +32,8 @@ class Row:
     reason: str
     summary: str
     on_best_path: bool
+    hands: tuple[str, ...] = ()  # what people did to it, in words
+    faded: bool = False  # pruned, here or above
 
 
 def outline(
@@ -45,12 +48,16 @@ def outline(
     for number, parent in zip(columns["n"], columns["p"], strict=True):
         if parent >= 0:
             children[parent].append(number)
+    closed = {number for number in at if columns["m"][at[number]] & PRUNED}
     spine, once = _path(columns, at, best), frozenset(records)
     rows: list[Row] = []
     place = 0
+    faded: set[int] = set()
     stack = [(number, 1, 1, 1) for number in columns["n"] if columns["p"][at[number]] < 0]
     while stack:
         number, level, position, siblings = stack.pop()
+        if number in closed or columns["p"][at[number]] in faded:
+            faded.add(number)
         below = sorted(children[number], key=lambda child: (child not in spine, child))
         if first <= place < first + PAGE:
             index = at[number]
@@ -69,6 +76,8 @@ def outline(
                     reason=columns["r"][index],
                     summary=columns["d"][index],
                     on_best_path=number in spine,
+                    hands=tuple(flag_words(columns["m"][index])),
+                    faded=number in faded,
                 )
             )
         place += 1

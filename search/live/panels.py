@@ -1,4 +1,4 @@
-"""What the cockpit's panels say: evidence header and failures by cause. Facts only; words are in the templates."""
+"""What the cockpit's panels say: evidence, failures by cause, steering. Facts only; words are in the templates."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from django.utils import timezone
 
 from judge.models import Device
 from judge.values import Basis, Verdict
-from memory.fingerprints import masked
+from memory.messages import cause_of, masked
+from memory.patterns.table import recognised
 from search.facts import verdict_of
+from search.live.budget import budget_panel
 from search.models import Node, Proposal, Run
+from search.saturation import saturation_of
 from search.selectors import RunSummary, best_node, run_summary
 from search.services.leases import QUEUED, RETRY
+from search.steering_force import in_force
 
 MAX_DOING = 12
 MAX_CAUSES = 8
@@ -78,8 +82,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Cause:
-    """Failures of one fingerprint. `example` is what the first of them said, without its accidents."""
+    """Failures of one cluster. `name` is that of a known error; `example` what the first of them said, without its
+    accidents."""
 
+    key: str  # of memory's cluster; empty for nodes told before it kept any, until failures_rebuild
+    name: str
     verdict: str
     reason: str
     example: str
@@ -88,20 +95,29 @@ class Cause:
     last: int
     percent: int
 
+    @property
+    def what(self) -> str:
+        return self.name or self.verdict.replace("_", " ")
+
 
 def panel_context(run: Run) -> dict[str, Any]:
     """Template context of all panels. A handful of aggregate queries, none of which grows with the page."""
     now = timezone.now()
     evidence = evidence_of(run, now)
     causes = causes_of(run, evidence.failed)
-    improved_at = evidence.best.told_at if evidence.best else None
+    best = evidence.best
+    improved_at = best.told_at if best else None
     return {
         "run": run,
         "evidence": evidence,
+        "unassisted": best_node(run.pk, unassisted=True) if best and best.touched else None,
         "improved_age_s": (now - improved_at).total_seconds() if improved_at else None,
+        "saturation": saturation_of(run),
         "causes": causes,
         "causes_hidden": evidence.failed - sum(cause.count for cause in causes),
         "modelled": run.device.basis is Basis.MODELLED,
+        "budget": None if run.origin == Run.Origin.IMPORT else budget_panel(run),
+        "steering": in_force(run),
         "held": run.device.state == Device.State.QUARANTINED and not run.ended,
     }
 
@@ -121,7 +137,7 @@ def causes_of(run: Run, failed: int) -> list[Cause]:
     rows = list(
         run.nodes.exclude(fingerprint="")
         .values("fingerprint")
-        .annotate(count=Count("pk"), first=Min("number"), last=Max("number"))
+        .annotate(count=Count("pk"), first=Min("number"), last=Max("number"), key=Max("failure__cluster__key"))
         .order_by("-count", "first")[:MAX_CAUSES]
     )
     firsts = run.nodes.filter(number__in=[row["first"] for row in rows]).select_related("evaluation")
@@ -131,10 +147,16 @@ def causes_of(run: Run, failed: int) -> list[Cause]:
 
 def _cause(row: Mapping[str, Any], node: Node, failed: int) -> Cause:
     found = node.evaluation
+    verdict = verdict_of(found.verdict if found else None, "", node.reason)
+    reason = (found.reason if found else node.reason) or ""
+    cause = cause_of(found.message if found else node.message)
+    known = recognised(reason or verdict, cause)
     return Cause(
-        verdict=verdict_of(found.verdict if found else None, "", node.reason),
-        reason=(found.reason if found else node.reason) or "",
-        example=masked(found.message if found else node.message),
+        key=row["key"] or "",
+        name=known.pattern.title if known else "",
+        verdict=verdict,
+        reason=reason,
+        example=masked(cause),
         count=row["count"],
         first=row["first"],
         last=row["last"],

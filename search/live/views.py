@@ -14,13 +14,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from judge.trust import doubts
+from search.algorithm.params import POLICY_NAMES, REWARD_NAMES
 from search.live import frames
+from search.live.budget import addable, budget_document
 from search.live.chart import chart_of
 from search.live.columns import node_columns, replay_columns
 from search.live.looks import LOOKS, WORDS
 from search.live.outline import PAGE, outline
 from search.live.panels import panel_context
 from search.models import Run
+from search.rules_panel import rules_panel
 
 LEGEND = (
     ("root", "start"),
@@ -32,6 +35,9 @@ LEGEND = (
     ("suspect", "not settled"),
     ("proposing", "in flight"),
     ("waiting", "waits for a person"),
+    ("pinned", "pinned"),
+    ("pruned", "pruned"),
+    ("person", "by a person's hand"),
 )
 
 
@@ -57,7 +63,11 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
         "looks": {"names": LOOKS, "words": WORDS},
         "legend": LEGEND,
         "can_replay": total > 1,
+        "rules_panel": rules_panel(run),
         "controls": _controls(run),
+        "addable": addable(run),
+        "params": context["steering"].params_now.to_json(),
+        "names": {"policy": POLICY_NAMES, "reward": REWARD_NAMES},
         "doubt": doubts([run.device], now=timezone.now()).get(run.device_id),
     }
     return render(request, "search/run_detail.html", context)
@@ -80,6 +90,13 @@ def run_events(request: HttpRequest, run_id: int) -> HttpResponseBase:
 
 @require_safe
 @never_cache
+def run_budget(request: HttpRequest, run_id: int) -> HttpResponseBase:
+    """Limits, what is spent and held, and the burn-down as columns over the told steps."""
+    return _json(request, run_id, "budget", lambda run: json.dumps(budget_document(run), separators=(",", ":")))
+
+
+@require_safe
+@never_cache
 def run_replay(request: HttpRequest, run_id: int) -> HttpResponseBase:
     """When each node was born and told, so that the page can show any earlier moment."""
     return _json(request, run_id, "replay", lambda run: json.dumps(replay_columns(run), separators=(",", ":")))
@@ -87,17 +104,25 @@ def run_replay(request: HttpRequest, run_id: int) -> HttpResponseBase:
 
 def _controls(run: Run) -> list[dict[str, object]]:
     """The steering forms, each with a key of its own so that a repeated submit is one act."""
-    shown = {"pause": {Run.State.RUNNING}, "resume": {Run.State.PAUSED}, "stop": {Run.State.RUNNING, Run.State.PAUSED}}
     return [
         {
             "name": name,
-            "label": name.capitalize(),
-            "url": reverse(f"run-{name}", args=[run.pk]),
+            "label": label,
+            "url": reverse(address, args=[run.pk]),
             "key": secrets.token_urlsafe(16),
             "shown": run.state in states,
         }
-        for name, states in shown.items()
+        for name, label, address, states in _CONTROLS
     ]
+
+
+# As static/js/controls.js shows and hides them while the page is open.
+_CONTROLS = (
+    ("pause", "Pause", "run-pause", {Run.State.RUNNING}),
+    ("resume", "Resume", "run-resume", {Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED}),
+    ("stop", "Stop", "run-stop", {Run.State.RUNNING, Run.State.PAUSED}),
+    ("kill", "Stop now", "run-stop", {Run.State.STOPPING}),
+)
 
 
 def _json(request: HttpRequest, run_id: int, what: str, text) -> HttpResponseBase:  # type: ignore[no-untyped-def]
@@ -110,7 +135,7 @@ def _json(request: HttpRequest, run_id: int, what: str, text) -> HttpResponseBas
 
 
 def _run(run_id: int) -> Run:
-    runs: models.QuerySet[Run] = Run.objects.select_related("problem", "device", "owner")
+    runs: models.QuerySet[Run] = Run.objects.select_related("problem", "device", "owner", "branched_from")
     return get_object_or_404(runs, pk=run_id)
 
 

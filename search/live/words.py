@@ -9,6 +9,7 @@ from typing import Any
 
 from judge.measures import Measure
 from judge.values import Basis
+from search.act_words import act_detail, act_text, limits_text
 from search.live.looks import look_of
 from search.models import RunEvent
 
@@ -18,7 +19,10 @@ _RUN = {
     "run.resumed": ("running", "Resumed"),
     "run.stopping": ("paused", "Stopping; steps in flight end first"),
 }
+_BUDGET = {"budget.added": "Budget added", "budget.taken": "Added budget taken back"}
+_ACT_LOOKS = {"steer.pin": "pinned", "steer.prune": "pruned"}
 HIDDEN = frozenset({"node.reserved", "node.proposed", "node.judging"})
+ABOUT_RUN = frozenset({"steer.undo", "steer.params", "steer.budget"})
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ def feed_item(event: RunEvent) -> FeedItem | None:
     if event.kind in HIDDEN:
         return None
     payload: dict[str, Any] = event.payload
-    number = payload.get("number")
+    number = None if event.kind in ABOUT_RUN else payload.get("number")
     look, text, measure, detail = _say(event.kind, payload)
     return FeedItem(event.seq, event.created_at, look, text, number, measure, detail)
 
@@ -53,6 +57,11 @@ def feed_items(events: Iterable[RunEvent]) -> list[FeedItem]:
 
 
 def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:
+    if kind in _BUDGET:
+        detail = limits_text(payload.get("before", {}), payload.get("after", {}))
+        return "running", _BUDGET[kind], None, detail
+    if kind == "run.concurrency":
+        return "person", act_text(kind, payload), None, ""
     if kind in _RUN:
         return (*_RUN[kind], None, payload.get("reason", ""))
     if kind == "run.ended":
@@ -66,6 +75,8 @@ def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, 
         return "waiting", "waits for a reply by hand", None, ""
     if kind == "node.cancelled":
         return "cancelled", "was withdrawn", None, payload.get("why", "")
+    if kind.startswith("steer.") or kind == "run.branched":
+        return _ACT_LOOKS.get(kind, "person"), act_text(kind, payload), None, act_detail(kind, payload)
     if kind == "proposer.retry":
         return "waiting", "asks the proposer again", None, payload.get("message", "")
     if kind == "lease.expired":

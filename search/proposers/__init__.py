@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import cast
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from search.proposers.protocol import Call, Exhibit, Proposer, ProposerError, Reply, Task, WaitingForPerson
+
+log = logging.getLogger(__name__)
 
 __all__ = [
     "NAMES",
@@ -57,7 +66,7 @@ def get(name: str) -> Proposer:
         from adaexplore_site.llm import ChatClient, endpoint_from_settings
         from search.proposers.openai import OpenAIProposer
 
-        return OpenAIProposer(ChatClient(endpoint_from_settings(), rng=random.Random()))
+        return OpenAIProposer(ChatClient(endpoint_from_settings(), rng=random.Random()), price=_usd_today)
     if name == "manual":
         from search.proposers.manual import ManualProposer
 
@@ -66,7 +75,22 @@ def get(name: str) -> Proposer:
         from search.proposers.recorded import RecordedProposer
 
         return RecordedProposer()
+    if name in settings.SEARCH_PROPOSERS:
+        return cast(Proposer, import_string(settings.SEARCH_PROPOSERS[name])())
     raise UnknownProposer(f"There is no proposer {name!r}. Choose one of: {', '.join(NAMES)}.")
+
+
+def _usd_today(model: str, tokens_in: int, tokens_out: int) -> Decimal | None:
+    """What a call costs by today's prices; None for a model without one, or while the price file is broken."""
+    from search.budget.prices import BadPrices
+    from search.pricing import price_of
+
+    try:
+        price = price_of(model=model, on=timezone.now().date())
+    except BadPrices as error:  # the reply is paid for: it must not be lost over its price
+        log.warning("a call stays unpriced: %s", error)
+        return None
+    return price.usd(tokens_in, tokens_out) if price else None
 
 
 def available() -> tuple[Choice, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from adaexplore_site.llm import ChatClient, Completion, LLMError, Message
@@ -14,13 +16,23 @@ from search.proposers.replies import parse_reply, storable
 REQUEST_OPTIONS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "reasoning_effort")
 
 
+PriceOf = Callable[[str, int, int], Decimal | None]
+
+
+def unpriced(model: str, tokens_in: int, tokens_out: int) -> Decimal | None:
+    """No price is known."""
+    return None
+
+
 class OpenAIProposer:
     """One model behind one endpoint. Every request is recorded as a Call, the failed one as well."""
 
     name = "openai"
 
-    def __init__(self, client: ChatClient) -> None:
+    def __init__(self, client: ChatClient, price: PriceOf = unpriced) -> None:
+        """`price` gives the dollars of (model, tokens in, tokens out), None where it is not known."""
         self._client = client
+        self._price = price
 
     def propose(self, task: Task) -> Reply:
         """One reply; at most two requests. Raises ProposerError when the endpoint gives no usable answer."""
@@ -56,6 +68,9 @@ class OpenAIProposer:
                 template=template,
             )
             raise ProposerError(storable(message), permanent=error.permanent, calls=(*calls, call)) from None
+        price = answer.price_usd
+        if price is None and answer.tokens_in is not None and answer.tokens_out is not None:
+            price = self._price(client.endpoint.model, answer.tokens_in, answer.tokens_out)
         call = Call(
             prompt=prompt,
             reply=storable(answer.text or answer.refusal),
@@ -64,7 +79,7 @@ class OpenAIProposer:
             template=template,
             tokens_in=answer.tokens_in,
             tokens_out=answer.tokens_out,
-            price_usd=answer.price_usd,
+            price_usd=price,
             latency_ms=answer.latency_ms,
         )
         return answer, (*calls, call)

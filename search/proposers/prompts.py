@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,14 +11,16 @@ from typing import Any
 
 from django.template import Context, Engine
 
+from adaexplore_site.untrusted import fenced, one_line
 from search.proposers.protocol import Exhibit, Task
-from search.proposers.replies import one_line, storable
+
+__all__ = ["Prompt", "build_prompt", "build_repair", "fenced"]
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "templates" / "prompts"
 
-SOURCE_CHARS = 128 * 1024
 MESSAGE_CHARS = 4000
 GRAPH_LINES = 80
+RULE_CHARS = 1000
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def build_prompt(task: Task) -> Prompt:
             "exhibits": [_exhibit(exhibit) for exhibit in task.exhibits if exhibit.source],
             "base": fenced(task.base, "python") if task.base and not shown_last else "",
             "notes": [one_line(note, 2000) for note in task.notes],
+            "rules": fenced(rule_lines(task)) if task.rules else "",
         },
     )
     return Prompt(_render("system.txt", {}), user, f"{_named(name)} {_named('system.txt')}")
@@ -64,12 +66,9 @@ def build_repair(task: Task, problem: str) -> Prompt:
     return Prompt("", user, f"{_named('repair.txt')} {_named('system.txt')}")
 
 
-def fenced(text: str, language: str = "", limit: int = SOURCE_CHARS) -> str:
-    """`text` inside a fence longer than any run of backticks in it, so that nothing inside can close it."""
-    text = storable(text, limit).replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
+def rule_lines(task: Task) -> str:
+    """Rules out of memory, one line each, whatever their text holds."""
+    return "\n".join(f"- {one_line(rule.text, RULE_CHARS)}" for rule in task.rules)
 
 
 def device_lines(device: Mapping[str, Any]) -> list[str]:

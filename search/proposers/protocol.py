@@ -20,6 +20,14 @@ class Exhibit:
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """A rule out of memory: its words, which somebody else wrote, and the code of the known error it speaks of."""
+
+    text: str
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
 class Task:
     """What a proposer is asked for.
 
@@ -27,6 +35,7 @@ class Task:
     the last exhibit is the base). `graph` is `OpGraph.to_json()` or None when tracing failed. `seed` is an integer that
     depends only on (run seed, node number): a deterministic proposer uses nothing else as randomness.
     `device` holds plain facts (kind, title, arch, triton version). `notes` are lines a person added.
+    `rules` were learned from earlier failures, the most useful first; those withheld from this step are not in it.
     """
 
     kind: str
@@ -39,6 +48,7 @@ class Task:
     number: int
     base: str | None = None
     notes: tuple[str, ...] = ()
+    rules: tuple[Lesson, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)  # Run.proposer_options
 
     def __post_init__(self) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 
+from adaexplore_site.untrusted import one_line, storable
 from judge.values import canonical_hash
 from search.proposers.patches import PatchMismatch, apply_patches, has_patches, parse_patches
 from search.proposers.protocol import Reply, Task
 
 MAX_REPLY_BYTES = 512 * 1024
-SUMMARY_CHARS = 200
+
+__all__ = ["MAX_REPLY_BYTES", "BadReply", "fenced_blocks", "one_line", "parse_reply", "storable"]
 
 _FENCE = re.compile(r"^ {0,3}(?P<run>`{3,}|~{3,})(?P<info>[^`]*)$")
 _MODEL = re.compile(r"^class\s+ModelNew\b", re.MULTILINE)
@@ -38,12 +40,6 @@ def parse_reply(task: Task, text: str) -> Reply:
     if task.base is not None and canonical_hash(source) == canonical_hash(task.base):
         return Reply(reason="proposal.unchanged", message="The reply leaves the kernel as it is; nothing to judge.")
     return Reply(source=source, summary=summary)
-
-
-def storable(text: str, limit: int = MAX_REPLY_BYTES) -> str:
-    """`text` as every database takes it: no NUL, no lone surrogates, at most `limit` characters."""
-    clean = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
-    return clean if len(clean) <= limit else clean[:limit] + f"\n[cut: {len(clean) - limit} more characters]"
 
 
 def _read(task: Task, text: str) -> tuple[str, str]:
@@ -141,9 +137,3 @@ def _summary(prose: str) -> str:
     lines = [line.strip(" #*") for line in prose.split("\n") if line.strip(" #*")]
     marked = [line for line in lines if line.lower().startswith("summary:")]
     return one_line((marked or lines or [""])[0].removeprefix("Summary:").removeprefix("summary:"))
-
-
-def one_line(text: str, limit: int = SUMMARY_CHARS) -> str:
-    """`text` as one line of printable characters, at most `limit` of them."""
-    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"

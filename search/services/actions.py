@@ -1,27 +1,15 @@
-"""The audit of operator acts, and the key that makes a repeated submit one act."""
+"""The audit of acts on a run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from search.models import Action, Run
+from adaexplore_site.audit import action_on
+from adaexplore_site.models import Action
+from search.models import Run
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
-
-
-class ActionRefused(Exception):
-    """The act is not possible now. The message says why, for the person who asked."""
-
-
-def action_done(*, key: str | None, verb: str) -> Action | None:
-    """The first act under this key. Raises ActionRefused when the key was used for another kind of act."""
-    if not key:
-        return None
-    action = Action.objects.filter(key=key).first()
-    if action is not None and action.verb != verb:
-        raise ActionRefused("This form was already used for something else. Reload the page and try again.")
-    return action
 
 
 def action_record(
@@ -35,24 +23,3 @@ def action_record(
 ) -> Action:
     """Write the audit row of an act on a run, in the caller's transaction."""
     return action_on(verb=verb, on=("run", run.pk), user=user, key=key, before=before, after=after)
-
-
-def action_on(
-    *,
-    verb: str,
-    on: tuple[str, int],
-    user: AbstractBaseUser | None,
-    key: str | None,
-    before: dict[str, Any] | None = None,
-    after: dict[str, Any] | None = None,
-) -> Action:
-    """Write the audit row of an act on (kind of row, its id), in the caller's transaction."""
-    return Action.objects.create(
-        actor=user,  # type: ignore[misc]
-        verb=verb,
-        object_type=on[0],
-        object_id=str(on[1]),
-        before=before or {},
-        after=after or {},
-        key=key or None,
-    )

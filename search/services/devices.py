@@ -7,19 +7,21 @@ themselves once a check has passed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.utils import timezone
 
+from adaexplore_site.audit import ActionRefused, action_done, action_on
+from adaexplore_site.models import Action
 from judge.models import Device, DeviceCheck
 from judge.runner import Bench
 from judge.services.device_checks import check_run
 from judge.services.drift import baselines_forget, kernel_drift
 from search.events import event_write
-from search.models import Action, Node, Run
-from search.services.actions import ActionRefused, action_done, action_on
+from search.models import Node, Run
 from search.services.leases import QUEUED, RETRY
 from search.services.runs import run_pause
 from search.services.texts import clip
@@ -49,15 +51,14 @@ def device_state_set(
         raise ActionRefused(f"{device.name} {owns}; nothing is judged there.")
     verb = VERBS[state]
     with transaction.atomic():
-        row = Device.objects.select_for_update().get(pk=device.pk)
+        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
         if action_done(key=key, verb=verb) is not None or row.state == state:
             return []
         before = row.state
         _put(row, state, reason=reason)
         if state == Device.State.ACTIVE:
             _go_on(row)
-        running = Run.objects.filter(device=row, state=Run.State.RUNNING) if state == Device.State.QUARANTINED else ()
-        paused = [run_pause(run=run, user=user) for run in running]
+        paused = _paused(row, user) if state == Device.State.QUARANTINED else []
         action_on(
             verb=verb,
             on=("device", row.pk),
@@ -74,7 +75,7 @@ def device_quarantine(*, device: Device, cause: Device.Cause, reason: str) -> bo
     """The judge stops believing a device: nothing more is judged there, and what waits says why. False when it was
     quarantined already; the newest reason then stands, unless a person decided."""
     with transaction.atomic():
-        row = Device.objects.select_for_update().get(pk=device.pk)
+        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
         before = row.state
         if before == Device.State.QUARANTINED and not row.state_cause:
             return False
@@ -130,7 +131,7 @@ def device_check(
 def baselines_expire(*, device: Device, reason: str) -> None:
     """Have every baseline of the device measured again; pages say so until it is done."""
     with transaction.atomic():
-        row = Device.objects.select_for_update().get(pk=device.pk)
+        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
         row.drifts, row.baselines_at = 0, timezone.now()
         row.save(update_fields=["drifts", "baselines_at"])
         state = {"state": row.state}
@@ -140,7 +141,7 @@ def baselines_expire(*, device: Device, reason: str) -> None:
 
 def _release(device: Device, asked: Action) -> None:
     with transaction.atomic():
-        row = Device.objects.select_for_update().get(pk=device.pk)
+        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
         if row.state != Device.State.QUARANTINED or not row.state_cause:
             return
         _put(row, Device.State.ACTIVE)
@@ -163,6 +164,15 @@ def _put(row: Device, state: Device.State, *, reason: str = "", cause: str = "")
     row.save(update_fields=["state", "state_cause", "state_at", "state_reason"])
     if state == Device.State.ACTIVE:  # whatever it is, it counts from now on
         Device.objects.filter(pk=row.pk).update(faults=0, drifts=0)
+
+
+def _paused(device: Device, user: AbstractBaseUser | None) -> list[Run]:
+    """Pause what runs on the device. A search that ends in that moment needs no pause and stops nobody."""
+    paused = []
+    for run in Run.objects.filter(device=device, state=Run.State.RUNNING):
+        with suppress(ActionRefused):
+            paused.append(run_pause(run=run, user=user))
+    return paused
 
 
 def _go_on(row: Device) -> None:

@@ -10,12 +10,15 @@ from django.db.models import Max
 from judge.models import Evaluation
 from judge.values import Verdict
 from search.algorithm.reward import reward
+from search.budget.stops import Stop
 from search.events import event_write
 from search.facts import fingerprint_of, verdict_of
 from search.models import Node, Run
 from search.selectors import best_node
+from search.services.failing import failure_keep
 from search.services.hops import Hop
 from search.services.texts import clip
+from search.spending import stop_of
 
 
 def run_locked(run_id: int) -> Run | None:
@@ -37,7 +40,7 @@ def node_tell(
     """End the node if `owner` still holds it in its known state; None when the race is lost.
 
     With an evaluation its verdict counts; without, `reason` says why there is none and the reward is 0.
-    Writes node.told, node.best when it is the new best, and ends the run when its budget is told.
+    Writes node.told, node.best when it is the new best, keeps a failure, and ends the run when its budget is told.
     """
     previous = best_node(run.pk)
     order = 1 + (Node.objects.filter(run=run).aggregate(last=Max("told_order"))["last"] or 0)
@@ -57,9 +60,10 @@ def node_tell(
         return None
     node.refresh_from_db()
     event_write(run=run, kind="node.told", payload=told_payload(node, evaluation))
+    learning = failure_keep(run=run, node=node, evaluation=evaluation, now=now)
     if evaluation is not None and is_better(node.number, evaluation, previous):
         event_write(run=run, kind="node.best", payload=best_payload(node, evaluation))
-    return run_follow(run=run, now=now)
+    return learning + run_follow(run=run, now=now)
 
 
 def is_better(number: int, evaluation: Evaluation, previous: Node | None) -> bool:
@@ -132,13 +136,15 @@ def nodes_cancel(*, run: Run, why: str) -> None:
 
 
 def run_follow(*, run: Run, now: datetime) -> list[Hop]:
-    """What comes after a node has ended: the end of the run when all is told or drained, else the next step."""
+    """What comes after a node has ended: the end of a run that is drained or has had enough, else the next step."""
     if run.ended or Node.objects.filter(run=run, state__in=Node.IN_FLIGHT).exists():
         return [Hop("advance", run.pk)] if run.state == Run.State.RUNNING and run.concurrency > 1 else []
     if run.state == Run.State.STOPPING:
         run_end(run=run, state=Run.State.STOPPED, reason=run.stop_reason, now=now)
-    elif told_count(run) >= run.steps:
-        run_end(run=run, state=Run.State.FINISHED, reason="", now=now)
+    elif (stop := stop_of(run, now)) is not None:
+        run_end(
+            run=run, state=Run.State.FINISHED, reason="" if stop.limit == "steps" else stop.text, now=now, stop=stop
+        )
     return [Hop("advance", run.pk)] if run.state == Run.State.RUNNING else []
 
 
@@ -147,10 +153,12 @@ def told_count(run: Run) -> int:
     return Node.objects.filter(run=run, state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT).count()
 
 
-def run_end(*, run: Run, state: Run.State, reason: str, now: datetime) -> None:
+def run_end(*, run: Run, state: Run.State, reason: str, now: datetime, stop: Stop | None = None) -> None:
     """Close the run in `state` and say so."""
     run.state, run.stop_reason, run.ended_at = state, clip(reason, 200), now
     run.save(update_fields=["state", "stop_reason", "ended_at"])
     best = best_node(run.pk)
     payload = {"state": state.value, "reason": run.stop_reason, "told": told_count(run)}
+    if stop is not None:
+        payload["limit"] = stop.limit
     event_write(run=run, kind="run.ended", payload=payload | {"best": best and best.number})

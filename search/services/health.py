@@ -51,7 +51,7 @@ def _drifted(evaluation: Evaluation, drift: Drift, bench: Bench) -> None:
     """Off twice in a row: what is kept of torch.compile belongs to another time. All baselines are measured again."""
     now = timezone.now()
     with transaction.atomic():
-        row = Device.objects.select_for_update().get(pk=evaluation.device_id)
+        row = Device.objects.select_for_update(no_key=True).get(pk=evaluation.device_id)
         row.drifts = row.drifts + 1 if drift.far else 0
         row.save(update_fields=["drifts"])
         recently = row.baselines_at is not None and now - row.baselines_at < SELDOM

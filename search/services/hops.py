@@ -10,9 +10,13 @@ IO_QUEUE = "io"
 
 @dataclass(frozen=True)
 class Hop:
-    """One task to send: `target` is a run id for advance, a node id otherwise. Sending it twice is harmless."""
+    """One task to send: `target` is a run id for advance, a campaign entry's for admit_entry, an adapt task's for
+    compose_task and admit_task, a failure's for learn, else a node id.
 
-    task: Literal["advance", "propose", "judge_node"]
+    Sending it twice is harmless.
+    """
+
+    task: Literal["advance", "propose", "judge_node", "admit_entry", "compose_task", "admit_task", "learn"]
     target: int
     queue: str = IO_QUEUE
     delay_s: float = 0.0

@@ -5,38 +5,70 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from adaexplore_site.audit import ActionRefused, action_done
+from adaexplore_site.models import Action
 from judge.models import Device, Evaluation, Problem
 from judge.services.problems import ProblemRejected, problem_upload
 from judge.storable import storable, storable_text
 from judge.values import Basis, Verdict, canonical_hash
+from memory.services.freezing import memory_recorded
 from search.algorithm.params import SearchParams
+from search.compat.archives import ArchiveRejected, files_in_folder, files_in_zip
+from search.compat.run_folder import folder_of, read_folder
 from search.facts import fingerprint_of
-from search.models import Action, Node, Proposal, Run, RunEvent
-from search.recordings import RecordedStep, Recording, RecordingRejected, read_recording
-from search.services.actions import ActionRefused, action_done, action_record
+from search.models import Node, Proposal, Run, RunEvent
+from search.recordings import RecordedStep, Recording, RecordingRejected, Withdrawn, read_recording
+from search.services.actions import action_record
 from search.services.endings import best_payload, is_better, told_payload
+from search.services.failing import failures_keep
 from search.services.runs import root_create
 from search.services.texts import clip
+from search.sketches import sketch
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
 PROTOCOL = "adaexplore/reported"
+ZIP_MAGIC = b"PK"
 BATCH = 500
+WITHDRAWN = "Withdrawn in the search that was exported."
 
 
 def search_import(*, data: bytes, name: str, user: AbstractBaseUser | None = None) -> Run:
-    """The run of this recording; the same file again gives the same run. Raises ActionRefused, nothing written."""
+    """The run of this recording: packed JSON, gzipped or not, or a zip that holds one run folder.
+
+    The same file again gives the same run. Raises ActionRefused, nothing written.
+    """
+    shown = PurePath(name).name
     try:
-        recording = read_recording(data)
-    except RecordingRejected as error:
-        raise ActionRefused(f"{PurePath(name).name}: {error}") from error
+        recording = _zipped(data, shown) if data[:2] == ZIP_MAGIC else read_recording(data)
+    except (RecordingRejected, ArchiveRejected) as error:
+        raise ActionRefused(f"{shown}: {error}") from error
+    return recording_import(recording=recording, name=name, user=user)
+
+
+def folder_import(*, folder: Path, user: AbstractBaseUser | None = None) -> Run:
+    """The run of a run folder on disk. Raises ActionRefused, nothing written, and OSError."""
+    try:
+        recording = read_folder(files_in_folder(folder), name=folder.resolve().name)
+    except (RecordingRejected, ArchiveRejected) as error:
+        raise ActionRefused(f"{folder}: {error}") from error
+    return recording_import(recording=recording, name=folder.resolve().name, user=user)
+
+
+def _zipped(data: bytes, name: str) -> Recording:
+    place, files = folder_of(files_in_zip(data), name=name.split(".")[0])
+    return read_folder(files, name=place)
+
+
+def recording_import(*, recording: Recording, name: str, user: AbstractBaseUser | None = None) -> Run:
+    """The run of a recording that was read before. Raises ActionRefused, nothing written."""
     key = f"import:{recording.digest[:57]}"
     known = _known(key)
     if known is not None:
@@ -78,7 +110,8 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
         device=device,
         title=clip(recording.title, 160),
         proposer="imported",
-        params=SearchParams().to_json(),
+        params=_params(recording).to_json(),
+        seed=recording.seed or 0,
         steps=len(recording.steps),
         state=Run.State.FINISHED,
         origin=Run.Origin.IMPORT,
@@ -102,11 +135,24 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
         batch_size=BATCH,
     )
     _events_create(run, recording, nodes, user)
+    failures_keep(run=run, nodes=[nodes[step.number] for step in recording.steps], now=now)
+    if (told := recording.memory) is not None:
+        memory_recorded(run_id=run.pk, choice=told.choice, elsewhere=told.elsewhere, toolchain=told.toolchain)
     return run
 
 
+def _params(recording: Recording) -> SearchParams:
+    """Those of the exported run, or the defaults where a file has none, or another version's."""
+    try:
+        return SearchParams.from_json(recording.params or {})
+    except (ValueError, TypeError):
+        return SearchParams()
+
+
 def verdict_of_step(step: RecordedStep) -> Verdict:
-    """The verdict that the published score and error text amount to."""
+    """The verdict that the published score and error text amount to; our own exports name it."""
+    if step.verdict is not None:
+        return step.verdict
     if step.correct:
         return Verdict.PASS
     error = step.error.lower()
@@ -147,19 +193,34 @@ def _evaluation(step: RecordedStep, problem: Problem, device: Device) -> Evaluat
 def _nodes_create(run: Run, recording: Recording, evaluations: list[Evaluation], now: datetime) -> dict[int, Node]:
     """All nodes by number, inserted level by level: a parent needs its row before its children."""
     nodes = {0: root_create(run=run)}
-    levels: dict[int, list[RecordedStep]] = defaultdict(list)
+    levels: dict[int, list[tuple[int, RecordedStep]]] = defaultdict(list)
     depths = {0: 0}
-    for step in recording.steps:
+    for order, step in enumerate(recording.steps, start=1):
         depths[step.number] = depths[step.parent] + 1
-        levels[depths[step.number]].append(step)
+        levels[depths[step.number]].append((order, step))
     for depth in sorted(levels):
-        rows = [_node(run, step, nodes[step.parent], evaluations[step.number - 1], now) for step in levels[depth]]
+        rows = [
+            _node(run, step, nodes[step.parent], evaluations[order - 1], now, order) for order, step in levels[depth]
+        ]
         for node in Node.objects.bulk_create(rows, batch_size=BATCH):
             nodes[node.number] = node
+    Node.objects.bulk_create((_withdrawn(run, gone, nodes[gone.parent]) for gone in recording.withdrawn), BATCH)
     return nodes
 
 
-def _node(run: Run, step: RecordedStep, parent: Node, evaluation: Evaluation, now: datetime) -> Node:
+def _withdrawn(run: Run, gone: Withdrawn, parent: Node) -> Node:
+    return Node(
+        run=run,
+        number=gone.number,
+        parent=parent,
+        kind=gone.kind,
+        state=Node.State.CANCELLED,
+        reason="cancelled",
+        message=WITHDRAWN,
+    )
+
+
+def _node(run: Run, step: RecordedStep, parent: Node, evaluation: Evaluation, now: datetime, order: int) -> Node:
     return Node(
         run=run,
         number=step.number,
@@ -169,9 +230,12 @@ def _node(run: Run, step: RecordedStep, parent: Node, evaluation: Evaluation, no
         state=Node.State.TOLD,
         source=evaluation.source,
         source_hash=evaluation.candidate_hash if step.code else "",
+        sketch=sketch(evaluation.source),
         evaluation=evaluation,
         fingerprint=fingerprint_of(evaluation, "", ""),
-        told_order=step.number,
+        summary=storable_text(step.summary),
+        touched=step.touched,
+        told_order=order,
         told_at=now,
     )
 
@@ -201,4 +265,7 @@ def _log(run: Run, recording: Recording, nodes: dict[int, Node]) -> Iterator[tup
         if node.evaluation and is_better(node.number, node.evaluation, best):
             best = node
             yield "node.best", best_payload(node, node.evaluation)
+    for gone in recording.withdrawn:
+        yield "node.reserved", {"number": gone.number, "parent": gone.parent, "kind": gone.kind, "context": []}
+        yield "node.cancelled", {"number": gone.number, "why": WITHDRAWN}
     yield "run.ended", {"state": run.state, "reason": "", "told": run.steps, "best": best and best.number}

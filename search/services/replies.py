@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.utils import timezone
 
+from adaexplore_site.audit import ActionRefused, action_done
 from judge.storable import storable_text
 from judge.values import canonical_hash
 from search.briefing import task_of
 from search.events import event_write
-from search.models import Node
+from search.models import Node, Proposal
 from search.proposers.protocol import Call, Reply
 from search.proposers.replies import parse_reply, storable
-from search.services.actions import ActionRefused, action_done, action_record
+from search.services.actions import action_record
 from search.services.endings import node_tell, run_locked
 from search.services.hops import Hop
 from search.services.leases import PERSON, QUEUE_S, QUEUED
 from search.services.proposals import proposals_record
 from search.services.texts import clip
+from search.sketches import sketch
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -38,12 +40,13 @@ def reply_take(*, node: Node, owner: str, reply: Reply, now: datetime) -> list[H
     reason, message = reply.reason, reply.message
     source = storable_text(reply.source)
     source_hash = canonical_hash(source) if source else ""
+    drawn = sketch(source)
     if source_hash and node.kind == Node.Kind.SMALL and node.parent and source_hash == node.parent.source_hash:
         reason, message = UNCHANGED, UNCHANGED_MESSAGE
     with transaction.atomic():
         run = run_locked(node.run_id)
         held = Node.objects.filter(pk=node.pk, state=Node.State.PROPOSING, lease_owner=owner)
-        written = {"source": source, "source_hash": source_hash, "summary": clip(reply.summary, 200)}
+        written = {"source": source, "source_hash": source_hash, "summary": clip(reply.summary, 200), "sketch": drawn}
         if run is None or not held.update(**written):
             return None
         proposals_record(node=node, proposer=run.proposer, calls=reply.calls)
@@ -74,9 +77,10 @@ def reply_submit(*, node: Node, text: str, user: AbstractBaseUser | None, key: s
         run = run_locked(node.run_id)
         if action_done(key=key, verb="node.reply"):
             return []
-        call = Call(reply=storable(text), model="person")
+        call = Call(reply=storable(text), model=Proposal.PERSON)
         hops = reply_take(node=node, owner=PERSON, reply=replace(reply, calls=(call,)), now=timezone.now())
         if run is None or hops is None:
             raise ActionRefused(f"Node {node.number} no longer waits for a reply.")
+        Node.objects.filter(pk=node.pk).update(touched=True)
         action_record(verb="node.reply", run=run, user=user, key=key, after={"number": node.number})
         return hops

@@ -1,4 +1,4 @@
-"""Start, pause, resume and stop runs. Each act leaves an audit row; a key makes a repeated submit one act."""
+"""Start, pause, resume and stop runs, set their concurrency. Each act is audited; its key makes it one act."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from adaexplore_site.audit import ActionRefused, action_done
 from judge.models import Device, Problem
 from judge.preflight import preflight
+from memory.choices import OFF, MemoryChoice
+from memory.services.freezing import memory_freeze, memory_inherit
 from search.algorithm.params import SearchParams
+from search.budget.limits import MAX_STEPS as MAX_STEPS
 from search.events import event_write
-from search.models import Node, Run
+from search.models import CampaignEntry, Node, Run
 from search.proposers import UnknownProposer, available
 from search.proposers import get as get_proposer
-from search.services.actions import ActionRefused, action_done, action_record
+from search.proposers.builtin.habits import DIALECTS
+from search.services.actions import action_record
+from search.services.budgets import limits_keep
 from search.services.endings import node_cancel, run_end, run_locked
 from search.services.leases import PERSON, QUEUED, RETRY
+from search.services.limit_checks import limits_checked
 from search.services.texts import clip
+from search.spending import stop_of
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
-MAX_STEPS = 10_000
 MAX_CONCURRENCY = 64
 
 
@@ -42,8 +49,14 @@ def run_start(
     key: str | None = None,
     title: str = "",
     concurrency: int = 1,
+    limits: Mapping[str, Any] | None = None,
+    memory: MemoryChoice = OFF,
+    memory_of: int | None = None,
 ) -> Run:
-    """Create a run with its root. The caller sends `advance(run.pk)`.
+    """Create a run with its root. The caller sends `advance(run.pk)`. `limits` are those of RunLimits beside `steps`.
+
+    `memory` says what it takes from memory and gives to it; the rules in force are frozen with it. `memory_of` names a
+    search whose settings and rules are taken over instead.
 
     The same `key` gives the first run again. Raises ActionRefused with what to change when it cannot start.
     """
@@ -55,6 +68,9 @@ def run_start(
     if seed is not None and not 0 <= seed < 1 << 63:
         raise ActionRefused(f"The seed must be from 0 to {(1 << 63) - 1}, not {seed}.")
     _check_proposer(proposer, options or {})
+    bounds = limits_checked(
+        problem=problem, device=device, proposer=proposer, options=options or {}, steps=steps, limits=limits or {}
+    )
     try:
         with transaction.atomic():
             run = Run.objects.create(
@@ -70,8 +86,12 @@ def run_start(
                 origin=origin,
                 owner=user,  # type: ignore[misc]
             )
+            limits_keep(run, bounds)
+            run.save(update_fields=["limits", "deadline_at"])
             root_create(run=run)
+            _memory(run, memory, memory_of)
             payload = {"steps": steps, "proposer": proposer, "device": device.name, "seed": run.seed}
+            payload |= {"limits": run.limits, "concurrency": concurrency}
             event_write(run=run, kind="run.started", payload=payload, actor=user)
             action_record(verb="run.start", run=run, user=user, key=key, after={"steps": steps, "proposer": proposer})
     except IntegrityError:  # two submits of one form at once: the first one won
@@ -80,6 +100,12 @@ def run_start(
             raise
         return Run.objects.get(pk=action.object_id)
     return run
+
+
+def _memory(run: Run, choice: MemoryChoice, source: int | None) -> None:
+    place: dict[str, Any] = {"problem": run.problem, "device": run.device}
+    if source is None or memory_inherit(run_id=run.pk, source_run_id=source, **place) is None:
+        memory_freeze(run_id=run.pk, choice=choice, **place)
 
 
 def root_create(*, run: Run) -> Node:
@@ -101,35 +127,77 @@ def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None
 
 
 def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = None) -> Run:
-    """Go on with a paused run. The caller sends `advance(run.pk)`."""
+    """Go on with a paused or stopped run; steps that a stop withdrew stay withdrawn. The caller sends `advance`."""
     with transaction.atomic():
-        locked = _open_run(run)
+        locked = _locked(run)
         if action_done(key=key, verb="run.resume") or locked.state == Run.State.RUNNING:
             return locked
-        if locked.state != Run.State.PAUSED:
-            raise ActionRefused(f"Only a paused search can be resumed; this one is {locked.state}.")
+        if locked.state not in _RESUMABLE:
+            raise ActionRefused(f"This search has already ended ({locked.state}).")
         if locked.device.state == Device.State.QUARANTINED:
             raise ActionRefused(f"Device {locked.device.name} is quarantined. Activate it before you resume.")
+        if locked.state != Run.State.PAUSED:
+            _reopen(locked)
         locked.stop_reason = ""
         return _set_state(locked, Run.State.RUNNING, "run.resume", "run.resumed", user, key)
 
 
+_RESUMABLE = (Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED)
+
+
+def _reopen(run: Run) -> None:
+    """Take a stop back. Raises ActionRefused when there is nothing to go on with."""
+    if run.origin == Run.Origin.IMPORT:
+        raise ActionRefused("An imported search cannot go on here. Branch a search of its own from a node instead.")
+    if CampaignEntry.objects.filter(run=run).exists():
+        raise ActionRefused("The campaign of this search has shared its steps out anew. Branch from a node instead.")
+    stop = stop_of(run, timezone.now())
+    if stop is not None:
+        raise ActionRefused(f"This search would not go on. {stop.text} Add to its limits, or branch from a node.")
+    run.ended_at = None
+
+
 def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None, drain: bool = True) -> Run:
-    """End the run, keep its tree. Proposals are withdrawn; with `drain` a kernel on the device is judged to its end."""
+    """End the run, keep its tree. Proposals are withdrawn; with `drain` a kernel on the device is judged to its end.
+
+    A run that drains ends at once when it is stopped again without `drain`.
+    """
+    verb = "run.stop" if drain else "run.kill"
     with transaction.atomic():
         locked = _locked(run)
-        if action_done(key=key, verb="run.stop") or locked.state in (Run.State.STOPPING, Run.State.STOPPED):
+        if action_done(key=key, verb=verb) or locked.state == Run.State.STOPPED:
+            return locked
+        if drain and locked.state == Run.State.STOPPING:
             return locked
         if locked.ended:
             raise ActionRefused(f"This search has already ended ({locked.state}).")
         locked.stop_reason = f"Stopped by {user.get_username()}." if user else "Stopped."
-        _set_state(locked, Run.State.STOPPING, "run.stop", "run.stopping", user, key)
+        _set_state(locked, Run.State.STOPPING, verb, "run.stopping", user, key)
         for node in Node.objects.filter(run=locked, state__in=Node.IN_FLIGHT).order_by("number"):
             on_device = node.state == Node.State.JUDGING and node.lease_owner not in (QUEUED, RETRY, PERSON)
             if not (drain and on_device):
                 node_cancel(run=locked, node=node, why="The search was stopped.")
         if not Node.objects.filter(run=locked, state__in=Node.IN_FLIGHT).exists():
             run_end(run=locked, state=Run.State.STOPPED, reason=locked.stop_reason, now=timezone.now())
+        return locked
+
+
+def run_concurrency(*, run: Run, concurrency: int, user: AbstractBaseUser | None, key: str | None = None) -> Run:
+    """Keep `concurrency` steps in flight from now on; those beyond it end. The caller sends `advance(run.pk)`."""
+    with transaction.atomic():
+        locked = _open_run(run)
+        if action_done(key=key, verb="run.concurrency"):
+            return locked
+        if not 1 <= concurrency <= MAX_CONCURRENCY:
+            raise ActionRefused(f"Steps in flight must be from 1 to {MAX_CONCURRENCY}, not {concurrency}.")
+        before = locked.concurrency
+        if before == concurrency:
+            raise ActionRefused(f"This search keeps {concurrency} in flight already.")
+        locked.concurrency = concurrency
+        locked.save(update_fields=["concurrency"])
+        was, change = {"concurrency": before}, {"before": before, "after": concurrency}
+        event_write(run=locked, kind="run.concurrency", payload=change, actor=user)
+        action_record(verb="run.concurrency", run=locked, user=user, key=key, before=was, after=change)
         return locked
 
 
@@ -151,7 +219,7 @@ def _set_state(
     run: Run, state: Run.State, verb: str, event: str, user: AbstractBaseUser | None, key: str | None
 ) -> Run:
     before, run.state = run.state, state
-    run.save(update_fields=["state", "stop_reason"])
+    run.save(update_fields=["state", "stop_reason", "ended_at"])
     event_write(run=run, kind=event, payload={"by": user.get_username() if user else ""}, actor=user)
     action_record(verb=verb, run=run, user=user, key=key, before={"state": before}, after={"state": state.value})
     return run
@@ -178,12 +246,21 @@ def _check(problem: Problem, device: Device, steps: int, concurrency: int) -> No
         raise ActionRefused(check.why_not or yet)
 
 
+def dialect_check(proposer: str, options: Mapping[str, Any]) -> None:
+    """Raise ActionRefused unless the option `dialect`, if given, is one of the built-in proposer's."""
+    dialect = options.get("dialect", DIALECTS[0])
+    if dialect not in DIALECTS or ("dialect" in options and proposer != "builtin"):
+        known = " or ".join(DIALECTS)
+        raise ActionRefused(f"The option dialect is for the proposer builtin alone: {known}, not {dialect!r}.")
+
+
 def _check_proposer(name: str, options: Mapping[str, Any]) -> None:
     """Raise ActionRefused when the proposer is unknown or cannot work yet, with what to do."""
     try:
         get_proposer(name)
     except UnknownProposer as error:
         raise ActionRefused(str(error)) from error
+    dialect_check(name, options)
     why_not = next((choice.why_not for choice in available() if choice.name == name), "")
     if why_not and not (name == "recorded" and options.get("replies")):
         raise ActionRefused(why_not)

@@ -17,15 +17,19 @@ from judge.models import Device, Evaluation
 from judge.runner import Bench
 from judge.services.evaluations import evaluation_run
 from judge.values import JudgeError
+from memory.force_reads import frozen_of
+from memory.services.uses import uses_record
 from search.algorithm.decide import Decision, decide, node_rng
 from search.algorithm.params import SearchParams
 from search.briefing import task_of
+from search.budget.ledger import Amounts
 from search.events import event_write
 from search.facts import node_rows, tree_of
 from search.models import Node, Run
 from search.proposers import get as get_proposer
 from search.proposers.protocol import Proposer, ProposerError, WaitingForPerson
 from search.selectors import best_node
+from search.services.budgets import Room, run_room
 from search.services.endings import node_tell, run_follow, run_locked
 from search.services.faults import judge_fault, proposer_fault
 from search.services.health import device_faulted, device_judged
@@ -33,6 +37,8 @@ from search.services.hops import Hop
 from search.services.leases import PERSON, QUEUE_S, QUEUED, lease_kept, node_claim, owner_name
 from search.services.proposals import proposals_record
 from search.services.replies import reply_submit, reply_take
+from search.services.twins import twin_judged, twin_wait
+from search.steering_log import steering_of
 
 if TYPE_CHECKING:
     from search.facts import NodeRow
@@ -50,30 +56,39 @@ def step_reserve(*, run_id: int, clock: Clock = timezone.now) -> list[Hop]:
         if run is None or run.state != Run.State.RUNNING:
             return []
         rows = node_rows(run_id)
-        live = [row for row in rows if row.state != Node.State.CANCELLED and row.number]
-        in_flight = sum(row.state in Node.IN_FLIGHT for row in live)
-        free = min(run.concurrency - in_flight, run.steps - len(live))
-        if len(live) - in_flight >= run.steps:
-            run_follow(run=run, now=clock())
-        elif free > 0:
-            nodes = _reserve(run, rows, free, clock())
+        in_flight = sum(row.state in Node.IN_FLIGHT for row in rows)
+        room = run_room(run=run, in_flight=in_flight, now=clock())
+        if room.count:
+            nodes = _reserve(run, rows, room, clock())
             hops = [Hop("propose", node.pk) for node in nodes]
+        else:
+            run_follow(run=run, now=clock())
     return hops
 
 
-def _reserve(run: Run, rows: list[NodeRow], count: int, now: datetime) -> list[Node]:
-    """Decide and write `count` nodes. A large tree is replayed once; each reservation weighs on the next."""
-    tree, params = tree_of(rows), SearchParams.from_json(run.params)
+def _reserve(run: Run, rows: list[NodeRow], room: Room, now: datetime) -> list[Node]:
+    """Decide and write nodes with their budget. A large tree is replayed once; each reservation weighs on the next."""
+    steering = steering_of(run.pk)
+    params = steering.params(SearchParams.from_json(run.params))
+    tree, touched = tree_of(rows, params), {row.number for row in rows if row.touched}
     ids = {row.number: row.id for row in rows}
     nodes = []
-    for number in range(rows[-1].number + 1, rows[-1].number + 1 + count):
-        decision = decide(tree, params, node_rng(run.seed, number))
+    for number in range(rows[-1].number + 1, rows[-1].number + 1 + room.count):
+        decision = decide(tree, params, node_rng(run.seed, number), steering)
         tree.reserve(number, decision.parent, decision.kind)
-        nodes.append(_reserve_one(run, number, ids[decision.parent], decision, now))
+        steering = steering.used(number, decision.uses)
+        inherited = not touched.isdisjoint((decision.parent, *decision.context))
+        node = _reserve_one(run, number, ids[decision.parent], decision, room.hold, now, inherited=inherited)
+        nodes.append(node)
+        if node.touched:
+            touched.add(number)
+    uses_record(frozen=frozen_of(run.pk), seed=run.seed, nodes=[(node.pk, node.number) for node in nodes])
     return nodes
 
 
-def _reserve_one(run: Run, number: int, parent_id: int, decision: Decision, now: datetime) -> Node:
+def _reserve_one(
+    run: Run, number: int, parent_id: int, decision: Decision, hold: Amounts, now: datetime, *, inherited: bool
+) -> Node:
     node = Node.objects.create(
         run=run,
         number=number,
@@ -81,10 +96,15 @@ def _reserve_one(run: Run, number: int, parent_id: int, decision: Decision, now:
         kind=decision.kind,
         context=list(decision.context),
         why=decision.why,
+        held=hold.to_json(),
+        steered=decision.steered,
+        touched=bool(decision.steered) or inherited,
         lease_owner=QUEUED,
         lease_until=now + timedelta(seconds=QUEUE_S),
     )
     payload = {"number": number, "parent": decision.parent, "kind": decision.kind, "context": node.context}
+    if decision.steered:
+        payload["steered"] = decision.steered
     event_write(run=run, kind="node.reserved", payload=payload)
     return node
 
@@ -121,9 +141,9 @@ def _wait_for_person(node: Node, owner: str, waiting: WaitingForPerson) -> list[
 def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clock = timezone.now) -> list[Hop]:
     """Judge a node's kernel on the run's device and tell the verdict. An equal candidate takes the known verdict."""
     owner = owner_name()
-    node = _claim_for_judging(node_id, owner, clock())
+    node, hops = _claim_for_judging(node_id, owner, clock())
     if node is None:
-        return []
+        return hops
     problem, device = node.run.problem, node.run.device
     try:
         with lease_kept(node_id=node_id, owner=owner):
@@ -146,16 +166,19 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
     return step_tell(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
 
 
-def _claim_for_judging(node_id: int, owner: str, now: datetime) -> Node | None:
+def _claim_for_judging(node_id: int, owner: str, now: datetime) -> tuple[Node | None, list[Hop]]:
+    """The node, or what to do instead: come back later while an equal kernel is on the device."""
     with transaction.atomic():
         node = Node.objects.select_related("run__problem", "run__device").filter(pk=node_id).first()
         run = run_locked(node.run_id) if node is not None else None
         if node is None or run is None or node.run.device.state == Device.State.QUARANTINED:
-            return None  # the reaper asks again; nothing is judged where nothing is believed
+            return None, []  # the reaper asks again; nothing is judged where nothing is believed
+        if twin_judged(node=node, run=node.run, now=now):
+            return None, twin_wait(node=node, run=node.run, now=now)
         if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=now):
-            return None
+            return None, []
         event_write(run=run, kind="node.judging", payload={"number": node.number, "device": node.run.device.name})
-    return Node.objects.select_related("run__problem", "run__device").get(pk=node_id)
+    return Node.objects.select_related("run__problem", "run__device").get(pk=node_id), []
 
 
 def step_tell(

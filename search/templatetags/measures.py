@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from judge.measures import Measure
 from judge.values import Basis
+from search.report.values import Figure
 
 register = template.Library()
 
@@ -31,6 +32,37 @@ def measure(row: Any, empty: str = "—") -> SafeString:
         value.basis.value,
         value.source,
     )
+
+
+@register.simple_tag
+def figure(value: Figure) -> SafeString:
+    """One aggregate: `60 % [20–100] n=5 measured`; n counts problems."""
+    return format_html(
+        '<span class="measure" data-metric="{}"><strong>{}</strong>'
+        ' <span class="measure-more">{} n={}</span> <span class="basis basis-{}">{}</span></span>',
+        value.metric,
+        value.number,
+        value.interval,
+        value.n,
+        value.basis.value,
+        value.source,
+    )
+
+
+@register.simple_tag
+def simulated(found: Any, signed: bool = False, empty: str = "—") -> SafeString:
+    """`{% simulated estimate %}` -> `0.769 [0.751 … 0.788] n=200 SIMULATED`; a difference is `signed`. Takes an
+    estimate of the policy laboratory, or None."""
+    if found is None:
+        return format_html('<span class="measure measure-more">{}</span>', empty)
+    value, low, high = (
+        f"{figure:+.3f}" if signed else f"{figure:.3f}" for figure in (found.value, found.low, found.high)
+    )
+    return format_html(
+        '<span class="measure"><strong>{}</strong> <span class="measure-more">[{} … {}] n={}</span>'
+        ' <span class="basis basis-simulated">SIMULATED</span></span>',
+        value, low, high, found.n,
+    )  # fmt: skip
 
 
 @register.filter

@@ -14,13 +14,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from adaexplore_site.access import Role, role_required
+from adaexplore_site.audit import ActionRefused
+from adaexplore_site.models import Action
 from adaexplore_site.requests import SiteRequest
 from judge import device_facts
 from judge.models import Device
 from judge.services.device_checks import check_last, noise_last
 from judge.trust import doubt_of, trusts
-from search.models import Action, Node, Run
-from search.services.actions import ActionRefused
+from search.models import Node, Run
 from search.services.devices import CHECK, device_check_ask, device_state_set
 from search.tasks import check_send
 

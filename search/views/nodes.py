@@ -17,16 +17,22 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import replace_url
 
 from adaexplore_site.access import Role, role_required
+from adaexplore_site.audit import ActionRefused
 from adaexplore_site.requests import SiteRequest
 from judge import evaluation_facts, evaluation_samples
 from judge.highlighting import listing, visible
+from judge.selectors import judging_devices
 from judge.trust import doubt_about
 from judge.values import Verdict
 from search import node_page
+from search.algorithm.params import POLICY_NAMES
 from search.models import Node, Run
+from search.near import near_of
+from search.rules_panel import prompt_rules
 from search.selectors import RunTree, TreeNode, run_tree
-from search.services.actions import ActionRefused
 from search.services.steps import reply_submit
+from search.steering_force import hands_on
+from search.steering_log import steering_of
 from search.tasks import send
 
 REPLY_CHARS = 1 << 20
@@ -44,8 +50,8 @@ TABS = (
 @require_safe
 def node_detail(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     """The node's page, or its panel for the drawer. Query: `tab`, `base` (parent, best, reference or a number)."""
-    run, node = _load(run_id, number)
-    response = _page(request, run, node)
+    run, node = node_load(run_id, number)
+    response = node_response(request, run, node)
     own = reverse("node-detail", args=[run.pk, node.number])
     if request.htmx and request.htmx.current_url_abs_path is not None:
         on_own_page = request.htmx.current_url_abs_path.split("?")[0] == own
@@ -54,13 +60,15 @@ def node_detail(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     return response
 
 
-def _load(run_id: int, number: int) -> tuple[Run, Node]:
+def node_load(run_id: int, number: int) -> tuple[Run, Node]:
+    """The run and the node of these numbers, or 404."""
     run = get_object_or_404(Run.objects.select_related("problem", "device"), pk=run_id)
     node = get_object_or_404(Node.objects.select_related("evaluation__device", "parent"), run=run, number=number)
     return run, node
 
 
-def _page(request: SiteRequest, run: Run, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
+def node_response(request: SiteRequest, run: Run, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
+    """The node's page, for scripts its panel; `more` goes into the template."""
     tab = request.GET.get("tab", "overview")
     tab = tab if tab in dict(TABS) else "overview"
     tree = run_tree(run)
@@ -82,6 +90,7 @@ def _page(request: SiteRequest, run: Run, node: Node, *, status: int = 200, **mo
         "waiting": node_page.waits_for_person(node),
         "age_s": node_page.age_s(node, now=timezone.now()),
         "key": secrets.token_urlsafe(16),
+        **steering_context(run, node, tree),
         **_BODIES[tab](request, run, node, tree),
         **more,
     }
@@ -118,6 +127,8 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
         "lineage": node_page.lineage(tree, run, node.number),
         "children": node_page.children(tree, run, node.number)[: node_page.ROWS],
         "environment": report.get("environment", {}),
+        "near": near_of(node),
+        "prompt_rules": prompt_rules(node),
     }
 
 
@@ -138,6 +149,20 @@ def _log(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str,
     return {"log": evaluation_facts.log_of(node.evaluation)}
 
 
+def steering_context(run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    """What people did to the node, and what they can do."""
+    hands = hands_on(steering_of(run.pk), node.number, node_page.path_up(tree, node.number))
+    return {
+        "hands": hands,
+        "steerable": not run.ended and run.state != Run.State.STOPPING and node.state != Node.State.CANCELLED,
+        "branchable": node.state == Node.State.TOLD and bool(node.source),
+        "branches": list(node.branches.order_by("pk")[: node_page.ROWS]),
+        "devices": list(judging_devices()) if run.origin == Run.Origin.IMPORT else [],
+        "typed": {},
+        "policies": POLICY_NAMES,
+    }
+
+
 _BODIES: dict[str, Callable[[SiteRequest, Run, Node, RunTree], dict[str, Any]]] = {
     "overview": _overview,
     "source": _source,
@@ -151,7 +176,7 @@ _BODIES: dict[str, Callable[[SiteRequest, Run, Node, RunTree], dict[str, Any]]] 
 @require_POST
 def node_reply(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     """Take a reply written by hand. What cannot be used is 409 with what is expected; the text stays in the form."""
-    run, node = _load(run_id, number)
+    run, node = node_load(run_id, number)
     text = request.POST.get("text", "")
     key = request.POST.get("key", "")[:64] or None
     try:
@@ -159,8 +184,8 @@ def node_reply(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
             raise ActionRefused(f"The reply has {len(text):,} characters; the limit is {REPLY_CHARS:,}.")
         send(reply_submit(node=node, text=text, user=request.user, key=key))
     except ActionRefused as error:
-        return _page(request, run, node, status=409, reply_error=str(error), reply_text=text)
+        return node_response(request, run, node, status=409, reply_error=str(error), reply_text=text)
     if request.htmx:
-        return _page(request, *_load(run_id, number))
+        return node_response(request, *node_load(run_id, number))
     messages.success(request, "Reply taken.")
     return redirect("node-detail", run_id=run.pk, number=node.number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +19,7 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRedirect
 
 from adaexplore_site.access import Role, require, role_required
+from adaexplore_site.audit import ActionRefused
 from adaexplore_site.requests import SiteRequest
 from judge.models import Device, Problem
 from judge.preflight import preflight
@@ -29,18 +31,19 @@ from search.models import Run
 from search.run_rows import run_row
 from search.selectors import runs_list
 from search.services import runs as run_services
-from search.services.actions import ActionRefused
 from search.services.hops import Hop
 from search.tasks import send
 
 PAGE = 50
 FIRST_SAMPLE = "bias_gelu_scale"  # small and quick on the interpreter
 _ENDED = [state.value for state in Run.ENDED]
+ADAPT = "adapt"  # hundreds of short searches: a tab of their own, and in no other
 TABS = (
     ("", "All", ()),
     ("running", "Running", ("running", "stopping")),
     ("paused", "Paused", ("paused",)),
     ("ended", "Ended", tuple(_ENDED)),
+    (ADAPT, "Of adapt runs", ()),
 )
 
 
@@ -52,7 +55,7 @@ def run_list(request: SiteRequest) -> HttpResponse:
     chosen = {"q": request.GET.get("q", "").strip()[:80], "state": request.GET.get("state", "")}
     states = next((states for name, _, states in TABS if name == chosen["state"]), ())
     before = _whole(request.GET.get("before"))
-    found = runs_list(states=states, q=chosen["q"], limit=PAGE + 1, before=before)
+    found = runs_list(states=states, q=chosen["q"], limit=PAGE + 1, before=before, adapt=chosen["state"] == ADAPT)
     now = timezone.now()
     context: dict[str, Any] = {
         "rows": [run_row(summary, now=now) for summary in found[:PAGE]],
@@ -108,7 +111,7 @@ def _samples() -> dict[str, Any]:
     rows = samples.order_by("family", "title")
     return {
         "families": [(family, list(group)) for family, group in groupby(rows, key=lambda row: row.family)],
-        "others": Problem.objects.exclude(origin=Problem.Origin.SAMPLE).count(),
+        "others": Problem.objects.exclude(origin__in=(Problem.Origin.SAMPLE, Problem.Origin.SYNTHETIC)).count(),
     }
 
 
@@ -154,7 +157,11 @@ def _start(request: SiteRequest) -> HttpResponse:
             proposer=form.cleaned_data["proposer"],
             steps=form.cleaned_data["steps"],
             seed=form.cleaned_data["seed"],
+            params=form.cleaned_data["preset"].params.to_json(),
             title=form.cleaned_data["title"],
+            concurrency=form.cleaned_data["concurrency"] or 1,
+            limits=form.limits(),
+            memory=form.memory(),
             user=request.user,
             key=key or None,
         )
@@ -189,7 +196,9 @@ def run_resume(request: SiteRequest, run_id: int) -> HttpResponse:
 @role_required(Role.OPERATOR)
 @require_POST
 def run_stop(request: SiteRequest, run_id: int) -> HttpResponse:
-    """End it, keep the tree."""
+    """End it, keep the tree. With `now` nothing in flight is waited for."""
+    if request.POST.get("now"):
+        return _steer(request, run_id, partial(run_services.run_stop, drain=False), "Stopped. The tree is kept.")
     return _steer(request, run_id, run_services.run_stop, "Stopping. The tree is kept.")
 
 

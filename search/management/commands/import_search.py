@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from adaexplore_site.audit import ActionRefused
 from judge.benches import bench_for, close_benches
 from judge.models import Problem
 from judge.services.admissions import problem_admit
 from judge.services.devices import device_get, devices_sync
 from judge.values import JudgeError
 from search.models import Run
-from search.services.actions import ActionRefused
-from search.services.imports import search_import
+from search.services.imports import folder_import, search_import
 
 DEVICE = "interpreter"  # every machine has it; shapes alone tell much where a problem is too large for it
 
 
 class Command(BaseCommand):
-    help = "Import recorded searches (packed JSON, gzipped or not). The same file twice gives the same run."
+    help = (
+        "Import recorded searches: packed JSON (gzipped or not), a zipped run folder, a run folder (step_1_log.json), "
+        "or a folder of such folders. The same search twice gives the same run."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+        parser.add_argument("files", nargs="+", type=Path, metavar="PATH")
         parser.add_argument(
             "--no-preflight",
             action="store_true",
@@ -32,7 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         problems: dict[int, Problem] = {}
-        for path in options["files"]:
+        for path in _expanded(options["files"]):
             run = self._import(path)
             if run.problem.state == Problem.State.PENDING and not run.problem.report_for(DEVICE):
                 problems[run.problem_id] = run.problem
@@ -42,7 +47,8 @@ class Command(BaseCommand):
     def _import(self, path: Path) -> Run:
         last = Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         try:
-            run = search_import(data=path.read_bytes(), name=path.name)
+            folder = path.is_dir()
+            run = folder_import(folder=path) if folder else search_import(data=path.read_bytes(), name=path.name)
         except OSError as error:
             raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
         except ActionRefused as error:
@@ -64,3 +70,20 @@ class Command(BaseCommand):
             self.stderr.write(f"Their problems could not be examined: {error}")
         finally:
             close_benches()
+
+
+def _expanded(paths: Iterable[Path]) -> Iterator[Path]:
+    """Each path; of a folder that is no run folder, the run folders right below it in numeric order."""
+    for path in paths:
+        inside = (
+            sorted(path.glob("*/step_1_log.json"), key=lambda log: _order(log.parent.name)) if path.is_dir() else []
+        )
+        if inside and not (path / "step_1_log.json").exists():
+            yield from (log.parent for log in inside)
+        else:
+            yield path
+
+
+def _order(name: str) -> tuple[list[int], str]:
+    """`2_9` before `2_18`."""
+    return [int(number) for number in re.findall(r"\d+", name)], name

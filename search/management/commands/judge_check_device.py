@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from adaexplore_site.audit import ActionRefused
 from judge.benches import bench_for
 from judge.models import Device, DeviceCheck
 from judge.services.devices import DeviceMissing, device_get, devices_sync
-from search.services.actions import ActionRefused
 from search.services.devices import device_check, device_check_ask
 
 

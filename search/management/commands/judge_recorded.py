@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.batch.files import Busy, OutcomeFile
-from judge.bench.compile_stage import COMPILE
+from judge.bench.compiling.stage import COMPILE
 from judge.doctor.examine import device_names
 from judge.gpus import nvidia_smi, parse_gpus
 from judge.recorded.entries import Entry, sample

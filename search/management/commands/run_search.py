@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 import shlex
-import signal
 import sys
 import time
 from argparse import ArgumentTypeError
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from judge.bench.calibration import model_for
+from adaexplore_site.audit import ActionRefused
+from judge.bench.interpreting.calibration import model_for
 from judge.benches import bench_for
 from judge.models import Device, Problem
 from judge.services.admissions import problem_admit
@@ -26,15 +23,18 @@ from judge.services.evaluations import toolchain_of
 from judge.trust import doubts
 from judge.values import Basis, JudgeError, StageRecord
 from search.algorithm.params import SearchParams
+from search.algorithm.presets import PRESELECTED, PRESETS, preset_get
+from search.budget.limits import limits_from_texts
 from search.documents import run_document
-from search.driver import drive
+from search.driver import alone, drive
 from search.exports import kernel_file
 from search.live.words import measure_of
+from search.memory_options import memory_arguments, memory_chosen
 from search.models import Node, Run
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
+from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
 from search.selectors import best_node, events_since
-from search.services.actions import ActionRefused
 from search.services.faults import MAX_RETRIES
 from search.services.runs import run_start, run_stop
 
@@ -49,7 +49,17 @@ class Command(BaseCommand):
         parser.add_argument("--proposer", default="builtin", metavar="|".join(NAMES))
         parser.add_argument("--device", default="interpreter", help="interpreter or cuda:N")
         parser.add_argument("--seed", type=int, help="same seed, same tree; random when left out")
-        parser.add_argument("--params", nargs="*", default=[], metavar="NAME=VALUE")
+        parser.add_argument(
+            "--limits",
+            nargs="*",
+            default=[],
+            metavar="NAME=VALUE",
+            help="evaluations, device_s, tokens, usd, wall_s, stale_steps, target_speedup, roofline_share, ...",
+        )
+        parser.add_argument("--preset", default=PRESELECTED, metavar="|".join(PRESETS))
+        parser.add_argument("--params", nargs="*", default=[], metavar="NAME=VALUE", help="changes to the preset")
+        parser.add_argument("--dialect", choices=DIALECTS, help=DIALECT_HELP)
+        memory_arguments(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON document, progress goes to stderr")
         parser.add_argument("--out", type=Path, metavar="DIR", help="write result.json and the best kernel there")
 
@@ -61,7 +71,7 @@ class Command(BaseCommand):
             _make_folder(out)
         problem, device = _problem(options["problem"]), _device(options["device"])
         started = time.monotonic()
-        with _alone():
+        with alone():
             run, interrupted = self._search(problem, device, options)
             document = run_document(
                 run,
@@ -113,13 +123,17 @@ class Command(BaseCommand):
 
     def _start(self, problem: Problem, device: Device, options: dict[str, Any]) -> Run:
         try:
+            preset = preset_get(options["preset"]).params
             return run_start(
                 problem=problem,
                 device=device,
                 proposer=options["proposer"],
                 steps=options["steps"],
                 seed=options["seed"],
-                params=SearchParams.from_texts(options["params"]).to_json(),
+                params=SearchParams.from_texts(options["params"], preset.to_json()).to_json(),
+                limits=limits_from_texts(options["limits"]),
+                memory=memory_chosen(options),
+                options={"dialect": options["dialect"]} if options["dialect"] else {},
                 origin=Run.Origin.COMMAND,
             )
         except (ActionRefused, ValueError) as error:
@@ -185,6 +199,8 @@ def _figure(payload: dict[str, Any]) -> str:
 def _sentence(document: dict[str, Any], device: Device) -> str:
     run, best = document["run"], document["best"]
     head = f"Run {run['id']} on {run['problem']}: {run['told']} of {run['steps']} steps in {run['wall_s']:.1f} s."
+    if run["state"] == Run.State.FINISHED and run["stop_reason"]:
+        head = f"{head} {run['stop_reason']}"
     if best is None:
         correct = sum(node["verdict"] == "pass" for node in document["nodes"])
         return (
@@ -209,27 +225,18 @@ def _toolchain(device: Device) -> str:
         return ""
 
 
-@contextmanager
-def _alone() -> Iterator[None]:
-    """For the time of a search: SIGTERM acts like Ctrl-C, and nobody is told that no server waits for hints."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    log = logging.getLogger("search.hints")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        log.setLevel(level)
-
-
 def _problem(slug: str) -> Problem:
     found = Problem.objects.filter(slug=slug).first()
     if found is None:
-        slugs = ", ".join(Problem.objects.order_by("slug").values_list("slug", flat=True)[:60])
+        slugs = ", ".join(_known_slugs())
         known = f"Known: {slugs}." if slugs else "There are none yet: run `manage.py seed_samples` first."
         raise CommandError(f"There is no problem {slug!r}. {known}")
     return found
+
+
+def _known_slugs() -> list[str]:
+    known = Problem.objects.exclude(origin=Problem.Origin.SYNTHETIC).order_by("slug")
+    return list(known.values_list("slug", flat=True)[:60])
 
 
 def _device(name: str) -> Device:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from judge.graph import OpGraph
 from judge.values import canonical_hash
 from search.proposers.builtin.foreign import patches
+from search.proposers.builtin.habits import INSTALLED, MIXED, spoken
 from search.proposers.builtin.host import write_forward
 from search.proposers.builtin.ir import Program, Unsupported
 from search.proposers.builtin.lower import lower
@@ -45,7 +46,11 @@ class Problem:
 
 
 class BuiltinProposer:
-    """Large step: another structure. Small step: one size or hint of the base kernel's plan changed."""
+    """Large step: another structure. Small step: one size or hint of the base kernel's plan changed.
+
+    Option `dialect`: "installed" writes for the installed Triton; "mixed" makes mistakes of language models, too, but
+    for those that a rule in the task warns of.
+    """
 
     name = "builtin"
 
@@ -82,10 +87,19 @@ def _first_new(task: Task, problem: Problem) -> Reply:
         except Unsupported as error:
             why = str(error)
             continue
+        left = [line for line in source.splitlines()[1:3] if line.startswith("# Left to torch")]
+        source, made = _said(source, task)
         if canonical_hash(source) not in shown:
-            left = [line for line in source.splitlines()[1:3] if line.startswith("# Left to torch")]
-            return _reply(source, summary + "".join(f"; {line[2:].rstrip('.').lower()}" for line in left))
+            words = [*(line[2:].rstrip(".").lower() for line in left), *(f"with {code}" for code in made)]
+            return _reply(source, "; ".join([summary, *words]))
     return Reply(reason="proposal.exhausted", message=f"The built-in proposer has nothing new to try: {why}.")
+
+
+def _said(source: str, task: Task) -> tuple[str, tuple[str, ...]]:
+    """The kernel in the dialect that was asked for; the names of mistakes in it. Rules keep away what they warn of."""
+    if task.options.get("dialect", INSTALLED) != MIXED:
+        return source, ()
+    return spoken(source, task.seed, task.rules)
 
 
 def _reply(source: str, summary: str) -> Reply:

@@ -1,4 +1,4 @@
-"""Which node to expand next. A policy is a function of the tree and the parameters; ties go to the first child.
+"""The reference policy: a walk down the tree by upper confidence bounds.
 
 The comparisons are made on plain floats in the order of the formulas, without tolerance: exactly so the published
 trees come out again, down to differences in the last bit.
@@ -7,35 +7,23 @@ trees come out again, down to differences in the last bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from random import Random
 from typing import Any
 
 from search.algorithm.params import SearchParams
+from search.algorithm.policies.selection import Selection, level_of
 from search.algorithm.tree import Branch, Tree
 
 
-@dataclass(frozen=True)
-class Selection:
-    """The node to expand and, per level walked, the scores compared there."""
-
-    branch: Branch
-    levels: tuple[dict[str, Any], ...] = ()
-
-
-Policy = Callable[[Tree, SearchParams], Selection]
-
-
-def uct(tree: Tree, params: SearchParams) -> Selection:
+def uct(tree: Tree, params: SearchParams, start: Branch, rng: Random | None = None) -> Selection:
     """Reference policy (AdaExplore section 3.2).
 
     Q = alpha * best + (1 - alpha) * total / visits; child arm U(c) = Q(c) + w sqrt(ln V(parent) / V(c));
-    expand arm E(v) = max Q(c) + w rho sqrt(ln V(v)) / n. From the root down, stop where E > max U or nothing is below.
+    expand arm E(v) = max Q(c) + w rho sqrt(ln V(v)) / n. From `start` down, stop where E > max U or nothing is below.
     V and n count pending nodes too, so that many workers spread; a pending node is no arm, it has no kernel yet.
     """
     levels = []
-    branch = tree.root
+    branch = start
     while True:
         level, below = _weigh(branch, params)
         levels.append(level)
@@ -51,27 +39,19 @@ def _weigh(branch: Branch, params: SearchParams) -> tuple[dict[str, Any], Branch
     highest_q = highest_u = -math.inf
     chosen: Branch | None = None
     for child in branch.children:
-        if not child.told:
+        if not child.told or child.closed:
             continue
         q = alpha * child.best + (1 - alpha) * child.total / child.visits
-        u = q + w * math.sqrt(log_visits / (child.visits + child.pending))
+        u = q + w * math.sqrt(log_visits / (child.visits + child.pending)) + child.boost
         if q > highest_q:
             highest_q = q
         if u > highest_u:
             highest_u, chosen = u, child
     count = len(branch.children)
-    level: dict[str, Any] = {
-        "node": branch.number,
-        "visits": branch.visits,
-        "pending": branch.pending,
-        "children": count,
-        "expand": None,
-        "child": None,
-        "child_score": None,
-    }
+    level = level_of(branch)
     if not count:
         return level, None
-    if chosen is None:  # every child is pending: judged by the node's own mean, so that its score is finite
+    if chosen is None:  # every child is pending or closed: judged by the node's own mean, so that its score is finite
         highest_q = branch.total / branch.visits if branch.visits else 0.0
     expand = highest_q + w * params.rho * math.sqrt(log_visits) / count
     level["expand"] = expand
@@ -79,21 +59,3 @@ def _weigh(branch: Branch, params: SearchParams) -> tuple[dict[str, Any], Branch
         return level, None
     level["child"], level["child_score"] = chosen.number, highest_u
     return level, (None if expand > highest_u else chosen)
-
-
-def greedy(tree: Tree, params: SearchParams) -> Selection:
-    """The node with the highest reward of its own, the earliest on a tie; the root while nothing is told."""
-    best = tree.root
-    highest = -math.inf
-    for branch in tree.branches.values():
-        if branch.told and branch.own > highest and not branch.is_root:
-            best, highest = branch, branch.own
-    return Selection(best)
-
-
-def independent(tree: Tree, params: SearchParams) -> Selection:
-    """Always the root: every step a fresh kernel, the honest control."""
-    return Selection(tree.root)
-
-
-POLICIES: Mapping[str, Policy] = MappingProxyType({"uct": uct, "greedy": greedy, "independent": independent})

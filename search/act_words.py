@@ -1,0 +1,90 @@
+"""Acts of people on a search in words, for the feed and for the list of acts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_RUN = {
+    "run.start": "started the search",
+    "run.import": "imported the search",
+    "run.pause": "paused the search",
+    "run.resume": "resumed the search",
+    "run.budget": "added to the limits",
+    "run.budget.undo": "took back what was added to the limits",
+    "run.kill": "stopped the search at once",
+    "run.stop": "stopped the search",
+    "node.reply": "replied by hand",
+}
+
+
+def act_text(verb: str, payload: Mapping[str, Any]) -> str:
+    """What an act amounts to, as a phrase that stands after "Node 7", or by itself when it is about no node."""
+    match verb:
+        case "steer.pin":
+            quota = payload.get("quota", 0)
+            return f"is pinned: the next {_count(quota, 'selection')} at or below it"
+        case "steer.prune":
+            return "is pruned: nothing at or below it is selected"
+        case "steer.restore":
+            return "is open to the search again"
+        case "steer.boost":
+            boost = payload.get("boost", 0.0)
+            return f"has {boost:+g} added to its score" if boost else "has its own score again"
+        case "steer.force":
+            kind = payload.get("kind", "large")
+            return f"takes a {kind} step next" if "number" in payload else f"The next possible step is a {kind} one"
+        case "steer.note":
+            return "has a note for the prompts of the steps below it"
+        case "steer.params":
+            return "Parameters changed"
+        case "steer.budget":
+            return f"Budget raised by {payload.get('steps', 0)} to {_count(payload.get('total', 0), 'step')}"
+        case "steer.inject":
+            return f"was written by hand, below node {payload.get('parent', 0)}"
+        case "steer.undo":
+            return f"Undone: {_NAMES.get(str(payload.get('verb', '')), 'an act')}"
+        case "run.branched" | "run.branch":
+            return f"begins a search of its own, #{payload.get('run', '')}"
+        case "run.concurrency":
+            return f"Steps in flight {payload.get('before')} → {payload.get('after')}"
+        case "run.export":
+            return f"exported the {payload.get('what', 'search')}"
+    return _RUN.get(verb, verb.replace(".", " "))
+
+
+_NAMES = {
+    "steer.pin": "pin",
+    "steer.prune": "prune",
+    "steer.restore": "restore",
+    "steer.boost": "boost",
+    "steer.force": "forced step",
+    "steer.note": "note",
+    "steer.params": "change of parameters",
+    "steer.budget": "added steps",
+    "steer.inject": "kernel by hand",
+}
+
+
+def act_detail(verb: str, payload: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> str:
+    """The text of a note, the parameters that changed."""
+    if verb == "steer.note":
+        return str(payload.get("text", ""))
+    if verb in ("run.budget", "run.budget.undo"):
+        return limits_text(before or {}, {name: payload[name] for name in payload if name != "action"})
+    if verb == "steer.params":
+        old = (before or {}).get("params", {})
+        changes = payload.get("params", {})
+        return ", ".join(
+            f"{name} {old[name]} → {value}" if name in old else f"{name} {value}" for name, value in changes.items()
+        )
+    return ""
+
+
+def limits_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """`steps 20 → 30, wall_s 60 → 90`."""
+    return ", ".join(f"{name} {before.get(name)} → {value}" for name, value in after.items())
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")

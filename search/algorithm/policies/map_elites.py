@@ -1,0 +1,28 @@
+"""One elite for each cell of a grid of kernels launched x arithmetic pattern (MAP-Elites, Mouret and Clune 2015)."""
+
+from __future__ import annotations
+
+from random import Random
+
+from search.algorithm.params import SearchParams
+from search.algorithm.policies.selection import Selection, selectable, straight_to
+from search.algorithm.tree import Branch, Tree
+
+
+def map_elites(tree: Tree, params: SearchParams, start: Branch, rng: Random) -> Selection:
+    """An elite drawn uniformly; `start` while no kernel below it is correct.
+
+    The elite of a cell is its correct kernel with the highest reward, boost included, the earliest on a tie. Pending
+    nodes do not weigh: many in flight are spread by the draw.
+    """
+    elites: dict[str, Branch] = {}
+    for branch in selectable(tree, start):
+        if branch.speedup is None:
+            continue
+        elite = elites.get(branch.cell)
+        if elite is None or branch.own + branch.boost > elite.own + elite.boost:
+            elites[branch.cell] = branch
+    if not elites:
+        return straight_to(start, start)
+    drawn = elites[rng.choice(sorted(elites))]
+    return straight_to(drawn, start, drawn.own + drawn.boost)

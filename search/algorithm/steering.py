@@ -1,0 +1,216 @@
+"""What people asked of a search: acts folded from the run's log in order, as a pure value that `decide` honours.
+
+An act holds from its place in the log on and for what is decided after it. Undoing one takes it out of the fold, so
+that whatever it covered comes back: the boost before it, the pins that its prune had released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from search.algorithm.params import SearchParams
+from search.algorithm.tree import LARGE, SMALL, Branch, Tree
+
+PIN, PRUNE, RESTORE, BOOST, FORCE = "pin", "prune", "restore", "boost", "force"
+NOTE, PARAMS, BUDGET, INJECT, UNDO = "note", "params", "budget", "inject", "undo"
+VERBS = (PIN, PRUNE, RESTORE, BOOST, FORCE, NOTE, PARAMS, BUDGET, INJECT)
+
+
+@dataclass(frozen=True)
+class Act:
+    """One act; `seq` is its place in the log and its name. Only the fields of its verb are set.
+
+    `node` is whom it is about, None for the whole run. A pin asks for `quota` selections at or below its node. A boost
+    of 0 clears. A prune `releases` pins and forced steps at or below its node. `steps` were added to the budget.
+    """
+
+    seq: int
+    verb: str
+    node: int | None = None
+    quota: int = 0
+    boost: float = 0.0
+    kind: str = ""
+    text: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 0
+    releases: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.verb not in VERBS:
+            raise ValueError(f"unknown act {self.verb!r}")
+        if self.node is None and self.verb not in (FORCE, PARAMS, BUDGET):
+            raise ValueError(f"{self.verb} needs a node")
+        if self.verb == PIN and self.quota < 1:
+            raise ValueError("a pin asks for at least one selection")
+        if self.verb == FORCE and self.kind not in (LARGE, SMALL):
+            raise ValueError(f"unknown step kind {self.kind!r}")
+        if not math.isfinite(self.boost):
+            raise ValueError("a boost is a finite number")
+
+    @classmethod
+    def of(cls, seq: int, verb: str, payload: Mapping[str, Any]) -> Act:
+        """From an event's payload; what the algorithm does not need is left out."""
+        known = {
+            name: payload[name] for name in ("quota", "boost", "kind", "text", "params", "steps") if name in payload
+        }
+        return cls(seq, verb, payload.get("number"), releases=tuple(payload.get("releases", ())), **known)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A pin with selections left."""
+
+    seq: int
+    node: int
+    left: int
+
+
+@dataclass(frozen=True)
+class Steering:
+    """The acts that were not undone, in log order, and per act the nodes reserved for it (withdrawn ones left out)."""
+
+    acts: tuple[Act, ...] = ()
+    uses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def fold(cls, events: Iterable[tuple[int, str, Mapping[str, Any]]]) -> Steering:
+        """From (seq, verb, payload) in the order of seq."""
+        steering = cls()
+        for seq, verb, payload in events:
+            steering = steering.after(seq, verb, payload)
+        return steering
+
+    def after(self, seq: int, verb: str, payload: Mapping[str, Any]) -> Steering:
+        """As it stands once this event is in the log."""
+        if verb == UNDO:
+            return self.without(payload["act"])
+        return Steering((*self.acts, Act.of(seq, verb, payload)), self.uses)
+
+    def without(self, seq: int) -> Steering:
+        """As if that act had never been; an unknown one changes nothing."""
+        return Steering(tuple(act for act in self.acts if act.seq != seq), self.uses)
+
+    def used(self, number: int, seqs: Iterable[int]) -> Steering:
+        """Node `number` was reserved for these acts."""
+        more = {seq: (*self.uses.get(seq, ()), number) for seq in seqs}
+        return Steering(self.acts, {**self.uses, **more}) if more else self
+
+    def freed(self, number: int) -> Steering:
+        """Node `number` was withdrawn: the acts it was reserved for have it to give again."""
+        if not any(number in numbers for numbers in self.uses.values()):
+            return self
+        return Steering(
+            self.acts, {seq: tuple(n for n in numbers if n != number) for seq, numbers in self.uses.items()}
+        )
+
+    def act(self, seq: int) -> Act | None:
+        return next((act for act in self.acts if act.seq == seq), None)
+
+    @cached_property
+    def released(self) -> frozenset[int]:
+        """Pins and forced steps that a prune has ended. A restore does not bring them back; undoing the prune does."""
+        return frozenset(seq for act in self.acts if act.verb == PRUNE for seq in act.releases)
+
+    @cached_property
+    def pruned(self) -> frozenset[int]:
+        """Roots of the subtrees that are never selected."""
+        pruned: set[int] = set()
+        for act in self.acts:
+            if act.verb == PRUNE and act.node is not None:
+                pruned.add(act.node)
+            elif act.verb == RESTORE and act.node is not None:
+                pruned.discard(act.node)
+        return frozenset(pruned)
+
+    @cached_property
+    def boosts(self) -> dict[int, float]:
+        """What is added to the score of a node, by its number; the last act on a node counts."""
+        boosts = {act.node: act.boost for act in self.acts if act.verb == BOOST and act.node is not None}
+        return {node: boost for node, boost in boosts.items() if boost}
+
+    @cached_property
+    def pins(self) -> tuple[Pin, ...]:
+        """Pins with selections left, the oldest first."""
+        pins = [
+            Pin(act.seq, act.node, act.quota - len(self.uses.get(act.seq, ())))
+            for act in self.acts
+            if act.verb == PIN and act.node is not None and act.seq not in self.released
+        ]
+        return tuple(pin for pin in pins if pin.left > 0)
+
+    @cached_property
+    def forces(self) -> tuple[Act, ...]:
+        """Forced steps that were not taken yet, the oldest first."""
+        return tuple(
+            act
+            for act in self.acts
+            if act.verb == FORCE and act.seq not in self.released and not self.uses.get(act.seq)
+        )
+
+    @cached_property
+    def notes(self) -> tuple[Act, ...]:
+        return tuple(act for act in self.acts if act.verb == NOTE)
+
+    def params(self, first: SearchParams) -> SearchParams:
+        """The parameters in force, `first` being those the run began with. Raises ValueError when they do not agree."""
+        changed: dict[str, Any] = {}
+        for act in self.acts:
+            changed |= act.params
+        return SearchParams.from_json(first.to_json() | changed) if changed else first
+
+    @property
+    def effects(self) -> tuple[object, ...]:
+        """Everything that later decisions hang on, but for the parameters. Equal effects: nothing would differ."""
+        return (self.pruned, self.boosts, self.pins, self.forces, self.notes)
+
+    def mark(self, tree: Tree) -> None:
+        """Close what is pruned in `tree` and set the boosts. Costs nothing while neither has changed."""
+        marks = (self.pruned, self.boosts)
+        if tree.marks == marks:
+            return
+        for branch in tree.branches.values():
+            branch.closed, branch.boost = False, 0.0
+        for number in self.pruned & tree.branches.keys():
+            for below in tree[number].down():
+                below.closed = True
+        for number in self.boosts.keys() & tree.branches.keys():
+            tree[number].boost = self.boosts[number]
+        tree.marks = marks
+
+    def forced_at(self, tree: Tree) -> Act | None:
+        """The oldest forced step at a node that can be taken now; the others wait for their node's verdict."""
+        for act in self.forces:
+            branch = None if act.node is None else tree.branches.get(act.node)
+            if branch is not None and branch.told and not branch.closed and _possible(act.kind, branch):
+                return act
+        return None
+
+    def forced_kind(self, branch: Branch) -> Act | None:
+        """The oldest forced step without a node that can be taken at this one: a small step needs a kernel."""
+        return next((act for act in self.forces if act.node is None and _possible(act.kind, branch)), None)
+
+    def pinned_to(self, tree: Tree) -> Pin | None:
+        """The oldest pin whose node can be selected now."""
+        for pin in self.pins:
+            branch = tree.branches.get(pin.node)
+            if branch is not None and branch.told and not branch.closed:
+                return pin
+        return None
+
+    def notes_on(self, branch: Branch) -> tuple[int, ...]:
+        """The notes that a step from this node reads: those at it and above it, the oldest first."""
+        if not self.notes:
+            return ()
+        path = {step.number for step in branch.up()}
+        return tuple(act.seq for act in self.notes if act.node in path)
+
+
+def _possible(kind: str, branch: Branch) -> bool:
+    return kind == LARGE or (branch.written and not branch.is_root)
+
+
+FREE = Steering()

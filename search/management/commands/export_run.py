@@ -1,0 +1,80 @@
+"""Writes a search, or one of its kernels, in the format of another program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from search.compat.files import run_folder_files, run_folder_zip, run_packed, run_stem
+from search.compat.flashinfer import solution_file
+from search.exports import NothingToExport, kernel_file, proof_zip
+from search.models import Node, Run
+from search.services.exports import export_record
+
+OF_RUN: dict[str, Callable[[Run], tuple[str, bytes]]] = {"zip": run_folder_zip, "packed": run_packed}
+OF_NODE: dict[str, Callable[[Node], tuple[str, bytes]]] = {
+    "solution": solution_file,
+    "kernel": kernel_file,
+    "proof": proof_zip,
+}
+
+
+class Command(BaseCommand):
+    help = (
+        "Export a search as AdaExplore's run folder (folder, zip) or packed JSON (packed), or with --node one kernel "
+        "as a flashinfer-bench solution (solution), a .py (kernel) or an archive with its proof (proof)."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", type=int, metavar="RUN")
+        parser.add_argument("--as", dest="form", choices=["folder", *OF_RUN, *OF_NODE], default="zip")
+        parser.add_argument("--node", type=int, metavar="NUMBER")
+        parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to write; default: here")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        run = Run.objects.select_related("problem", "device").filter(pk=options["run"]).first()
+        if run is None:
+            raise CommandError(f"There is no search {options['run']}.")
+        form, node, out = options["form"], self._node(run, options), options["out"]
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            written = (
+                _folder(run, out)
+                if form == "folder"
+                else _file(out, OF_NODE[form](node) if node else OF_RUN[form](run))
+            )
+        except NothingToExport as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            raise CommandError(f"{out} cannot be written: {error.strerror}.") from error
+        export_record(run=run, what=form, user=None, node=node.number if node else None)
+        self.stdout.write(str(written))
+
+    def _node(self, run: Run, options: dict[str, Any]) -> Node | None:
+        if (options["node"] is None) == (options["form"] in OF_NODE):
+            forms = ", ".join(OF_NODE)
+            raise CommandError(f"--node goes with {forms}, and these need it. Give both, or neither.")
+        if options["node"] is None:
+            return None
+        nodes = Node.objects.select_related("run__problem", "run__device", "run__owner", "evaluation__device", "parent")
+        node = nodes.filter(run=run, number=options["node"]).first()
+        if node is None:
+            raise CommandError(f"Search {run.pk} has no node {options['node']}.")
+        return node
+
+
+def _folder(run: Run, out: Path) -> Path:
+    folder = out / run_stem(run)
+    folder.mkdir(exist_ok=True)
+    for name, text in run_folder_files(run).items():
+        (folder / name).write_bytes(text.encode("utf-8", "backslashreplace"))
+    return folder
+
+
+def _file(out: Path, made: tuple[str, bytes]) -> Path:
+    path = out / made[0]
+    path.write_bytes(made[1])
+    return path

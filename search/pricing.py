@@ -1,0 +1,37 @@
+"""The price table of this installation: the shipped rows, then those of the file that LLM_PRICES names."""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from adaexplore_site.llm import Endpoint, endpoint_from_settings
+from search.budget.prices import SHIPPED, Price, PriceTable, read_prices
+
+# What one step of a language model is taken to need at most: two calls, the second when patches do not match.
+STEP_TOKENS_IN, STEP_TOKENS_OUT = 24_000, 16_000
+
+
+def price_table() -> PriceTable:
+    """The rows of both files. Raises BadPrices when the file of LLM_PRICES cannot be used."""
+    return _table(str(settings.LLM_PRICES))
+
+
+@cache
+def _table(extra: str) -> PriceTable:
+    return read_prices([SHIPPED, *([Path(extra).expanduser()] if extra else [])])
+
+
+def provider_of(endpoint: Endpoint) -> str:
+    """The host that is asked, as price rows name it."""
+    return urlsplit(endpoint.url).hostname or ""
+
+
+def price_of(*, model: str, on: date, endpoint: Endpoint | None = None) -> Price | None:
+    """The price of a model at the configured endpoint on that day; None when nobody has given one."""
+    endpoint = endpoint or endpoint_from_settings()
+    return price_table().find(provider=provider_of(endpoint), model=model or endpoint.model, on=on)

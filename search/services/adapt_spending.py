@@ -1,0 +1,143 @@
+"""The budget of a whole adapt run: what it has used, and what its next searches may use at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, Q, Sum
+
+from adaexplore_site.audit import ActionRefused
+from judge.models import Device
+from judge.services.evaluations import evaluation_limits
+from memory.models import AdaptRun
+from search.budget.limits import RunLimits
+from search.models import Node, Proposal, Run
+from search.services.limit_checks import check_use, price_for, step_tokens
+from search.spending import FREE_MODELS, UNPRICED
+
+NAMES = ("tokens", "usd", "device_s", "wall_s")
+WORDS = {"tokens": "tokens", "usd": "money", "device_s": "device seconds", "wall_s": "wall-clock seconds"}
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What searches and composing have used. `unpriced` calls have no known price."""
+
+    tokens: int = 0
+    usd: Decimal = Decimal(0)
+    device_s: float = 0.0
+    calls: int = 0
+    unpriced: int = 0
+
+
+def limits_of_adapt(
+    given: Mapping[str, Any], *, device: Device, proposer: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The limits as stored. Raises ActionRefused for one that is unknown, out of range or too small for one step."""
+    limits = {name: value for name, value in given.items() if value not in (None, "")}
+    unknown = sorted(set(limits) - set(NAMES))
+    if unknown:
+        raise ActionRefused(f"An adapt run has no limit {unknown[0]!r}. Choose from: {', '.join(NAMES)}.")
+    check_use(proposer, limits)
+    try:
+        plain = RunLimits.from_json({**limits, **_held(limits, device, options)}, steps=1).to_json()
+    except ValueError as error:
+        raise ActionRefused(str(error)) from error
+    return {name: plain[name] for name in limits}
+
+
+def _held(limits: Mapping[str, Any], device: Device, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What one step is held for, as a search would hold it."""
+    held: dict[str, Any] = {}
+    if "device_s" in limits:
+        held["step_device_s"] = evaluation_limits(device).wall_s
+    if "tokens" in limits:
+        held["step_tokens"] = sum(step_tokens(options))
+    if "usd" in limits:
+        held["step_usd"] = max(price_for(options).usd(*step_tokens(options)), Decimal("0.000001"))
+    return held
+
+
+def spent_of(adapt: AdaptRun) -> Spent:
+    """All that was used so far, in three queries."""
+    nodes = Node.objects.filter(Q(run__adapt_task__adapt=adapt) | Q(run__adapt_control__adapt=adapt))
+    judged = nodes.filter(evaluation__isnull=False, reused=False).aggregate(ms=Sum("evaluation__wall_ms", default=0.0))
+    calls = Proposal.objects.filter(
+        Q(node__run__adapt_task__adapt=adapt) | Q(node__run__adapt_control__adapt=adapt)
+    ).exclude(model__in=FREE_MODELS)
+    billed = calls.aggregate(
+        into=Sum("tokens_in", default=0),
+        out=Sum("tokens_out", default=0),
+        usd=Sum("price_usd", default=Decimal(0)),
+        calls=Count("pk"),
+        unpriced=Count("pk", filter=UNPRICED),
+    )
+    own = [row["call"] for row in adapt.entries.values_list("recipe", flat=True) if row.get("call")]
+    return Spent(
+        tokens=billed["into"] + billed["out"] + sum((one["tokens_in"] or 0) + (one["tokens_out"] or 0) for one in own),
+        usd=Decimal(billed["usd"]) + sum((Decimal(one["usd"]) for one in own if one["usd"]), Decimal(0)),
+        device_s=judged["ms"] / 1000,
+        calls=billed["calls"] + len(own),
+        unpriced=billed["unpriced"] + sum(not one["usd"] for one in own),
+    )
+
+
+def share_of(adapt: AdaptRun, *, searches: int, now: datetime) -> dict[str, Any] | None:
+    """Limits of each of the next `searches`, as run_start takes them; None when the budget has no room for them.
+
+    What open searches hold is held; an ended one counts with what it has used.
+    """
+    if not adapt.limits:
+        return {}
+    left, held = room_of(adapt, now), _held(adapt.limits, adapt.device, adapt.proposer_options)
+    share: dict[str, Any] = {}
+    for name, amount in left.items():
+        if name == "wall_s":
+            if amount < 1:
+                return None
+            share[name] = float(amount)
+            continue
+        least = Decimal(str(held[f"step_{name}"]))
+        part = amount / searches
+        if part < least:
+            return None
+        share[name] = int(part) if name == "tokens" else str(part) if name == "usd" else float(part)
+    return share
+
+
+def room_of(adapt: AdaptRun, now: datetime) -> dict[str, Decimal]:
+    """What is neither used nor held, by name of the limit; below zero where calls cost more than was held for them."""
+    spent = spent_of(adapt)
+    used = {
+        "tokens": Decimal(spent.tokens),
+        "usd": spent.usd,
+        "device_s": Decimal(str(spent.device_s)),
+        "wall_s": Decimal(str((now - adapt.created_at).total_seconds())),
+    }
+    left = {name: Decimal(str(limit)) - used[name] for name, limit in adapt.limits.items()}
+    for run in Run.objects.filter(Q(adapt_task__adapt=adapt) | Q(adapt_control__adapt=adapt)).exclude(
+        state__in=Run.ENDED
+    ):
+        own = _used_by(run)
+        for name in left:
+            if name != "wall_s" and name in run.limits:
+                left[name] -= max(Decimal(str(run.limits[name])) - own[name], Decimal(0))
+    return left
+
+
+def _used_by(run: Run) -> dict[str, Decimal]:
+    nodes = Node.objects.filter(run=run, evaluation__isnull=False, reused=False)
+    calls = Proposal.objects.filter(node__run=run).exclude(model__in=FREE_MODELS)
+    found = calls.aggregate(
+        into=Sum("tokens_in", default=0), out=Sum("tokens_out", default=0), usd=Sum("price_usd", default=Decimal(0))
+    )
+    device_ms = nodes.aggregate(ms=Sum("evaluation__wall_ms", default=0.0))["ms"]
+    return {
+        "tokens": Decimal(found["into"] + found["out"]),
+        "usd": Decimal(found["usd"]),
+        "device_s": Decimal(str(device_ms)) / 1000,
+    }

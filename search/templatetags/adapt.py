@@ -1,0 +1,61 @@
+"""Prints shares and differences of an adapt run, never without their intervals."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from memory.adapt.effect import HARMS, HELPS, NOTHING_SHOWN, Arm, Difference, Share
+
+register = template.Library()
+MOST_MARKS = 25
+SIDES = {HELPS: "above zero", HARMS: "below zero", NOTHING_SHOWN: "holds zero"}
+
+
+@register.simple_tag
+def share(found: Share) -> SafeString:
+    """ "54% [41–66] n=60"."""
+    if found.value is None or found.low is None or found.high is None:
+        return format_html('<span class="none">{}</span>', "none yet")
+    return format_html(
+        '<span class="adapt-figure"><strong>{}%</strong> [{}–{}] n={}</span>',
+        round(100 * found.value),
+        round(100 * found.low),
+        round(100 * found.high),
+        found.n,
+    )
+
+
+@register.simple_tag
+def difference(found: Difference) -> SafeString:
+    """ "+32.0 points [+18.1, +44.0] n=60", and on which side of zero its interval lies."""
+    if found.value is None or found.low is None or found.high is None:
+        return format_html('<span class="none">{}</span>', found.verdict)
+    points, low, high = (f"{100 * value:+.1f}" for value in (found.value, found.low, found.high))
+    return format_html(
+        '<span class="adapt-figure"><strong>{}</strong> points [{}, {}] n={} <span class="eyebrow">{}</span></span>',
+        points,
+        low,
+        high,
+        found.n,
+        SIDES[found.verdict],
+    )
+
+
+@register.simple_tag
+def attempts(arm: Arm) -> SafeString:
+    """Passed of counted, with a mark for each of the first attempts."""
+    if not arm.attempts:
+        return format_html('<span class="none">{}</span>', "—")
+    counted = [one for one in arm.attempts if one is not None]
+    words = {True: "passed", False: "failed", None: "not counted"}
+    marks = "".join({True: "●", False: "○", None: "·"}[one] for one in arm.attempts[:MOST_MARKS])
+    return format_html(
+        '<span class="adapt-attempts" title="first: {}">{}/{} '
+        '<span class="adapt-marks" aria-hidden="true">{}</span></span>',
+        words[arm.attempts[0]],
+        sum(counted),
+        len(counted),
+        marks,
+    )

@@ -1,0 +1,53 @@
+"""Taking a recorded search in through the browser."""
+
+from __future__ import annotations
+
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from adaexplore_site.access import Role, require
+from adaexplore_site.audit import ActionRefused
+from adaexplore_site.requests import SiteRequest
+from judge.models import Problem
+from judge.selectors import judging_devices
+from judge.views import preflight_start
+from search.compat.archives import MAX_ZIP_BYTES
+from search.models import Run
+from search.services.imports import search_import
+
+EXAMINER = "interpreter"  # every machine has it; shapes alone tell much where a problem is too large for it
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def run_import(request: SiteRequest) -> HttpResponse:
+    """Import a packed search or a zipped run folder. A file that is not taken is 422 with the reason."""
+    if request.method != "POST":
+        return render(request, "search/run_import.html", {"limit_mib": MAX_ZIP_BYTES >> 20})
+    require(request.user, Role.OPERATOR)
+    try:
+        run = _take(request)
+    except ActionRefused as error:
+        context = {"error": str(error), "limit_mib": MAX_ZIP_BYTES >> 20}
+        return render(request, "search/run_import.html", context, status=422)
+    _examine(run.problem)
+    return redirect("run-detail", run_id=run.pk)
+
+
+def _take(request: SiteRequest) -> Run:
+    sent: UploadedFile[bytes] | None = request.FILES.get("file")
+    if sent is None:
+        raise ActionRefused("No file came with the form. Choose a .zip, .json or .json.gz file.")
+    if sent.size is not None and sent.size > MAX_ZIP_BYTES:
+        raise ActionRefused(f"The file is larger than {MAX_ZIP_BYTES >> 20} MiB. Import it by command: import_search.")
+    return search_import(data=sent.read(), name=sent.name or "upload", user=request.user)
+
+
+def _examine(problem: Problem) -> None:
+    """Queue the preflight of a problem nobody has looked at: a degenerate one must be flagged."""
+    device = judging_devices().filter(name=EXAMINER).first()
+    if device is not None and problem.state == Problem.State.PENDING and not problem.report_for(device.name):
+        preflight_start(problem, device)
