@@ -1,4 +1,4 @@
-# make setup | run | test | lint | lock | clean. Needs Python 3.11+ and make; everything else is installed into .venv.
+# make setup | run | test | faults | lint | lock | clean. Needs Python 3.11+ and make; everything else is installed into .venv.
 SHELL := /bin/sh
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV := .venv
@@ -8,7 +8,7 @@ PORT ?= 8000
 export PORT
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup setup-dev run test lint lock clean screenshots
+.PHONY: setup setup-dev run test faults lint lock clean screenshots
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.ready static/node_modules/.ready
@@ -49,6 +49,10 @@ lint: setup-dev
 
 test: lint
 	@$(BIN)/python -m tests.run
+
+# Kills workers, broker and web server while searches run: two minutes, or FAULTS_MINUTES on each database.
+faults: setup-dev
+	@$(BIN)/python -m tests.faults
 
 # Writes both lock files from pyproject.toml by installing into a fresh environment.
 lock:

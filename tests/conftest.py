@@ -7,6 +7,16 @@ from pathlib import Path
 
 import pytest
 
+ROWS = {"db", "transactional_db", "live_server"}  # fixtures of tests that own rows
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that asks for rows by a fixture counts as one with the mark: `-m django_db` is what a database decides."""
+    for item in items:
+        if ROWS & set(getattr(item, "fixturenames", ())) and item.get_closest_marker("django_db") is None:
+            item.add_marker(pytest.mark.django_db(transaction="transactional_db" in getattr(item, "fixturenames", ())))
+
 
 @pytest.fixture(scope="session")
 def fixtures_dir() -> Path:

@@ -9,8 +9,17 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import get_resolver
 from django.urls.resolvers import URLPattern, URLResolver
+from django.utils import timezone
 
-from search.models import Run
+from memory.fingerprints import fingerprint
+from memory.models import AdaptRun, AdaptTask, Rule
+from memory.services.failures import clusters_of
+from memory.services.rules_files import rules_import
+from search.lab.results import result_document
+from search.models import Campaign, CampaignEntry, LabResult, Run
+from search.services.failing import failures_keep
+from search.services.lab import lab_result_record
+from tests.search.lab_spaces import explored
 from tests.search.live_rows import grow, new_best, reserve
 from tests.search.makers import make_problem, make_run
 
@@ -49,6 +58,11 @@ def full_run() -> Run:
     return run
 
 
+def lab_result() -> LabResult:
+    """A small result of the policy laboratory."""
+    return lab_result_record(document=result_document(explored(seeds=3, steps=5), seconds=1.0), command=HOSTILE)
+
+
 def addresses(run: Run) -> list[Address]:
     """All routes of the URL conf, their parameters filled in from `run`."""
     values = {
@@ -60,12 +74,51 @@ def addresses(run: Run) -> list[Address]:
         "uid": "x",
         "token": "y",
         "device": "interpreter",
+        "campaign_id": _campaign(run),
+        "result_id": lab_result().pk,
+        "key": _cluster(run),
+        "rule_id": _rule(),
+        "adapt_id": _adapt(run),
+        "form": "csv",
     }
     found = []
     for route, name in _routes(get_resolver().url_patterns, ""):
         path = re.sub(r"<(?:\w+:)?(\w+)>", lambda hit: str(values[hit[1]]), route)
         found.append(Address(name, f"/{path}"))
     return found
+
+
+def _rule() -> int:
+    """A rule that a stranger's file brought."""
+    known = Rule.objects.first()
+    if known is None:
+        rules_import(data=f"Do not trust {HOSTILE}||3\n".encode(), name=HOSTILE, user=None)
+        known = Rule.objects.get()
+    return known.pk
+
+
+def _campaign(run: Run) -> int:
+    """A campaign whose only search is this one."""
+    campaign = Campaign.objects.create(title=HOSTILE, device=run.device, proposer="builtin", steps=10)
+    CampaignEntry.objects.create(campaign=campaign, problem=run.problem, place=1, state="started", run=run)
+    return campaign.pk
+
+
+def _cluster(run: Run) -> str:
+    """The cluster of one of the run's failures; where it has none, one without failures."""
+    told = run.nodes.filter(state="told").exclude(kind="root").select_related("evaluation")
+    failures_keep(run=run, nodes=list(told), now=timezone.now())
+    empty = fingerprint("smoke", "run.exception", "nothing failed")
+    clusters_of([empty])
+    return str(run.failures.values_list("cluster__key", flat=True).first() or empty.key)
+
+
+def _adapt(run: Run) -> int:
+    """An adapt run with this search as its only task."""
+    adapt = AdaptRun.objects.create(title=HOSTILE, device=run.device, proposer="builtin", tasks=2, control_steps=1)
+    AdaptTask.objects.create(adapt=adapt, problem=run.problem, place=1, state="started", run=run)
+    AdaptTask.objects.create(adapt=adapt, place=2, state="refused", reason=HOSTILE)
+    return adapt.pk
 
 
 def _routes(patterns: list[URLPattern | URLResolver], prefix: str) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from tests import tools
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--durations=12", "--durations-min=4"]
 # Tests that own no rows or own real processes gain nothing from a second database.
 SQLITE = "not browser"
-POSTGRES = "not browser and not bench"
+POSTGRES = "django_db and not browser and not bench"
 ROAD = "tests/browser/test_whole_road.py"  # judges for real, against the clock: beside nothing else
 
 

@@ -123,11 +123,26 @@ class Tour:
         self.runs["modelled_evaluation"] = int(link.strip("/").split("/")[-1])
         page.close()
 
+    def start_campaign(self) -> None:
+        """One whose first search has ended or is on its way."""
+        choice = ("--problems", "row_softmax", "rms_norm_bf16", "attention", "--steps", "6", "--detach")
+        self.runs["campaign"] = int(self.stack.manage("campaign", "start", *choice).split()[1].rstrip(":"))
+
+    def start_adapt(self) -> None:
+        """One whose first task is on its way, or done."""
+        choice = ("--tasks", "3", "--steps", "3", "--control-steps", "2", "--seed", "1", "--detach")
+        self.runs["adapt"] = int(self.stack.manage("adapt", *choice).split("adapt run ")[1].split(".")[0])
+
     def add_gpu(self) -> None:
         """Rows of a GPU with a history: this machine may have none."""
         text = "import json; from tests.judge.gpu_rows import history; print(json.dumps(history()))"
         self.runs |= json.loads(self.stack.manage("shell", "--no-imports", "-c", text))
         self.runs["interpreter"] = int(self.stack.manage("shell", "--no-imports", "-c", INTERPRETER))
+
+    def add_rules(self) -> None:
+        """Rules in every state."""
+        text = "import json; from tests.memory.rule_pictures import gallery; print(json.dumps(gallery()))"
+        self.runs |= json.loads(self.stack.manage("shell", "--no-imports", "-c", text))
 
     def import_recorded(self) -> bool:
         place = Path(os.environ.get("ADAEXPLORE_FIXTURES", "")) / "recorded_searches"
@@ -177,6 +192,10 @@ FIRST = [
     Shot("preflight-running", act=upload("x * 2", "time.sleep(4)", until="running")),
     Shot("preflight-ok", act=upload("torch.relu(x * 2)", until="Compulsory bytes")),
     Shot("preflight-refused", act=upload("[1]", until="refused")),
+    Shot("lab-empty", "/lab/", "vera"),
+    Shot("failures-empty", "/failures/", "vera"),
+    Shot("rules-empty", "/rules/"),
+    Shot("adapt-empty", "/adapt/", "vera"),
     Shot("problems-no-match", "/problems/?q=nothing+has+this+name"),
     Shot("not-found", "/s/999/"),
     Shot("no-access", "/problem-upload/", "vera"),
@@ -204,6 +223,20 @@ AFTER = [
     Shot("node-diff-reference", "/s/{run}/n/{best}/?tab=diff&base=reference"),
     Shot("node-exchange", "/s/{run}/n/{best}/?tab=exchange"),
     Shot("node-log", "/s/{run}/n/{best}/?tab=log"),
+    Shot("activity", "/s/{run}/activity/"),
+    Shot("failures", "/failures/"),
+    Shot("failures-run", "/s/{run}/failures/"),
+    Shot("what-if", "/s/{run}/what-if/?policy=greedy"),
+    Shot("campaigns", "/campaigns/"),
+    Shot("campaign-new", "/campaigns/new"),
+    Shot("campaign-new-viewer", "/campaigns/new", "vera"),
+    Shot("campaign", "/campaigns/{campaign}/"),
+    Shot("import", "/import"),
+    Shot("adapts", "/adapt/"),
+    Shot("adapt-new", "/adapt/new"),
+    Shot("adapt", "/adapt/{adapt}/"),
+    Shot("lab", "/lab/"),
+    Shot("lab-result", "/lab/1/?workers=16"),
     Shot("manual", "/s/{manual}/"),
     Shot("manual-node", "/s/{manual}/n/1/"),
 ]
@@ -221,7 +254,19 @@ JUDGE = [
     Shot("evaluation-degenerate", "/evaluations/{flagged_evaluation}/"),
     Shot("self-tests", "/judge/"),
 ]
+RULES = [
+    Shot("rules", "/rules/"),
+    Shot("rules-viewer", "/rules/", "vera"),
+    Shot("rules-reject", "/rules/", act=press("r")),
+    Shot("rules-edit", "/rules/", act=press("e")),
+    Shot("rules-library", "/rules/?tab=library"),
+    Shot("rules-closed", "/rules/?tab=closed"),
+    Shot("rules-bulk", "/rules/bulk?act=approve"),
+    Shot("rule", "/rules/{rule}/"),
+    Shot("rule-new", "/rules/new"),
+]
 IMPORTED = [
+    Shot("report", "/report/"),
     Shot("imported", "/s/{imported}/"),
     Shot("imported-tree", "/s/{imported}/?tab=tree"),
     Shot("imported-drawer", "/s/{imported}/?n=40", window=True),
@@ -248,9 +293,13 @@ def walk(tour: Tour) -> None:
     tour.start("manual", "swiglu", "manual", 3)
     tour.wait_told("run", STEPS + 1)  # with the root
     tour.find_best()
+    tour.start_campaign()
+    tour.start_adapt()
     tour.take(AFTER)
     tour.add_gpu()
     tour.take(JUDGE)
+    tour.add_rules()
+    tour.take(RULES)
     if tour.import_recorded():
         tour.take(IMPORTED)
 

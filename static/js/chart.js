@@ -186,21 +186,25 @@ export class Chart extends EventTarget {
     ctx.restore();
   }
 
-  // Intervals as thin lines behind the points, where there are few enough to read.
+  // Intervals as thin lines behind the points, where there are few enough to read. A model's range is nearly the same
+  // for every node, and wide: only those that were the best have theirs drawn.
   whiskers(u) {
     if (this.rows.length > 400) return;
+    const [top, bottom] = [u.bbox.top, u.bbox.top + u.bbox.height];
+    const inside = (value) => Math.min(bottom, Math.max(top, u.valToPos(value, "y", true)));
     const { ctx } = u;
     ctx.save();
     ctx.lineWidth = devicePixelRatio || 1;
     ctx.globalAlpha = 0.55;
     this.rows.forEach((node, i) => {
       if (node.x === null || node.lo === null || node.bs === "reported") return;
+      if (node.bs === "modelled" && !this.scene.records.has(node.n)) return;
       ctx.strokeStyle = this.colours[this.lookHere(node)];
       const x = u.valToPos(u.data[0][i], "x", true);
       if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) return;
       ctx.beginPath();
-      ctx.moveTo(x, u.valToPos(node.lo, "y", true));
-      ctx.lineTo(x, u.valToPos(node.hi, "y", true));
+      ctx.moveTo(x, inside(node.lo));
+      ctx.lineTo(x, inside(node.hi));
       ctx.stroke();
     });
     ctx.restore();

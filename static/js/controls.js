@@ -1,6 +1,6 @@
 // Pause, resume, stop without leaving the page. The forms work by themselves; this keeps the reader's view.
 
-const SHOWN = { pause: ["running"], resume: ["paused"], stop: ["running", "paused"] };
+const SHOWN = { pause: ["running"], resume: ["paused", "stopping", "stopped"], stop: ["running", "paused"], kill: ["stopping"] };
 
 export function showControls(state) {
   for (const form of document.querySelectorAll("#controls form")) form.hidden = !SHOWN[form.dataset.control].includes(state);

@@ -1,5 +1,7 @@
 // The node panel beside the tree: the node page's own fragment, fetched on demand, focus returned on close.
 
+const SAID_MS = 8000;
+
 export class Drawer {
   constructor({ element, body, title, link, base }) {
     this.element = element;
@@ -35,13 +37,23 @@ export class Drawer {
 
   async load() {
     const n = this.shown;
+    const said = this.sentence(n);
     this.outdated = false;
     this.body.setAttribute("aria-busy", "true");
     try {
       await window.htmx.ajax("GET", `${this.base}n/${n}/`, { target: this.body, swap: "innerHTML" });
+      if (said && this.shown === n) this.body.querySelector(".steer")?.before(said);
     } finally {
       this.body.removeAttribute("aria-busy");
     }
+  }
+
+  // What an act came to. The act's own event fetches the panel anew a moment later: the sentence stays for SAID_MS.
+  sentence(n) {
+    const said = this.body.querySelector("[data-done]");
+    if (!said || Number(said.dataset.done) !== n) return null;
+    said.dataset.since ??= Date.now();
+    return Date.now() - Number(said.dataset.since) < SAID_MS ? said : null;
   }
 
   close() {

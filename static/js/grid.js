@@ -1,7 +1,7 @@
 // The tree as an ARIA treegrid: the same rows as the server's, folded, walked with arrow keys, at most 200 at a time.
 
 import { element as measure } from "./measure.js";
-import { KINDS, lookOf } from "./store.js";
+import { handsOn, KINDS, lookOf } from "./store.js";
 
 const MOST = 200;
 
@@ -75,7 +75,8 @@ export class Grid extends EventTarget {
     row.setAttribute("aria-posinset", position);
     row.setAttribute("aria-setsize", siblings);
     if (children) row.setAttribute("aria-expanded", String(!this.folded.has(node.n)));
-    if (this.scene.spine.has(node.n)) row.className = "on-best-path";
+    row.classList.toggle("on-best-path", this.scene.spine.has(node.n));
+    row.classList.toggle("is-faded", this.scene.faded.has(node.n));
     mark(row, node.n === this.selected);
     const link = document.createElement("a");
     link.href = `${this.base}n/${node.n}/`;
@@ -89,7 +90,7 @@ export class Grid extends EventTarget {
     }
     row.append(
       cell("grid-node", link),
-      cell("", this.state(node)),
+      cell("", this.state(node), ...handsOn(node).map(([word]) => hand(word))),
       cell("num", measure(node)),
       cell("", node.k === 0 ? "start" : KINDS[node.k]),
       cell("grid-why", why, node.d ? ` ${node.d}` : ""),
@@ -162,6 +163,13 @@ function cell(name, ...content) {
   if (name) made.className = name;
   made.append(...content);
   return made;
+}
+
+function hand(word) {
+  const span = document.createElement("span");
+  span.className = "hand";
+  span.textContent = word;
+  return span;
 }
 
 function mark(row, selected) {

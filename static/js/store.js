@@ -1,6 +1,17 @@
 // The nodes of one run as the page knows them, and scenes: what there is to draw, now or at an earlier moment.
 
 export const KINDS = ["root", "large", "small"];
+// What people did to a node, as flags; search/live/hands.py says them too.
+const PRUNED = 1;
+const PINNED = 2;
+const TOUCHED = 4;
+const BOOSTED = 8;
+const HANDS = [
+  [PRUNED, "pruned", "pruned"],
+  [PINNED, "pinned", "pinned"],
+  [BOOSTED, "boosted", "person"],
+  [TOUCHED, "by a person's hand", "person"],
+];
 const IN_FLIGHT = new Set(["proposing", "judging", "waiting"]);
 
 export class Store {
@@ -38,8 +49,13 @@ export class Store {
 
 function then(node, { at, born, ended }) {
   if (!(born[node.n] <= at)) return null;
-  if (ended[node.n] !== null && ended[node.n] !== undefined && ended[node.n] <= at) return node;
-  return { ...node, look: "proposing", x: null, lo: null, hi: null, o: null, t: null, r: "", v: "", d: "" };
+  if (ended[node.n] !== null && ended[node.n] !== undefined && ended[node.n] <= at) return settled(node);
+  return { ...node, look: "proposing", x: null, lo: null, hi: null, o: null, t: null, r: "", v: "", d: "", m: node.m & TOUCHED };
+}
+
+// Pins and prunes are those of now: at an earlier moment only the lasting mark is shown.
+function settled(node) {
+  return node.m & ~TOUCHED ? { ...node, m: node.m & TOUCHED } : node;
 }
 
 function describe(nodes) {
@@ -54,13 +70,17 @@ function describe(nodes) {
   const records = new Set();
   let best = null;
   for (const node of told) {
-    if (node.x !== null && (best === null || node.x > best.x || (node.x === best.x && node.n < best.n))) {
-      if (best === null || node.x > best.x) records.add(node.n);
-      best = node;
-    }
+    if (node.x === null) continue;
+    const higher = best === null || node.x > best.x;
+    // As on the server: of equals the lower number, but of our own only the first is audited and may be the best.
+    const tied = !higher && node.x === best.x && node.n < best.n && node.bs === "reported";
+    if (higher) records.add(node.n);
+    if (higher || tied) best = node;
   }
   const spine = new Set();
   for (let at = best; at; at = by.get(at.p)) spine.add(at.n);
+  const faded = new Set(); // pruned, here or above; parents come first
+  for (const node of nodes) if (node.m & PRUNED || faded.has(node.p)) faded.add(node.n);
   const pending = nodes.filter((node) => IN_FLIGHT.has(node.look));
   return {
     nodes,
@@ -68,6 +88,7 @@ function describe(nodes) {
     told,
     records,
     spine,
+    faded,
     best: best ? best.n : null,
     pending,
     childrenOf: (n) => children.get(n) || [],
@@ -78,4 +99,9 @@ function describe(nodes) {
 // How a node is drawn: a node that was the best when it was told keeps that mark.
 export function lookOf(scene, node) {
   return scene.records.has(node.n) ? "best" : node.look;
+}
+
+// What people did to a node: [word, mark of the legend] each.
+export function handsOn(node) {
+  return HANDS.filter(([flag]) => node.m & flag).map(([, word, mark]) => [word, mark]);
 }

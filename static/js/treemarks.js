@@ -1,6 +1,7 @@
 // Shapes of the nodes, taken from the legend, their sizes, and the lines of the tip.
 
 import { text as measureText } from "./measure.js";
+import { handsOn } from "./store.js";
 import { clamp } from "./treeview.js";
 
 export const CIRCLE = new Path2D("M6 2a4 4 0 1 1 0 8 4 4 0 1 1 0-8z");
@@ -39,6 +40,9 @@ export function tipLines(scene, node, words) {
   if (measure) lines.push(line(measure, "mono"));
   if (node.r) lines.push(line(node.r, "mono"));
   if (node.d) lines.push(line(node.d));
+  const hands = handsOn(node).map(([word]) => word);
+  if (scene.faded.has(node.n) && !hands.includes("pruned")) hands.unshift("below a pruned node");
+  if (hands.length) lines.push(line(hands.join(", ")));
   const below = scene.childrenOf(node.n).length;
   if (below) lines.push(line(`${below} ${below === 1 ? "child" : "children"}`, "tip-soft"));
   return lines;

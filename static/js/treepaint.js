@@ -1,10 +1,11 @@
 // One picture of the tree: edges, arcs to what the prompt showed, marks by state, rings, labels.
 
-import { lookOf } from "./store.js";
+import { handsOn, lookOf } from "./store.js";
 import { paintLabels } from "./treelabels.js";
 import { CIRCLE, radius } from "./treemarks.js";
 
 const MANY = 3000; // visible nodes beyond which they are plain squares
+const FADED = 0.35; // how much is left of what was pruned
 const MARGIN = 20; // px beyond the edge where a mark may still reach into the picture
 export const COLOURS = {
   surface: "--surface",
@@ -24,6 +25,9 @@ export const COLOURS = {
   judging: "--state-running",
   waiting: "--state-waiting",
   cancelled: "--state-pruned",
+  pruned: "--state-pruned",
+  pinned: "--state-best",
+  person: "--state-waiting",
 };
 
 // Draw the tree with its nodes at `spots`; returns how many of them are in the picture.
@@ -35,6 +39,7 @@ export function paint(tree, ctx, spots) {
   paintContext(tree, ctx, spots);
   if (visible.length > MANY) paintSquares(tree, ctx, spots, visible);
   else paintMarks(tree, ctx, spots, visible);
+  paintHands(tree, ctx, spots, visible);
   paintRings(tree, ctx, spots);
   paintLabels(tree, ctx, spots, visible);
   return visible.length;
@@ -86,7 +91,39 @@ function paintContext({ scene, colours, selected }, ctx, spots) {
 function paintMarks(tree, ctx, spots, visible) {
   const groups = Map.groupBy(visible, (node) => lookOf(tree.scene, node));
   const order = [...groups].sort(([a], [b]) => (a === "best") - (b === "best")); // records on top
-  for (const [look, nodes] of order) paintLook(tree, ctx, spots, look, nodes);
+  for (const [look, nodes] of order) {
+    const { true: faded = [], false: plain = [] } = Object.groupBy(nodes, (node) => tree.scene.faded.has(node.n));
+    ctx.globalAlpha = FADED;
+    paintLook(tree, ctx, spots, look, faded);
+    ctx.globalAlpha = 1;
+    paintLook(tree, ctx, spots, look, plain);
+  }
+}
+
+// What people did, as small marks of the legend at the lower left of a node: pruned, pinned, a person's hand.
+function paintHands({ view, colours, shapes }, ctx, spots, visible) {
+  const size = view.sy > 12 ? 9 : 7;
+  for (const node of visible) {
+    if (!node.m) continue;
+    const marks = new Set(handsOn(node).map(([, mark]) => mark));
+    const { x, y } = spots.get(node.n);
+    let left = x - radius(view, node) - size * 0.75;
+    for (const mark of marks) {
+      const shape = shapes.get(mark);
+      if (!shape) continue;
+      const scale = size / 12;
+      const path = new Path2D();
+      path.addPath(shape.path, new DOMMatrix([scale, 0, 0, scale, left - size / 2, y + radius(view, node) * 0.5]));
+      ctx.strokeStyle = colours.surface;
+      ctx.lineWidth = 3;
+      ctx.stroke(path);
+      ctx.strokeStyle = ctx.fillStyle = colours[mark];
+      ctx.lineWidth = 1.3;
+      if (shape.line) ctx.stroke(path);
+      else ctx.fill(path);
+      left -= size + 1;
+    }
+  }
 }
 
 // All nodes of one look: two paths, whatever their number.
@@ -133,15 +170,19 @@ function paintSquares({ scene, colours }, ctx, spots, visible) {
   const groups = new Map();
   for (const node of visible) {
     const look = lookOf(scene, node);
-    if (!groups.has(look)) groups.set(look, new Path2D());
+    const faded = scene.faded.has(node.n);
+    const key = `${look} ${faded}`;
+    if (!groups.has(key)) groups.set(key, { look, faded, path: new Path2D() });
     const { x, y } = spots.get(node.n);
     const half = look === "best" ? 3 : 2;
-    groups.get(look).rect(x - half, y - half, 2 * half, 2 * half);
+    groups.get(key).path.rect(x - half, y - half, 2 * half, 2 * half);
   }
-  for (const [look, path] of groups) {
+  for (const { look, faded, path } of groups.values()) {
+    ctx.globalAlpha = faded ? FADED : 1;
     ctx.fillStyle = colours[look] || colours.soft;
     ctx.fill(path);
   }
+  ctx.globalAlpha = 1;
 }
 
 function paintRings({ scene, view, colours, hovered, selected }, ctx, spots) {

@@ -90,12 +90,12 @@ class LiveStack:
         assert answer, "the writer died"
         return dict(json.loads(answer))
 
-    def sign_in(self, browser: Browser, **options: Any) -> BrowserContext:
-        """A browser context of the one user."""
+    def sign_in(self, browser: Browser, name: str = NAME, **options: Any) -> BrowserContext:
+        """A browser context of the one user, or of another that `write("user")` made with the same password."""
         context = browser.new_context(**options)
         page = context.new_page()
         page.goto(self.address + "/sign-in/")
-        page.get_by_label("User name").or_(page.locator("[name=username]")).first.fill(NAME)
+        page.get_by_label("User name").or_(page.locator("[name=username]")).first.fill(name)
         page.locator("[name=password]").fill(PASSWORD)
         page.locator("[name=password]").press("Enter")
         page.wait_for_url(lambda url: "sign-in" not in url)

@@ -254,7 +254,7 @@ def test_the_page_fits_its_width_in_both_themes(context: BrowserContext, live_st
     page.close()
 
 
-def test_pause_and_stop_work_from_the_page_without_leaving_it(page: Page, live_stack: LiveStack) -> None:
+def test_pause_stop_and_going_on_work_from_the_page_without_leaving_it(page: Page, live_stack: LiveStack) -> None:
     run = live_stack.write("run")["run"]
     watch(page, live_stack, run)
     page.evaluate("() => { window.stayed = true }")
@@ -266,4 +266,20 @@ def test_pause_and_stop_work_from_the_page_without_leaving_it(page: Page, live_s
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.locator("#evidence")).to_contain_text("stop")
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.locator("#evidence")).to_contain_text("running")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator("#evidence")).to_contain_text("stop")
     assert page.evaluate("() => window.stayed") is True
+
+
+def test_an_equal_kernel_of_a_lower_number_does_not_take_the_place_of_the_first(
+    page: Page, live_stack: LiveStack
+) -> None:
+    run = live_stack.write("run")["run"]
+    first, second = (live_stack.write("reserve", run=run)["number"] for _ in range(2))
+    watch(page, live_stack, run)
+    for number in (second, first):
+        live_stack.write("tell", run=run, number=number, speedup=2.0)
+    expect_told(page, 2)
+    expect(page.locator("#chart-caption")).to_contain_text(f"set once, by node {second}")

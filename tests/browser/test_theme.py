@@ -34,7 +34,7 @@ def colours(page: Page) -> dict[str, Any]:
 
 
 def choose(page: Page, name: str) -> None:
-    page.locator("details.menu summary").click()
+    page.locator("summary[aria-label^='Menu of']").click()
     page.locator("[data-theme-switch]").get_by_role("radio", name=name).check()
     page.keyboard.press("Escape")
 

@@ -20,10 +20,13 @@ from django.contrib.auth.models import User  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
+from adaexplore_site.models import Action  # noqa: E402
+from memory.models import Rule  # noqa: E402
 from search.events import event_write  # noqa: E402
 from search.models import Run  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
 from tests.judge import gpu_rows  # noqa: E402
+from tests.memory import failure_rows, rule_rows  # noqa: E402
 from tests.search import live_rows, makers  # noqa: E402
 
 
@@ -85,9 +88,37 @@ def grow(run: int, count: int = 1, speedup: float | None = 1.5, parent: int = 0,
     return {"head": Run.objects.get(pk=run).event_seq, "nodes": row.nodes.count(), "at": time.time()}
 
 
+def failures(count: int = 3) -> dict[str, Any]:
+    """Failures of two causes; the key of the more frequent one."""
+    row = makers.make_run()
+    failure_rows.failed(row, failure_rows.UNKNOWN)
+    return {"run": row.pk, "key": failure_rows.cluster_of(row, count=count).key}
+
+
 def reserve(run: int, parent: int = 0) -> dict[str, Any]:
     node = live_rows.reserve(Run.objects.get(pk=run), parent=parent)
     return {"number": node.number, "at": time.time()}
+
+
+def user_too(name: str) -> dict[str, Any]:
+    """One more user, with the password of the first."""
+    first = User.objects.order_by("pk")[0]
+    User.objects.create(username=name, password=first.password, is_superuser=True)
+    return {}
+
+
+def rules(count: int, seen: int = 2) -> dict[str, Any]:
+    """Nothing but `count` proposed rules with sightings."""
+    Action.objects.filter(object_type__in=("rule", "rules")).delete()
+    Rule.objects.update(current=None, merged_into=None, state="proposed")
+    Rule.objects.all().delete()
+    return {"rules": rule_rows.many(count, seen=seen)}
+
+
+def rule_states() -> dict[str, Any]:
+    """State, revision, text and reason of each rule, by number."""
+    rows = Rule.objects.values_list("pk", "state", "revision", "current__text", "reject_reason")
+    return {str(row[0]): row[1:] for row in rows}
 
 
 def end(run: int) -> dict[str, Any]:
@@ -100,7 +131,23 @@ def end(run: int) -> dict[str, Any]:
 
 
 COMMANDS = {
-    command.__name__: command for command in (user, run, admission, gpu, ask, mention, tell, grow, reserve, end)
+    command.__name__: command
+    for command in (
+        user,
+        user_too,
+        rules,
+        rule_states,
+        run,
+        admission,
+        gpu,
+        ask,
+        mention,
+        tell,
+        grow,
+        failures,
+        reserve,
+        end,
+    )
 }
 
 

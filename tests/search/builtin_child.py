@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from judge.bench import interpreter
-from judge.bench.graph_trace import trace_report
-from judge.bench.recorded_triton import install as install_recorder
-from judge.bench.recorder import CompileFailed
+from judge.bench.admission.graph_trace import trace_report
+from judge.bench.compiling.recorded_triton import install as install_recorder
+from judge.bench.compiling.recorder import CompileFailed
+from judge.bench.interpreting import interpreter
 from search.proposers.builtin.ir import Unsupported
 from search.proposers.builtin.lower import lower
 from search.proposers.builtin.module import Reference

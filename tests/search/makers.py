@@ -11,6 +11,8 @@ from django.utils import timezone
 
 from judge.models import Device, Problem
 from judge.values import text_hash
+from memory.distil.table import TableDistiller
+from memory.services.learning import failure_learn
 from search.models import Node, Run, RunEvent
 from search.services.hops import Hop
 from search.services.reaping import reap
@@ -66,6 +68,9 @@ class Worker:
             return step_reserve(run_id=hop.target, clock=self.clock)
         if hop.task == "propose":
             return step_propose(node_id=hop.target, proposer_for=self.proposer, clock=self.clock)
+        if hop.task == "learn":
+            failure_learn(failure_id=hop.target, distiller=TableDistiller())
+            return []
         return step_judge(node_id=hop.target, bench_for=self.bench, clock=self.clock)
 
     def work(self, hops: Iterable[Hop], limit: int = 1000) -> None:

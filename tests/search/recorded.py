@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
+
+import pytest
+
+from judge.values import canonical_hash
+from search.services import imports
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -51,3 +57,12 @@ def packed(steps: list[Any], **changes: Any) -> bytes:
         "steps": [root, *steps],
     }
     return json.dumps(document | changes).encode()
+
+
+_once = functools.cache(canonical_hash)
+
+
+@pytest.fixture
+def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash each kernel once: a recorded search that is imported again and again is hashed most of the time."""
+    monkeypatch.setattr(imports, "canonical_hash", _once)

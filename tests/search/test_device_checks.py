@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from django.urls import reverse
 from kombu.exceptions import OperationalError
 
+from adaexplore_site.models import Action
 from judge import tasks as judge_tasks
 from judge.gpus import GpuHealth
 from judge.models import Device, DeviceCheck
@@ -20,7 +21,7 @@ from judge.services.device_checks import check_last, check_run, noise_last
 from judge.values import JudgeError, Outcome, Verdict
 from search import tasks
 from search.management.commands import judge_check_device
-from search.models import Action, Node, Run, RunEvent
+from search.models import Node, Run, RunEvent
 from search.services.devices import device_check, device_check_ask, device_quarantine, device_state_set
 from search.services.hops import Hop
 from search.services.reaping import reap

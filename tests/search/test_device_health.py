@@ -8,13 +8,14 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from judge.bench.baselines import Baselines, CompiledTimes
+from adaexplore_site.models import Action
+from judge.bench.processes.baselines import Baselines, CompiledTimes
 from judge.gpus import GpuHealth
 from judge.models import Device, DeviceCheck, Evaluation, Measurement
 from judge.services.devices import devices_sync
 from judge.services.drift import eager_drift
 from judge.values import Basis, JudgeError, Outcome, ProblemSpec, Subject, Timing, Verdict
-from search.models import Action, Node, Run
+from search.models import Node, Run
 from search.services.devices import device_check, device_check_ask, device_state_set
 from search.services.health import device_faulted, device_judged
 from tests.judge.gpu_rows import gpu, judged, passed, problem

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from adaexplore_site.audit import ActionRefused
+from adaexplore_site.models import Action
 from judge.models import Device
 from judge.selectors import judging_devices, served_devices
-from search.models import Action, Run, RunEvent
-from search.services.actions import ActionRefused
+from search.models import Run, RunEvent
+from search.services import devices
 from search.services.devices import device_state_set
 from search.services.runs import run_resume
 from tests.judge.gpu_rows import flagged, gpu, judged, passed, problem
@@ -24,7 +26,7 @@ def page(device: Device, role: str = "viewer") -> str:
 
 
 def test_an_empty_fleet_says_how_a_device_comes_to_be():
-    assert "manage.py up" in client_of("viewer").get(reverse("device-list")).content.decode()
+    assert "make run" in client_of("viewer").get(reverse("device-list")).content.decode()
 
 
 def test_the_list_holds_state_trust_work_and_basis_of_each_device():
@@ -91,6 +93,23 @@ def test_quarantine_pauses_what_runs_there_and_leaves_an_audit_row():
     assert (action.verb, action.before, action.after["paused"]) == ("device.quarantine", {"state": "active"}, [run.pk])
     assert action.actor.get_username() == "some-operator"
     assert RunEvent.objects.filter(run=run, kind="run.paused").count() == 1
+
+
+def test_a_search_that_ends_while_its_device_is_quarantined_stops_nobody(monkeypatch):
+    ends, stays = make_run(), make_run(seed=2)
+    pause = devices.run_pause
+
+    def late(*, run: Run, user: object) -> Run:
+        if run == ends:
+            Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
+        return pause(run=run, user=user)
+
+    monkeypatch.setattr(devices, "run_pause", late)
+    device = ends.device
+    device_state_set(device=device, state=Device.State.QUARANTINED, user=None, reason="noisy")
+    device.refresh_from_db()
+    states = [Run.objects.get(pk=run.pk).state for run in (ends, stays)]
+    assert (device.state, states) == (Device.State.QUARANTINED, [Run.State.FINISHED, Run.State.PAUSED])
 
 
 def test_the_same_form_twice_is_one_act():

@@ -10,13 +10,15 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from adaexplore_site.audit import ActionRefused
+from adaexplore_site.models import Action
 from judge.models import Device, Evaluation, Problem
 from judge.values import canonical_hash
 from search.algorithm.params import SearchParams
 from search.facts import node_rows, tree_of
-from search.models import Action, Node, Proposal, Run, RunEvent
+from search.models import Node, Proposal, Run, RunEvent
+from search.recordings import OWN
 from search.selectors import run_summary, run_tree
-from search.services.actions import ActionRefused
 from search.services.imports import search_import
 from search.services.runs import run_pause
 from tests.search.makers import Worker, kinds, told
@@ -30,6 +32,11 @@ STEPS = [
     step(3, 1, kind="small_step", context=[1], fast_p=3.0),
     step(4, 0, fast_p=0, score={"compiled": False, "correct": False, "fast_p": 0.0}, error="SyntaxError: x", code=""),
 ]
+
+
+def gap(**changes: object) -> dict[str, object]:
+    """What our own export says of one withdrawn node."""
+    return {OWN: {"withdrawn": [{"node_id": 2, "parent_node_id": 0, "created_by": "large_step", **changes}]}}
 
 
 def imported(**changes) -> Run:
@@ -48,6 +55,13 @@ def test_an_imported_search_is_a_finished_run_marked_as_imported():
     assert (run.imported["label"], run.imported["file"]) == ("L2 / 7 (test)", "folder/kb.json.gz")
     assert (run.problem.origin, run.problem.level) == (Problem.Origin.IMPORT, "level2")
     assert (run.device.name, run.device.kind) == ("external:Test GPU", Device.Kind.EXTERNAL)
+
+
+def test_figures_params_and_names_that_no_column_takes_are_left_out_or_replaced():
+    rows = [step(1, 0, runtime_us=10**400, hardware="GPU \ud800")]
+    run = search_import(data=packed(rows, **{OWN: {"params": {"w": 10**400}}}), name="odd.json")
+    assert (run.device.name, SearchParams.from_json(run.params)) == ("external:GPU ?", SearchParams())
+    assert told(run)[0].evaluation.report["reported"].get("runtime_us") is None
 
 
 def test_its_nodes_keep_kind_parent_context_prompt_and_verdict():
@@ -120,6 +134,9 @@ def test_a_deleted_import_can_be_imported_anew():
         (packed([step(1, 0, fast_p=float("inf"))]), "fast_p must be a speedup"),
         (packed([step(1, 0, code=5)]), "code must be text"),
         (packed([step(1, 0, score=None)]), '"score" is missing'),
+        (packed([step(1, 0, fast_p=10**400)]), "fast_p must be a speedup"),
+        (packed([step(1, 0)], **gap(parent_node_id=[])), "must list nodes that are no steps"),
+        (packed([step(1, 0)], **gap(created_by=[])), "created_by must be large_step or small_step"),
     ],
 )
 def test_a_broken_file_gets_a_clear_message_and_writes_nothing(data, words):
@@ -184,7 +201,7 @@ def test_a_published_search_is_imported_within_five_seconds_and_keeps_its_figure
     last = json.loads(gzip.decompress(data))["steps"][-1]
     best = run_tree(run).get(run_tree(run).best)
     assert (best.number, best.speedup) == (last["global_best_node_id"], last["global_best_fast_p"])
-    tree = tree_of(node_rows(run.pk))
+    tree = tree_of(node_rows(run.pk), SearchParams.from_json(run.params))
     assert tree.root.visits == 200
     assert SearchParams.from_json(run.params) == SearchParams()
     assert run.problem.source != REFERENCE

@@ -83,7 +83,11 @@ def test_every_kind_of_event_makes_a_frame_and_a_line_or_is_left_out_on_purpose(
     reserve(run)
     number = {} if kind.startswith("run.") else {"number": 1}
     best = {"order": 1, "speedup": 2.0, "low": 1.8, "high": 2.2, "n": 7, "basis": "modelled", "evaluation": 0}
-    event = write(run, kind, **number, state="finished", message="later", **(best if kind == "node.best" else {}))
+    more = best if kind == "node.best" else {"act": 1, "quota": 1} if kind.startswith("steer.") else {}
+    with transaction.atomic():
+        step = {"kind": "large"} if kind == "steer.force" else {}
+        payload = {**number, **more, **step, "state": "finished", "message": "later"}
+        event = event_write(run=run, kind=kind, payload=payload)
     body = frame(run, event.seq - 1)
     assert body["to"] == event.seq
     hidden = kind in {"node.reserved", "node.proposed", "node.judging"}

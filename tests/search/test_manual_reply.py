@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth import get_user_model
 
-from search.models import Action, Node, Run
+from adaexplore_site.audit import ActionRefused
+from adaexplore_site.models import Action
+from search.models import Node, Run
 from search.proposers import get as get_proposer
-from search.services.actions import ActionRefused
+from search.run_replay import replay_run
+from search.selectors import best_node
 from search.services.hops import Hop
 from search.services.runs import run_stop
 from search.services.steps import reply_submit
@@ -44,6 +47,14 @@ def test_a_reply_continues_the_node_to_its_verdict(waiting):
     assert "class ModelNew" in done.source
     assert (done.evaluation.verdict, run.state) == ("pass", Run.State.FINISHED)
     assert Action.objects.get(verb="node.reply").actor == user
+
+
+def test_a_kernel_written_by_a_person_is_marked_and_the_search_still_replays(waiting):
+    worker, run, node = waiting
+    worker.work(reply_submit(node=node, text=KERNEL, user=None, key="r1"))
+    assert told(run)[0].touched and best_node(run.pk, unassisted=True) is None
+    assert best_node(run.pk).number == 1
+    assert replay_run(run).equal, replay_run(run).first
 
 
 def test_the_same_form_twice_is_one_reply(waiting):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
+
 import pytest
 
+from search.proposers import get
 from search.proposers.protocol import ProposerError
 from tests.llm_stub import Step, StubLLM
 from tests.search.test_proposer_contract import BASE, large, openai_for, small
@@ -27,6 +31,19 @@ def test_patches_that_fail_twice_end_the_node_with_both_calls_on_record():
     with StubLLM([Step(text=BAD)]) as stub:
         reply = openai_for(stub).propose(small())
     assert (reply.reason, len(reply.calls), len(stub.requests)) == ("proposal.patch_mismatch", 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("usage", "price"), [({"prompt_tokens": 11, "completion_tokens": 7}, "0.000036"), (None, None)]
+)
+def test_a_call_costs_what_its_model_costs_and_nobody_knows_without_token_counts(settings, tmp_path, usage, price):
+    row = {"model": "tiny", "usd_per_m_in": "2", "usd_per_m_out": "2", "valid_from": "2020-01-01"}
+    (tmp_path / "prices.json").write_text(json.dumps({"prices": [row]}))
+    settings.LLM_PRICES = str(tmp_path / "prices.json")
+    with StubLLM([Step(text="Sorry, no.", usage=usage)]) as stub:
+        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = stub.url, "k", "tiny"
+        (call,) = get("openai").propose(large()).calls
+    assert call.price_usd == (price and Decimal(price))
 
 
 def test_a_reply_without_code_is_not_asked_for_again():

@@ -77,6 +77,7 @@ def test_titles_of_earlier_imports_lose_their_claims_and_nobody_else_s_does(run)
 def test_no_page_shows_a_published_speedup_as_ours(run, viewer):
     pages = {f"/s/{run.pk}/n/{n}/?tab={tab}" for n in (0, 1, 2, 3) for tab in ("overview", "diff", "exchange", "log")}
     pages |= {"/", "/problems/", f"/problems/{run.problem.slug}/", f"/s/{run.pk}/", f"/new?problem={run.problem.slug}"}
+    pages |= {f"/s/{run.pk}/{name}" for name in ("activity/", "failures/", "what-if/", "what-if/?at=3&policy=greedy")}
     for path in sorted(pages):
         html = viewer.get(path).content.decode()
         assert unmarked(html) == [], path
@@ -98,7 +99,8 @@ def test_json_answers_name_the_basis_of_every_published_speedup(run, viewer):
         assert {basis for value, basis in zip(nodes["x"], nodes["bs"], strict=True) if value} == {"reported"}
         texts = [line["html"] for line in answer["feed"]] + list(answer["html"].values())
         assert [found for text in texts for found in unmarked(text)] == []
-    assert not FIGURE.search(viewer.get(f"/s/{run.pk}/replay").content.decode())
+    for name in ("replay", "counterfactual/"):
+        assert not FIGURE.search(viewer.get(f"/s/{run.pk}/{name}").content.decode())
     for event in run.events.all():
         assert (
             ("speedup" not in event.payload) or event.payload["speedup"] is None or event.payload["basis"] == "reported"
@@ -125,10 +127,18 @@ def test_every_address_of_an_imported_search_was_looked_at(run):
         "run-detail",
         "run-snapshot",
         "run-events",
+        "run-budget",
         "run-replay",
+        "run-activity",
+        "run-failures",
+        "run-counterfactual",
+        "run-what-if",
         "node-detail",
         "kernel-download",
         "proof-download",
+        "solution-download",
+        "run-folder-download",
+        "run-packed-download",
     }
-    acts = {"run-pause", "run-resume", "run-stop", "node-reply"}
+    acts = {"run-pause", "run-resume", "run-stop", "run-steer", "node-reply", "node-branch"}
     assert about == looked_at | acts

@@ -8,6 +8,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from adaexplore_site.audit import ActionRefused
 from judge.batch.conduct import conduct
 from judge.batch.files import OutcomeFile
 from judge.batch.keys import read_key
@@ -15,7 +16,6 @@ from judge.batch.lines import read_job
 from judge.models import Device, Evaluation
 from judge.services.enrolment import device_enroll, key_path
 from search.models import Node, RunEvent
-from search.services.actions import ActionRefused
 from search.services.hops import Hop
 from search.services.leases import QUEUE_S
 from search.services.reaping import reap

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth import get_user_model
 
+from adaexplore_site.audit import ActionRefused
+from adaexplore_site.models import Action
 from judge.models import Device
-from search.models import Action, Node, Run
-from search.services.actions import ActionRefused
+from search.models import Node, Run
+from search.run_replay import replay_run
 from search.services.hops import Hop
-from search.services.runs import run_pause, run_resume, run_start, run_stop
+from search.services.runs import run_concurrency, run_pause, run_resume, run_start, run_stop
 from tests.search.fakes import FakeBench
 from tests.search.makers import Worker, kinds, make_device, make_problem, make_run, told
 
@@ -156,3 +158,43 @@ def test_two_runs_on_one_problem_do_not_touch_each_other():
     worker.work([Hop("advance", first.pk), Hop("advance", second.pk)])
     assert (len(told(first)), len(told(second))) == (3, 3)
     assert make_device().runs.count() == 2
+
+
+def test_a_stop_is_taken_back_and_the_search_ends_at_its_budget(user):
+    run = make_run(steps=3)
+    run_stop(run=run, user=user)
+    run.refresh_from_db()
+    assert run.state == Run.State.STOPPED and run.ended_at is not None
+    run_resume(run=run, user=user)
+    run.refresh_from_db()
+    assert (run.state, run.ended_at, run.stop_reason) == (Run.State.RUNNING, None, "")
+    assert Worker().run(run).state == Run.State.FINISHED
+    assert len(told(run)) == 3 and replay_run(run).equal
+
+
+def test_a_finished_search_is_not_resumed_without_a_wider_budget(user):
+    run = Worker().run(make_run(steps=1))
+    with pytest.raises(ActionRefused, match="already ended"):
+        run_resume(run=run, user=user)
+
+
+def test_stopping_at_once_withdraws_what_is_on_the_device(user):
+    worker, run = Worker(), make_run(steps=3)
+    (judge,) = worker.do(*worker.do(Hop("advance", run.pk)))
+    Node.objects.filter(pk=judge.target).update(lease_owner="some-worker")
+    assert run_stop(run=run, user=user).state == Run.State.STOPPING
+    assert run_stop(run=run, user=user, drain=False).state == Run.State.STOPPED
+    assert run.nodes.get(number=1).state == Node.State.CANCELLED
+    assert Action.objects.filter(verb="run.kill").count() == 1
+
+
+def test_concurrency_changes_on_the_way_and_back(user):
+    worker, run = Worker(), make_run(steps=9, concurrency=1)
+    worker.do(Hop("advance", run.pk))
+    run_concurrency(run=run, concurrency=4, user=user, key="k")
+    run_concurrency(run=run, concurrency=4, user=user, key="k")
+    worker.do(Hop("advance", run.pk))
+    assert run.nodes.filter(state__in=Node.IN_FLIGHT).count() == 4
+    with pytest.raises(ActionRefused, match="from 1 to"):
+        run_concurrency(run=run, concurrency=0, user=user)
+    assert kinds(run).count("run.concurrency") == 1

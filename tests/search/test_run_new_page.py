@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from adaexplore_site.audit import ActionRefused
 from judge import views as judge_views
 from judge.models import Device, Problem
 from search.models import Run
-from search.services.actions import ActionRefused
 from search.views import runs as page
 from tests.pages import client_of
 from tests.search.makers import make_device, make_problem, make_run
@@ -71,6 +71,18 @@ def test_start_creates_one_run_however_often_the_form_is_sent(operator, hops):
         assert target == f"/s/{run.pk}/"
     assert (run.title, run.seed, run.steps, run.proposer) == ("mine", 7, 5, "builtin")
     assert hops[0].task == "advance" and hops[0].target == run.pk
+
+
+@pytest.mark.parametrize(("preset", "reward"), [("", "paper"), ("paper-l2", "paper"), ("default", "log")])
+def test_the_settings_are_those_of_the_chosen_preset(operator, hops, preset, reward):
+    operator.post("/new", form(make_problem(), preset=preset))
+    assert Run.objects.get().params["reward"] == reward
+
+
+def test_a_preset_that_is_not_there_starts_nothing(operator, hops):
+    answer = operator.post("/new", form(make_problem(), preset="mine"))
+    assert answer.status_code == 422 and "no such preset" in answer.content.decode()
+    assert not Run.objects.exists()
 
 
 def test_start_before_the_preflight_waits_and_then_starts(operator, hops):

@@ -94,6 +94,20 @@ def test_parameters_are_taken_by_name(search):
     assert {node["parent"] for node in document["nodes"]} == {0}
 
 
+def test_a_preset_is_taken_by_name_and_changed_by_parameters(search):
+    document = search("--problem", "relu", "--steps", "2", "--preset", "default", "--params", "w=0.5")
+    params = document["run"]["params"]
+    assert (params["reward"], params["alpha"], params["w"]) == ("log", 1.0, 0.5)
+
+
+def test_limits_are_taken_by_name_and_the_one_that_ended_it_is_told(search):
+    run = search("--problem", "relu", "--steps", "9", "--limits", "evaluations=2", "stale_steps=50")["run"]
+    assert (run["told"], run["limits"]["evaluations"]) == (2, 2)
+    assert run["stop_reason"] == "Evaluation limit reached: 2 of 2 spent."
+    with pytest.raises(CommandError, match="a name out of evaluations"):
+        search("--problem", "relu", "--limits", "dollars=3")
+
+
 def test_the_problem_is_admitted_first_when_the_device_has_not_seen_it(search):
     Problem.objects.update(admission={})
     search("--problem", "relu", "--steps", "1", bench=AdmittingBench())
@@ -117,6 +131,7 @@ def test_a_refused_problem_starts_no_run(search):
         (["--problem", "relu", "--device", "cuda:7"], r"no device 'cuda:7'. Known: interpreter"),
         (["--problem", "relu", "--proposer", "oracle"], "no proposer 'oracle'. Choose one of"),
         (["--problem", "relu", "--proposer", "manual"], "needs the page"),
+        (["--problem", "relu", "--preset", "mine"], "no preset 'mine'. Choose one of: paper-l2"),
         (["--problem", "relu", "--params", "speed=1"], "not name=value with a name out of"),
         (["--problem", "relu", "--steps", "none"], "not a whole number"),
         (["--problem", "relu", "--seed", "-4"], "seed must be from 0"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from search.models import Action, Run
+from adaexplore_site.models import Action
+from search.models import Run
 from search.views import runs as page
 from tests.pages import client_of
 from tests.search.makers import make_run
@@ -45,3 +46,27 @@ def test_an_impossible_act_is_409_with_the_reason(hops):
         assert answer.status_code == 409 and "already ended" in answer.content.decode()
         assert ("<html" in answer.content.decode()) is not bool(headers)
     assert hops == []
+
+
+def test_stop_now_and_resume_are_forms(hops):
+    run, operator = make_run(steps=5), client_of("operator")
+    address = f"/s/{run.pk}/stop"
+    assert operator.post(address, {"key": "a", "now": "1"}).status_code == 302
+    run.refresh_from_db()
+    assert run.state == Run.State.STOPPED and Action.objects.filter(verb="run.kill").count() == 1
+    page = operator.get(f"/s/{run.pk}/activity/").content.decode()
+    assert f"/s/{run.pk}/resume" in page
+    assert operator.post(f"/s/{run.pk}/resume", {"key": "b"}).status_code == 302
+    run.refresh_from_db()
+    assert run.state == Run.State.RUNNING
+
+
+def test_steps_in_flight_are_set_by_a_form_and_undone_in_activity(hops):
+    run, operator = make_run(steps=5), client_of("operator")
+    steer = f"/s/{run.pk}/steer"
+    operator.post(steer, {"act": "concurrency", "concurrency": "3", "key": "a"})
+    run.refresh_from_db()
+    assert run.concurrency == 3
+    page = operator.get(f"/s/{run.pk}/activity/").content.decode()
+    assert 'name="concurrency" value="1"' in page and "Steps in flight 1 → 3" in page
+    assert operator.post(steer, {"act": "concurrency", "concurrency": "many", "key": "b"}).status_code == 409

@@ -7,12 +7,13 @@ import math
 
 import pytest
 
-from search.algorithm.params import PRESETS, SearchParams
+from search.algorithm.params import SearchParams
+from search.algorithm.presets import PRESETS
 from search.algorithm.reward import reward
 
 
 def test_json_and_back_is_the_same_value():
-    for params in PRESETS.values():
+    for params in (preset.params for preset in PRESETS.values()):
         assert SearchParams.from_json(json.loads(json.dumps(params.to_json()))) == params
 
 
@@ -22,6 +23,7 @@ def test_json_and_back_is_the_same_value():
         ({"w": -1}, "w must be from 0 to 100"),
         ({"alpha": 1.5}, "alpha must be from 0 to 1"),
         ({"p_large": math.nan}, "p_large must be from 0 to 1"),
+        ({"window": 10**400}, "window must be from"),
         ({"window": 2.5}, "window must be a whole number"),
         ({"pool_size": True}, "pool_size must be a whole number"),
         ({"policy": "best"}, "policy must be one of uct"),

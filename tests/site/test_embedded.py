@@ -15,7 +15,7 @@ import pytest
 from adaexplore_site import embedded, env
 from adaexplore_site.management.commands import up
 from adaexplore_site.supervisor import Role, Supervisor
-from judge.bench.forkserver import clean_environment
+from judge.bench.processes.forkserver import clean_environment
 
 WORKER = [sys.executable, "-m", "celery", "-A", "adaexplore_site", "worker", "--loglevel", "DEBUG", "-P", "solo"]
 

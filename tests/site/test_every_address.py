@@ -23,8 +23,26 @@ CHANGES = {
     "run-resume",
     "run-stop",
     "node-reply",
+    "node-branch",
+    "run-steer",
+    "campaign-pause",
+    "campaign-resume",
+    "campaign-stop",
+    "adapt-pause",
+    "adapt-resume",
+    "adapt-stop",
+    "adapt-transfer",
 }
-FORMS = {"run-new", "problem-preflight"}  # show on GET, change on POST
+DECIDES = {"failure-act", "rule-act", "rule-hold", "rule-undo", "rule-import"}  # what a reviewer changes
+FORMS = {
+    "rule-new",
+    "rule-bulk",
+    "run-new",
+    "problem-preflight",
+    "run-import",
+    "campaign-new",
+    "adapt-new",
+}  # show on GET, change on POST
 
 
 @pytest.fixture
@@ -49,23 +67,25 @@ def test_a_stranger_is_sent_to_sign_in_everywhere(run):
 def test_a_viewer_reads_every_page_and_changes_nothing(run):
     viewer = client_of("viewer")
     for address in closed(run):
-        assert viewer.get(address.path).status_code == (403 if address.name in CHANGES else 200), address
-        if address.name in CHANGES | FORMS:
+        assert viewer.get(address.path).status_code == (403 if address.name in CHANGES | DECIDES else 200), address
+        if address.name in CHANGES | DECIDES | FORMS:
             answer = viewer.post(address.path)
             assert answer.status_code == 403, address
-            assert "operator" in answer.content.decode(), address
+            role = "reviewer" if address.name in DECIDES or address.name.startswith("rule-") else "operator"
+            assert role in answer.content.decode(), address
 
 
 def test_what_changes_something_cannot_be_had_by_a_link(run):
-    operator = client_of("operator")
+    clients = {"operator": client_of("operator"), "reviewer": client_of("reviewer")}
     for address in closed(run):
-        if address.name in CHANGES:
-            assert operator.get(address.path).status_code == 405, address
+        if address.name in CHANGES | DECIDES:
+            client = clients["reviewer" if address.name in DECIDES else "operator"]
+            assert client.get(address.path).status_code == 405, address
 
 
 def test_no_page_holds_inline_styles_or_scripts_or_an_address_elsewhere(run):
     operator = client_of("operator")
-    pages = [address.path for address in closed(run) if address.name not in CHANGES]
+    pages = [address.path for address in closed(run) if address.name not in CHANGES | DECIDES]
     tabs = [f"/s/{run.pk}/n/2/?tab={tab}" for tab in ("overview", "source", "diff", "exchange", "log")]
     for path in [*pages, *tabs, "/sign-in/", "/new?problem=relu", "/nothing-here"]:
         answer = operator.get(path)
@@ -82,7 +102,16 @@ def test_no_page_holds_inline_styles_or_scripts_or_an_address_elsewhere(run):
 
 def test_hostile_titles_and_sources_reach_no_page_unescaped(run):
     viewer = client_of("viewer")
-    for path in ("/", f"/s/{run.pk}/n/2/", f"/s/{run.pk}/n/2/?tab=source", f"/s/{run.pk}/n/3/?tab=diff&base=2"):
+    rule = next(address.path for address in closed(run) if address.name == "rule-detail")
+    for path in (
+        "/",
+        "/rules/",
+        rule,
+        "/rules/bulk?act=approve",
+        f"/s/{run.pk}/n/2/",
+        f"/s/{run.pk}/n/2/?tab=source",
+        f"/s/{run.pk}/n/3/?tab=diff&base=2",
+    ):
         html = viewer.get(path).content.decode()
         assert "<img src=x" not in html and "<script>alert" not in html, path
         assert "\u202e" not in html, path
@@ -94,7 +123,7 @@ def test_every_post_needs_the_form_s_token(run):
     client = Client(enforce_csrf_checks=True)
     client.cookies = client_of("operator").cookies
     for address in closed(run):
-        if address.name in CHANGES | FORMS:
+        if address.name in CHANGES | DECIDES | FORMS:
             answer = client.post(address.path)
             assert answer.status_code == 403, address
             assert "reload the page" in answer.content.decode(), address

@@ -94,6 +94,12 @@ def test_a_taken_port_says_how_to_choose_another() -> None:
             up._check_port("127.0.0.1", taken.getsockname()[1])
 
 
+def test_a_port_that_is_no_number_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORT", "abc")
+    with pytest.raises(up.CommandError, match="whole number from 1 to 65535"):
+        up._port()
+
+
 def test_a_full_disk_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(up, "FREE_BYTES", 1 << 60)
     with pytest.raises(up.CommandError, match="Free some disk space or set ADAEXPLORE_DATA"):

@@ -1,0 +1,24 @@
+// When a page's own single keys count: not while somebody types, not when they are switched off, not after `g`.
+
+const CHORD_MS = 1200;
+let chordUntil = 0;
+
+export function keysAreOn() {
+  try {
+    return localStorage.getItem("adaexplore-keys-off") !== "1";
+  } catch {
+    return true;
+  }
+}
+
+export function typing(target) {
+  return target instanceof HTMLElement && target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]") !== null;
+}
+
+// True for `g` and for the key after it: they lead to another page.
+export function followed(event) {
+  const now = performance.now();
+  const second = now < chordUntil;
+  chordUntil = !second && event.key === "g" ? now + CHORD_MS : 0;
+  return second || event.key === "g";
+}

@@ -1,0 +1,136 @@
+"""A run in a storm: hops delivered in any order, lost, expired, withdrawn, and people steering all the while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from django.db import transaction
+from hypothesis import strategies as st
+
+from adaexplore_site.audit import ActionRefused
+from judge.values import Outcome
+from search.models import Node, Run, RunEvent
+from search.services.endings import node_cancel, run_locked
+from search.services.hops import Hop
+from search.services.injecting import steer_inject
+from search.services.runs import run_pause, run_resume, run_stop
+from search.services.steering import steer_boost, steer_force, steer_note, steer_pin, steer_prune, steer_restore
+from search.services.steering_run import steer_budget, steer_params, steer_undo
+from search.steering_log import steering_of, uses_in
+from tests.search.fakes import FakeBench, passed, wrong
+from tests.search.makers import Worker
+
+HAND = "class ModelNew:\n    number = {}\n"
+PARAMS = ({"w": 0.7}, {"policy": "greedy"}, {"policy": "uct", "p_large": 0.6}, {"pool_extra_max": 2})
+PARAMS += ({"alpha": 1.0}, {"reward": "log"}, {"policy": "map_elites"})
+
+WORK = [*["hop"] * 12, "lose", "expire", "withdraw", "pause", "resume"]
+ACTS = ["pin", "pin", "withdraw", "prune", "restore", "boost", "force", "force_at", "inject", "undo"]
+ACTS += ["note", "params", "budget"]
+gusts = st.lists(
+    st.tuples(st.sampled_from(WORK) | st.sampled_from(ACTS), st.integers(0, 30), st.integers(0, 30)),
+    min_size=30,
+    max_size=80,
+)
+
+
+class Bench(FakeBench):
+    """Every third kernel is wrong; others pass at a speedup that depends on the source alone."""
+
+    def evaluate(self, job: Any, *, progress: Any = None) -> Outcome:
+        worth = sum(job.candidate.encode()) % 97
+        return wrong() if worth % 3 == 0 else passed(0.5 + worth / 20)
+
+
+class Storm:
+    """`refused` counts the acts that were refused."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.worker = run, Worker(bench=Bench())
+        self.hops: list[Hop] = [Hop("advance", run.pk)]
+        self.refused = 0
+
+    def blow(self, gust: tuple[str, int, int]) -> None:
+        """One thing happens; `a` and `b` choose whom it befalls."""
+        what, a, b = gust
+        if what == "hop":
+            for place in range(1 + b % 6):
+                self._deliver(a + place)
+        elif what == "lose" and self.hops:
+            self.hops.pop(a % len(self.hops))
+        elif what == "expire":
+            self.hops += self.worker.later()
+        elif what == "withdraw":
+            self._withdraw(a)
+        elif what in self.acts:
+            try:
+                self.hops += self.acts[what](a, b) or []
+            except ActionRefused:
+                self.refused += 1
+
+    def _deliver(self, place: int) -> None:
+        if self.hops:
+            self.hops += self.worker.do(self.hops.pop(place % len(self.hops)))
+
+    def _withdraw(self, place: int) -> None:
+        """What a failing proposer leads to."""
+        with transaction.atomic():
+            run = run_locked(self.run.pk)
+            nodes = list(Node.objects.filter(run=run, state__in=Node.IN_FLIGHT).order_by("number"))
+            nodes = [node for node in nodes if uses_in(node.steered)] or nodes  # what takes most to get right
+            if run and nodes:
+                node_cancel(run=run, node=nodes[place % len(nodes)], why="The proposer failed.")
+
+    @property
+    def acts(self) -> dict[str, Callable[[int, int], Any]]:
+        run = {"run": self.run, "user": None}
+        return {
+            "pause": lambda a, b: run_pause(**run) and [],
+            "resume": lambda a, b: run_resume(**run) and [Hop("advance", self.run.pk)],
+            "pin": lambda a, b: steer_pin(**run, number=self._some_node(a), quota=1 + b % 5),
+            "prune": lambda a, b: steer_prune(**run, number=self._some_node(a)),
+            "restore": lambda a, b: steer_restore(**run, number=self._some_pruned(a)),
+            "boost": lambda a, b: steer_boost(**run, number=self._some_node(a), boost=b / 10 - 1),
+            "force": lambda a, b: steer_force(**run, kind="small" if b % 2 else "large"),
+            "force_at": lambda a, b: steer_force(**run, kind="small" if b % 2 else "large", number=self._some_node(a)),
+            "note": lambda a, b: steer_note(**run, number=self._some_node(a), text=f"try {b}"),
+            "params": lambda a, b: steer_params(**run, changes=PARAMS[a % len(PARAMS)]),
+            "budget": lambda a, b: steer_budget(**run, steps=1 + a % 3),
+            "inject": lambda a, b: steer_inject(**run, number=self._some_node(a), source=HAND.format(a)),
+            "undo": lambda a, b: steer_undo(**run, seq=self._some_act(a)),
+        }
+
+    def _some_node(self, place: int) -> int:
+        return place % self.run.nodes.count()
+
+    def _some_pruned(self, place: int) -> int:
+        pruned = sorted(steering_of(self.run.pk).pruned)
+        return pruned[place % len(pruned)] if pruned else 0
+
+    def _some_act(self, place: int) -> int:
+        acts = RunEvent.objects.filter(run=self.run, kind__startswith="steer.").values_list("seq", flat=True)
+        return acts[place % len(acts)] if acts else 0
+
+    def stopped(self, *, drain: bool) -> Run:
+        """Stop it in the middle and let what is still on its way arrive."""
+        with suppress(ActionRefused):
+            run_stop(run=self.run, user=None, drain=drain)
+        self.worker.work(self.hops, limit=100_000)
+        self.worker.work(self.worker.later())
+        self.run.refresh_from_db()
+        return self.run
+
+    def calm(self) -> Run:
+        """Let everything that is left come to its end."""
+        self.run.refresh_from_db()
+        if self.run.state == Run.State.PAUSED:
+            run_resume(run=self.run, user=None)
+        for _ in range(40):
+            self.worker.work([*self.hops, Hop("advance", self.run.pk)], limit=100_000)
+            self.run.refresh_from_db()
+            if self.run.ended:
+                break
+            self.hops = self.worker.later()
+        return self.run

@@ -1,0 +1,184 @@
+"""Steering by forms: roles, fragments, refusals with what was typed, the list of acts with Undo, what-if."""
+
+from __future__ import annotations
+
+import pytest
+
+from adaexplore_site.models import Action
+from search.models import Node, Run
+from search.services.steering import steer_note, steer_pin, steer_prune
+from search.views import steering as page
+from tests.pages import client_of, full_run
+from tests.search.makers import Worker, make_run
+
+pytestmark = pytest.mark.django_db
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def run() -> Run:
+    return full_run()
+
+
+@pytest.fixture
+def hops(monkeypatch):
+    sent = []
+    monkeypatch.setattr(page, "send", sent.extend)
+    return sent
+
+
+FORMS = [
+    ({"act": "pin", "number": "1", "quota": "4"}, "is pinned: the next 4 selections at or below it"),
+    ({"act": "prune", "number": "1"}, "is pruned"),
+    ({"act": "boost", "number": "1", "boost": "0.4"}, "has +0.4 added to its score"),
+    ({"act": "force", "number": "1", "kind": "small"}, "takes a small step next"),
+    ({"act": "force", "kind": "large"}, "The next possible step is a large one"),
+    ({"act": "note", "number": "1", "text": "mind the tail"}, "mind the tail"),
+    ({"act": "params", "w": "0.5", "was-w": "0.3", "rho": "1.0", "was-rho": "1.0"}, "w 0.3 → 0.5"),
+    ({"act": "budget", "steps": "7"}, "Budget raised by 7 to 17 steps"),
+    ({"act": "inject", "number": "1", "source": "class ModelNew: pass"}, "was written by hand, below node 1"),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), FORMS, ids=lambda value: value["act"] if isinstance(value, dict) else "")
+def test_a_form_acts_once_and_the_list_of_acts_offers_to_undo_it(run, hops, fields, words):
+    operator = client_of("operator")
+    for _ in range(2):
+        answer = operator.post(f"/s/{run.pk}/steer", {**fields, "key": "k", "panel": fields.get("number", "")})
+        assert answer.status_code == 302
+    html = operator.get(f"/s/{run.pk}/activity/").content.decode()
+    assert words in html and "some-operator" in html
+    seq = Action.objects.get(key="k").after["seq"]
+    assert f'name="seq" value="{seq}"' in html
+    answer = operator.post(f"/s/{run.pk}/steer", {"act": "undo", "seq": seq, "back": "activity", "key": "u"})
+    assert answer["Location"] == f"/s/{run.pk}/activity/"
+    assert "undone" in operator.get(f"/s/{run.pk}/activity/").content.decode()
+
+
+def test_a_finished_search_takes_more_steps_by_its_page_and_goes_on(hops):
+    run, operator = Worker().run(make_run(steps=2)), client_of("operator")
+    page_text = operator.get(f"/s/{run.pk}/").content.decode()
+    assert "Add and go on" in page_text and 'name="steps"' in page_text and 'name="tokens"' not in page_text
+    for _ in range(2):
+        assert operator.post(f"/s/{run.pk}/steer", {"act": "limits", "steps": "3", "key": "k"}).status_code == 302
+    run.refresh_from_db()
+    assert (run.state, run.steps, [hop.target for hop in hops]) == (Run.State.RUNNING, 5, [run.pk, run.pk])
+    for address in ("", "activity/"):
+        assert "steps 2 → 5" in operator.get(f"/s/{run.pk}/{address}").content.decode()
+    assert "Add and go on" not in client_of("viewer").get(f"/s/{run.pk}/").content.decode()
+
+
+def test_scripts_get_the_node_s_panel_with_what_is_in_force(run, hops):
+    operator = client_of("operator")
+    fields = {"act": "pin", "number": "1", "quota": "4", "panel": "1", "key": "k"}
+    html = operator.post(f"/s/{run.pk}/steer", fields, headers=HTMX).content.decode()
+    assert html.strip().startswith("<article") and "Pinned: 4 selections left" in html
+
+
+def test_a_refused_kernel_comes_back_with_the_reason(run, hops):
+    operator = client_of("operator")
+    fields = {"act": "inject", "number": "1", "source": "def mine(:", "panel": "1", "key": "k"}
+    for headers in ({}, HTMX):
+        answer = operator.post(f"/s/{run.pk}/steer", fields, headers=headers)
+        html = answer.content.decode()
+        assert answer.status_code == 409 and "def mine(:" in html and "line 1" in html
+    assert hops == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"act": "nonsense"},
+        {"act": "pin", "number": "one", "quota": "1"},
+        {"act": "pin", "number": "1", "quota": ""},
+        {"act": "boost", "number": "1", "boost": "much"},
+        {"act": "params", "w": "much", "was-w": "0.3"},
+        {"act": "undo", "seq": "²"},
+    ],
+)
+def test_fields_that_make_no_sense_are_refused_with_a_sentence(run, hops, fields):
+    answer = client_of("operator").post(f"/s/{run.pk}/steer", fields)
+    assert answer.status_code == 409 and "notice-error" in answer.content.decode()
+    assert not Action.objects.filter(verb__startswith="steer.").exists()
+
+
+def test_a_viewer_sees_what_is_in_force_but_no_forms(run):
+    steer_prune(run=run, number=1, user=None)
+    steer_pin(run=run, number=3, quota=2, user=None)
+    viewer = client_of("viewer")
+    html = viewer.get(f"/s/{run.pk}/").content.decode()
+    assert "2 selections left" in html and "/steer" not in html
+    panel = viewer.get(f"/s/{run.pk}/n/2/").content.decode()
+    assert "above it was pruned" in panel and "/steer" not in panel
+    assert "pruned" in viewer.get(f"/s/{run.pk}/?tab=table").content.decode()
+
+
+def test_a_pause_can_be_taken_back_from_the_list(run):
+    operator = client_of("operator")
+    operator.post(f"/s/{run.pk}/pause", {"key": "p"})
+    assert f'action="/s/{run.pk}/resume"' in operator.get(f"/s/{run.pk}/activity/").content.decode()
+
+
+def test_branching_leads_to_the_new_search(run, hops):
+    Node.objects.filter(run=run, number=2).update(source="class ModelNew: pass\n")
+    operator = client_of("operator")
+    answer = operator.post(f"/s/{run.pk}/n/2/branch", {"steps": "6", "key": "k"})
+    new = Run.objects.latest("pk")
+    assert (answer["Location"], new.steps) == (f"/s/{new.pk}/", 7)
+    assert f"node 2 of search {run.pk}" in operator.get(f"/s/{new.pk}/n/1/").content.decode()
+    assert f"Search {new.pk}" in operator.get(f"/s/{run.pk}/n/2/").content.decode()
+    refused = operator.post(f"/s/{run.pk}/n/0/branch", {"steps": "6"})
+    assert refused.status_code == 409 and "no kernel to branch from" in refused.content.decode()
+
+
+def test_hostile_notes_are_escaped(run):
+    steer_note(run=run, number=1, text="<img src=x onerror=alert(1)>", user=None)
+    viewer = client_of("viewer")
+    for path in ("", "n/2/", "activity/"):
+        html = viewer.get(f"/s/{run.pk}/{path}").content.decode()
+        assert "<img" not in html and "&lt;img" in html, path
+
+
+def test_what_another_policy_would_do_is_json_and_a_page():
+    run = Worker().run(make_run(steps=6))
+    viewer = client_of("viewer")
+    now = viewer.get(f"/s/{run.pk}/counterfactual/?policy=greedy").json()
+    assert (now["step"], now["params"]["policy"], now["taken"]) == (7, "greedy", None)
+    best = max(now["arms"], key=lambda arm: arm["score"])
+    assert best["chosen"] and best["node"] == now["decision"]["parent"]
+    then = viewer.get(f"/s/{run.pk}/counterfactual/?at=4").json()
+    assert then["taken"]["same"] is True and then["why"] == run.nodes.get(number=4).why
+    assert "Node 4 was reserved just so" in viewer.get(f"/s/{run.pk}/what-if/?at=4").content.decode()
+    piece = viewer.get(f"/s/{run.pk}/what-if/?policy=independent", headers=HTMX).content.decode()
+    assert "from the start" in piece and "<html" not in piece
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("policy=oracle", "policy must be one of"),
+        ("at=99", "Step 99 is not in the log"),
+        ("at=x", "number of a step"),
+        ("w=much", "w must be a number"),
+        ("speed=1", "no parameter speed"),
+    ],
+)
+def test_a_what_if_about_nothing_says_what_to_ask(query, words):
+    run, viewer = make_run(), client_of("viewer")
+    answer = viewer.get(f"/s/{run.pk}/counterfactual/?{query}")
+    assert answer.status_code == 422 and words in answer.json()["error"]
+    assert viewer.get(f"/s/{run.pk}/what-if/?{query}").status_code == 422
+
+
+@pytest.mark.parametrize("panel", ["abc", "99999", "²", "-1"])
+def test_a_panel_that_is_not_there_leads_back_to_the_search_once_the_act_is_done(run, hops, panel):
+    answer = client_of("operator").post(f"/s/{run.pk}/steer", {"act": "budget", "steps": "3", "panel": panel})
+    assert (answer.status_code, answer.url) == (302, f"/s/{run.pk}/")
+    assert Action.objects.filter(verb="steer.budget").count() == 1
+
+
+@pytest.mark.parametrize("number", ["--3", "-", "²", "1e3"])
+def test_a_number_that_is_none_is_refused_in_words(run, hops, number):
+    answer = client_of("operator").post(f"/s/{run.pk}/steer", {"act": "pin", "number": number, "quota": "4"})
+    assert answer.status_code == 409
+    assert "Enter a whole number for node" in answer.content.decode()
