@@ -25,6 +25,10 @@ class Logged(NamedTuple):
     payload: Mapping[str, Any]
 
 
+class LogBroken(ValueError):
+    """An event cannot follow on those before it: one is missing, doubled or altered. The text says which and why."""
+
+
 class Rebuilt:
     """A run while its log is read. `apply` the events in order; every attribute is as of the last one applied.
 
@@ -65,7 +69,7 @@ class Rebuilt:
         return row._replace(state=state, told_order=order)
 
     def apply(self, event: Logged) -> None:
-        """Take one event in. Raises KeyError when it names a node that has no row."""
+        """Take one event in. Raises LogBroken when it cannot follow on those before it."""
         payload = event.payload
         if event.kind == "run.started":
             self.budget = payload["steps"]
@@ -84,13 +88,16 @@ class Rebuilt:
             self._cancel(payload["number"])
 
     def _reserve(self, payload: Mapping[str, Any]) -> None:
-        number = self.rows[payload["number"]].number
+        number, parent = payload["number"], payload["parent"]
+        if number not in self.rows or number in self.live or parent not in self.live:
+            raise LogBroken(f"node {number} is reserved under {parent}: no row, reserved before, or no such parent")
         self.live[number] = None
         self.steering = self.steering.used(number, uses_in(payload.get("steered", {})))
         if self._tree is not None:
-            self._tree.reserve(number, payload["parent"], payload["kind"])
+            self._tree.reserve(number, parent, payload["kind"])
 
     def _tell(self, number: int) -> None:
+        self._must_fly(number, "told")
         row = self.rows[number]
         self.live[number] = row.told_order
         self.told += 1
@@ -99,10 +106,15 @@ class Rebuilt:
         self.best = best_number([row] if self.best is None else [self.rows[self.best], row])
 
     def _cancel(self, number: int) -> None:
+        self._must_fly(number, "cancelled")
         del self.live[number]
         self.steering = self.steering.freed(number)
         if self._tree is not None:
             self._tree.cancel(number)
+
+    def _must_fly(self, number: int, end: str) -> None:
+        if self.live.get(number, 0) is not None:
+            raise LogBroken(f"node {number} is {end} without being in flight")
 
 
 def log_of(run_id: int) -> list[Logged]:

@@ -16,7 +16,7 @@ from search.algorithm.steering import Steering
 from search.algorithm.tree import Tree
 from search.facts import NodeRow, node_rows, tree_of
 from search.models import Node, Proposal, Run
-from search.rebuild import Logged, Rebuilt, log_of
+from search.rebuild import LogBroken, Logged, Rebuilt, log_of
 from search.steering_log import steering_of
 
 CONTEXT_IN_LOG = 50  # of an imported node's context, so many numbers fit into its event
@@ -100,10 +100,14 @@ class _Replay:
         self.state = Rebuilt(SearchParams.from_json(run.params), self.record.rows)
         self.said_best: int | None = None
         self.seq = 0
-        for event in self.record.log:
-            self._event(event)
-        self.seq = 0
-        self._end()
+        try:
+            for event in self.record.log:
+                self._event(event)
+        except LogBroken as error:
+            self.same("events that follow on each other", str(error), "")
+        else:
+            self.seq = 0
+            self._end()
 
     def same(self, what: str, ours: Any, recorded: Any) -> bool:
         """Compare as JSON values; keep the first difference."""
@@ -134,7 +138,9 @@ class _Replay:
 
     def _reserved(self, payload: Mapping[str, Any]) -> None:
         number = payload["number"]
-        row = self.record.decided[number]
+        row = self.record.decided.get(number)
+        if row is None:
+            raise LogBroken(f"node {number} is reserved and has no row")
         if payload.get("by_hand"):
             self.report.by_hand += 1
         else:

@@ -15,7 +15,7 @@ from search.algorithm.steering import Steering
 from search.algorithm.tree import Tree
 from search.facts import node_rows, tree_of
 from search.models import Node, Run
-from search.rebuild import rebuilt_before
+from search.rebuild import LogBroken, rebuilt_before
 from search.steering_log import steering_of
 
 
@@ -57,7 +57,10 @@ def _moment(run: Run, at: int | None) -> tuple[Callable[[SearchParams], Tree], S
         rows, steering = node_rows(run.pk), steering_of(run.pk)
         params = steering.params(SearchParams.from_json(run.params))
         return partial(tree_of, rows), steering, params, len(rows)
-    state = rebuilt_before(run, at)
+    try:
+        state = rebuilt_before(run, at)
+    except LogBroken as error:
+        raise ActionRefused(f"The log of this search is damaged before step {at}: {error}.") from error
     if state is None:
         raise ActionRefused(f"Step {at} is not in the log of this search. Choose the number of one of its nodes.")
     return state.tree_with, state.steering, state.params, at

@@ -13,7 +13,7 @@ from judge.templatetags.units import duration
 from search.budget.forecast import Forecast, Range, forecast
 from search.budget.ledger import Ledger, limit_amounts
 from search.budget.limits import ADDABLE, RunLimits
-from search.models import CampaignEntry, Node, Run
+from search.models import Node, Run
 from search.spending import Calls, books_of, calls_of, ledger_of, limits_of
 
 RECENT = 200  # told steps that the forecast looks at
@@ -153,7 +153,7 @@ def addable(run: Run) -> list[tuple[str, str]]:
     Undo; those of a campaign's search are the campaign's."""
     if run.origin == Run.Origin.IMPORT or run.state not in (Run.State.RUNNING, Run.State.PAUSED, Run.State.FINISHED):
         return []
-    if CampaignEntry.objects.filter(run=run).exists():
+    if hasattr(run, "campaign_entry"):
         return []
     limits = limits_of(run)
     shown = [name for name in ADDABLE if getattr(limits, name) is not None]

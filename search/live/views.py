@@ -135,7 +135,8 @@ def _json(request: HttpRequest, run_id: int, what: str, text) -> HttpResponseBas
 
 
 def _run(run_id: int) -> Run:
-    runs: models.QuerySet[Run] = Run.objects.select_related("problem", "device", "owner", "branched_from")
+    joined = ("problem", "device", "owner", "branched_from", "campaign_entry", "adapt_task", "adapt_control")
+    runs: models.QuerySet[Run] = Run.objects.select_related(*joined)
     return get_object_or_404(runs, pk=run_id)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from adaexplore_site.audit import ActionRefused
 from search.algorithm.params import SearchParams
 from search.facts import node_rows
 from search.models import Node, Run, RunEvent
@@ -17,6 +19,7 @@ from search.services.hops import Hop
 from search.services.imports import search_import
 from search.services.steering import steer_pin, steer_prune
 from search.services.steering_run import steer_params
+from search.what_if import what_if
 from tests.search.fakes import FakeBench, passed, wrong
 from tests.search.makers import Worker, make_run
 from tests.search.recorded import packed, step
@@ -87,6 +90,23 @@ def test_what_was_altered_is_named(alter, what):
     alter(run)
     found = replay_run(Run.objects.get(pk=run.pk))
     assert found.first is not None and what in found.first.what
+
+
+@pytest.mark.parametrize("kind", ["node.reserved", "node.told"])
+@pytest.mark.parametrize("number", (1, 5, 12))
+def test_a_log_with_an_event_missing_or_doubled_is_a_difference_and_no_crash(kind, number):
+    run = finished()
+    event = run.events.get(kind=kind, payload__number=number)
+    event.delete()
+    assert replay_run(run).first is not None
+    with contextlib.suppress(ActionRefused):  # refused in words where the log cannot be followed
+        what_if(run, {"policy": "greedy"}, 12)
+    event.pk = None
+    event.save()
+    run.events.filter(seq__gt=event.seq, seq__lt=event.seq + 2).delete()
+    event.pk, event.seq = None, event.seq + 1
+    event.save()
+    assert replay_run(run).first is not None
 
 
 def test_a_verdict_altered_afterwards_is_named():
