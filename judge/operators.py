@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -21,12 +22,17 @@ def operators_document(folder: Path) -> dict[str, Any]:
     """{"torch": version, "operators": [...]}; made on first use, which takes some seconds. Raises JudgeError."""
     path = folder / f"operators-{metadata.version('torch')}-{PROTOCOL}.json"
     known = _read(path)
-    if known is None:
-        known = _asked()
-        folder.mkdir(parents=True, exist_ok=True)
-        mine = path.with_suffix(f".{os.getpid()}")
-        mine.write_text(json.dumps(known), encoding="utf-8")
-        mine.replace(path)  # whole or not at all; two at once write the same
+    if known is not None:
+        return known
+    folder.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # pages and workers may ask at once: one child answers them all
+        known = _read(path)
+        if known is None:
+            known = _asked()
+            mine = path.with_suffix(".new")
+            mine.write_text(json.dumps(known), encoding="utf-8")
+            mine.replace(path)  # whole or not at all
     return known
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from judge import operators
@@ -30,7 +33,21 @@ def test_a_child_that_says_nothing_is_a_fault_of_the_judge(tmp_path, monkeypatch
     monkeypatch.setattr(operators.sys, "executable", "/bin/false")
     with pytest.raises(JudgeError, match="could not be listed"):
         operators_document(tmp_path)
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_many_who_ask_at_once_wait_for_one_child(tmp_path, monkeypatch):
+    asked = []
+
+    def slow() -> dict[str, object]:
+        asked.append(1)
+        time.sleep(0.1)
+        return {"protocol": operators.PROTOCOL, "operators": []}
+
+    monkeypatch.setattr(operators, "_asked", slow)
+    with ThreadPoolExecutor(4) as pool:
+        assert [found["operators"] for found in pool.map(operators_document, [tmp_path] * 4)] == [[]] * 4
+    assert asked == [1]
 
 
 def test_sizes_out_follow_sizes_in_by_simple_rules():
