@@ -8,7 +8,7 @@ PORT ?= 8000
 export PORT
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup setup-dev run test faults lint lock clean screenshots
+.PHONY: setup setup-dev bytecode run test faults lint lock clean screenshots
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.ready static/node_modules/.ready
@@ -38,7 +38,11 @@ static/node_modules/.ready: static/package-lock.json $(VENV)/.ready
 		echo "Installing the browser libraries failed. Check the network, then run make again."; exit 1; }
 	@touch $@
 
-run: setup
+# Children may not write their bytecode; without it each of them would compile the judge's modules anew.
+bytecode: setup
+	@$(BIN)/python -m compileall -q adaexplore_site judge memory search
+
+run: bytecode
 	@exec $(BIN)/python manage.py up
 
 lint: setup-dev
@@ -47,7 +51,7 @@ lint: setup-dev
 	$(BIN)/lint-imports
 	$(BIN)/mypy --no-error-summary adaexplore_site search judge memory
 
-test: lint
+test: lint bytecode
 	@$(BIN)/python -m tests.run
 
 # Kills workers, broker and web server while searches run: two minutes, or FAULTS_MINUTES on each database.

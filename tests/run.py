@@ -30,7 +30,8 @@ class Part:
 def _pytest(name: str, args: list[str], env: dict[str, str]) -> Part:
     print(f"\n== {name} ==", flush=True)
     begun = time.monotonic()
-    code = subprocess.run([*PYTEST, *args], env={**os.environ, **env}, check=False).returncode
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    code = subprocess.run([*PYTEST, *args], env={**given, **env}, check=False).returncode
     return Part(name, "passed" if code == 0 else f"FAILED (exit {code})", time.monotonic() - begun)
 
 

@@ -18,9 +18,18 @@ from tests.pages import client_of
 from tests.search.makers import make_device
 
 LIMITS = Limits(wall_s=120, stage_s=60)
-UNCOMPILED = source("y = F.gelu(x[0])\nif torch.compiler.is_compiling(): os._exit(3)\nreturn y", head="import os")
+UNCOMPILED = source("if torch.compiler.is_compiling(): os._exit(3)\nreturn F.gelu(x[0])", head="import os")
+UNASKED = f"{UNCOMPILED}\n# Tried by nobody.\n"
 PLAIN = source("return F.gelu(x[0])")
+# Nothing is left to compile, which would take half a minute; test_baselines.py compiles for real.
+TRACED = source("return gelu(x[0])", head="gelu = torch.compiler.disable(F.gelu)")
 SPEEDUP = Speedup(2.0, 1.9, 2.1, 32, Basis.MEASURED, Subject.AUTOTUNE)
+
+
+@pytest.fixture(scope="module")
+def bench():
+    with Bench("cpu", compile_baseline=False) as bench:
+        yield bench
 
 
 def evaluate(bench: Bench, text: str, number: int, **job: object) -> Outcome:
@@ -36,35 +45,32 @@ def autotuned(outcome: Outcome) -> list[bool]:
 
 @pytest.mark.bench
 @pytest.mark.slow
-def test_a_baseline_that_fails_costs_no_best_and_is_not_tried_again():
-    with Bench("cpu", compile_baseline=False) as bench:
-        first = evaluate(bench, UNCOMPILED, 1)
-        assert (first.verdict, first.audit) == (Verdict.PASS, Audit.PASSED), first
-        assert first.environment["max_autotune"].startswith("failed: ") and not autotuned(first)
-        assert [(one.name, one.state) for one in first.stages][-1] == ("max_autotune", "warned")
-        second = evaluate(bench, UNCOMPILED, 2)
-        assert second.audit is Audit.PASSED and "max_autotune" not in second.environment
+def test_a_baseline_that_fails_costs_no_best_and_is_not_tried_again(bench):
+    first = evaluate(bench, UNCOMPILED, 1)
+    assert (first.verdict, first.audit) == (Verdict.PASS, Audit.PASSED), first
+    assert first.environment["max_autotune"].startswith("failed: ") and not autotuned(first)
+    assert [(one.name, one.state) for one in first.stages][-1] == ("max_autotune", "warned")
+    second = evaluate(bench, UNCOMPILED, 2)
+    assert second.audit is Audit.PASSED and "max_autotune" not in second.environment
 
 
 @pytest.mark.bench
-def test_nobody_waits_for_it_unasked_or_without_a_new_best():
-    with Bench("cpu", compile_baseline=False) as bench:
-        assert "max_autotune" not in evaluate(bench, UNCOMPILED, 1, autotune=False).environment
-        slow = evaluate(bench, UNCOMPILED, 2, beat=float("inf"))
-        assert slow.verdict is Verdict.PASS and "max_autotune" not in slow.environment
+def test_nobody_waits_for_it_unasked_or_without_a_new_best(bench):
+    assert "max_autotune" not in evaluate(bench, UNASKED, 1, autotune=False).environment
+    slow = evaluate(bench, UNASKED, 2, beat=float("inf"))
+    assert slow.verdict is Verdict.PASS and "max_autotune" not in slow.environment
 
 
 @pytest.mark.bench
 @pytest.mark.slow
-def test_it_is_timed_once_a_problem_and_shown_with_every_pass_from_then_on():
-    with Bench("cpu", compile_baseline=False) as bench:
-        first = evaluate(bench, PLAIN, 1)
-        assert first.environment["max_autotune"] == "measured" and autotuned(first) == [False]
-        assert first.speedup_autotune is not None and first.speedup_autotune.over is Subject.AUTOTUNE
-        timing = next(one for one in first.timings if one.subject is Subject.AUTOTUNE)
-        assert timing.detail["mode"] == "max-autotune" and timing.detail["precision"] == "strict"
-        later = evaluate(bench, PLAIN, 2, beat=float("inf"), autotune=False)
-        assert autotuned(later) == [True] and later.speedup_autotune is not None
+def test_it_is_timed_once_a_problem_and_shown_with_every_pass_from_then_on(bench):
+    first = evaluate(bench, TRACED, 1)
+    assert first.environment["max_autotune"] == "measured" and autotuned(first) == [False]
+    assert first.speedup_autotune is not None and first.speedup_autotune.over is Subject.AUTOTUNE
+    timing = next(one for one in first.timings if one.subject is Subject.AUTOTUNE)
+    assert timing.detail["mode"] == "max-autotune" and timing.detail["precision"] == "strict"
+    later = evaluate(bench, TRACED, 2, beat=float("inf"), autotune=False)
+    assert autotuned(later) == [True] and later.speedup_autotune is not None
 
 
 def test_only_a_pass_has_it_and_json_keeps_it():

@@ -186,11 +186,15 @@ def test_pages_stay_quick_with_two_thousand_rules_and_twenty_thousand_sightings(
     assert Sighting.objects.count() == 20_000
     for path in ("", "?tab=library&sort=support", "?tab=closed&q=reshape", "bulk?act=approve", f"{ids[7]}/"):
         reviewer.get(f"/rules/{path}")
-        start = time.perf_counter()
-        assert reviewer.get(f"/rules/{path}").status_code == 200
-        took = time.perf_counter() - start
+        took = min(seconds(reviewer, f"/rules/{path}") for _ in range(3))  # other tests run beside it
         print(json.dumps({"path": f"/rules/{path}", "ms": round(1000 * took)}))  # noqa: T201
-        assert took < 0.9  # 0.3 by itself; other tests run beside it
+        assert took < 0.9  # 0.3 by itself
+
+
+def seconds(reviewer, path: str) -> float:
+    start = time.perf_counter()
+    assert reviewer.get(path).status_code == 200
+    return time.perf_counter() - start
 
 
 def test_the_queue_costs_the_same_number_of_queries_however_much_stands_behind_it(

@@ -15,7 +15,7 @@ from typing import Any
 
 import django
 
-TASKS, STEPS, CONTROL, KILLS = 3, 3, 2, 4
+TASKS, STEPS, CONTROL, KILLS = 2, 3, 2, 3
 
 
 def main() -> None:

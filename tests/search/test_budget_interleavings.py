@@ -40,7 +40,7 @@ def deliver(worker: Worker, hop: Hop) -> list[Hop]:
 
 
 @given(st.integers(0, 1 << 30), st.sampled_from(LIMITS))
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_under_any_interleaving_no_limit_is_passed_and_the_end_is_exact(seed, limits):
     rng, run = Random(seed), limited(steps=6, concurrency=3, **limits)
     worker, hops = Worker(billed(), Mortal()), [Hop("advance", run.pk)]

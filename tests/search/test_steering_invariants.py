@@ -21,7 +21,7 @@ from tests.search.makers import make_run, told
 from tests.search.storm import Storm, gusts
 
 pytestmark = pytest.mark.django_db
-STORMS = int(os.environ.get("STORMS", "4"))
+STORMS = int(os.environ.get("STORMS", "2"))
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or "STORMS" in os.environ]  # that takes minutes
 weather = settings(max_examples=STORMS, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 
