@@ -16,7 +16,8 @@ from adaexplore_site.audit import ActionRefused
 from judge.models import Device
 from judge.preflight import Preflight, preflight
 from memory.choices import OFF, MemoryChoice
-from memory.models import AdaptRun, AdaptTask, Failure, FrozenRule, Rule
+from memory.force import Evidence
+from memory.models import AdaptRun, AdaptTask, Failure
 from search.models import Run
 from search.services.adapt_runs import adapt_locked
 from search.services.adapt_spending import WORDS, room_of, share_of
@@ -198,9 +199,8 @@ def _start(adapt: AdaptRun, task: AdaptTask, free: int, now: datetime) -> list[R
     try:
         with transaction.atomic():
             memory = MemoryChoice.from_json(adapt.memory)
-            task.run = run_start(steps=adapt.steps, memory=memory, key=name, title=title, **given)
-            if adapt.transfer_of_id is not None:
-                _keep_only(task.run, adapt.transfer_of_id)
+            held_out = Evidence(not_on=task.problem.pk, learned_by=adapt.transfer_of_id)
+            task.run = run_start(steps=adapt.steps, memory=memory, evidence=held_out, key=name, title=title, **given)
             if adapt.control_steps:
                 task.control = run_start(
                     steps=adapt.control_steps, memory=OFF, key=f"{name}:control", title=f"{title}, no memory", **given
@@ -212,12 +212,6 @@ def _start(adapt: AdaptRun, task: AdaptTask, free: int, now: datetime) -> list[R
         _close(task, AdaptTask.State.REFUSED, str(error))
         return []
     return [run for run in (task.run, task.control) if run is not None]
-
-
-def _keep_only(run: Run, adapt_id: int) -> None:
-    """Of the rules frozen for a search keep those that one adapt run has seen failures for."""
-    learned = Rule.objects.filter(sightings__failure__run__adapt_task__adapt=adapt_id)
-    FrozenRule.objects.filter(memory__run=run).exclude(version__rule__in=learned.values("pk")).delete()
 
 
 def _unlearned(adapt: AdaptRun, now: datetime) -> bool:

@@ -12,15 +12,16 @@ from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
 from judge.models import Device, Problem
 from judge.values import AdmissionReport
-from memory.models import AdaptRun, AdaptTask, Failure, FrozenRule, Rule, RuleVersion, Sighting
+from memory.choices import MemoryChoice
+from memory.models import AdaptRun, AdaptTask, Failure, Rule, RuleVersion, Sighting
 from search.adapt_rows import adapt_rows, effect_read, learned_by, task_rows
 from search.models import Run
-from search.services import adapt_advance as advancing
 from search.services.adapt_advance import adapt_advance, adapts_advance
 from search.services.adapt_runs import AdaptPlan, adapt_pause, adapt_resume, adapt_stop, transfer_start
 from search.services.adapt_spending import spent_of
 from search.services.adapt_tasks import task_admit, task_compose
 from search.services.reaping import reap
+from tests.memory.force_rows import make_rule, see
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, assert_exact, make_adapt, make_samples, searches
 from tests.search.campaign_rows import AdmittingBench
 from tests.search.fakes import wrong
@@ -267,24 +268,16 @@ def test_what_was_learned_is_counted():
     assert (found.failures, found.asked, found.new, found.repeated, found.merged, found.rules) == (1, 1, 1, 0, 0, 1)
 
 
-def test_a_transfer_searches_given_problems_with_the_rules_of_that_run_only(monkeypatch):
+def test_a_transfer_searches_given_problems_with_the_rules_of_that_run_only():
     worker = AdaptWorker()
     worker.bench.outcomes = {0: wrong()}
     adapt = worker.complete(make_adapt(tasks=1))
-    mine, other = rule_seen_in(adapt, "Mask loads."), Rule.objects.create(origin="person", state="approved")
-    other.current = RuleVersion.objects.create(rule=other, number=1, text="Else", words="b")
-    other.save()
-    start = advancing.run_start
-
-    def freezing(**given):
-        run = start(**given)
-        FrozenRule.objects.filter(memory__run=run).delete()
-        for place, rule in enumerate((mine, other) if run.memory.uses else (), start=1):
-            FrozenRule.objects.create(memory=run.memory, version=rule.current, place=place)
-        return run
-
-    monkeypatch.setattr(advancing, "run_start", freezing)
-    plan = AdaptPlan(device=make_device(), steps=2, control_steps=2, seed=1)
+    mine = make_rule("You must mask loads.", support=3)
+    see(mine, searches(adapt)[0][1], 3)
+    for number in range(3):  # of elsewhere and better supported: together they fill every prompt
+        make_rule(f"You must do {number} of these: " + "word " * 60, support=5)
+    narrow = MemoryChoice(trust="auto", budget_tokens=150)
+    plan = AdaptPlan(device=make_device(), steps=2, control_steps=2, seed=1, memory=narrow)
     real = [make_problem("real1"), make_problem("real2")]
     moved = worker.complete(transfer_start(learned_by=adapt, problems=real, plan=plan))
     found = searches(moved)
@@ -298,6 +291,21 @@ def test_a_transfer_searches_given_problems_with_the_rules_of_that_run_only(monk
         transfer_start(learned_by=adapt, problems=list(Problem.objects.filter(origin="synthetic")), plan=plan)
     with pytest.raises(ActionRefused, match="learns nothing"):
         transfer_start(learned_by=moved, problems=real, plan=plan)
+
+
+def test_what_an_earlier_run_saw_on_the_same_task_is_no_evidence_for_it():
+    """The same seed gives the same task, first attempt and mistake: a rule seen there alone knows the answer."""
+    worker = AdaptWorker()
+    worker.bench.outcomes = {0: wrong()}
+    first = worker.complete(make_adapt(tasks=1))
+    rule = make_rule("You must mask loads.", support=0)
+    see(rule, searches(first)[0][1], 0, searches(first)[0][1].problem)
+    once = MemoryChoice(learns=True, trust="auto", threshold=1)
+    run = searches(worker.complete(make_adapt(tasks=1, memory=once)))[0][1]
+    assert run.problem_id == searches(first)[0][1].problem_id and not run.memory.rules.exists()
+    see(rule, searches(first)[0][1], 1)
+    run = searches(worker.complete(make_adapt(tasks=1, memory=once)))[0][1]
+    assert run.memory.rules.count() == 1
 
 
 def test_the_same_seed_gives_the_same_tasks_and_searches_again():
