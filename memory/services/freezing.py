@@ -24,8 +24,8 @@ def memory_freeze(
 ) -> RunMemory:
     """Write how this search uses memory, with the rule versions in force now. In the transaction that creates it.
 
-    `evidence` says whose failures may speak for a rule. Kept are the rules that could ever come into one of its prompts; `beyond` counts those that have no chance by the
-    token budget.
+    `evidence` says whose failures may speak for a rule. Kept are the rules that could ever come into one of its
+    prompts; `beyond` counts those that have no chance by the token budget.
     """
     toolchain = toolchain or toolchain_now(problem, device)
     where = place_of(problem, device, toolchain)

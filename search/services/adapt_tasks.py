@@ -11,7 +11,7 @@ from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from judge.models import Device, Problem
-from judge.preflight import Preflight, preflight
+from judge.preflight import preflight
 from judge.runner import Bench
 from judge.services.admissions import problem_admit
 from judge.services.problems import ProblemRejected, problem_upload
@@ -102,7 +102,7 @@ def task_admit(
         return []
     device = task.adapt.device
     check = preflight(task.problem, device, now=clock())
-    if not check.decided and (check.state != "running" or check.stalled or _begun_before(check, since)):
+    if not check.decided and (check.state != "running" or check.stalled or check.left_behind(since)):
         try:
             problem_admit(problem=task.problem, device=device, bench=bench_for(device))
         except JudgeError:
@@ -111,11 +111,6 @@ def task_admit(
     if check.usable:
         _sign(task, check.report)
     return adapt_advance(adapt_id=task.adapt_id, now=clock(), settled=settled)
-
-
-def _begun_before(check: Preflight, since: datetime | None) -> bool:
-    begun = check.report.get("started")
-    return since is not None and bool(begun) and datetime.fromisoformat(str(begun)) < since
 
 
 def _sign(task: AdaptTask, report: dict[str, Any]) -> None:
