@@ -23,7 +23,7 @@ from search.proposers import UnknownProposer, available
 from search.proposers import get as get_proposer
 from search.proposers.builtin.habits import DIALECTS
 from search.services.actions import action_record
-from search.services.budgets import limits_keep
+from search.services.budgets import adapt_sharing, limits_keep
 from search.services.endings import node_cancel, run_end, run_locked
 from search.services.leases import PERSON, QUEUED, RETRY
 from search.services.limit_checks import limits_checked
@@ -153,6 +153,8 @@ def _reopen(run: Run) -> None:
         raise ActionRefused("An imported search cannot go on here. Branch a search of its own from a node instead.")
     if CampaignEntry.objects.filter(run=run).exists():
         raise ActionRefused("The campaign of this search has shared its steps out anew. Branch from a node instead.")
+    if (adapt := adapt_sharing(run)) is not None:
+        raise ActionRefused(f"Adapt run {adapt.pk} has shared the limits of this search out anew. Branch from a node.")
     stop = stop_of(run, timezone.now())
     if stop is not None:
         raise ActionRefused(f"This search would not go on. {stop.text} Add to its limits, or branch from a node.")
