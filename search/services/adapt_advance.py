@@ -20,7 +20,7 @@ from memory.force import Evidence
 from memory.models import AdaptRun, AdaptTask, Failure
 from search.models import Run
 from search.services.adapt_runs import adapt_locked
-from search.services.adapt_spending import WORDS, room_of, share_of
+from search.services.adapt_spending import WORDS, may_write, room_of, share_of
 from search.services.campaign_advance import seed_for
 from search.services.hops import Hop
 from search.services.runs import run_start
@@ -146,11 +146,11 @@ def _ask(adapt: AdaptRun, task: AdaptTask, now: datetime, *, again: bool = False
 
 
 def _more(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> list[Hop]:
-    """New places while tasks are missing and few wait."""
+    """New places while tasks are missing, few wait, and the limits have room to write one."""
     hops: list[Hop] = []
     left = sum(task.state == AdaptTask.State.WAITING for task in tasks)
     total, place = len(tasks), max((task.place for task in tasks), default=0)
-    while left < free + AHEAD and _missing_at(adapt, tasks, left, total) == "more":
+    while left < free + AHEAD and _missing_at(adapt, tasks, left, total) == "more" and may_write(adapt, now):
         place += 1
         task = AdaptTask.objects.create(adapt=adapt, place=place, asked_at=now)
         hops.append(Hop("compose_task", task.pk))
@@ -222,9 +222,10 @@ def _unlearned(adapt: AdaptRun, now: datetime) -> bool:
 
 def _exhausted(adapt: AdaptRun, now: datetime) -> str:
     """Which limit leaves no room for another task; empty while there is some."""
-    if not adapt.limits or share_of(adapt, searches=2 if adapt.control_steps else 1, now=now) is not None:
+    arms = 2 if adapt.control_steps else 1
+    if not adapt.limits or share_of(adapt, searches=arms, now=now, writing=False) is not None:
         return ""
-    least = min(room_of(adapt, now).items(), key=lambda item: item[1] / max(_whole(adapt, item[0]), 1))
+    least = min(room_of(adapt, now, writing=False).items(), key=lambda item: item[1] / max(_whole(adapt, item[0]), 1))
     return f"The limit of {WORDS[least[0]]} leaves no room for another task."
 
 
