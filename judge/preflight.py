@@ -41,6 +41,11 @@ class Preflight:
         """Whether a search may run on this problem and device."""
         return self.state in {"admitted", "degenerate"}
 
+    def left_behind(self, since: datetime | None) -> bool:
+        """Whether it still runs and was begun before `since`: by a process that is gone, for whoever works alone."""
+        begun = self.report.get("started") if self.state == "running" else None
+        return since is not None and bool(begun) and datetime.fromisoformat(str(begun)) < since
+
     @property
     def why_not(self) -> str:
         """Why no search may start here and what to do about it. Empty when one may, or when nobody knows yet."""

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, Q, QuerySet
 
 from judge.models import Device, Problem
 from memory.choices import MemoryChoice
+from memory.distil.wording import claim_fault
 from memory.families import families_of
 from memory.lift import Lift, lifts_of
-from memory.models import Rule, RuleVersion
+from memory.models import Rule, RuleVersion, Sighting
 from memory.scopes import BadScope, Scope, Where
 from memory.toolchains import toolchain_now, triton_in
 
@@ -22,6 +23,21 @@ STATES = {
     "reviewed": (Rule.State.APPROVED,),
     "auto": (Rule.State.APPROVED, Rule.State.PROPOSED),
 }
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Whose failures may speak for a rule, for searches that measure what rules do. None: anybody's.
+
+    `not_on` is a problem whose own failures do not count: else a task knew its answers from an earlier search on it.
+    `learned_by` is an adapt run: only rules that its failures support are in force.
+    """
+
+    not_on: int | None = None
+    learned_by: int | None = None
+
+
+ANYBODYS = Evidence()
 
 
 @dataclass(frozen=True)
@@ -55,21 +71,39 @@ def place_of(problem: Problem, device: Device, toolchain: str = "") -> Where:
     return Where(families=families_of(report.get("graph")), arch=device.arch, triton=triton)
 
 
-def rules_in_force(choice: MemoryChoice, where: Where) -> list[Forced]:
+def rules_in_force(choice: MemoryChoice, where: Where, evidence: Evidence = ANYBODYS) -> list[Forced]:
     """Current versions that a search of this choice uses there, the most useful first. Two queries, plus lifts.
 
-    The state must allow it: approved, and proposed ones with trust "auto". Support must reach the threshold, but for
-    approved rules of other origin (VOUCHED). Rejected, retired and merged rules are never in force.
+    The state must allow it: approved, and proposed ones with trust "auto" whose wording could be approved. Support must
+    reach the threshold, but for approved rules of other origin (VOUCHED). Rejected, retired and merged rules are never
+    in force.
     """
-    rules = (
-        Rule.objects.filter(state__in=STATES[choice.trust], current__isnull=False)
-        .annotate(support=Count("sightings__failure__problem", distinct=True))
-        .select_related("current")
-        .order_by("pk")
-    )
-    usable = [rule for rule in rules if supported(rule, rule.support, choice.threshold) and _holds(rule, where)]
+    usable = [
+        rule
+        for rule in _counted(choice, evidence)
+        if supported(rule, rule.support, choice.threshold) and _holds(rule, where) and not unsound(rule)
+    ]
     lifts = lifts_of(rule.pk for rule in usable)
     return sorted(_forced(usable, lifts, choice.threshold), key=lambda one: one.order)
+
+
+def _counted(choice: MemoryChoice, evidence: Evidence) -> QuerySet[Any]:
+    """Rules in a state that allows use, with `support` out of the evidence that counts."""
+    rules = Rule.objects.filter(state__in=STATES[choice.trust], current__isnull=False)
+    if evidence.learned_by is not None:
+        seen = Sighting.objects.filter(failure__run__adapt_task__adapt=evidence.learned_by)
+        rules = rules.filter(pk__in=seen.values("rule"))
+    counts = ~Q(sightings__failure__problem=evidence.not_on) if evidence.not_on is not None else None
+    support = Count("sightings__failure__problem", distinct=True, filter=counts)
+    return rules.annotate(support=support).select_related("current").order_by("pk")
+
+
+def unsound(rule: Rule) -> str:
+    """Why a proposed rule's words keep it out of every prompt until somebody edits it; empty when nothing does.
+
+    People are refused such words when they approve; nobody has looked at a proposed rule.
+    """
+    return claim_fault(rule.current.text) if rule.state == Rule.State.PROPOSED and rule.current else ""
 
 
 def supported(rule: Rule, support: int, threshold: int) -> bool:
@@ -85,6 +119,8 @@ def standing(rule: Rule, support: int, threshold: int = MemoryChoice.threshold) 
     """In words, whether searches of this threshold use the rule where its scope holds, else what is missing."""
     if rule.state not in STATES["auto"]:
         return f"not used: {rule.state}"
+    if wrong := unsound(rule):
+        return f"not used: must be edited first. {wrong}"
     missing = threshold - support
     lacks = f"failures on {missing} more problem{'s' * (missing != 1)}"
     if rule.state == Rule.State.APPROVED:

@@ -15,6 +15,7 @@ from memory.models import RuleUse
 
 ENOUGH = 30  # nodes that each arm needs before a lift is told
 IDS_AT_ONCE = 5000
+NOW = F("rule__current__words")
 
 # Endings that say nothing of the candidate: the judge's faults, and what it could not decide.
 UNDECIDED = (
@@ -57,26 +58,36 @@ class Lift:
 
     @classmethod
     def of(cls, strata: Iterable[Arms]) -> Lift:
-        """From arms (shown first) of searches that withheld with the same probability, one stratum each."""
+        """From arms (shown first) of searches that withheld with the same probability, one stratum each.
+
+        Told from ENOUGH nodes in each arm that have others to be compared with: those of searches that always show a
+        rule, or never do, say nothing. The counts of a known lift are those that it was told from.
+        """
         arms = list(strata)
-        shown, valid = sum(one.n for one in arms), sum(one.k for one in arms)
-        withheld, other = sum(one.m for one in arms), sum(one.j for one in arms)
-        counts = (shown, valid, withheld, other)
-        if shown < ENOUGH or withheld < ENOUGH:
-            return cls(*counts)
-        found = difference(arms)
-        return cls(*counts) if found is None else cls(*counts, *found)
+        compared = [one for one in arms if one.weight]
+        found = difference(compared)
+        if found is None or min(sum(one.n for one in compared), sum(one.m for one in compared)) < ENOUGH:
+            return cls(*_counts(arms))
+        return cls(*_counts(compared), *found)
+
+
+def _counts(arms: Iterable[Arms]) -> tuple[int, int, int, int]:
+    """Shown nodes, valid ones of them, withheld nodes, valid ones of them."""
+    rows = [(one.n, one.k, one.m, one.j) for one in arms]
+    return sum(n for n, *_ in rows), sum(k for _, k, *_ in rows), sum(m for *_, m, _ in rows), sum(j for *_, j in rows)
 
 
 def lifts_of(rule_ids: Iterable[int], *, since: Mapping[int, datetime] | None = None) -> Mapping[int, Lift]:
-    """Lift of each rule over all its uses, all versions together; rules without uses have a Lift of zeros.
+    """Lift of each rule over all uses of the words that it has now; without such uses it is a Lift of zeros.
+
+    An edit begins anew: what other words did says nothing of these. A new scope for the same words does not.
 
     `since` leaves out, rule by rule, what was told before. One query for thousands of rules.
     """
     ids = sorted(set(rule_ids))
     found: dict[int, list[Arms]] = defaultdict(list)
     for start in range(0, len(ids), IDS_AT_ONCE):
-        uses = decided_uses().filter(rule__in=ids[start : start + IDS_AT_ONCE])
+        uses = decided_uses().filter(rule__in=ids[start : start + IDS_AT_ONCE], version__words=NOW)
         for rule, arms in _strata(_later(uses, since) if since else uses):
             found[rule].append(arms)
     return {pk: Lift.of(found[pk]) for pk in ids}

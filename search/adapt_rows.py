@@ -11,12 +11,10 @@ from django.db.models import Count, Min, Q
 
 from judge.values import Verdict
 from memory.adapt.effect import Arm, Effect, Outcome, effect_of
+from memory.lift import NOT_TRIED, UNDECIDED
 from memory.models import AdaptRun, AdaptTask, Failure, FrozenRule, Rule, Sighting
 from search.facts import verdict_of
 from search.models import Node, Run
-
-# Endings that say nothing of the candidate: no attempt is counted there.
-NOBODYS = frozenset({Verdict.LOST, Verdict.CANCELLED, Verdict.REFUSED_PROBLEM, Verdict.COMPILED_ONLY})
 
 
 @dataclass(frozen=True)
@@ -135,28 +133,32 @@ def task_rows(adapt: AdaptRun) -> list[TaskRow]:
 
 
 def _attempts(run_ids: Sequence[int]) -> dict[int, tuple[bool | None, ...]]:
-    """Run id -> its attempts by number: told ones as passed or not, None where nobody's fault ended one. A node in
-    flight ends the row: what comes after it has no place yet."""
+    """Run id -> its attempts by number: told ones as passed or not. A node in flight ends the row: what comes after it
+    has no place yet.
+
+    None is an attempt that says nothing of memory: one that lift does not count either, or that a person had a hand in.
+    """
     nodes = Node.objects.filter(run__in=run_ids, number__gte=1).order_by("run", "number")
     found: dict[int, list[bool | None]] = defaultdict(list)
     open_runs: set[int] = set()
-    for run, state, kind, reason, verdict in nodes.values_list("run", "state", "kind", "reason", "evaluation__verdict"):
+    columns = ("run", "state", "touched", "kind", "reason", "evaluation__verdict")
+    for run, state, touched, kind, reason, verdict in nodes.values_list(*columns):
         if run in open_runs:
             continue
         if state in Node.IN_FLIGHT:
             open_runs.add(run)
-        elif state == Node.State.CANCELLED:
-            found[run].append(None)
         else:
             ending = verdict_of(verdict, kind, reason)
-            found[run].append(None if ending in NOBODYS else ending == Verdict.PASS)
+            open_end = ending in UNDECIDED or (verdict is None and reason in NOT_TRIED)
+            says_nothing = state == Node.State.CANCELLED or touched or open_end
+            found[run].append(None if says_nothing else ending == Verdict.PASS)
     return {run: tuple(row) for run, row in found.items()}
 
 
 def effect_read(adapt: AdaptRun, rows: Sequence[TaskRow]) -> Effect:
-    """The comparison over the tasks that were attempted in both arms."""
+    """The comparison over the tasks that were attempted in both arms; decided once the run has finished."""
     started = [row.outcome for row in rows if row.task.run_id and row.task.control_id]
-    return effect_of(started, k=adapt.control_steps)
+    return effect_of(started, k=adapt.control_steps, final=adapt.state == AdaptRun.State.FINISHED)
 
 
 def learned_by(adapt: AdaptRun) -> Learned:

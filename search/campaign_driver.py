@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.utils import timezone
 
@@ -39,6 +39,7 @@ def drive_campaign(*, campaign: Campaign, hands: Hands) -> Campaign:
     Searches run one after the other here, whatever the campaign allows at once.
     """
     asked: deque[int] = deque()
+    begun = timezone.now()
     CampaignEntry.objects.filter(campaign=campaign, state=CampaignEntry.State.WAITING).update(asked_at=None)
     try:
         while True:
@@ -52,7 +53,7 @@ def drive_campaign(*, campaign: Campaign, hands: Hands) -> Campaign:
             if campaign.state != Campaign.State.RUNNING or campaign.device.state != Device.State.ACTIVE:
                 return campaign
             if asked:  # first: what a refused problem leaves goes to those that have not started
-                asked.extend(_preflights(_admit(campaign, asked.popleft(), hands)))
+                asked.extend(_preflights(_admit(campaign, asked.popleft(), hands, begun)))
             elif run is not None:
                 _drive_run(campaign, run, hands)
             elif _waits(campaign):
@@ -86,7 +87,7 @@ def _preflights(hops: list[Hop]) -> list[int]:
     return [hop.target for hop in hops if hop.task == "admit_entry"]
 
 
-def _admit(campaign: Campaign, entry_id: int, hands: Hands) -> list[Hop]:
+def _admit(campaign: Campaign, entry_id: int, hands: Hands, begun: datetime) -> list[Hop]:
     hands.admitting(CampaignEntry.objects.select_related("problem").get(pk=entry_id))
     _hold(campaign)
-    return entry_admit(entry_id=entry_id, bench_for=hands.bench_for)
+    return entry_admit(entry_id=entry_id, bench_for=hands.bench_for, since=begun)

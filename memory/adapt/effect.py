@@ -16,6 +16,7 @@ Z = 1.959964  # two-sided 95 %
 WINDOW = 20  # tasks of one point of the curve
 RESAMPLES = 2000
 HELPS, HARMS, NOTHING_SHOWN, NOTHING_YET = "memory helps", "memory harms", "no effect shown", "nothing to compare yet"
+NOT_DECIDED = "not decided before its end"
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Effect:
-    """All that is compared. `k` attempts of both arms; `left_out` tasks have no pair of first attempts that counts."""
+    """All that is compared. `k` attempts of both arms; `left_out` tasks have no pair of first attempts that counts.
+
+    `final`: no task is to come, and nobody chose the moment by what was seen so far.
+    """
 
     tasks: int
     left_out: int
@@ -106,18 +110,23 @@ class Effect:
     best_k: Difference
     best_k_shares: tuple[Share, Share]
     curve: tuple[Point, ...]
+    final: bool = True
 
     @property
     def verdict(self) -> str:
-        """Of the first attempts of all pairs: the comparison that was fixed beforehand."""
-        return self.first.verdict
+        """Of the first attempts of all pairs: the comparison that was fixed beforehand, made once.
+
+        An interval of 95 % keeps its level at one look. Whoever looks after every task, and stops when he likes what he
+        sees, finds an effect of nothing in one run out of five.
+        """
+        return self.first.verdict if self.final or not self.first.n else NOT_DECIDED
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types."""
         return {**asdict(self), "verdict": self.verdict, "window": WINDOW, "interval": 0.95}
 
 
-def effect_of(outcomes: Sequence[Outcome], *, k: int) -> Effect:
+def effect_of(outcomes: Sequence[Outcome], *, k: int, final: bool = True) -> Effect:
     """What memory did, over these tasks in order of their places."""
     ordered = sorted(outcomes, key=lambda one: one.place)
     pairs = [one for one in ordered if one.shown.first is not None and one.control.first is not None]
@@ -138,6 +147,7 @@ def effect_of(outcomes: Sequence[Outcome], *, k: int) -> Effect:
         best_k=paired(bests),
         best_k_shares=_shares(bests),
         curve=_curve(pairs, firsts),
+        final=final,
     )
 
 

@@ -8,21 +8,28 @@ from typing import Any
 from judge.models import Device, Problem
 from memory.choices import OFF, MemoryChoice
 from memory.experiment import tokens_of, within_reach
-from memory.force import place_of, rules_in_force, scope_of
+from memory.force import ANYBODYS, Evidence, place_of, rules_in_force, scope_of
 from memory.models import FrozenRule, RuleVersion, RunMemory
 from memory.toolchains import toolchain_now
 
 
 def memory_freeze(
-    *, run_id: int, choice: MemoryChoice, problem: Problem, device: Device, toolchain: str = ""
+    *,
+    run_id: int,
+    choice: MemoryChoice,
+    problem: Problem,
+    device: Device,
+    toolchain: str = "",
+    evidence: Evidence = ANYBODYS,
 ) -> RunMemory:
     """Write how this search uses memory, with the rule versions in force now. In the transaction that creates it.
 
-    Kept are the rules that could ever come into one of its prompts; `beyond` counts those that have no chance by the
-    token budget.
+    `evidence` says whose failures may speak for a rule. Kept are the rules that could ever come into one of its
+    prompts; `beyond` counts those that have no chance by the token budget.
     """
     toolchain = toolchain or toolchain_now(problem, device)
-    forced = rules_in_force(choice, place_of(problem, device, toolchain)) if choice.uses else []
+    where = place_of(problem, device, toolchain)
+    forced = rules_in_force(choice, where, evidence) if choice.uses else []
     return _write(run_id, choice, toolchain, [(one.version, one.score) for one in forced])
 
 

@@ -16,10 +16,11 @@ from adaexplore_site.audit import ActionRefused
 from judge.models import Device
 from judge.preflight import Preflight, preflight
 from memory.choices import OFF, MemoryChoice
-from memory.models import AdaptRun, AdaptTask, Failure, FrozenRule, Rule
+from memory.force import Evidence
+from memory.models import AdaptRun, AdaptTask, Failure
 from search.models import Run
 from search.services.adapt_runs import adapt_locked
-from search.services.adapt_spending import WORDS, room_of, share_of
+from search.services.adapt_spending import WORDS, may_write, room_of, share_of
 from search.services.campaign_advance import seed_for
 from search.services.hops import Hop
 from search.services.runs import run_start
@@ -145,11 +146,11 @@ def _ask(adapt: AdaptRun, task: AdaptTask, now: datetime, *, again: bool = False
 
 
 def _more(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> list[Hop]:
-    """New places while tasks are missing and few wait."""
+    """New places while tasks are missing, few wait, and the limits have room to write one."""
     hops: list[Hop] = []
     left = sum(task.state == AdaptTask.State.WAITING for task in tasks)
     total, place = len(tasks), max((task.place for task in tasks), default=0)
-    while left < free + AHEAD and _missing_at(adapt, tasks, left, total) == "more":
+    while left < free + AHEAD and _missing_at(adapt, tasks, left, total) == "more" and may_write(adapt, now):
         place += 1
         task = AdaptTask.objects.create(adapt=adapt, place=place, asked_at=now)
         hops.append(Hop("compose_task", task.pk))
@@ -198,9 +199,8 @@ def _start(adapt: AdaptRun, task: AdaptTask, free: int, now: datetime) -> list[R
     try:
         with transaction.atomic():
             memory = MemoryChoice.from_json(adapt.memory)
-            task.run = run_start(steps=adapt.steps, memory=memory, key=name, title=title, **given)
-            if adapt.transfer_of_id is not None:
-                _keep_only(task.run, adapt.transfer_of_id)
+            held_out = Evidence(not_on=task.problem.pk, learned_by=adapt.transfer_of_id)
+            task.run = run_start(steps=adapt.steps, memory=memory, evidence=held_out, key=name, title=title, **given)
             if adapt.control_steps:
                 task.control = run_start(
                     steps=adapt.control_steps, memory=OFF, key=f"{name}:control", title=f"{title}, no memory", **given
@@ -214,12 +214,6 @@ def _start(adapt: AdaptRun, task: AdaptTask, free: int, now: datetime) -> list[R
     return [run for run in (task.run, task.control) if run is not None]
 
 
-def _keep_only(run: Run, adapt_id: int) -> None:
-    """Of the rules frozen for a search keep those that one adapt run has seen failures for."""
-    learned = Rule.objects.filter(sightings__failure__run__adapt_task__adapt=adapt_id)
-    FrozenRule.objects.filter(memory__run=run).exclude(version__rule__in=learned.values("pk")).delete()
-
-
 def _unlearned(adapt: AdaptRun, now: datetime) -> bool:
     """Whether failures of earlier tasks have yet to teach. One that nobody comes for holds nothing up for long."""
     recent = Failure.objects.filter(lesson="", told_at__gt=now - timedelta(seconds=LEARN_S))
@@ -228,9 +222,10 @@ def _unlearned(adapt: AdaptRun, now: datetime) -> bool:
 
 def _exhausted(adapt: AdaptRun, now: datetime) -> str:
     """Which limit leaves no room for another task; empty while there is some."""
-    if not adapt.limits or share_of(adapt, searches=2 if adapt.control_steps else 1, now=now) is not None:
+    arms = 2 if adapt.control_steps else 1
+    if not adapt.limits or share_of(adapt, searches=arms, now=now, writing=False) is not None:
         return ""
-    least = min(room_of(adapt, now).items(), key=lambda item: item[1] / max(_whole(adapt, item[0]), 1))
+    least = min(room_of(adapt, now, writing=False).items(), key=lambda item: item[1] / max(_whole(adapt, item[0]), 1))
     return f"The limit of {WORDS[least[0]]} leaves no room for another task."
 
 

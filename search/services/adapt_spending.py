@@ -13,13 +13,15 @@ from django.db.models import Count, Q, Sum
 from adaexplore_site.audit import ActionRefused
 from judge.models import Device
 from judge.services.evaluations import evaluation_limits
-from memory.models import AdaptRun
+from memory.models import AdaptRun, AdaptTask
+from search.adapt_seeds import MODEL
 from search.budget.limits import RunLimits
 from search.models import Node, Proposal, Run
 from search.services.limit_checks import check_use, price_for, step_tokens
 from search.spending import FREE_MODELS, UNPRICED
 
 NAMES = ("tokens", "usd", "device_s", "wall_s")
+BILLED_FOR = {"tokens", "usd"}  # limits of what a call uses
 WORDS = {"tokens": "tokens", "usd": "money", "device_s": "device seconds", "wall_s": "wall-clock seconds"}
 
 
@@ -86,14 +88,15 @@ def spent_of(adapt: AdaptRun) -> Spent:
     )
 
 
-def share_of(adapt: AdaptRun, *, searches: int, now: datetime) -> dict[str, Any] | None:
+def share_of(adapt: AdaptRun, *, searches: int, now: datetime, writing: bool = True) -> dict[str, Any] | None:
     """Limits of each of the next `searches`, as run_start takes them; None when the budget has no room for them.
 
-    What open searches hold is held; an ended one counts with what it has used.
+    What open searches hold is held, and what tasks being written do, but for `writing` False; an ended search counts
+    with what it has used.
     """
     if not adapt.limits:
         return {}
-    left, held = room_of(adapt, now), _held(adapt.limits, adapt.device, adapt.proposer_options)
+    left, held = room_of(adapt, now, writing=writing), _held(adapt.limits, adapt.device, adapt.proposer_options)
     share: dict[str, Any] = {}
     for name, amount in left.items():
         if name == "wall_s":
@@ -109,8 +112,19 @@ def share_of(adapt: AdaptRun, *, searches: int, now: datetime) -> dict[str, Any]
     return share
 
 
-def room_of(adapt: AdaptRun, now: datetime) -> dict[str, Decimal]:
-    """What is neither used nor held, by name of the limit; below zero where calls cost more than was held for them."""
+def may_write(adapt: AdaptRun, now: datetime) -> bool:
+    """Whether the limits have room to ask for one more task."""
+    if adapt.composer != MODEL:
+        return True
+    left, held = room_of(adapt, now), _held(adapt.limits, adapt.device, adapt.proposer_options)
+    return all(left[name] >= Decimal(str(held[f"step_{name}"])) for name in BILLED_FOR if name in left)
+
+
+def room_of(adapt: AdaptRun, now: datetime, *, writing: bool = True) -> dict[str, Decimal]:
+    """What is neither used nor held, by name of the limit; below zero where calls cost more than was held for them.
+
+    Held is what open searches may use yet, and (`writing`) a call for each task that a model is asked for.
+    """
     spent = spent_of(adapt)
     used = {
         "tokens": Decimal(spent.tokens),
@@ -126,6 +140,11 @@ def room_of(adapt: AdaptRun, now: datetime) -> dict[str, Decimal]:
         for name in left:
             if name != "wall_s" and name in run.limits:
                 left[name] -= max(Decimal(str(run.limits[name])) - own[name], Decimal(0))
+    if writing and adapt.composer == MODEL:
+        calls = adapt.entries.filter(state=AdaptTask.State.WAITING, problem=None).count()
+        held = _held(adapt.limits, adapt.device, adapt.proposer_options)
+        for name in left.keys() & BILLED_FOR:
+            left[name] -= calls * Decimal(str(held[f"step_{name}"]))
     return left
 
 

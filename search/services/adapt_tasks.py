@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -11,7 +11,7 @@ from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from judge.models import Device, Problem
-from judge.preflight import Preflight, preflight
+from judge.preflight import preflight
 from judge.runner import Bench
 from judge.services.admissions import problem_admit
 from judge.services.problems import ProblemRejected, problem_upload
@@ -20,9 +20,12 @@ from memory.adapt.composer import Composed
 from memory.adapt.sameness import graph_signature
 from memory.models import AdaptRun, AdaptTask
 from search.adapt_writer import NothingComposed, Writer, WriterAway, write_task
-from search.services.adapt_advance import adapt_advance
+from search.services.adapt_advance import ASK_AGAIN_S, adapt_advance
 from search.services.adapt_runs import adapt_locked, adapt_pause
 from search.services.hops import Hop
+
+AWAY_TRIES = 8  # of one task: over an hour
+AWAY_S = 30.0
 
 
 def task_compose(
@@ -41,7 +44,7 @@ def task_compose(
         if error.permanent:
             adapt_pause(adapt=adapt, user=None, why=f"The tasks cannot be written: {error}")
             return []
-        _refuse(task, f"No task came: {error}")
+        _later(task, error, clock())
     else:
         _take(task, composed)
     return adapt_advance(adapt_id=adapt.pk, now=clock(), settled=settled)
@@ -57,6 +60,9 @@ def _take(task: AdaptTask, composed: Composed) -> None:
         adapt_locked(task.adapt_id)
         row = AdaptTask.objects.select_for_update().get(pk=task.pk)
         if row.state != AdaptTask.State.WAITING or row.problem_id is not None:
+            if "call" in composed.recipe and "call" not in row.recipe:  # it came too late and costs all the same
+                row.recipe = {**row.recipe, "call": composed.recipe["call"]}
+                row.save(update_fields=["recipe"])
             return
         row.source, row.recipe, row.asked_at = composed.source, composed.recipe, None
         row.problem, row.reason = _problem(row, composed)
@@ -102,7 +108,7 @@ def task_admit(
         return []
     device = task.adapt.device
     check = preflight(task.problem, device, now=clock())
-    if not check.decided and (check.state != "running" or check.stalled or _begun_before(check, since)):
+    if not check.decided and (check.state != "running" or check.stalled or check.left_behind(since)):
         try:
             problem_admit(problem=task.problem, device=device, bench=bench_for(device))
         except JudgeError:
@@ -111,11 +117,6 @@ def task_admit(
     if check.usable:
         _sign(task, check.report)
     return adapt_advance(adapt_id=task.adapt_id, now=clock(), settled=settled)
-
-
-def _begun_before(check: Preflight, since: datetime | None) -> bool:
-    begun = check.report.get("started")
-    return since is not None and bool(begun) and datetime.fromisoformat(str(begun)) < since
 
 
 def _sign(task: AdaptTask, report: dict[str, Any]) -> None:
@@ -133,6 +134,20 @@ def _twin(signature: str, device: Device) -> str:
     known = Problem.objects.exclude(origin=Problem.Origin.SYNTHETIC).annotate(graph=graph).order_by("pk")
     rows = known.values_list("slug", "graph")
     return next((slug for slug, one in rows if isinstance(one, dict) and graph_signature(one) == signature), "")
+
+
+def _later(task: AdaptTask, error: WriterAway, now: datetime) -> None:
+    """Ask again in half a minute, and each time in twice as long; after AWAY_TRIES no task comes any more.
+
+    So an endpoint that is away for an hour costs that hour and no tasks.
+    """
+    tries = task.recipe.get("away", 0) + 1
+    if tries >= AWAY_TRIES:
+        _refuse(task, f"No task came: {error}")
+        return
+    wait = timedelta(seconds=AWAY_S * 2 ** (tries - 1) - ASK_AGAIN_S.get(task.adapt.composer, 0.0))
+    waiting = AdaptTask.objects.filter(pk=task.pk, state=AdaptTask.State.WAITING, problem=None)
+    waiting.update(recipe={**task.recipe, "away": tries}, asked_at=now + wait)
 
 
 def _refuse(task: AdaptTask, reason: str) -> None:

@@ -9,8 +9,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from adaexplore_site.audit import ActionRefused, action_done
+from memory.models import AdaptRun
 from search.budget.ledger import WORDS, Amounts, limit_amounts, places, step_hold
 from search.budget.limits import MAX_STEPS, RunLimits
 from search.events import event_write
@@ -113,13 +115,28 @@ def _words(run: Run) -> str:
 
 
 def budget_own(run: Run) -> None:
-    """Raises ActionRefused when the run's steps are a campaign's: what is added there would be nobody's."""
+    """Raises ActionRefused when the run's steps are a campaign's, or its limits an adapt run's.
+
+    What is added there would be nobody's.
+    """
     entry = CampaignEntry.objects.filter(run=run).first()
     if entry is not None:
         raise ActionRefused(
             f"Campaign {entry.campaign_id} shares the steps of this search out; none can be added here. "
             "Branch a search of its own from a node instead."
         )
+    adapt = adapt_sharing(run)
+    if adapt is not None:
+        raise ActionRefused(
+            f"Adapt run {adapt.pk} shares its limits out to this search; none can be added here. "
+            "Branch a search of its own from a node instead."
+        )
+
+
+def adapt_sharing(run: Run) -> AdaptRun | None:
+    """The adapt run whose limits the search has a share of. None without one, or without such limits."""
+    mine = Q(entries__run=run) | Q(entries__control=run)
+    return AdaptRun.objects.filter(mine).exclude(limits={}).first()
 
 
 def _extended(limits: RunLimits, delta: Mapping[str, Any]) -> RunLimits:

@@ -161,15 +161,22 @@ def seed_for(seed: int, seeds: str, problem_hash: str) -> int:
 
 
 def entry_admit(
-    *, entry_id: int, bench_for: Callable[[Device], Bench], clock: Callable[[], datetime] = timezone.now
+    *,
+    entry_id: int,
+    bench_for: Callable[[Device], Bench],
+    clock: Callable[[], datetime] = timezone.now,
+    since: datetime | None = None,
 ) -> list[Hop]:
-    """Preflight a waiting entry's problem on the campaign's device, then go on. A decided one is not run again."""
+    """Preflight a waiting entry's problem on the campaign's device, then go on. A decided one is not run again.
+
+    One that is under way is left to whoever does it, unless it was begun before `since`: by a process that is gone.
+    """
     entry = CampaignEntry.objects.select_related("campaign__device", "problem").filter(pk=entry_id).first()
     if entry is None or entry.state != CampaignEntry.State.WAITING or entry.campaign.state != Campaign.State.RUNNING:
         return []
     device = entry.campaign.device
     check = preflight(entry.problem, device, now=clock())
-    if not check.decided and (check.state != "running" or check.stalled):
+    if not check.decided and (check.state != "running" or check.stalled or check.left_behind(since)):
         try:
             problem_admit(problem=entry.problem, device=device, bench=bench_for(device))
         except JudgeError:

@@ -13,6 +13,7 @@ from adaexplore_site.audit import ActionRefused, action_done
 from judge.models import Device, Problem
 from judge.preflight import preflight
 from memory.choices import OFF, MemoryChoice
+from memory.force import ANYBODYS, Evidence
 from memory.services.freezing import memory_freeze, memory_inherit
 from search.algorithm.params import SearchParams
 from search.budget.limits import MAX_STEPS as MAX_STEPS
@@ -22,7 +23,7 @@ from search.proposers import UnknownProposer, available
 from search.proposers import get as get_proposer
 from search.proposers.builtin.habits import DIALECTS
 from search.services.actions import action_record
-from search.services.budgets import limits_keep
+from search.services.budgets import adapt_sharing, limits_keep
 from search.services.endings import node_cancel, run_end, run_locked
 from search.services.leases import PERSON, QUEUED, RETRY
 from search.services.limit_checks import limits_checked
@@ -52,11 +53,12 @@ def run_start(
     limits: Mapping[str, Any] | None = None,
     memory: MemoryChoice = OFF,
     memory_of: int | None = None,
+    evidence: Evidence = ANYBODYS,
 ) -> Run:
     """Create a run with its root. The caller sends `advance(run.pk)`. `limits` are those of RunLimits beside `steps`.
 
     `memory` says what it takes from memory and gives to it; the rules in force are frozen with it. `memory_of` names a
-    search whose settings and rules are taken over instead.
+    search whose settings and rules are taken over instead; `evidence` whose failures may speak for a rule.
 
     The same `key` gives the first run again. Raises ActionRefused with what to change when it cannot start.
     """
@@ -89,7 +91,7 @@ def run_start(
             limits_keep(run, bounds)
             run.save(update_fields=["limits", "deadline_at"])
             root_create(run=run)
-            _memory(run, memory, memory_of)
+            _memory(run, memory, memory_of, evidence)
             payload = {"steps": steps, "proposer": proposer, "device": device.name, "seed": run.seed}
             payload |= {"limits": run.limits, "concurrency": concurrency}
             event_write(run=run, kind="run.started", payload=payload, actor=user)
@@ -102,10 +104,10 @@ def run_start(
     return run
 
 
-def _memory(run: Run, choice: MemoryChoice, source: int | None) -> None:
+def _memory(run: Run, choice: MemoryChoice, source: int | None, evidence: Evidence) -> None:
     place: dict[str, Any] = {"problem": run.problem, "device": run.device}
     if source is None or memory_inherit(run_id=run.pk, source_run_id=source, **place) is None:
-        memory_freeze(run_id=run.pk, choice=choice, **place)
+        memory_freeze(run_id=run.pk, choice=choice, evidence=evidence, **place)
 
 
 def root_create(*, run: Run) -> Node:
@@ -151,6 +153,8 @@ def _reopen(run: Run) -> None:
         raise ActionRefused("An imported search cannot go on here. Branch a search of its own from a node instead.")
     if CampaignEntry.objects.filter(run=run).exists():
         raise ActionRefused("The campaign of this search has shared its steps out anew. Branch from a node instead.")
+    if (adapt := adapt_sharing(run)) is not None:
+        raise ActionRefused(f"Adapt run {adapt.pk} has shared the limits of this search out anew. Branch from a node.")
     stop = stop_of(run, timezone.now())
     if stop is not None:
         raise ActionRefused(f"This search would not go on. {stop.text} Add to its limits, or branch from a node.")

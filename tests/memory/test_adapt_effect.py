@@ -49,6 +49,24 @@ def test_attempts_that_were_nobody_s_fault_leave_their_pair_out():
     assert (effect.tasks, effect.left_out, effect.first.n, effect.valid_k.n) == (2, 1, 1, 1)
 
 
+def test_a_run_that_is_not_at_its_end_claims_nothing_however_it_looks():
+    pairs = outcomes([(True, False)] * 20)
+    early = effect_of(pairs, k=3, final=False)
+    assert early.verdict == "not decided before its end" and early.first.low > 0
+    assert effect_of([], k=3, final=False).verdict == "nothing to compare yet"
+    assert effect_of(pairs, k=3).verdict == "memory helps"
+
+
+def test_looking_after_every_task_would_find_effects_of_nothing():
+    """Why nothing is claimed before the end: far more than one in twenty runs would claim an effect."""
+    rng, often, once, runs = random.Random(7), 0, 0, 300
+    for _ in range(runs):
+        drawn = rng.choices([(True, False), (False, True), (True, True)], [0.25, 0.25, 0.5], k=60)
+        often += any(paired(drawn[:n]).verdict.startswith("memory") for n in range(5, 61))
+        once += paired(drawn).verdict.startswith("memory")
+    assert often / runs > 0.12 and once / runs < 0.08
+
+
 def test_only_tasks_with_rules_in_force_are_in_the_second_row():
     rows = outcomes([(True, False)] * 4, rules=0) + [
         Outcome(place, "x", 2, Arm((True,)), Arm((False,))) for place in range(5, 8)

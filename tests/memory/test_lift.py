@@ -12,7 +12,8 @@ from django.utils import timezone
 from judge.models import Evaluation
 from memory.choices import MemoryChoice
 from memory.lift import Lift, lifts_of
-from memory.models import Rule, RuleUse
+from memory.models import Rule, RuleUse, RuleVersion
+from memory.services.rechecking import rules_recheck
 from search.models import Node, Run
 from tests.memory.force_rows import make_rule
 from tests.search.makers import make_run
@@ -91,6 +92,29 @@ def test_searches_that_withhold_differently_are_not_thrown_together():
     found = lift(rule)
     assert (found.shown_valid / found.shown) - (found.withheld_valid / found.withheld) < -0.3
     assert found.estimate == pytest.approx(0.0) and found.low < 0 < found.high
+
+
+def test_searches_that_compare_nothing_make_no_lift_known():
+    """One shown node beside forty withheld ones is one node, however often other searches always showed the rule."""
+    rule = make_rule(support=0)
+    shares(make_run(memory=MemoryChoice(withhold=0.0)), rule, (400, 500), (0, 0))
+    shares(make_run(memory=MemoryChoice(withhold=0.9)), rule, (1, 1), (2, 40))
+    assert lift(rule) == Lift(shown=501, shown_valid=401, withheld=40, withheld_valid=2)
+    shares(make_run(memory=MemoryChoice(withhold=0.5)), rule, (30, 40), (10, 40))
+    found = lift(rule)
+    assert (found.shown, found.withheld, found.known) == (41, 80, True)
+
+
+def test_what_other_words_did_is_no_lift_of_these():
+    rule, run = make_rule("You must mask loads.", support=0), make_run(memory=MemoryChoice())
+    shares(run, rule, (10, 40), (35, 40))
+    first = rule.current
+    rule.current = RuleVersion.objects.create(rule=rule, number=2, text="Mask no load.", words="other")
+    rule.save(update_fields=["current"])
+    assert lift(rule) == Lift() and rules_recheck() == []
+    rule.current = RuleVersion.objects.create(rule=rule, number=3, text=first.text, words=first.words, scope_arch="x")
+    rule.save(update_fields=["current"])
+    assert lift(rule).harmful and rules_recheck() == [rule.pk]
 
 
 def test_since_leaves_out_what_was_told_before():

@@ -10,7 +10,7 @@ from judge.models import Evaluation, Problem
 from memory import force
 from memory.choices import OFF, MemoryChoice
 from memory.families import families_of
-from memory.force import place_of, rules_in_force, standing
+from memory.force import Evidence, place_of, rules_in_force, standing
 from memory.force_reads import frozen_of, memory_of
 from memory.lift import Lift
 from memory.models import RunMemory
@@ -30,11 +30,31 @@ def texts(choice: MemoryChoice = REVIEWED, where: Where = HERE) -> list[str]:
 
 
 def test_approved_rules_with_enough_support_are_in_force_and_proposed_ones_only_on_trust():
-    for state in ("approved", "proposed", "rejected", "retired"):
-        make_rule(state, state=state)
+    said = {state: f"This rule is {state}." for state in ("approved", "proposed", "rejected", "retired")}
+    for state, text in said.items():
+        make_rule(text, state=state)
     make_rule("merged", state="merged", merged_into=make_rule("kept"))
-    assert texts() == ["approved", "kept"]
-    assert texts(AUTO) == ["approved", "proposed", "kept"]
+    assert texts() == [said["approved"], "kept"]
+    assert texts(AUTO) == [said["approved"], said["proposed"], "kept"]
+
+
+def test_a_proposed_rule_whose_words_nobody_could_approve_is_in_no_prompt():
+    text = "Mask every load, as line 12 of the kernel shows."
+    rule = make_rule(text, state="proposed", origin="import")
+    make_rule("Mask every load that may pass the end.", state="proposed")
+    assert texts(AUTO) == ["Mask every load that may pass the end."]
+    assert standing(rule, 3) == ("not used: must be edited first. It quotes a line number. Say it in general words.")
+    rule.state = "approved"  # what people decided before the words were checked so is theirs to change
+    assert standing(rule, 3) == "used"
+
+
+def test_failures_on_the_searched_problem_itself_can_be_left_out_of_support():
+    rule, run, here = make_rule("You must mask loads.", support=2), failed_run(), make_problem()
+    see(rule, run, 0, here)
+    assert texts(AUTO) == ["You must mask loads."]
+    assert rules_in_force(AUTO, HERE, Evidence(not_on=here.pk)) == []
+    see(rule, run, 2)
+    assert [one.support for one in rules_in_force(AUTO, HERE, Evidence(not_on=here.pk))] == [3]
 
 
 def test_support_counts_distinct_problems_not_failures():
@@ -149,7 +169,7 @@ def test_families_are_words_and_the_judges_own_names():
 def test_the_standing_of_a_rule_says_what_is_missing():
     file = make_rule("from a file", support=0, origin="import")
     ours = make_rule("ours", support=0)
-    proposed = make_rule("proposed", support=0, state="proposed")
+    proposed = make_rule("You must mask loads.", support=0, state="proposed")
     retired = make_rule("retired", support=0, state="retired")
     assert standing(file, 0) == "used"
     assert standing(ours, 2) == "approved, not used yet: needs failures on 1 more problem"

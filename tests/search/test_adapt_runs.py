@@ -10,17 +10,22 @@ from django.utils import timezone
 
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
-from judge.models import Device, Problem
+from judge.models import Device, Evaluation, Problem
 from judge.values import AdmissionReport
-from memory.models import AdaptRun, AdaptTask, Failure, FrozenRule, Rule, RuleVersion, Sighting
+from memory.choices import MemoryChoice
+from memory.models import AdaptRun, AdaptTask, Failure, Rule, RuleVersion, Sighting
 from search.adapt_rows import adapt_rows, effect_read, learned_by, task_rows
 from search.models import Run
-from search.services import adapt_advance as advancing
 from search.services.adapt_advance import adapt_advance, adapts_advance
 from search.services.adapt_runs import AdaptPlan, adapt_pause, adapt_resume, adapt_stop, transfer_start
 from search.services.adapt_spending import spent_of
 from search.services.adapt_tasks import task_admit, task_compose
+from search.services.budgets import run_budget_add
+from search.services.injecting import steer_inject
 from search.services.reaping import reap
+from search.services.runs import run_resume, run_stop
+from search.services.steering_run import steer_budget
+from tests.memory.force_rows import make_rule, see
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, assert_exact, make_adapt, make_samples, searches
 from tests.search.campaign_rows import AdmittingBench
 from tests.search.fakes import wrong
@@ -170,6 +175,34 @@ def test_a_budget_of_device_time_ends_it_cleanly():
     assert skipped <= {adapt.stop_reason}
 
 
+def started_with(limits) -> Run:
+    """The first search of an adapt run with these limits, told nothing yet."""
+    adapt, worker = make_adapt(tasks=2, steps=5, control_steps=0, limits=limits), AdaptWorker()
+    for hop in adapt_advance(adapt_id=adapt.pk):
+        worker.do(hop)
+    for task in adapt.entries.all():
+        task_admit(task_id=task.pk, bench_for=worker.bench)
+    return searches(adapt)[0][1]
+
+
+def test_a_search_with_a_share_of_the_limits_gets_no_more_and_does_not_come_back():
+    """What an ended search left goes to the next ones: both would use it."""
+    run, now = started_with({"device_s": 100}), timezone.now()
+    with pytest.raises(ActionRefused, match="shares its limits out"):
+        run_budget_add(run=run, delta={"device_s": 1000}, user=None, now=now)
+    with pytest.raises(ActionRefused, match="shares its limits out"):
+        steer_budget(run=run, steps=3, user=None)
+    run_stop(run=run, user=None)
+    with pytest.raises(ActionRefused, match="shared the limits of this search out anew"):
+        run_resume(run=run, user=None)
+
+
+def test_without_limits_a_stopped_search_may_go_on():
+    run = started_with({})
+    run_stop(run=run, user=None)
+    assert run_resume(run=run, user=None).state == Run.State.RUNNING
+
+
 def test_the_reaper_leaves_searches_alone_that_a_command_drives():
     adapt, worker = make_adapt(), AdaptWorker()
     for hop in adapt_advance(adapt_id=adapt.pk):
@@ -246,6 +279,31 @@ def test_the_effect_is_read_from_first_attempts_of_both_searches():
     assert (effect.first.n, effect.first.only_with, effect.verdict) == (2, 1, "no effect shown")
 
 
+def test_attempts_at_which_nobody_tried_or_that_stayed_open_leave_their_pair_out():
+    adapt = AdaptWorker().complete(make_adapt(tasks=2))
+    (_, _, control), (_, run, _) = searches(adapt)
+    control.nodes.filter(number=1).update(evaluation=None, reason="proposal.no_graph")
+    known = run.nodes.get(number=1).evaluation
+    doubted = Evaluation.objects.create(
+        problem=known.problem, device=known.device, candidate_hash="x", verdict="suspect", stage="timing"
+    )
+    run.nodes.filter(number=1).update(evaluation=doubted)
+    effect = effect_read(adapt, task_rows(adapt))
+    assert (effect.first.n, effect.left_out) == (0, 2)
+
+
+def test_a_kernel_by_hand_is_no_attempt_of_the_arm_it_was_put_into():
+    adapt, worker = make_adapt(tasks=1, steps=2), AdaptWorker()
+    for hop in adapt_advance(adapt_id=adapt.pk):
+        worker.do(hop)
+    for task in adapt.entries.all():
+        task_admit(task_id=task.pk, bench_for=worker.bench)
+    run = searches(adapt)[0][1]
+    worker.work(steer_inject(run=run, source="class ModelNew: ...\n", user=None))
+    row = task_rows(worker.complete(adapt))[0]
+    assert row.outcome.shown.attempts[0] is None and row.outcome.control.first is True
+
+
 def rule_seen_in(adapt: AdaptRun, text: str) -> Rule:
     """A rule that a failure of this adapt run supports."""
     rule = Rule.objects.create(origin="pattern", state="approved")
@@ -267,24 +325,16 @@ def test_what_was_learned_is_counted():
     assert (found.failures, found.asked, found.new, found.repeated, found.merged, found.rules) == (1, 1, 1, 0, 0, 1)
 
 
-def test_a_transfer_searches_given_problems_with_the_rules_of_that_run_only(monkeypatch):
+def test_a_transfer_searches_given_problems_with_the_rules_of_that_run_only():
     worker = AdaptWorker()
     worker.bench.outcomes = {0: wrong()}
     adapt = worker.complete(make_adapt(tasks=1))
-    mine, other = rule_seen_in(adapt, "Mask loads."), Rule.objects.create(origin="person", state="approved")
-    other.current = RuleVersion.objects.create(rule=other, number=1, text="Else", words="b")
-    other.save()
-    start = advancing.run_start
-
-    def freezing(**given):
-        run = start(**given)
-        FrozenRule.objects.filter(memory__run=run).delete()
-        for place, rule in enumerate((mine, other) if run.memory.uses else (), start=1):
-            FrozenRule.objects.create(memory=run.memory, version=rule.current, place=place)
-        return run
-
-    monkeypatch.setattr(advancing, "run_start", freezing)
-    plan = AdaptPlan(device=make_device(), steps=2, control_steps=2, seed=1)
+    mine = make_rule("You must mask loads.", support=3)
+    see(mine, searches(adapt)[0][1], 3)
+    for number in range(3):  # of elsewhere and better supported: together they fill every prompt
+        make_rule(f"You must do {number} of these: " + "word " * 60, support=5)
+    narrow = MemoryChoice(trust="auto", budget_tokens=150)
+    plan = AdaptPlan(device=make_device(), steps=2, control_steps=2, seed=1, memory=narrow)
     real = [make_problem("real1"), make_problem("real2")]
     moved = worker.complete(transfer_start(learned_by=adapt, problems=real, plan=plan))
     found = searches(moved)
@@ -298,6 +348,21 @@ def test_a_transfer_searches_given_problems_with_the_rules_of_that_run_only(monk
         transfer_start(learned_by=adapt, problems=list(Problem.objects.filter(origin="synthetic")), plan=plan)
     with pytest.raises(ActionRefused, match="learns nothing"):
         transfer_start(learned_by=moved, problems=real, plan=plan)
+
+
+def test_what_an_earlier_run_saw_on_the_same_task_is_no_evidence_for_it():
+    """The same seed gives the same task, first attempt and mistake: a rule seen there alone knows the answer."""
+    worker = AdaptWorker()
+    worker.bench.outcomes = {0: wrong()}
+    first = worker.complete(make_adapt(tasks=1))
+    rule = make_rule("You must mask loads.", support=0)
+    see(rule, searches(first)[0][1], 0, searches(first)[0][1].problem)
+    once = MemoryChoice(learns=True, trust="auto", threshold=1)
+    run = searches(worker.complete(make_adapt(tasks=1, memory=once)))[0][1]
+    assert run.problem_id == searches(first)[0][1].problem_id and not run.memory.rules.exists()
+    see(rule, searches(first)[0][1], 1)
+    run = searches(worker.complete(make_adapt(tasks=1, memory=once)))[0][1]
+    assert run.memory.rules.count() == 1
 
 
 def test_the_same_seed_gives_the_same_tasks_and_searches_again():

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from adaexplore_site.llm import Completion, LLMError
 from memory.models import AdaptRun
 from search.adapt_document import adapt_document
 from search.adapt_writer import WriterAway, asked
+from search.pricing import STEP_TOKENS_IN, STEP_TOKENS_OUT
 from search.services.adapt_advance import adapt_advance
-from search.services.adapt_tasks import task_compose
+from search.services.adapt_runs import adapt_stop
+from search.services.adapt_spending import room_of, spent_of
+from search.services.adapt_tasks import task_admit, task_compose
 from tests.memory.adapt_makers import small_catalogue, some_seeds
-from tests.search.adapt_rows import make_adapt, module
+from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, make_adapt, module
+from tests.search.campaign_rows import AdmittingBench
 
 
 class Client:
@@ -60,7 +67,7 @@ def test_a_model_s_task_goes_the_same_way_and_its_cost_is_counted(reply, state, 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("permanent", [True, False])
-def test_an_endpoint_that_is_away_pauses_it_or_costs_one_task(permanent, settings):
+def test_an_endpoint_that_is_away_pauses_it_or_is_asked_again(permanent, settings):
     settings.LLM_BASE_URL, settings.LLM_MODEL = "http://localhost:1", "m"
     adapt = make_adapt(composer="model", tasks=1)
     task_id = adapt_advance(adapt_id=adapt.pk)[0].target
@@ -71,4 +78,73 @@ def test_an_endpoint_that_is_away_pauses_it_or_costs_one_task(permanent, setting
     adapt.refresh_from_db()
     assert adapt.state == (AdaptRun.State.PAUSED if permanent else AdaptRun.State.RUNNING)
     assert ("no such model" in adapt.stop_reason) == permanent
-    assert adapt.entries.get(pk=task_id).state == ("waiting" if permanent else "refused")
+    assert adapt.entries.get(pk=task_id).state == "waiting"
+
+
+@pytest.fixture
+def endpoint(settings):
+    """A model is configured, with a price."""
+    settings.LLM_BASE_URL, settings.LLM_MODEL = "http://localhost:1", "m"
+
+
+@pytest.mark.django_db
+def test_an_endpoint_that_is_away_for_a_while_costs_no_task(endpoint):
+    adapt, worker = make_adapt(composer="model", tasks=1), AdaptWorker()
+    ends, write = worker.now + timedelta(minutes=40), ScriptedWriter()
+
+    def away(composer, seed, place):
+        if worker.now < ends:
+            raise WriterAway("The endpoint does not answer.", permanent=False)
+        return write(composer, seed, place)
+
+    worker.write = away
+    for _ in range(150):
+        worker.work(worker.beat(60))
+    adapt.refresh_from_db()
+    assert adapt.state == AdaptRun.State.FINISHED and not adapt.entries.filter(state="refused").exists()
+    assert adapt.entries.filter(state="started").count() == 1
+
+
+@pytest.mark.django_db
+def test_an_endpoint_that_never_answers_ends_a_task_at_last(endpoint):
+    adapt, worker = make_adapt(composer="model", tasks=1), AdaptWorker()
+
+    def away(composer, seed, place):
+        raise WriterAway("The endpoint does not answer.", permanent=False)
+
+    worker.write = away
+    for _ in range(100):
+        worker.work(worker.beat(60))
+    refused = adapt.entries.filter(state="refused")
+    assert {task.reason for task in refused} == {"No task came: The endpoint does not answer."}
+
+
+@pytest.mark.django_db
+def test_a_call_that_came_too_late_is_counted_all_the_same(endpoint):
+    adapt = make_adapt(composer="model", tasks=1)
+    task_id = adapt_advance(adapt_id=adapt.pk)[0].target
+
+    def late(composer, seed, place):
+        adapt_stop(adapt=adapt, user=None)
+        return ask(Client(module("x")), place)
+
+    task_compose(task_id=task_id, write=late)
+    assert adapt.entries.get(pk=task_id).state == "skipped" and spent_of(adapt).tokens == 150
+
+
+@pytest.mark.django_db
+def test_no_task_is_written_with_tokens_that_open_searches_hold(endpoint):
+    """Three tasks are asked for at first; with two refused and all that is left held, nobody is asked."""
+    step = STEP_TOKENS_IN + STEP_TOKENS_OUT
+    adapt = make_adapt(composer="model", proposer="openai", tasks=9, steps=5, limits={"tokens": 8 * step})
+    asked_for = adapt_advance(adapt_id=adapt.pk)
+    assert [hop.task for hop in asked_for] == ["compose_task"] * 3
+    assert room_of(adapt, timezone.now())["tokens"] == 5 * step
+    bench, write = AdmittingBench(), ScriptedWriter()
+    bench.refuse = ("task2", "task3")
+    for hop in asked_for:
+        task_compose(task_id=hop.target, write=write)
+    for hop in asked_for:
+        task_admit(task_id=hop.target, bench_for=bench)
+    assert not room_of(adapt, timezone.now())["tokens"]
+    assert list(adapt.entries.values_list("state", flat=True)) == ["started", "refused", "refused"]

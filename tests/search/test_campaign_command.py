@@ -15,7 +15,7 @@ from search.proposers.protocol import ProposerError
 from search.services.campaign_advance import campaigns_advance
 from tests.judge.test_problem_upload import text
 from tests.search.campaign_rows import AdmittingBench, unseen
-from tests.search.fakes import ScriptedProposer
+from tests.search.fakes import Killed, ScriptedProposer
 from tests.search.makers import make_device, make_problem, told
 
 pytestmark = pytest.mark.django_db
@@ -59,6 +59,24 @@ def test_problems_start_in_their_order_however_many_wait_for_a_preflight(campaig
     campaign("start", "--problems", *names, "--steps-each", "1")
     assert list(Run.objects.order_by("pk").values_list("problem__slug", flat=True)) == names
     assert campaign.bench.admitted == 14
+
+
+def test_it_goes_on_at_once_after_a_kill_during_a_preflight(campaign, monkeypatch):
+    unseen("a")
+
+    def killed(problem, **kw):
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(campaign.bench, "admit", killed)
+        campaign("start", "--problems", "a", "--steps", "1")
+
+    def nap(seconds):
+        raise AssertionError("it waits for a process that is gone")
+
+    monkeypatch.setattr(command.Command, "sleep", staticmethod(nap))
+    campaign("resume", str(Campaign.objects.get().pk))
+    assert Campaign.objects.get().state == Campaign.State.FINISHED and campaign.bench.admitted == 1
 
 
 def test_it_ends_when_a_paused_search_holds_the_only_place(campaign, monkeypatch):
