@@ -158,7 +158,7 @@ def test_jobs_are_judged_and_signed_without_django(tmp_path, device) -> None:
 def test_a_sealed_case_decides_and_is_never_told(tmp_path) -> None:
     baked = candidate("print(x.shape); y = self.right(x); return y if x.shape[-1] == 64 else y * 2")
     job_file(tmp_path, job_line(job("baked", baked), nonce="1"))
-    done = called(tmp_path)
+    done = called(tmp_path, device="interpreter")  # has no torch.compile to wait for
     assert done.returncode == 0, done.stderr
     outcome = json.loads((tmp_path / "out.jsonl").read_text())["outcome"]
     assert (outcome["verdict"], outcome["reason"]) == ("wrong", "audit.sealed_case")
