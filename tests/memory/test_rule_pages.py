@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -157,10 +158,13 @@ def test_bulk_says_how_many_first_and_asks_for_the_number_above_fifty(reviewer):
     rules_import(data=b"You cannot do it at line 3.||4\n", name="x.txt", user=None)
     html = reviewer.get("/rules/bulk?act=approve").content.decode()
     assert "60 rules to approve" in html and "1 left out" in html and "Type 60 to confirm" in html
-    assert reviewer.post("/rules/bulk", {"act": "approve", "expected": 60}).status_code == 409
-    wrong = reviewer.post("/rules/bulk", {"act": "approve", "expected": 60, "typed": 59})
+    given = {"act": "approve", "expected": 60, "seen": re.findall(r'name="seen" value="(\w{16})"', html)[0]}
+    assert reviewer.post("/rules/bulk", given).status_code == 409
+    wrong = reviewer.post("/rules/bulk", given | {"typed": 59})
     assert wrong.status_code == 409 and "60 rules match now" in wrong.content.decode()
-    assert reviewer.post("/rules/bulk", {"act": "approve", "expected": 60, "typed": 60}).status_code == 302
+    unseen = reviewer.post("/rules/bulk", given | {"typed": 60, "seen": ""})
+    assert unseen.status_code == 409 and "changed after the preview" in unseen.content.decode()
+    assert reviewer.post("/rules/bulk", given | {"typed": 60}).status_code == 302
     page = reviewer.get("/rules/?tab=library")
     assert page.context["total"] == 60 and "60 rules approved at once" in page.content.decode()
     assert client_of("viewer").post("/rules/bulk", {"act": "approve"}).status_code == 403
