@@ -1,4 +1,4 @@
-"""Takes an act on rules back, as long as nobody has acted on the same rule since."""
+"""Takes an act on rules back, as long as no later act on the same rule stands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rule_undo(*, action_id: int, user: AbstractBaseUser | None, key: str | None 
             raise ActionRefused("This act was undone already.")
         left = undo(action, user)
         on = (action.object_type, int(action.object_id))
-        after = {"undoes": action.pk, "verb": action.verb, **({"left": left} if left else {})}
+        after = {"undoes": action.pk, "verb": action.verb, **_revisions(action), **({"left": left} if left else {})}
         return action_on(verb=UNDO, on=on, user=user, key=key, after=after)
 
 
@@ -54,9 +54,27 @@ def undone(action: Action) -> bool:
     return mine.filter(after__undoes=action.pk).exists()
 
 
+def standing(rule: Rule) -> list[int]:
+    """Revisions that the rule is as it was at: its own, then those that undos in a row have brought it back to."""
+    undos = Action.objects.filter(verb=UNDO, object_type="rule", object_id=str(rule.pk)).order_by()
+    back = {
+        after["revision"]: after["back_to"] for after in undos.values_list("after", flat=True) if "back_to" in after
+    }
+    found = [rule.revision]
+    while found[-1] in back:
+        found.append(back[found[-1]])
+    return found
+
+
+def _revisions(action: Action) -> Mapping[str, int]:
+    """Of the rule of an act that was just undone: its revision now, and the one that it is back at."""
+    rule = Rule.objects.filter(pk=action.object_id).first() if action.object_type == "rule" else None
+    return {"revision": rule.revision, "back_to": action.before["revision"]} if rule is not None else {}
+
+
 def _untouched(rule_id: int, revision: int) -> Rule:
     rule = rule_load(rule_id)
-    if rule.revision != revision:
+    if revision not in standing(rule):
         raise ActionRefused(f"Rule {rule_id} was changed after this act. Undo what came later first.")
     return rule
 
@@ -76,21 +94,25 @@ def _other(action: Action) -> Rule:
 def _merge(action: Action, user: AbstractBaseUser | None) -> list[int]:
     rule, other = _untouched(int(action.object_id), action.after["revision"]), _other(action)
     sightings_return(other, rule, action.after["moved"])
-    return _both(rule, other, action)
+    return _both(rule, other, action, user)
 
 
 def _unmerge(action: Action, user: AbstractBaseUser | None) -> list[int]:
     rule, other = _untouched(int(action.object_id), action.after["revision"]), _other(action)
     sightings_return(rule, other, action.after["moved"])
     sightings_move(rule, other)  # what came meanwhile
-    return _both(rule, other, action)
+    return _both(rule, other, action, user)
 
 
-def _both(rule: Rule, other: Rule, action: Action) -> list[int]:
+def _both(rule: Rule, other: Rule, action: Action, user: AbstractBaseUser | None) -> list[int]:
     restore_snapshot(rule, action.before)
     rule_save(rule)
     restore_snapshot(other, action.after["other"]["before"])
     rule_save(other)
+    part = Action.objects.filter(verb__in=_PART, object_type="rule", object_id=str(other.pk))
+    done = part.filter(after__revision=action.after["other"]["revision"]).get()
+    after = {"undoes": done.pk, "verb": done.verb, **_revisions(done)}
+    action_on(verb=UNDO, on=("rule", other.pk), user=user, key=None, after=after)
     return []
 
 
@@ -151,7 +173,7 @@ def _bulk(action: Action, user: AbstractBaseUser | None) -> list[int]:
     rows = Action.objects.filter(pk__in=action.after["acts"], object_type="rule")
     was = {int(row.object_id): row for row in rows}
     rules = Rule.objects.in_bulk(was)
-    ready = [rule for pk, rule in rules.items() if rule.revision == was[pk].after["revision"]]
+    ready = [rule for pk, rule in rules.items() if _stands(was[pk], rule)]
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for rule in ready:
         restore_snapshot(rule, was[rule.pk].before)
@@ -166,11 +188,18 @@ def _bulk(action: Action, user: AbstractBaseUser | None) -> list[int]:
     return sorted(set(rules) - {rule.pk for rule in ready})
 
 
+def _stands(act: Action, rule: Rule) -> bool:
+    """Whether the act is the rule's last one that was not undone."""
+    revision = act.after["revision"]
+    return rule.revision == revision or revision in standing(rule)
+
+
 _RESTORED = ("state", "reject_reason", "recheck", "deferred_until", "decided_by_id", "decided_at")
 
 
 def _undo_row(batch: Action, row: Action, rule: Rule, user: AbstractBaseUser | None) -> Action:
     after: Mapping[str, Any] = {"undoes": row.pk, "verb": row.verb, "batch": batch.pk, **snapshot(rule)}
+    after = {**after, "back_to": row.before["revision"]}
     return Action(verb=UNDO, object_type="rule", object_id=row.object_id, actor=user, after=after)  # type: ignore[misc]
 
 
