@@ -10,7 +10,7 @@ from django.db.models import F, ProtectedError
 
 from adaexplore_site.audit import ActionRefused, action_done, action_on
 from adaexplore_site.models import Action
-from memory.models import Rule, RuleUse
+from memory.models import Rule, RuleUse, Sighting
 from memory.services.rules_desk import restore_snapshot, rule_load, rule_save, rules_locked, snapshot
 from memory.services.rules_merges import sightings_move, sightings_return
 
@@ -146,25 +146,23 @@ def _remove(rule: Rule, sightings: int) -> None:
 
 
 def _import(action: Action, user: AbstractBaseUser | None) -> list[int]:
-    """Take away what the import made and nobody has touched; give counts back that it changed."""
+    """Take away what the import made and nobody has touched; give counts back that it changed, and no later file."""
     made = Rule.objects.in_bulk(action.after["made"])
-    left = []
-    for rule in made.values():
-        if (
-            rule.revision
-            or rule.sightings.exists()
-            or rule.merged.exists()
-            or RuleUse.objects.filter(rule=rule).exists()
-        ):
-            left.append(rule.pk)
+    linked = {
+        *Sighting.objects.order_by().values_list("rule", flat=True).distinct(),
+        *Rule.objects.order_by().values_list("merged_into", flat=True).distinct(),
+        *RuleUse.objects.order_by().values_list("rule", flat=True).distinct(),
+    }
+    left = [pk for pk, rule in made.items() if rule.revision or pk in linked]
     gone = [pk for pk in made if pk not in set(left)]
     Rule.objects.filter(pk__in=gone).update(current=None)
     try:
         Rule.objects.filter(pk__in=gone).delete()
     except ProtectedError:
         raise ActionRefused("Some of these rules stand in a search that was started with them. Reject them.") from None
+    given = {pk: {"imported_count": count} for pk, count in action.after.get("counts", [])}
     for pk, count, place in action.before.get("counts", []):
-        Rule.objects.filter(pk=pk).update(imported_count=count, imported_from=place)
+        Rule.objects.filter(pk=pk, **given.get(pk, {})).update(imported_count=count, imported_from=place)
     return left
 
 
