@@ -8,6 +8,7 @@ import time
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.template.loader import get_template
 from django.utils import timezone
 
@@ -234,3 +235,18 @@ def test_the_page_of_a_rule_lists_its_uses_and_how_they_ended(reviewer):
 def test_a_lift_is_told_with_its_interval_or_not_at_all(lift, told):
     html = get_template("memory/_lift.html").render({"lift": lift})
     assert told in html and ("n=" in html) == lift.known
+
+
+@pytest.mark.parametrize("path", ["/rules/?q=%00", "/rules/bulk?act=approve&q=%00", "/failures/?stage=%00"])
+def test_a_nul_in_an_address_is_no_fault_of_the_server(reviewer, path):
+    assert reviewer.get(path).status_code == (400 if connection.vendor == "postgresql" else 200)
+
+
+def test_a_nul_in_a_form_changes_nothing_where_no_row_can_hold_it(reviewer):
+    given = {"text": "Do not call tl.any on a block.", "key": "k\x00"}
+    answer = reviewer.post("/rules/new", given)
+    if connection.vendor == "postgresql":
+        assert answer.status_code == 400 and "Nothing was changed" in answer.content.decode()
+        assert not Rule.objects.exists()
+    else:
+        assert answer.status_code == 302
