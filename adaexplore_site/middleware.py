@@ -1,4 +1,4 @@
-"""Sign-in for every view: pages are sent to the sign-in page, fragments are told so without a page in them."""
+"""What holds for every view: nobody reads without signing in, and text that no row can hold is bad input."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import resolve_url
+from django.shortcuts import render, resolve_url
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import urlencode
 
 
@@ -28,3 +30,13 @@ class SignInRequired(LoginRequiredMiddleware):
         back = here.path + (f"?{here.query}" if here.query else "")
         target = f"{resolve_url(self.get_login_url(view_func))}?{urlencode({'next': back})}"
         return HttpResponse(status=401, headers={"HX-Redirect": target})
+
+
+class NulIsBadInput(MiddlewareMixin):
+    """A NUL in an address or a form is 400 with what to do: PostgreSQL refuses it, in a search as in a row."""
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """The page for PostgreSQL's refusal; other errors go on."""
+        if isinstance(exception, DataError) and "NUL" in str(exception):
+            return render(request, "400.html", status=400)
+        return None

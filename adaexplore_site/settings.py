@@ -46,6 +46,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
+    "adaexplore_site.middleware.NulIsBadInput",
 ]
 
 AUTHENTICATION_BACKENDS = [

@@ -34,8 +34,8 @@ _REPR = re.compile(r"^([A-Z]\w*)\((['\"])(.*)\2,?\)$", re.DOTALL)  # an exceptio
 _MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?:/[\w.+-]+){2,}"), "<path>"),
     (re.compile(r"\b[\w-]+\.py:\d+(?::\d+)?"), "<line>"),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),  # before lines: "<function f at 0x7f3a>"
     (re.compile(r"\b(?:line|at) \d+(?::\d+)?", re.IGNORECASE), "<line>"),
-    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),
     (re.compile(r"(['\"`])(?:(?!\1).){1,120}\1"), "<name>"),
     (re.compile(r"\b[a-z_][A-Za-z0-9]*_[A-Za-z0-9_]+\b"), "<name>"),  # snake_case: kernels, arguments
     (re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b"), "<name>"),  # BLOCK_SIZE and friends

@@ -12,7 +12,7 @@ from memory.rule_words import act_said
 from memory.rules.changes import Piece, changes
 from memory.scopes import Scope
 from memory.services.rules_desk import scope_of
-from memory.services.rules_undo import UNDO
+from memory.services.rules_undo import UNDO, standing
 
 MOST = 100
 
@@ -30,7 +30,7 @@ class Wording:
 
 @dataclass(frozen=True)
 class Deed:
-    """One act. `undo`: it is the last one and can be undone; `undone`: it was."""
+    """One act. `undo`: it is the last one that stands, and can be undone; `undone`: it was."""
 
     id: int
     at: datetime
@@ -57,7 +57,8 @@ def deeds_of(rule: Rule) -> list[Deed]:
     rows = Action.objects.filter(object_type="rule", object_id=str(rule.pk)).select_related("actor")
     acts = list(rows.order_by("-pk")[:MOST])
     gone = {act.after.get("undoes") for act in acts if act.verb == UNDO}
-    last = next((act.pk for act in acts if act.after.get("revision") == rule.revision and act.verb != UNDO), None)
+    now = standing(rule)
+    last = next((act.pk for act in acts if act.after.get("revision") in now and act.verb != UNDO), None)
     parts = ("rule.take_in", "rule.give_back", "rule.split_off")
     return [
         Deed(

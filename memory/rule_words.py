@@ -74,6 +74,8 @@ _NAMES = {
     "rule.defer": "deferral",
     "rule.scope": "change of scope",
     "rule.rollback": "roll back",
+    "rule.take_in": "merge of another rule",
+    "rule.give_back": "parting from another rule",
     "rules.import": "import",
     "rules.bulk": "batch",
 }

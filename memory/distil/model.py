@@ -17,7 +17,7 @@ from memory.distil.table import TableDistiller, unfit_why
 from memory.distil.values import DistilLater, Facts, Lesson
 from memory.distil.wording import claim_check
 from memory.fingerprints import fingerprint
-from memory.patterns.table import match_of
+from memory.patterns.table import OF_REPLIES, match_of
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "templates" / "prompts" / "distil.txt"
 SOURCE_CHARS = 24_000
@@ -54,7 +54,8 @@ class ModelDistiller:
 
     def distil(self, facts: Facts) -> Lesson:
         """Raises DistilLater when the endpoint gives no answer."""
-        if unfit_why(facts) or match_of(facts.kind, facts.message) is not None:
+        known = facts.kind.startswith(OF_REPLIES) or match_of(facts.kind, facts.message) is not None
+        if known or unfit_why(facts):
             return self._table.distil(facts)
         if not facts.message.strip():
             return Lesson("nothing", why="There is no error text to learn from.")

@@ -15,6 +15,15 @@ LEAST_CHARS = 15
 _MODULES = ("tl.", "triton.", "torch.", "libdevice.", "math.")
 _NUMBERS = frozenset({"1048576", "131072"})  # Triton's own limits
 
+# Written to the model that will read the rule, also joined to one name: errors are in the words of strangers.
+_ORDER = re.compile(
+    r"(?:ignor|disregard|forget|overrid)[a-z]*(?:[\W_]+[a-z]+){0,3}?[\W_]+(?:all|any|other|these|previous|prior|above|"
+    r"earlier|your|the)(?:[\W_]+[a-z]+){0,2}?[\W_]+(?:instruction|prompt|guideline)s?|"
+    r"(?:ignor|disregard|forget|overrid)[a-z]*[\W_]+(?:all|other|these|previous|prior|earlier)(?:[\W_]+[a-z]+){0,2}?[\W_]+"
+    r"rules?|system[\W_]*prompt|you[\W_]+are[\W_]+now|</?(?:system|user|assistant)>|<\|",
+    re.IGNORECASE,
+)
+
 _CHECKS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[\x00-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2066-\u2069]"), "it holds control or invisible characters"),
     (re.compile(r"\b(?:lines?|rows? of the file|col(?:umn)?s?)\s*:?\s*\d", re.IGNORECASE), "it quotes a line number"),
@@ -32,6 +41,7 @@ _CHECKS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b\d+\.\d{3,}|\b\d+(?:\.\d+)?e[-+]?\d+", re.IGNORECASE), "it quotes a value of one case"),
     (re.compile(r"[\[(]\s*\d+\s*(?:,\s*\d+\s*){1,}[\])]|\b\d{2,}\s?[x×]\s?\d{2,}\b"), "it quotes a shape of one case"),
     (re.compile(r"```"), "it holds a block of code"),
+    (_ORDER, "it gives orders about instructions, not about kernels"),
 )
 _LONG_NUMBER = re.compile(r"(?<![\w.])\d{4,}(?![\w.])")
 _POWERS = frozenset(1 << place for place in range(10, 21))

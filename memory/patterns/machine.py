@@ -42,10 +42,16 @@ PATTERNS = (
     ),
     Pattern(
         "toolchain-broken",
-        "the machine's tools do not fit together",
+        "the machine is broken, full or badly set up",
         r"no kernel image is available|unsupported toolchain|CUDA driver version is insufficient|libcuda\.so"
-        r"|No CUDA GPUs are available|ptxas fatal",
-        unfit="The machine's tools do not fit together: no kernel could help it.",
+        r"|No CUDA GPUs are available|ptxas fatal|Failed to find C compiler"
+        r"|No such file or directory: '?\S*(?:ptxas|gcc)\b"
+        r"|No space left on device|Disk quota exceeded|Read-only file system|Permission denied: \S*\.triton\b"
+        r"|Too many open files|can't start new thread|uncorrectable ECC|GPU is lost|fallen off the bus"
+        r"|busy or unavailable"
+        r"|CUDA (?:driver )?error: (?:unknown error|initialization error|system not yet initialized)"
+        r"|CU(?:BLAS|DNN)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)|^(?:BrokenPipe|ConnectionReset|ConnectionRefused)Error",
+        unfit="The machine was broken, full or badly set up: no kernel could help it.",
     ),
     Pattern(
         "problem-refused",
@@ -99,6 +105,12 @@ PATTERNS = (
         "the reply changes nothing",
         kinds=("proposal.unchanged", "proposal.repeated"),
         nothing=_REPLY,
+    ),
+    Pattern(
+        "nothing-proposed",
+        "the built-in proposer had nothing to propose",
+        kinds=("proposal.exhausted", "proposal.no_graph", "proposal.unsupported_graph"),
+        nothing="Nobody wrote a kernel.",
     ),
     Pattern(
         "nothing-recorded",

@@ -53,12 +53,21 @@ _BUILTINS = {
     "sum": "use tl.sum with an axis.",
     "zip": "loop over range instead.",
 }
+# Modules that a lesson may name: a kernel can raise an error of any words itself.
+_OF_TRITON = (
+    r"(?P<module>triton\.language(?:\.(?:math|random|standard|core|semantic|extra(?:\.(?:cuda\.|hip\.)?libdevice)?))?)"
+)
+_OF_TORCH = (
+    r"(?P<module>torch(?:\.(?:nn(?:\.(?:functional|init|utils|modules|parameter))?|cuda(?:\.amp)?|amp|autograd|backends"
+    r"(?:\.(?:cuda|cudnn|mkldnn))?|compiler|fft|func|jit|library|linalg|ops(?:\.aten)?|random|sparse|special|utils))?)"
+)
 PATTERNS = (
     Pattern(
         "tl-missing",
         "a name that triton.language does not have",
-        r"module '(?P<module>triton\.language(?:\.\w+)*)' has no attribute '(?P<name>\w+)'",
+        rf"module '(?:{_OF_TRITON}|triton\.language\.[\w.]+)' has no attribute '(?P<name>\w+)'",
         lesson="Do not use {module}.{name}, which this Triton does not have; {advice}",
+        plain="Use only names that triton.language of the installed Triton has.",
         versioned=True,
         advice=_INSTEAD,
     ),
@@ -73,8 +82,9 @@ PATTERNS = (
     Pattern(
         "torch-missing",
         "a name that torch does not have",
-        r"module '(?P<module>torch(?:\.\w+)*)' has no attribute '(?P<name>\w+)'",
+        rf"module '(?:{_OF_TORCH}|torch\.[\w.]+)' has no attribute '(?P<name>\w+)'",
         lesson="Do not use {module}.{name}, which torch does not have; use a function that it documents.",
+        plain="Use only functions that torch documents.",
     ),
     Pattern(
         "model-class-missing",

@@ -20,6 +20,7 @@ PATTERNS: tuple[Pattern, ...] = (
     *answers.PATTERNS,
     *host.PATTERNS,
 )
+OF_REPLIES = "proposal."  # how reason codes begin where there was no kernel to judge
 BY_CODE = {pattern.code: pattern for pattern in PATTERNS}
 if len(BY_CODE) != len(PATTERNS):
     raise ValueError("two patterns have one code")
@@ -27,9 +28,13 @@ if len(BY_CODE) != len(PATTERNS):
 
 @lru_cache(maxsize=4096)
 def recognised(kind: str, cause: str) -> Match | None:
-    """The known error of this reason code and cause (memory.messages.cause_of), None for an unknown one."""
+    """The known error of this reason code and cause (memory.messages.cause_of), None for an unknown one.
+
+    What was said of a reply quotes the reply, in whatever words: there the code alone counts.
+    """
+    said = "" if kind.startswith(OF_REPLIES) else cause
     for pattern in PATTERNS:
-        groups = pattern.groups(kind, cause)
+        groups = pattern.groups(kind, said)
         if groups is not None:
             return Match(pattern, groups)
     return None

@@ -41,7 +41,8 @@ class Pattern:
             raise ValueError(f"{self.code}: exactly one of lesson, nothing and unfit is said")
         if not self.message and not self.kinds:
             raise ValueError(f"{self.code}: nothing could be recognised")
-        if self.known and not self.plain:
+        quotes = self.known or any(f"{{{name}}}" in self.lesson for name in ("name", "module", "op"))
+        if quotes and not self.plain:
             raise ValueError(f"{self.code}: it needs words for a name that may not be quoted")
 
     @cached_property

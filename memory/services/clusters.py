@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
+from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from adaexplore_site.audit import ActionRefused, action_done, action_on
 from adaexplore_site.models import Action
 from memory.cluster_rows import members
 from memory.models import Failure, FailureCluster
+from memory.services.rules_desk import rules_locked
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -89,7 +90,7 @@ def cluster_split(*, cluster: FailureCluster, user: AbstractBaseUser | None, key
     return _act("cluster.split", cluster, user, key, change)
 
 
-@transaction.atomic
+@rules_locked()
 def cluster_undo(*, action: Action, user: AbstractBaseUser | None, key: str | None = None) -> Action:
     """Take back an act on a cluster, while nothing has changed what it changed. Raises ActionRefused."""
     done = action_done(key=key, verb=UNDO)
@@ -104,6 +105,7 @@ def cluster_undo(*, action: Action, user: AbstractBaseUser | None, key: str | No
     if _values(row, changed) != changed:
         raise ActionRefused("Something has changed it since. Undo that first, or decide anew.")
     before = {name: action.before[name] for name in changed}
+    _check_restorable(row, before)
     moved = action.after.get("moved", [])
     FailureCluster.objects.filter(pk__in=moved, merged_into_id=changed.get("merged_into_id")).update(merged_into=row)
     FailureCluster.objects.filter(pk=row.pk).update(**before)
@@ -119,8 +121,12 @@ def _act(
     key: str | None,
     change: Callable[[FailureCluster], dict[str, Any]],
 ) -> Action:
-    """Lock the row, write what `change` says, and the audit. The same key gives the first act again."""
-    with transaction.atomic():
+    """Lock the row, write what `change` says, and the audit. The same key gives the first act again.
+
+    One act at a time: two merges at once would each wait for the other's row, and the second of two equal submits
+    would not see the first.
+    """
+    with rules_locked():
         done = action_done(key=key, verb=verb)
         if done is not None:
             return done
@@ -132,6 +138,20 @@ def _act(
         before = _values(row, fields)
         FailureCluster.objects.filter(pk=row.pk).update(**fields)
         return action_on(verb=verb, on=(OBJECT, row.pk), user=user, key=key, before=before, after=after)
+
+
+def _check_restorable(row: FailureCluster, before: dict[str, Any]) -> None:
+    """Raise ActionRefused where giving these values back would point at nothing, or merge into what is merged."""
+    assignee = before.get("assignee_id")
+    if assignee is not None and not get_user_model().objects.filter(pk=assignee).exists():
+        raise ActionRefused("The person that it was assigned to has no account any more. Assign it anew.")
+    into = before.get("merged_into_id")
+    if into is None:
+        return
+    if not FailureCluster.objects.filter(pk=into, merged_into__isnull=True).exists():
+        raise ActionRefused("The cluster that it was merged into is gone, or merged itself. Merge it anew.")
+    if FailureCluster.objects.filter(merged_into=row).exists():
+        raise ActionRefused("Others were merged into it since. Merge it anew.")
 
 
 def _locked(pk: int) -> FailureCluster | None:

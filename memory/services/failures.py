@@ -14,6 +14,7 @@ from memory.fingerprints import Fingerprint, fingerprint
 from memory.messages import MESSAGE_CHARS
 from memory.models import Failure, FailureCluster
 from memory.patterns.table import BY_CODE
+from memory.services.rules_desk import rules_locked
 
 BATCH = 500
 
@@ -131,7 +132,7 @@ def _known(keys: Iterable[str]) -> dict[str, int]:
     return found
 
 
-@transaction.atomic
+@rules_locked()  # whoever learns or proposes locks the same failures, in another order
 def failures_recluster() -> Reclustered:
     """Put every failure into the cluster that today's normaliser and table of known errors give it. Idempotent.
 

@@ -6,11 +6,10 @@ import logging
 import re
 from dataclasses import dataclass
 
-from django.db import transaction
-
 from memory.distil.values import DistilLater, Distiller, Facts, Lesson
 from memory.models import Failure, Rule
 from memory.services.rules import rule_join
+from memory.services.rules_desk import rules_locked
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ def failure_learn(*, failure_id: int, distiller: Distiller) -> Learned | None:
     except DistilLater as error:
         log.warning("failure %s is left for later: %s", failure_id, error)
         return None
-    with transaction.atomic():
+    with rules_locked():  # before the failure's row: people lock in this order, too
         if not waiting.update(lesson=lesson.outcome, lesson_why=lesson.why[:200]):
             return None
         rule = None

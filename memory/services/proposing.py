@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from django.db import transaction
-
 from adaexplore_site.audit import ActionRefused, action_done, action_on
 from memory.cluster_rows import members
 from memory.distil.table import TableDistiller, unfit_why
@@ -16,6 +14,7 @@ from memory.models import Failure, FailureCluster, Rule, Sighting
 from memory.scopes import Scope
 from memory.services.learning import facts_of
 from memory.services.rules import rule_join
+from memory.services.rules_desk import rules_locked
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -36,7 +35,7 @@ def cluster_propose(
 
     The same words as a rule's join that rule. The newest 2,000 failures are looked at.
     """
-    with transaction.atomic():
+    with rules_locked():
         done = action_done(key=key, verb=VERB)
         if done is not None:
             return Rule.objects.get(pk=done.after["rule"])
@@ -49,7 +48,8 @@ def cluster_propose(
         if why:
             raise ActionRefused(f"These words cannot be a rule: {why}. Say it so that it is true of any kernel.")
         where = scope if scope is not None else suggested(fit).scope
-        rule = rule_join(failure=first, claim=words, pattern=cluster.pattern, origin=Rule.Origin.PERSON, scope=where)
+        origin = Rule.Origin.PERSON
+        rule = rule_join(failure=first, claim=words, pattern=cluster.pattern, origin=origin, scope=where, user=user)
         Sighting.objects.bulk_create(
             (Sighting(rule=rule, failure_id=pk) for pk in fit[1:]), batch_size=500, ignore_conflicts=True
         )
@@ -64,13 +64,13 @@ def cluster_propose(
 def fit_failures(cluster: FailureCluster) -> list[int]:
     """Row ids of its failures that may be evidence, oldest first, of the newest 2,000."""
     fit = cache(lambda facts: not unfit_why(facts))  # many say the same
-    return sorted(pk for pk, facts in _newest(cluster, MOST_SIGHTINGS) if fit(facts))
+    return sorted(pk for pk, facts, found_unfit in _newest(cluster, MOST_SIGHTINGS) if not found_unfit and fit(facts))
 
 
 def why_unfit(cluster: FailureCluster) -> str:
     """Why its newest failure must not teach; empty when it may."""
     newest = _newest(cluster, 1)
-    return unfit_why(newest[0][1]) if newest else "It holds none."
+    return newest[0][2] or unfit_why(newest[0][1]) if newest else "It holds none."
 
 
 def suggested(fit: list[int]) -> Lesson:
@@ -84,7 +84,11 @@ def _whole(pk: int) -> Failure:
     return Failure.objects.select_related("node__evaluation", "device").get(pk=pk)
 
 
-def _newest(cluster: FailureCluster, most: int) -> list[tuple[int, Facts]]:
+def _newest(cluster: FailureCluster, most: int) -> list[tuple[int, Facts, str]]:
+    """Row id, facts, and why it was found unfit to teach before: that stands, whatever the table says today."""
     rows = Failure.objects.filter(cluster_id__in=members(cluster)).order_by("-pk")
-    found = rows.values_list("pk", "verdict", "stage", "reason", "message")[:most]
-    return [(pk, Facts(verdict, stage, reason, message)) for pk, verdict, stage, reason, message in found]
+    columns = ("pk", "lesson", "lesson_why", "verdict", "stage", "reason", "message")
+    return [
+        (pk, Facts(*facts), why if lesson == Failure.Lesson.UNFIT else "")
+        for pk, lesson, why, *facts in rows.values_list(*columns)[:most]
+    ]

@@ -54,22 +54,27 @@ def rule_create(
         return action_on(verb="rule.create", on=("rule", rule.pk), user=user, key=key, after=after)
 
 
-def rule_join(*, failure: Failure, claim: str, pattern: str, origin: str, scope: Scope) -> Rule:
+def rule_join(
+    *, failure: Failure, claim: str, pattern: str, origin: str, scope: Scope, user: AbstractBaseUser | None = None
+) -> Rule:
     """The failure supports the rule that says the same, else a new proposed one. Returns that rule; idempotent.
 
     The same: the same words and no other pattern, or `memory.rules.wording.says_same`; and scopes that can meet. A
-    merged rule's successor gets the sighting; a rejected or retired rule gets it, too, and stays so. Evidence
-    that a person has moved stays where it was put. Raises ActionRefused for a kernel that cheated, for a failure
-    that must not teach, and for wording that is no rule. Rules are locked until the caller's transaction ends; one
-    that locks the failure's row first must leave its key free (`no_key=True`).
+    merged rule's successor gets the sighting; a rejected or retired rule gets it, too, and stays so. Evidence that
+    a person has moved stays where it was put, unless a person (`user`, the author of a new rule) says something new.
+    Raises ActionRefused for a kernel that cheated, for a failure that must not teach, and for wording that is no
+    rule. Rules are locked until the caller's transaction ends: one that locks the failure's row, too, takes
+    `rules_locked` before it.
     """
     clean = claim_sound(claim)
     evidence_check(failure)
     with rules_locked():
         moved = Sighting.objects.filter(failure=failure, moved_from__isnull=False).select_related("rule").first()
-        if moved is not None:
+        if moved is not None and origin != Rule.Origin.PERSON:
             return moved.rule
-        rule = _saying(clean, pattern, scope) or rule_new(text=clean, scope=scope, origin=origin, pattern=pattern)
+        rule = _saying(clean, pattern, scope)
+        if rule is None:
+            rule = rule_new(text=clean, scope=scope, origin=origin, pattern=pattern, user=user)
         Sighting.objects.get_or_create(rule=rule, failure=failure)
         return rule
 

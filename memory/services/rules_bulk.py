@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -37,6 +38,12 @@ class Batch:
     ready: tuple[Rule, ...]
     left: tuple[tuple[Rule, str], ...]
 
+    @property
+    def seen(self) -> str:
+        """Sixteen hexadecimal digits of which rules are ready, each as it is now: what a preview has shown."""
+        said = ",".join(f"{rule.pk}:{rule.revision}" for rule in self.ready)
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
 
 def batch_of(act: str, rule_ids: Sequence[int]) -> Batch:
     """The rules of a list that the act fits. Raises ActionRefused for an unknown act."""
@@ -62,16 +69,17 @@ def rules_bulk(
     act: str,
     rule_ids: Sequence[int],
     expected: int,
+    seen: str | None = None,
     user: AbstractBaseUser | None,
     now: datetime,
     reason: str = "",
     days: int = 7,
     key: str | None = None,
 ) -> Action:
-    """Do `act` to every rule of the list that it fits; `expected` is how many the person was told.
+    """Do `act` to every rule of the list that it fits; `expected` is how many the person was told, `seen` which.
 
     One row of the audit for each rule and one for the batch, whose undo takes all of them back. Raises ActionRefused:
-    another number of rules than expected, no reason where one is needed.
+    other rules than expected, or not as they were seen; no reason where one is needed.
     """
     words = reason_words(reason) if act in ("reject", "retire") else ""
     with rules_locked():
@@ -80,6 +88,8 @@ def rules_bulk(
         batch = batch_of(act, rule_ids)
         if len(batch.ready) != expected:
             raise ActionRefused(f"{len(batch.ready)} rules match now, not {expected}. Look at the preview again.")
+        if seen is not None and seen != batch.seen:
+            raise ActionRefused("Rules of this filter were changed after the preview. Look at it again, then decide.")
         if not batch.ready:
             raise ActionRefused("No rule of this filter can be treated so. Nothing was changed.")
         before = {rule.pk: snapshot(rule) for rule in batch.ready}

@@ -47,7 +47,7 @@ def rules_import(*, data: bytes, name: str, user: AbstractBaseUser | None, key: 
             user=user,
             key=key,
             before={"counts": counts},
-            after={"file": place, "made": made, "known": len(known), "changed": len(counts)},
+            after={"file": place, "made": made, "known": len(known), "changed": len(counts), "counts": _now(counts)},
         )
 
 
@@ -55,8 +55,8 @@ def _known(lines: Iterable[Line]) -> dict[str, Rule]:
     """Text -> rule that says or said exactly this; the current wording of a rule before an old one of another."""
     wanted = {words_hash(line.text): line.text for line in lines}
     texts = {line.text for line in lines}
-    rows = RuleVersion.objects.filter(words__in=list(wanted)).select_related("rule") if len(wanted) < 500 else None
-    found = RuleVersion.objects.select_related("rule") if rows is None else rows
+    rows = RuleVersion.objects.select_related("rule__current")
+    found = rows.filter(words__in=list(wanted)) if len(wanted) < 500 else rows
     known: dict[str, Rule] = {}
     for version in found.order_by("-rule_id"):
         if version.text in texts and (version.text not in known or version.rule.current_id == version.pk):
@@ -83,21 +83,37 @@ def _made(lines: list[Line], place: str, user: AbstractBaseUser | None) -> list[
 
 
 def _counted(lines: Iterable[Line], known: dict[str, Rule], place: str) -> list[list[Any]]:
-    """Give known rules the file's counts. Returns [rule, count before, file before] of those that changed."""
+    """Give known rules the file's counts. Returns [rule, count before, file before] of those that changed.
+
+    A rule that the file has in several wordings takes the count of its current one, else the last.
+    """
+    told: dict[int, tuple[Rule, float]] = {}
+    for line in sorted(lines, key=lambda line: line.text == _current_text(known.get(line.text))):
+        if rule := known.get(line.text):
+            told[rule.pk] = rule, line.count
     was: list[list[Any]] = []
-    for line in lines:
-        rule = known.get(line.text)
-        if rule is not None and rule.imported_count != line.count:
+    for rule, count in told.values():
+        if rule.imported_count != count:
             was.append([rule.pk, rule.imported_count, rule.imported_from])
-            Rule.objects.filter(pk=rule.pk).update(imported_count=line.count, imported_from=place)
+            Rule.objects.filter(pk=rule.pk).update(imported_count=count, imported_from=place)
     return was
+
+
+def _current_text(rule: Rule | None) -> str | None:
+    return rule.current.text if rule is not None and rule.current is not None else None
+
+
+def _now(counts: list[list[Any]]) -> list[list[Any]]:
+    """[rule, count] of the rules whose counts were changed: an undo leaves what a later file says."""
+    rows = Rule.objects.filter(pk__in=[row[0] for row in counts]).values_list("pk", "imported_count")
+    return [list(row) for row in rows]
 
 
 def rules_text(*, state: str = "living") -> str:
     """Rules as a file: "living" (proposed and approved), or those of one state. Raises ActionRefused for another word.
 
     The count is the file's that a rule came from, that of rules merged into it, and its own sightings, added up: the
-    published format counts failures, not problems.
+    published format counts failures, not problems. It knows no scopes: rules of the same words are one line.
     """
     if state not in EXPORTS:
         raise ActionRefused(f"Rules are exported by state: {', '.join(EXPORTS)}, not {state!r}.")
@@ -111,7 +127,11 @@ def rules_text(*, state: str = "living") -> str:
             end = rows[end.merged_into_id]
         if end is not row and end.pk in counts:
             counts[end.pk] += row.imported_count or 0.0
-    return write_rules(Line(row.text, counts[pk]) for pk, row in rows.items() if row.state in states)
+    said: dict[str, float] = {}
+    for pk, row in rows.items():
+        if row.state in states:
+            said[row.text] = said.get(row.text, 0.0) + counts[pk]
+    return write_rules(Line(text, count) for text, count in said.items())
 
 
 def export_note(*, state: str, count: int, user: AbstractBaseUser | None) -> Action:

@@ -1,4 +1,4 @@
-"""Takes an act on rules back, as long as nobody has acted on the same rule since."""
+"""Takes an act on rules back, as long as no later act on the same rule stands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models import F, ProtectedError
 
 from adaexplore_site.audit import ActionRefused, action_done, action_on
 from adaexplore_site.models import Action
-from memory.models import Rule, RuleUse
+from memory.models import Rule, RuleUse, Sighting
 from memory.services.rules_desk import restore_snapshot, rule_load, rule_save, rules_locked, snapshot
 from memory.services.rules_merges import sightings_move, sightings_return
 
@@ -44,7 +44,7 @@ def rule_undo(*, action_id: int, user: AbstractBaseUser | None, key: str | None 
             raise ActionRefused("This act was undone already.")
         left = undo(action, user)
         on = (action.object_type, int(action.object_id))
-        after = {"undoes": action.pk, "verb": action.verb, **({"left": left} if left else {})}
+        after = {"undoes": action.pk, "verb": action.verb, **_revisions(action), **({"left": left} if left else {})}
         return action_on(verb=UNDO, on=on, user=user, key=key, after=after)
 
 
@@ -54,9 +54,27 @@ def undone(action: Action) -> bool:
     return mine.filter(after__undoes=action.pk).exists()
 
 
+def standing(rule: Rule) -> list[int]:
+    """Revisions that the rule is as it was at: its own, then those that undos in a row have brought it back to."""
+    undos = Action.objects.filter(verb=UNDO, object_type="rule", object_id=str(rule.pk)).order_by()
+    back = {
+        after["revision"]: after["back_to"] for after in undos.values_list("after", flat=True) if "back_to" in after
+    }
+    found = [rule.revision]
+    while found[-1] in back:
+        found.append(back[found[-1]])
+    return found
+
+
+def _revisions(action: Action) -> Mapping[str, int]:
+    """Of the rule of an act that was just undone: its revision now, and the one that it is back at."""
+    rule = Rule.objects.filter(pk=action.object_id).first() if action.object_type == "rule" else None
+    return {"revision": rule.revision, "back_to": action.before["revision"]} if rule is not None else {}
+
+
 def _untouched(rule_id: int, revision: int) -> Rule:
     rule = rule_load(rule_id)
-    if rule.revision != revision:
+    if revision not in standing(rule):
         raise ActionRefused(f"Rule {rule_id} was changed after this act. Undo what came later first.")
     return rule
 
@@ -76,21 +94,25 @@ def _other(action: Action) -> Rule:
 def _merge(action: Action, user: AbstractBaseUser | None) -> list[int]:
     rule, other = _untouched(int(action.object_id), action.after["revision"]), _other(action)
     sightings_return(other, rule, action.after["moved"])
-    return _both(rule, other, action)
+    return _both(rule, other, action, user)
 
 
 def _unmerge(action: Action, user: AbstractBaseUser | None) -> list[int]:
     rule, other = _untouched(int(action.object_id), action.after["revision"]), _other(action)
     sightings_return(rule, other, action.after["moved"])
     sightings_move(rule, other)  # what came meanwhile
-    return _both(rule, other, action)
+    return _both(rule, other, action, user)
 
 
-def _both(rule: Rule, other: Rule, action: Action) -> list[int]:
+def _both(rule: Rule, other: Rule, action: Action, user: AbstractBaseUser | None) -> list[int]:
     restore_snapshot(rule, action.before)
     rule_save(rule)
     restore_snapshot(other, action.after["other"]["before"])
     rule_save(other)
+    part = Action.objects.filter(verb__in=_PART, object_type="rule", object_id=str(other.pk))
+    done = part.filter(after__revision=action.after["other"]["revision"]).get()
+    after = {"undoes": done.pk, "verb": done.verb, **_revisions(done)}
+    action_on(verb=UNDO, on=("rule", other.pk), user=user, key=None, after=after)
     return []
 
 
@@ -124,25 +146,23 @@ def _remove(rule: Rule, sightings: int) -> None:
 
 
 def _import(action: Action, user: AbstractBaseUser | None) -> list[int]:
-    """Take away what the import made and nobody has touched; give counts back that it changed."""
+    """Take away what the import made and nobody has touched; give counts back that it changed, and no later file."""
     made = Rule.objects.in_bulk(action.after["made"])
-    left = []
-    for rule in made.values():
-        if (
-            rule.revision
-            or rule.sightings.exists()
-            or rule.merged.exists()
-            or RuleUse.objects.filter(rule=rule).exists()
-        ):
-            left.append(rule.pk)
+    linked = {
+        *Sighting.objects.order_by().values_list("rule", flat=True).distinct(),
+        *Rule.objects.order_by().values_list("merged_into", flat=True).distinct(),
+        *RuleUse.objects.order_by().values_list("rule", flat=True).distinct(),
+    }
+    left = [pk for pk, rule in made.items() if rule.revision or pk in linked]
     gone = [pk for pk in made if pk not in set(left)]
     Rule.objects.filter(pk__in=gone).update(current=None)
     try:
         Rule.objects.filter(pk__in=gone).delete()
     except ProtectedError:
         raise ActionRefused("Some of these rules stand in a search that was started with them. Reject them.") from None
+    given = {pk: {"imported_count": count} for pk, count in action.after.get("counts", [])}
     for pk, count, place in action.before.get("counts", []):
-        Rule.objects.filter(pk=pk).update(imported_count=count, imported_from=place)
+        Rule.objects.filter(pk=pk, **given.get(pk, {})).update(imported_count=count, imported_from=place)
     return left
 
 
@@ -151,7 +171,7 @@ def _bulk(action: Action, user: AbstractBaseUser | None) -> list[int]:
     rows = Action.objects.filter(pk__in=action.after["acts"], object_type="rule")
     was = {int(row.object_id): row for row in rows}
     rules = Rule.objects.in_bulk(was)
-    ready = [rule for pk, rule in rules.items() if rule.revision == was[pk].after["revision"]]
+    ready = [rule for pk, rule in rules.items() if _stands(was[pk], rule)]
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for rule in ready:
         restore_snapshot(rule, was[rule.pk].before)
@@ -166,11 +186,18 @@ def _bulk(action: Action, user: AbstractBaseUser | None) -> list[int]:
     return sorted(set(rules) - {rule.pk for rule in ready})
 
 
+def _stands(act: Action, rule: Rule) -> bool:
+    """Whether the act is the rule's last one that was not undone."""
+    revision = act.after["revision"]
+    return rule.revision == revision or revision in standing(rule)
+
+
 _RESTORED = ("state", "reject_reason", "recheck", "deferred_until", "decided_by_id", "decided_at")
 
 
 def _undo_row(batch: Action, row: Action, rule: Rule, user: AbstractBaseUser | None) -> Action:
     after: Mapping[str, Any] = {"undoes": row.pk, "verb": row.verb, "batch": batch.pk, **snapshot(rule)}
+    after = {**after, "back_to": row.before["revision"]}
     return Action(verb=UNDO, object_type="rule", object_id=row.object_id, actor=user, after=after)  # type: ignore[misc]
 
 

@@ -26,7 +26,7 @@ TYPED = 50  # above so many, the person types the number
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def rule_bulk(request: SiteRequest) -> HttpResponse:
-    """GET: how many rules of the filter an act fits, and which not. POST: do it, when it still fits as many."""
+    """GET: how many rules of the filter an act fits, and which not. POST: do it, when they are still the same."""
     given = request.POST if request.method == "POST" else request.GET
     chosen, act = filter_of(request, given), given.get("act", "")[:10]
     if request.method != "POST":
@@ -40,6 +40,7 @@ def rule_bulk(request: SiteRequest) -> HttpResponse:
             act=act,
             rule_ids=rule_ids(chosen, timezone.now()),
             expected=expected,
+            seen=given.get("seen", ""),
             user=request.user,
             now=timezone.now(),
             reason=reason_of(given),

@@ -21,7 +21,7 @@ from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
 from adaexplore_site.requests import SiteRequest
 from memory.cluster_rows import SORTS, Chosen, cluster_table
-from memory.models import FailureCluster
+from memory.models import FailureCluster, Rule
 from memory.services import clusters as services
 from memory.services.proposing import cluster_propose
 from search.failure_page import attempts_of, choices_of, cluster_context
@@ -179,7 +179,8 @@ def _undo(request: SiteRequest, cluster: FailureCluster, common: Common) -> str:
 def _propose(request: SiteRequest, cluster: FailureCluster, common: Common) -> str:
     rule = cluster_propose(cluster=cluster, claim=request.POST.get("claim", "")[:2000], **common)
     count = rule.sightings.count()
-    return f"Rule {rule.pk} has {count} sighting{'' if count == 1 else 's'} now and waits for review."
+    waits = "waits for review" if rule.state == Rule.State.PROPOSED else f"stays {rule.state}"
+    return f"Rule {rule.pk} has {count} sighting{'' if count == 1 else 's'} now and {waits}."
 
 
 _ACTS: dict[str, Callable[[SiteRequest, FailureCluster, Common], str]] = {

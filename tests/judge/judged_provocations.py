@@ -129,6 +129,10 @@ TEXTS = {
     "time-doubtful": ("time.mismatch", "the times do not agree with the judge's own clock"),
     "tampered": ("tamper.harness", "the candidate replaced parts of the harness that runs it"),
     "library-instead": ("library.share", "torch did the work"),
+    "nothing-proposed": (
+        "proposal.exhausted",
+        "The built-in proposer has nothing new to try: every variant was tried.",
+    ),
     "nothing-recorded": ("proposal.not_recorded", "The recording has no further kernel."),
 }
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
 from memory.cluster_rows import Chosen, cluster_table
-from memory.models import Failure, Rule
+from memory.models import Failure, FailureCluster, Rule
+from memory.scopes import Scope
 from memory.services.clusters import (
     cluster_assign,
     cluster_merge,
@@ -18,7 +20,11 @@ from memory.services.clusters import (
     cluster_unmute,
 )
 from memory.services.proposing import cluster_propose
+from memory.services.rules import rule_join
+from memory.services.rules_acts import rule_approve
+from memory.services.rules_merges import rule_merge
 from tests.memory.failure_rows import UNKNOWN, cluster_of, failed
+from tests.memory.rule_rows import card, rule
 from tests.search.makers import make_problem, make_run
 
 pytestmark = pytest.mark.django_db
@@ -138,3 +144,68 @@ def test_a_rule_without_evidence_or_fit_words_is_refused(user, changes, claim, w
         cluster_propose(cluster=failure.cluster, claim=claim, user=user)
     failure.refresh_from_db()
     assert failure.lesson == "" and not Rule.objects.exists()
+
+
+def _merge_meanwhile(what: str, a: FailureCluster, b: FailureCluster, user: User) -> None:
+    if what == "into the split one":
+        cluster_merge(cluster=b, into=a, user=user)
+    elif what == "elsewhere":
+        cluster_merge(cluster=b, into=cluster_of(make_run(key="other"), "RuntimeError: another one"), user=user)
+    elif what == "gone":
+        Failure.objects.filter(cluster=b).update(cluster=a)
+        b.delete()
+
+
+@pytest.mark.parametrize("what", ["into the split one", "elsewhere", "gone"])
+def test_the_undo_of_a_split_makes_no_chain_and_no_circle(user, what):
+    run = make_run()
+    a, b = cluster_of(run), cluster_of(run, UNKNOWN)
+    cluster_merge(cluster=a, into=b, user=user)
+    split = cluster_split(cluster=a, user=user)
+    _merge_meanwhile(what, a, b, user)
+    with pytest.raises(ActionRefused, match="Merge it anew"):
+        cluster_undo(action=split, user=user)
+    assert not FailureCluster.objects.filter(merged_into__merged_into__isnull=False).exists()
+    assert all(row.cluster.merged_into_id is None for row in cluster_table(Chosen()).rows)
+
+
+def test_an_assignment_to_somebody_who_has_left_is_not_given_back(user):
+    cluster, gone = cluster_of(make_run()), User.objects.create_user("gone")
+    cluster_assign(cluster=cluster, assignee=gone, user=user)
+    taken = cluster_assign(cluster=cluster, assignee=None, user=user)
+    gone.delete()
+    with pytest.raises(ActionRefused, match="no account"):
+        cluster_undo(action=taken, user=user)
+
+
+def test_a_person_s_words_make_their_rule_though_the_evidence_was_moved_to_another(user):
+    failure = failed(make_run(), UNKNOWN)
+    given = {"pattern": "", "origin": "pattern", "scope": Scope()}
+    first, other = (
+        rule_join(failure=failure, claim="Do not call tl.any on a scalar.", **given),
+        rule("Do not use tl.dot here at all."),
+    )
+    rule_merge(into=other.pk, **card(first))
+    new = cluster_propose(cluster=failure.cluster, claim=CLAIM, user=user)
+    assert new.pk != other.pk and new.current.text == CLAIM
+    assert rule_join(failure=failure, claim="Do not call tl.any on a scalar.", **given) == other
+
+
+def test_who_proposes_from_a_cluster_is_the_author(user):
+    failure = failed(make_run(), UNKNOWN)
+    new = cluster_propose(cluster=failure.cluster, claim=CLAIM, user=user)
+    assert new.created_by == user
+    assert rule_approve(now=timezone.now(), **card(new, user)).after["own"]
+
+
+def test_what_was_found_unfit_supports_no_rule_of_a_person(user):
+    run = make_run()
+    fit, unfit = failed(run, UNKNOWN), failed(run, UNKNOWN)
+    Failure.objects.filter(pk=unfit.pk).update(lesson="unfit", lesson_why="The disk was full.")
+    new = cluster_propose(cluster=fit.cluster, claim=CLAIM, user=user)
+    assert list(new.sightings.values_list("failure", flat=True)) == [fit.pk]
+    unfit.refresh_from_db()
+    assert unfit.lesson == "unfit"
+    Failure.objects.filter(pk=fit.pk).update(lesson="unfit", lesson_why="The disk was full.")
+    with pytest.raises(ActionRefused, match="The disk was full"):
+        cluster_propose(cluster=fit.cluster, claim=CLAIM, user=user)

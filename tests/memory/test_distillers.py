@@ -60,11 +60,33 @@ def test_a_known_error_teaches_the_table_s_words(distiller):
         {"verdict": "lost", "reason": "lost.attempts"},
         {"verdict": "wrong", "stage": "audit", "reason": "audit.sealed_case"},
         {"message": "CUDA out of memory. Tried to allocate 2 GiB"},
+        {"message": "OSError: [Errno 28] No space left on device: '/x/.triton/cache'"},
+        {"message": "RuntimeError: Failed to find C compiler. Please specify via CC environment variable."},
+        {"message": "PermissionError: [Errno 13] Permission denied: '/root/.triton'"},
+        {"message": "FileNotFoundError: [Errno 2] No such file or directory: '/usr/bin/ptxas'"},
+        {"message": "RuntimeError: CUDA error: uncorrectable ECC error encountered"},
+        {"message": "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"},
+        {"message": "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"},
+        {"message": "RuntimeError: can't start new thread"},
     ],
 )
 def test_faults_of_the_machine_cheats_and_sealed_cases_never_teach(distiller, changes):
     lesson = distiller.distil(facts(**changes))
     assert lesson.outcome == "unfit" and lesson.why
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("proposal.refused", "I cannot: that would be an illegal memory access."),
+        ("proposal.patch_mismatch", "`f() got an unexpected keyword argument` is not in the kernel."),
+        ("proposal.exhausted", "The built-in proposer has nothing new to try: all was tried."),
+        ("proposal.some_day", "RuntimeError: the frobnicator is upside down"),
+    ],
+)
+def test_what_a_reply_says_is_no_error_of_a_kernel(distiller, reason, message):
+    lesson = distiller.distil(facts(message, verdict="proposal", stage="proposal", reason=reason))
+    assert lesson.outcome == "nothing" and lesson.why
 
 
 def test_wrong_values_hold_nothing_to_learn(distiller):

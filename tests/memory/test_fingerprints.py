@@ -19,6 +19,7 @@ from memory.messages import masked
         ),
         ("out of resource: shared memory, Required: 262144", "out of resource: shared memory, Required: 500000"),
         ("shape mismatch: got (4, 8), want (4, 16)", "shape mismatch: got (2, 3, 4), want (9,)"),
+        ("TypeError: <function f at 0x7f3a2b> is no kernel", "TypeError: <function f at 0x6c01> is no kernel"),
         ("cannot open /tmp/a1/x.py", "cannot open /home/someone/y.py"),
         ("CompilationError: at 14:22: unexpected BLOCK_M", "CompilationError: at 3:1: unexpected BLOCK_SIZE_N"),
     ],

@@ -10,6 +10,7 @@ from django.utils import timezone
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
 from memory.models import Rule
+from memory.rule_history import deeds_of
 from memory.scopes import Scope
 from memory.services import rules_acts as acts
 from memory.services.rules import rule_create
@@ -138,6 +139,19 @@ def test_an_act_is_not_undone_after_a_later_one_and_only_once():
         rule_undo(action_id=later.pk, user=rita)
     with pytest.raises(ActionRefused, match="not undone"):
         rule_undo(action_id=undo.pk, user=rita)
+
+
+def test_acts_are_undone_one_after_the_other_down_to_the_first():
+    row, rita = rule(), person()
+    edit = acts.rule_edit(text="Do not call tl.dot on two elements.", **card(row, rita))
+    approval = acts.rule_approve(now=NOW, **card(row, rita))
+    assert [deed.id for deed in deeds_of(fresh(row)) if deed.undo] == [approval.pk]
+    rule_undo(action_id=approval.pk, user=rita)
+    assert [deed.id for deed in deeds_of(fresh(row)) if deed.undo] == [edit.pk]
+    rule_undo(action_id=edit.pk, user=rita)
+    assert (fresh(row).state, fresh(row).current.number) == ("proposed", 1)
+    acts.rule_defer(days=2, now=NOW, **card(row, rita))
+    assert [deed.text for deed in deeds_of(fresh(row)) if deed.undo] == [f"Rule {row.pk} was deferred by 2 days."]
 
 
 def test_undoing_an_edit_puts_the_old_words_back_and_keeps_both():

@@ -50,6 +50,40 @@ def test_what_was_changed_since_stays_when_a_batch_is_undone():
     assert states() == {"proposed"}
 
 
+def test_rules_that_were_reworded_after_the_preview_are_not_approved_unseen():
+    row, rita = rule(), person()
+    seen = batch_of("approve", [row.pk]).seen
+    acts.rule_edit(text="Do call tl.dot on one element.", **card(row, person("olga", "operator")))
+    with pytest.raises(ActionRefused, match="changed after the preview"):
+        rules_bulk(act="approve", rule_ids=[row.pk], expected=1, seen=seen, user=rita, now=NOW)
+    assert states() == {"proposed"}
+    seen = batch_of("approve", [row.pk]).seen
+    rules_bulk(act="approve", rule_ids=[row.pk], expected=1, seen=seen, user=rita, now=NOW)
+    assert states() == {"approved"}
+
+
+def test_another_rule_in_place_of_one_that_was_seen_is_told():
+    first, second = rule("Do not call tl.any."), rule("Do not call tl.all.")
+    with pytest.raises(ActionRefused, match="changed after the preview"):
+        rules_bulk(
+            act="approve",
+            rule_ids=[second.pk],
+            expected=1,
+            seen=batch_of("approve", [first.pk]).seen,
+            user=None,
+            now=NOW,
+        )
+
+
+def test_a_batch_is_undone_for_a_rule_whose_later_act_was_undone_too():
+    ids = many(2)
+    act = rules_bulk(act="approve", rule_ids=ids, expected=2, user=person(), now=NOW)
+    later = acts.rule_retire(reason="1", now=NOW, **card(Rule.objects.get(pk=ids[0])))
+    rule_undo(action_id=later.pk, user=None)
+    assert "left" not in rule_undo(action_id=act.pk, user=None).after
+    assert states() == {"proposed"}
+
+
 def test_another_number_than_was_told_changes_nothing():
     ids = many(3)
     with pytest.raises(ActionRefused, match="3 rules match now, not 2"):

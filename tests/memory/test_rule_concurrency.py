@@ -7,14 +7,20 @@ from django.utils import timezone
 
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
+from memory.distil.values import Facts, Lesson
 from memory.models import Rule, Sighting
 from memory.scopes import Scope
 from memory.services import rules_acts as acts
+from memory.services.clusters import cluster_merge, cluster_mute
+from memory.services.learning import failure_learn
+from memory.services.proposing import cluster_propose
 from memory.services.rules import rule_join
 from memory.services.rules_desk import RuleChanged
 from memory.services.rules_files import rules_import
 from memory.services.rules_merges import rule_merge
+from tests.memory.failure_rows import UNKNOWN, cluster_of, failed
 from tests.memory.rule_rows import card, failures, fresh, person, rule
+from tests.search.makers import make_run
 from tests.search.test_concurrency import together
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -86,3 +92,50 @@ def test_the_same_file_and_the_same_act_sent_twice_at_once_happen_once():
     given = card(row, key="double")
     together(3, lambda _: acts.rule_approve(now=timezone.now(), **given))
     assert (fresh(row).state, fresh(row).revision) == ("approved", 1)
+
+
+CLAIM = "Do not turn the frobnicator upside down; leave it as it was made."
+
+
+class SaysAny:
+    """A distiller that has one answer to everything."""
+
+    def distil(self, facts: Facts) -> Lesson:
+        return Lesson("rule", claim="Do not call tl.any on a block of masks.")
+
+
+def test_a_person_and_a_worker_learn_from_the_same_failures_without_waiting_for_each_other():
+    run = make_run()
+    rows = [failed(run, UNKNOWN) for _ in range(12)]
+
+    def act(k: int) -> None:
+        if k == 0:
+            cluster_propose(cluster=rows[0].cluster, claim=CLAIM, user=None)
+            return
+        for row in reversed(rows):  # the other way round: a lock on each row would close a circle
+            failure_learn(failure_id=row.pk, distiller=SaysAny())
+
+    together(2, act)
+    assert Rule.objects.get(origin="person").sightings.count() == 12
+
+
+def test_equal_acts_on_a_cluster_sent_at_once_happen_once():
+    row = failed(make_run(), UNKNOWN)
+    muted = together(3, lambda _: cluster_mute(cluster=row.cluster, user=None, key="mute").pk)
+    proposed = together(3, lambda _: cluster_propose(cluster=row.cluster, claim=CLAIM, user=None, key="say").pk)
+    assert len(set(muted)) == len(set(proposed)) == 1
+    assert Action.objects.filter(object_type="cluster").count() == 2
+
+
+def test_clusters_that_are_merged_into_each_other_at_once_make_no_circle():
+    run = make_run()
+    a, b = cluster_of(run), cluster_of(run, UNKNOWN)
+
+    def merge(k: int) -> bool:
+        try:
+            cluster_merge(cluster=(a, b)[k], into=(b, a)[k], user=None)
+        except ActionRefused:
+            return False
+        return True
+
+    assert sorted(together(2, merge)) == [False, True]

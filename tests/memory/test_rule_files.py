@@ -12,11 +12,13 @@ from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
 from memory.models import Rule
 from memory.rules.files import Line, read_rules, write_rules
+from memory.scopes import Scope
 from memory.services import rules_acts as acts
+from memory.services.rules import rule_join
 from memory.services.rules_files import rules_import, rules_text
 from memory.services.rules_merges import rule_merge
 from memory.services.rules_undo import rule_undo
-from tests.memory.rule_rows import card, person, rule
+from tests.memory.rule_rows import card, failures, person, rule
 
 pytestmark = pytest.mark.django_db
 TWO = b"You cannot use tl.any.||3.0\nDo not write a || b in a mask.||1\n"
@@ -92,6 +94,44 @@ def test_counts_of_merged_rules_and_sightings_add_up_in_a_file():
     assert lines(rules_text()) == {"Do not use tl.x.||5.0", "Do not write a || b in a mask.||1.0"}
     with pytest.raises(ActionRefused, match="by state"):
         rules_text(state="merged")
+
+
+def test_rules_of_equal_words_and_other_scopes_are_one_line_that_can_be_read_again():
+    rows = failures(3)
+    given = {"claim": "Do not use triton.language.any.", "pattern": "tl-missing", "origin": "pattern"}
+    for row, triton in zip(rows, (">=3.4,<3.5", ">=3.7,<3.8", ">=3.7,<3.8"), strict=True):
+        rule_join(failure=row, scope=Scope(triton=triton), **given)
+    assert Rule.objects.count() == 2
+    assert read_rules(rules_text().encode()) == (Line("Do not use triton.language.any.", 3.0),)
+
+
+def test_a_file_with_two_wordings_of_one_rule_settles_at_once():
+    rules_import(data=b"Do not use tl.any.||3\n", name="x", user=None)
+    row = Rule.objects.get()
+    acts.rule_edit(text="Do not use tl.all in kernels.", **card(row, person()))
+    data = b"Do not use tl.all in kernels.||5\nDo not use tl.any.||3\n"
+    changed = [rules_import(data=data, name="y", user=None).after["changed"] for _ in range(3)]
+    row.refresh_from_db()
+    assert (changed, row.imported_count) == ([1, 0, 0], 5)
+
+
+def test_the_undo_of_an_import_leaves_what_a_later_file_says():
+    acts_of = [
+        rules_import(data=f"Do not use tl.any.||{count}\n".encode(), name=name, user=None)
+        for name, count in (("a", 3), ("b", 5), ("c", 7))
+    ]
+    rule_undo(action_id=acts_of[1].pk, user=None)
+    assert Rule.objects.get().imported_count == 7
+    rule_undo(action_id=acts_of[2].pk, user=None)
+    assert (Rule.objects.get().imported_count, Rule.objects.get().imported_from) == (5, "b")
+
+
+def test_the_undo_of_a_large_import_asks_a_few_questions(django_assert_max_num_queries):
+    data = "".join(f"Do not use tl.any{k}.||1\n" for k in range(300)).encode()
+    act = rules_import(data=data, name="x", user=None)
+    with django_assert_max_num_queries(60):
+        rule_undo(action_id=act.pk, user=None)
+    assert not Rule.objects.exists()
 
 
 def test_writing_and_reading_are_inverse():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from adaexplore_site.audit import ActionRefused
 from memory.models import Rule, Sighting
+from memory.rule_history import deeds_of
 from memory.scopes import Scope
 from memory.services.rules import rule_create, rule_join
 from memory.services.rules_merges import rule_merge, rule_split, rule_unmerge
@@ -45,6 +46,25 @@ def test_a_merge_is_undone_as_it_was():
     rule_undo(action_id=act.pk, user=None)
     assert (fresh(a).state, seen_by(a), seen_by(b)) == ("proposed", set(ids[:3]), set(ids[2:]))
     assert not Sighting.objects.exclude(moved_from=None).exists()
+
+
+def test_a_merge_is_undone_after_what_came_later_was_undone_on_both_sides():
+    a, b, ids = two_that_share()
+    c = rule("Do not use tl.c.")
+    first = rule_merge(into=b.pk, **card(a))
+    second = rule_merge(into=b.pk, **card(c))
+    third = rule_merge(into=rule("Do not use tl.d.").pk, **card(b))
+    with pytest.raises(ActionRefused, match="came later"):
+        rule_undo(action_id=first.pk, user=None)
+    for act in (third, second, first):
+        rule_undo(action_id=act.pk, user=None)
+    assert (fresh(a).state, fresh(b).state, seen_by(a), seen_by(b)) == ("proposed",) * 2 + (set(ids[:3]), set(ids[2:]))
+    assert [
+        deed.undone for deed in deeds_of(fresh(b)) if deed.text.startswith("Rule") and "sightings" in deed.text
+    ] == [
+        True,
+        True,
+    ]
 
 
 def test_a_merged_rule_parts_again_after_later_acts_with_what_it_brought():

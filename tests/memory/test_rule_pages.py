@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.template.loader import get_template
 from django.utils import timezone
 
@@ -157,10 +159,13 @@ def test_bulk_says_how_many_first_and_asks_for_the_number_above_fifty(reviewer):
     rules_import(data=b"You cannot do it at line 3.||4\n", name="x.txt", user=None)
     html = reviewer.get("/rules/bulk?act=approve").content.decode()
     assert "60 rules to approve" in html and "1 left out" in html and "Type 60 to confirm" in html
-    assert reviewer.post("/rules/bulk", {"act": "approve", "expected": 60}).status_code == 409
-    wrong = reviewer.post("/rules/bulk", {"act": "approve", "expected": 60, "typed": 59})
+    given = {"act": "approve", "expected": 60, "seen": re.findall(r'name="seen" value="(\w{16})"', html)[0]}
+    assert reviewer.post("/rules/bulk", given).status_code == 409
+    wrong = reviewer.post("/rules/bulk", given | {"typed": 59})
     assert wrong.status_code == 409 and "60 rules match now" in wrong.content.decode()
-    assert reviewer.post("/rules/bulk", {"act": "approve", "expected": 60, "typed": 60}).status_code == 302
+    unseen = reviewer.post("/rules/bulk", given | {"typed": 60, "seen": ""})
+    assert unseen.status_code == 409 and "changed after the preview" in unseen.content.decode()
+    assert reviewer.post("/rules/bulk", given | {"typed": 60}).status_code == 302
     page = reviewer.get("/rules/?tab=library")
     assert page.context["total"] == 60 and "60 rules approved at once" in page.content.decode()
     assert client_of("viewer").post("/rules/bulk", {"act": "approve"}).status_code == 403
@@ -234,3 +239,18 @@ def test_the_page_of_a_rule_lists_its_uses_and_how_they_ended(reviewer):
 def test_a_lift_is_told_with_its_interval_or_not_at_all(lift, told):
     html = get_template("memory/_lift.html").render({"lift": lift})
     assert told in html and ("n=" in html) == lift.known
+
+
+@pytest.mark.parametrize("path", ["/rules/?q=%00", "/rules/bulk?act=approve&q=%00", "/failures/?stage=%00"])
+def test_a_nul_in_an_address_is_no_fault_of_the_server(reviewer, path):
+    assert reviewer.get(path).status_code == (400 if connection.vendor == "postgresql" else 200)
+
+
+def test_a_nul_in_a_form_changes_nothing_where_no_row_can_hold_it(reviewer):
+    given = {"text": "Do not call tl.any on a block.", "key": "k\x00"}
+    answer = reviewer.post("/rules/new", given)
+    if connection.vendor == "postgresql":
+        assert answer.status_code == 400 and "Nothing was changed" in answer.content.decode()
+        assert not Rule.objects.exists()
+    else:
+        assert answer.status_code == 302
