@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -21,12 +22,20 @@ def operators_document(folder: Path) -> dict[str, Any]:
     """{"torch": version, "operators": [...]}; made on first use, which takes some seconds. Raises JudgeError."""
     path = folder / f"operators-{metadata.version('torch')}-{PROTOCOL}.json"
     known = _read(path)
-    if known is None:
-        known = _asked()
-        folder.mkdir(parents=True, exist_ok=True)
-        mine = path.with_suffix(f".{os.getpid()}")
-        mine.write_text(json.dumps(known), encoding="utf-8")
-        mine.replace(path)  # whole or not at all; two at once write the same
+    return _made(path) if known is None else known
+
+
+def _made(path: Path) -> dict[str, Any]:
+    """Ask the child, one at a time over all processes: who waits finds what the other was told."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # freed with the process, too
+        known = _read(path)
+        if known is None:
+            known = _asked()
+            mine = path.with_suffix(".new")
+            mine.write_text(json.dumps(known), encoding="utf-8")
+            mine.replace(path)  # whole or not at all
     return known
 
 

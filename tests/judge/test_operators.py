@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from judge import operators
@@ -30,7 +33,21 @@ def test_a_child_that_says_nothing_is_a_fault_of_the_judge(tmp_path, monkeypatch
     monkeypatch.setattr(operators.sys, "executable", "/bin/false")
     with pytest.raises(JudgeError, match="could not be listed"):
         operators_document(tmp_path)
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_tasks_that_need_the_catalogue_at_once_ask_for_it_once(tmp_path, monkeypatch):
+    asked: list[str] = []
+
+    def answer() -> dict[str, object]:
+        asked.append("torch")
+        time.sleep(0.05)
+        return {"protocol": operators.PROTOCOL, "operators": []}
+
+    monkeypatch.setattr(operators, "_asked", answer)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(operators_document, [tmp_path] * 3))
+    assert len(asked) == 1 and found[0] == found[1] == found[2]
 
 
 def test_sizes_out_follow_sizes_in_by_simple_rules():
