@@ -32,6 +32,11 @@ _CHECKS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b\d+\.\d{3,}|\b\d+(?:\.\d+)?e[-+]?\d+", re.IGNORECASE), "it quotes a value of one case"),
     (re.compile(r"[\[(]\s*\d+\s*(?:,\s*\d+\s*){1,}[\])]|\b\d{2,}\s?[x×]\s?\d{2,}\b"), "it quotes a shape of one case"),
     (re.compile(r"```"), "it holds a block of code"),
+    (
+        re.compile(r"(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules?|orders)\b"),
+        "it gives orders to its reader",
+    ),
+    (re.compile(r"(?i)<\s*/?\s*(?:script|img|iframe|svg|style|system|assistant|user)\b"), "it holds markup"),
 )
 _LONG_NUMBER = re.compile(r"(?<![\w.])\d{4,}(?![\w.])")
 _POWERS = frozenset(1 << place for place in range(10, 21))
