@@ -136,7 +136,7 @@ def query_of(chosen: RuleFilter) -> str:
 
 
 def _tabs(chosen: RuleFilter) -> list[tuple[str, str, bool]]:
-    names = {"queue": "Queue", "library": "Library", "closed": "Rejected and retired"}
+    names = {"queue": "Queue", "library": "Library", "closed": "Rejected, retired, merged"}
     return [(tab, name, tab == chosen.tab) for tab, name in names.items()]
 
 

@@ -86,6 +86,28 @@ def test_every_act_works_by_a_plain_form_and_leads_back(reviewer):
     assert undo.status_code == 302 and fresh(other).deferred_until is None
 
 
+@pytest.mark.parametrize("scope", [{"arch": "zzz"}, {"family": "nonsense"}, {"triton": "abc"}, {"family": "x" * 99}])
+def test_a_scope_that_no_prompt_can_meet_is_refused_with_what_to_write(reviewer, scope):
+    row = rule()
+    answer = post(reviewer, row, "scope", **scope)
+    assert answer.status_code == 409 and fresh(row).revision == 0
+    assert any(hint in answer.content.decode() for hint in ("sm_90", "matmul", "&gt;=3.4", "Shorten it"))
+
+
+def test_a_merged_rule_is_found_among_the_closed_ones(reviewer):
+    row, other = rule("Do not call tl.any."), rule("Do not call tl.all.")
+    post(reviewer, row, "merge", into=other.pk)
+    html = reviewer.get("/rules/?tab=closed").content.decode()
+    assert "Do not call tl.any." in html and "Do not call tl.all." not in html
+    assert f'merged into <a href="/rules/{other.pk}/">' in html
+
+
+def test_only_who_has_the_keys_gets_folded_cards(reviewer):
+    rule(seen=1)
+    assert "review-keys" in reviewer.get("/rules/").content.decode()
+    assert "review-keys" not in client_of("operator", "otto").get("/rules/").content.decode()
+
+
 def test_scripts_get_the_card_again_only_while_it_waits(reviewer):
     row = rule()
     answer = post(reviewer, row, "edit", text="Never call tl.dot so.", headers=SCRIPT).json()
