@@ -72,6 +72,7 @@ ACTS: Mapping[str, Callable[[Asked], Action]] = {
     "unmerge": lambda a: merges.rule_unmerge(**a.card),
     "split": _split,
 }
+_ENDS = {"approve": Rule.State.APPROVED, "reject": Rule.State.REJECTED, "retire": Rule.State.RETIRED}
 WORDING = ("edit", "scope", "rollback")  # what an operator may do, too: an approved rule becomes a proposal by it
 
 
@@ -150,6 +151,7 @@ def _conflict(request: SiteRequest, rule: Rule) -> HttpResponse:
         "act": request.POST.get("act", ""),
         "typed": request.POST.get("text", ""),
         "last": last_deed(rule),
+        "done": rule.state == _ENDS.get(request.POST.get("act", "")) and not rule.recheck,
         "same_words": seen is not None and seen.pk == rule.current_id,
     }
     if request.htmx:

@@ -86,6 +86,15 @@ def test_every_act_works_by_a_plain_form_and_leads_back(reviewer):
     assert undo.status_code == 302 and fresh(other).deferred_until is None
 
 
+@pytest.mark.parametrize(("late", "offered"), [("approve", False), ("reject", True)])
+def test_a_late_decision_is_offered_again_only_where_it_would_change_something(reviewer, late, offered):
+    row = rule()
+    post(client_of("reviewer", "rolf"), row, "approve")
+    html = post(reviewer, row, late, revision=0, reason="1").content.decode()
+    assert ("as it is now</button>" in html) is offered
+    assert ("It is approved already" in html) is not offered
+
+
 @pytest.mark.parametrize("scope", [{"arch": "zzz"}, {"family": "nonsense"}, {"triton": "abc"}, {"family": "x" * 99}])
 def test_a_scope_that_no_prompt_can_meet_is_refused_with_what_to_write(reviewer, scope):
     row = rule()
