@@ -15,6 +15,8 @@ from memory.lift import Lift
 from memory.models import Rule, RuleUse, Sighting
 from memory.services import rules_acts as acts
 from memory.services.rules_files import rules_import
+from memory.services.rules_merges import rule_merge
+from memory.services.rules_undo import rule_undo
 from tests.memory.rule_rows import card, failures, fresh, many, person, rule, seen_by
 from tests.pages import HOSTILE, client_of
 
@@ -242,6 +244,10 @@ def test_the_page_of_a_rule_lists_its_uses_and_how_they_ended(reviewer):
     html = reviewer.get(f"/rules/{row.pk}/").content.decode()
     for part in ("1 of the 2 prompts", "stood in the prompt", "withheld on purpose", "not valid"):
         assert part in html, part
+    into = rule("Do not call tl.all.")
+    merged = rule_merge(into=into.pk, **card(row, person()))
+    assert "stood in 1 of 2 prompts under its own words" in reviewer.get(f"/rules/{into.pk}/").content.decode()
+    rule_undo(action_id=merged.pk, user=person())
     acts.rule_approve(now=timezone.now(), **card(row, person()))
     for sort in ("hits", "used", "lift", "support"):
         page = reviewer.get(f"/rules/?tab=library&sort={sort}")
