@@ -11,8 +11,13 @@ from django.template.loader import get_template
 from django.utils import timezone
 
 from adaexplore_site.models import Action
+from judge.models import Evaluation, Problem
+from memory.force import place_of
 from memory.lift import Lift
 from memory.models import Rule, RuleUse, Sighting
+from memory.rule_cards import rule_cards
+from memory.rule_reach import recent_nodes
+from memory.scopes import Scope
 from memory.services import rules_acts as acts
 from memory.services.rules_files import rules_import
 from memory.services.rules_merges import rule_merge
@@ -86,6 +91,21 @@ def test_every_act_works_by_a_plain_form_and_leads_back(reviewer):
     assert "was approved" in html and "Roll back to 2" in html and "back to version 1" in html
     undo = reviewer.post("/rules/undo", {"action": Action.objects.latest("pk").pk})
     assert undo.status_code == 302 and fresh(other).deferred_until is None
+
+
+def test_scopes_offered_on_a_card_hold_where_its_failures_were(monkeypatch):
+    monkeypatch.setattr("memory.rule_reach._TRACED", {})  # of this test's problem, not of an earlier one's
+    row = rule(seen=2)
+    failure = row.sightings.first().failure
+    graph = {"nodes": [{"op": "aten.linear.default"}, {"op": "aten.relu.default"}]}
+    Problem.objects.update(admission={"interpreter": {"state": "admitted", "graph": graph}}, family="dense layers")
+    Evaluation.objects.create(problem=failure.problem, device=failure.device, toolchain="torch 2 triton 3.7.1 sm_90")
+    (shown,) = rule_cards([row.pk], user=person(), now=timezone.now())
+    offered = [choice.scope for choice in shown.scopes]
+    assert offered == [Scope(), Scope("matmul"), Scope(arch="sm_90"), Scope(triton=">=3.7,<3.8")]
+    where = place_of(Problem.objects.get(pk=failure.problem_id), failure.device)
+    assert all(scope.holds(where) for scope in offered)
+    assert {recent_nodes().reach(scope).reached for scope in offered} == {2}
 
 
 @pytest.mark.parametrize(("late", "offered"), [("approve", False), ("reject", True)])
