@@ -29,6 +29,12 @@ pytestmark = pytest.mark.django_db
 SCRIPT = {"HX-Request": "true"}
 
 
+@pytest.fixture(autouse=True)
+def graphs_read_anew(monkeypatch):
+    """Row numbers come again in the next test: what a process remembers of them must not."""
+    monkeypatch.setattr("memory.rule_reach._TRACED", {})
+
+
 @pytest.fixture
 def reviewer():
     return client_of("reviewer", "rita")
@@ -93,8 +99,7 @@ def test_every_act_works_by_a_plain_form_and_leads_back(reviewer):
     assert undo.status_code == 302 and fresh(other).deferred_until is None
 
 
-def test_scopes_offered_on_a_card_hold_where_its_failures_were(monkeypatch):
-    monkeypatch.setattr("memory.rule_reach._TRACED", {})  # of this test's problem, not of an earlier one's
+def test_scopes_offered_on_a_card_hold_where_its_failures_were():
     row = rule(seen=2)
     failure = row.sightings.first().failure
     graph = {"nodes": [{"op": "aten.linear.default"}, {"op": "aten.relu.default"}]}
