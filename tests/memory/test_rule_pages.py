@@ -138,10 +138,11 @@ def test_a_merged_rule_is_found_among_the_closed_ones(reviewer):
     assert f'merged into <a href="/rules/{other.pk}/">' in html
 
 
-def test_only_who_has_the_keys_gets_folded_cards(reviewer):
-    rule(seen=1)
-    assert "review-keys" in reviewer.get("/rules/").content.decode()
-    assert "review-keys" not in client_of("operator", "otto").get("/rules/").content.decode()
+def test_only_who_has_the_keys_gets_folded_cards_that_scripts_refill(reviewer):
+    many(8, seen=1)
+    keyed, plain = (who.get("/rules/").content.decode() for who in (reviewer, client_of("operator", "otto")))
+    assert "review-keys" in keyed and 'class="pager no-js"' in keyed
+    assert "review-keys" not in plain and 'class="pager"' in plain
 
 
 def test_scripts_get_the_card_again_only_while_it_waits(reviewer):
