@@ -22,11 +22,14 @@ def operators_document(folder: Path) -> dict[str, Any]:
     """{"torch": version, "operators": [...]}; made on first use, which takes some seconds. Raises JudgeError."""
     path = folder / f"operators-{metadata.version('torch')}-{PROTOCOL}.json"
     known = _read(path)
-    if known is not None:
-        return known
-    folder.mkdir(parents=True, exist_ok=True)
+    return _made(path) if known is None else known
+
+
+def _made(path: Path) -> dict[str, Any]:
+    """Ask the child, one at a time over all processes: who waits finds what the other was told."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # pages and workers may ask at once: one child answers them all
+        fcntl.flock(lock, fcntl.LOCK_EX)  # freed with the process, too
         known = _read(path)
         if known is None:
             known = _asked()

@@ -11,9 +11,10 @@ from typing import Any
 from adaexplore_site.models import Action
 from judge.models import Device
 from memory.distil.wording import claim_fault
+from memory.families import NAMES
 from memory.lift import Lift, lifts_of
 from memory.models import Rule, RuleVersion, Sighting
-from memory.rule_reach import Reach, recent_nodes, triton_at
+from memory.rule_reach import Reach, families_at, recent_nodes
 from memory.rule_selectors import evidences, likeness_now
 from memory.rules.changes import Piece, changes
 from memory.rules.likeness import Likeness
@@ -21,6 +22,7 @@ from memory.rules.value import Evidence, review_value
 from memory.scopes import Scope
 from memory.services.rules_acts import own_work
 from memory.services.rules_desk import scope_of
+from memory.toolchains import triton_on
 
 SEEN = 4  # sightings shown on a card
 EXCERPT = 240
@@ -166,26 +168,30 @@ def _surround(cards: Sequence[RuleCard], index: Likeness) -> None:
 class _Places:
     """Where the failures of a rule were."""
 
-    families: set[str] = field(default_factory=set)
+    families: set[frozenset[str]] = field(default_factory=set)  # of each problem
     archs: set[str] = field(default_factory=set)
     tritons: set[str] = field(default_factory=set)
 
 
 def _places(wanted: Sequence[int]) -> dict[int, _Places]:
     rows = Sighting.objects.filter(rule__in=wanted).order_by()
-    pairs = list(rows.values_list("rule_id", "failure__problem__family", "failure__device_id").distinct())
+    pairs = list(rows.values_list("rule_id", "failure__problem_id", "failure__device_id").distinct())
     devices = Device.objects.in_bulk({pair[2] for pair in pairs})
+    tritons = {pk: ".".join(triton_on(device).split(".")[:2]) for pk, device in devices.items()}
+    families = families_at({pair[1] for pair in pairs})
     found: dict[int, _Places] = defaultdict(_Places)
-    for pk, family, device_id in pairs:
-        device, place = devices[device_id], found[pk]
-        place.families.add(family)
-        place.archs.add(device.arch)
-        place.tritons.add(".".join(triton_at(device).split(".")[:2]))
+    for pk, problem_id, device_id in pairs:
+        place = found[pk]
+        place.families.add(families[problem_id])
+        place.archs.add(devices[device_id].arch)
+        place.tritons.add(tritons[device_id])
     return found
 
 
 def _choices(scope: Scope, places: _Places) -> list[ScopeChoice]:
-    family, arch, triton = (_only(values) for values in (places.families, places.archs, places.tritons))
+    shared = frozenset.intersection(*places.families) if places.families else frozenset()
+    family = next((name for name in NAMES if name in shared), "")  # the most telling one comes first there
+    arch, triton = _only(places.archs), _only(places.tritons)
     made = [
         ("1", "anywhere", "", Scope()),
         ("2", "operator family", family, Scope(family=family) if family else None),

@@ -8,8 +8,9 @@ from typing import Any
 from django.apps import apps
 
 from judge.models import Device, Problem
-from memory.rules.places import operator_families, triton_of
+from memory.families import families_of
 from memory.scopes import Scope, Where
+from memory.toolchains import triton_on
 
 LAST = 200  # candidates looked at
 SHOWN = 3
@@ -41,32 +42,28 @@ def recent_nodes(last: int = LAST) -> Recent:
     """The last told candidates of all searches. A few queries; graphs are read once a problem."""
     nodes = apps.get_model("search", "Node").objects.filter(state="told").exclude(kind="root").order_by("-pk")
     rows = list(nodes.values_list("run_id", "number", "run__problem_id", "run__device_id")[:last])
-    families = _families({row[2] for row in rows})
+    families = families_at({row[2] for row in rows})
     devices = Device.objects.in_bulk({row[3] for row in rows})
+    tritons = {pk: triton_on(device) for pk, device in devices.items()}
     places: dict[tuple[int, int], Where] = {}
     for _, _, problem, device in rows:
         if (problem, device) not in places:
-            places[problem, device] = Where(families[problem], devices[device].arch, triton_at(devices[device]))
+            places[problem, device] = Where(families[problem], devices[device].arch, tritons[device])
     return Recent(tuple((run, number, places[problem, device]) for run, number, problem, device in rows))
 
 
-def triton_at(device: Device) -> str:
-    """Triton's version on a device, as its worker last told it."""
-    return str(device.facts.get("triton") or triton_of(str(device.facts.get("toolchain", ""))))
-
-
-def _families(problem_ids: set[int]) -> dict[int, frozenset[str]]:
-    """Of each problem: what its graph holds once it is traced, and its own family. Two queries at most."""
-    keys = {row[0]: row[1:] for row in _problems(problem_ids, "source_hash", "family")}
-    untold = {pk for pk, key in keys.items() if (pk, key[0]) not in _TRACED}
+def families_at(problem_ids: set[int]) -> dict[int, frozenset[str]]:
+    """Of each problem the families and operators that prompts know of it, once traced. At most two queries."""
+    keys = dict(_problems(problem_ids, "source_hash"))
+    untold = {pk for pk, key in keys.items() if (pk, key) not in _TRACED}
     for pk, admission in _problems(untold, "admission") if untold else ():
         reports = [report for report in admission.values() if isinstance(report, dict) and report.get("graph")]
         if reports:
             if len(_TRACED) >= KNOWN:
                 _TRACED.clear()
-            _TRACED[pk, keys[pk][0]] = operator_families(reports[0]["graph"].get("nodes", ()))
+            _TRACED[pk, keys[pk]] = families_of(reports[0]["graph"])
     none: frozenset[str] = frozenset()
-    return {pk: operator_families((), key[1]) | _TRACED.get((pk, key[0]), none) for pk, key in keys.items()}
+    return {pk: _TRACED.get((pk, key), none) for pk, key in keys.items()}
 
 
 def _problems(problem_ids: set[int], *columns: str) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ IN_REVIEW = Q(state=Rule.State.PROPOSED) | (Q(state=Rule.State.APPROVED) & ~Q(re
 TABS = {
     "queue": IN_REVIEW,
     "library": Q(state=Rule.State.APPROVED),
-    "closed": Q(state__in=(Rule.State.REJECTED, Rule.State.RETIRED)),
+    "closed": Q(state__in=(Rule.State.REJECTED, Rule.State.RETIRED, Rule.State.MERGED)),
 }
 SCOPES = ("any", "family", "arch", "triton")
 

@@ -25,6 +25,12 @@ def triton_in(toolchain: str) -> str:
     return next((after for word, after in pairwise(toolchain.split()) if word == "triton"), "")
 
 
+def triton_on(device: Device) -> str:
+    """Triton's version in what the device last judged or checked; empty before that. Two queries."""
+    seen = [row for row in _newest(device) if row[1] not in UNKNOWN]
+    return triton_in(max(seen, key=lambda row: row[0])[1]) if seen else ""
+
+
 def _preflight(problem: Problem, device: Device) -> tuple[float, str]:
     environment = (problem.report_for(device.name) or {}).get("environment") or {}
     try:

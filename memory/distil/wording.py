@@ -20,7 +20,7 @@ _ORDER = re.compile(
     r"(?:ignor|disregard|forget|overrid)[a-z]*(?:[\W_]+[a-z]+){0,3}?[\W_]+(?:all|any|other|these|previous|prior|above|"
     r"earlier|your|the)(?:[\W_]+[a-z]+){0,2}?[\W_]+(?:instruction|prompt|guideline)s?|"
     r"(?:ignor|disregard|forget|overrid)[a-z]*[\W_]+(?:all|other|these|previous|prior|earlier)(?:[\W_]+[a-z]+){0,2}?[\W_]+"
-    r"rules?|system[\W_]*prompt|you[\W_]+are[\W_]+now|</?(?:system|user|assistant)>|<\|",
+    r"rules?|\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules?|orders)\b|system[\W_]*prompt|you[\W_]+are[\W_]+now|</?(?:system|user|assistant)>|<\|",
     re.IGNORECASE,
 )
 
@@ -42,6 +42,7 @@ _CHECKS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[\[(]\s*\d+\s*(?:,\s*\d+\s*){1,}[\])]|\b\d{2,}\s?[x×]\s?\d{2,}\b"), "it quotes a shape of one case"),
     (re.compile(r"```"), "it holds a block of code"),
     (_ORDER, "it gives orders about instructions, not about kernels"),
+    (re.compile(r"(?i)<\s*/?\s*(?:script|img|iframe|svg|style|system|assistant|user)\b"), "it holds markup"),
 )
 _LONG_NUMBER = re.compile(r"(?<![\w.])\d{4,}(?![\w.])")
 _POWERS = frozenset(1 << place for place in range(10, 21))

@@ -164,8 +164,10 @@ def reason_words(reason: str) -> str:
 
 
 def own_work(rule: Rule, user: AbstractBaseUser | None) -> bool:
-    """Whether the person wrote the rule or its current words."""
+    """Whether the person wrote the rule or its current words. Who brought it in with a file did not."""
     assert rule.current is not None
+    if rule.origin == Rule.Origin.IMPORT and rule.current.number == 1:
+        return False
     authors: Iterable[int | None] = (rule.created_by_id, rule.current.author_id)
     return user is not None and user.pk in authors
 

@@ -26,7 +26,7 @@ from memory.rule_cards import rule_cards
 from memory.rule_history import last_deed
 from memory.rule_selectors import RuleFilter, open_reviews, rules_filtered
 from memory.rule_words import act_said
-from memory.scopes import BadScope, Scope
+from memory.scope_form import scope_asked
 from memory.services import rules_acts as acts
 from memory.services import rules_merges as merges
 from memory.services.rules import rule_create
@@ -72,6 +72,7 @@ ACTS: Mapping[str, Callable[[Asked], Action]] = {
     "unmerge": lambda a: merges.rule_unmerge(**a.card),
     "split": _split,
 }
+_ENDS = {"approve": Rule.State.APPROVED, "reject": Rule.State.REJECTED, "retire": Rule.State.RETIRED}
 WORDING = ("edit", "scope", "rollback")  # what an operator may do, too: an approved rule becomes a proposal by it
 
 
@@ -150,6 +151,7 @@ def _conflict(request: SiteRequest, rule: Rule) -> HttpResponse:
         "act": request.POST.get("act", ""),
         "typed": request.POST.get("text", ""),
         "last": last_deed(rule),
+        "done": rule.state == _ENDS.get(request.POST.get("act", "")) and not rule.recheck,
         "same_words": seen is not None and seen.pk == rule.current_id,
     }
     if request.htmx:
@@ -228,18 +230,6 @@ def rule_new(request: SiteRequest) -> HttpResponse:
         return render(request, "memory/rule_new.html", {**context, "refused": str(error)}, status=409)
     messages.success(request, act_said(act))
     return redirect("rule-detail", rule_id=int(act.object_id))
-
-
-def scope_asked(fields: Mapping[str, str]) -> Scope:
-    """The scope of a form. Raises ActionRefused."""
-    parts = [" ".join(fields.get(name, "").split()) for name in ("family", "arch", "triton")]
-    for part, most in zip(parts, (40, 20, 60), strict=True):
-        if len(part) > most:
-            raise ActionRefused(f"{part[:20]!r}... is longer than {most} characters. Shorten it.")
-    try:
-        return Scope(*parts)
-    except BadScope as error:
-        raise ActionRefused(str(error)) from error
 
 
 def reason_of(fields: Mapping[str, str]) -> str:

@@ -72,18 +72,20 @@ def rule_detail(request: SiteRequest, rule_id: int) -> HttpResponse:
     """One rule: words and their history, evidence, uses, acts."""
     rule = get_object_or_404(Rule.objects.select_related("merged_into"), pk=rule_id, current__isnull=False)
     start = _number(request.GET.get("from", ""))
+    merged = list(rule.merged.select_related("current").order_by("pk"))
+    hits = hits_of([rule.pk, *(other.pk for other in merged)])
     (card,) = rule_cards([rule.pk], user=request.user, now=timezone.now())
     context = {
         "card": card,
         "rule": card.rule,
         "wordings": wordings_of(rule),
         "deeds": deeds_of(rule),
-        "hits": hits_of([rule.pk])[rule.pk],
+        "hits": hits[rule.pk],
         "uses": uses_of(rule.pk),
         "seen": sightings_of(rule.pk, SIGHTINGS, start),
         "start": start,
         "next": start + SIGHTINGS if start + SIGHTINGS < card.evidence.sightings else None,
-        "merged": rule.merged.select_related("current").order_by("pk"),
+        "merged": [(other, hits[other.pk]) for other in merged],
         **act_context(request, RuleFilter(), back="rule"),
     }
     return render(request, "memory/rule_detail.html", context)
@@ -136,7 +138,7 @@ def query_of(chosen: RuleFilter) -> str:
 
 
 def _tabs(chosen: RuleFilter) -> list[tuple[str, str, bool]]:
-    names = {"queue": "Queue", "library": "Library", "closed": "Rejected and retired"}
+    names = {"queue": "Queue", "library": "Library", "closed": "Rejected, retired, merged"}
     return [(tab, name, tab == chosen.tab) for tab, name in names.items()]
 
 

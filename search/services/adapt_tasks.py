@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.db import transaction
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
+from adaexplore_site.audit import ActionRefused
 from judge.models import Device, Problem
 from judge.preflight import preflight
 from judge.runner import Bench
@@ -38,16 +40,24 @@ def task_compose(
     adapt = task.adapt
     try:
         composed = write(adapt.composer, adapt.seed, task.place)
-    except (NothingComposed, JudgeError) as error:
+    except NothingComposed as error:
         _refuse(task, str(error))
+    except JudgeError as error:  # the machine's fault: every other task would meet it, too
+        return _halt(adapt, f"The tasks cannot be written: {error}")
     except WriterAway as error:
         if error.permanent:
-            adapt_pause(adapt=adapt, user=None, why=f"The tasks cannot be written: {error}")
-            return []
+            return _halt(adapt, f"The tasks cannot be written: {error}")
         _later(task, error, clock())
     else:
         _take(task, composed)
     return adapt_advance(adapt_id=adapt.pk, now=clock(), settled=settled)
+
+
+def _halt(adapt: AdaptRun, why: str) -> list[Hop]:
+    """Pause the run and say why, unless somebody ended it meanwhile."""
+    with suppress(ActionRefused):
+        adapt_pause(adapt=adapt, user=None, why=why)
+    return []
 
 
 def _wanted(task: AdaptTask) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -22,6 +22,7 @@ from adaexplore_site.models import Action
 from adaexplore_site.requests import SiteRequest
 from memory.cluster_rows import SORTS, Chosen, cluster_table
 from memory.models import FailureCluster, Rule
+from memory.scope_form import scope_asked
 from memory.services import clusters as services
 from memory.services.proposing import cluster_propose
 from search.failure_page import attempts_of, choices_of, cluster_context
@@ -101,7 +102,12 @@ def _cluster(key: str) -> FailureCluster:
 
 
 def _page(
-    request: SiteRequest, cluster: FailureCluster, *, status: int = 200, refused: str = "", typed: str | None = None
+    request: SiteRequest,
+    cluster: FailureCluster,
+    *,
+    status: int = 200,
+    refused: str = "",
+    typed: Mapping[str, str] | None = None,
 ) -> HttpResponse:
     context = cluster_context(cluster, key=lambda: secrets.token_urlsafe(16))
     context |= {"refused": refused, "typed": typed, "people": _people()}
@@ -123,7 +129,7 @@ def failure_act(request: SiteRequest, key: str) -> HttpResponse:
             raise ActionRefused("There is no such act. Reload the page and use its buttons.")
         done = act(request, cluster, {"user": request.user, "key": request.POST.get("key", "")[:64] or None})
     except ActionRefused as error:
-        typed = request.POST.get("claim")
+        typed = request.POST if request.POST.get("act") == "propose" else None
         return _page(request, _cluster(key), status=409, refused=str(error), typed=typed)
     messages.success(request, done)
     return redirect(f"{reverse('failure-cluster', args=[key])}")
@@ -157,7 +163,7 @@ def _merge(request: SiteRequest, cluster: FailureCluster, common: Common) -> str
     if into is None:
         raise ActionRefused(f"There is no cluster {key!r}. Give the twelve letters and digits of one.")
     services.cluster_merge(cluster=cluster, into=into, **common)
-    return f"Its failures are shown under {into.key} now."
+    return f"Its failures are shown under {into.text or into.key!r} ({into.stage}) now."
 
 
 def _split(request: SiteRequest, cluster: FailureCluster, common: Common) -> str:
@@ -177,7 +183,8 @@ def _undo(request: SiteRequest, cluster: FailureCluster, common: Common) -> str:
 
 
 def _propose(request: SiteRequest, cluster: FailureCluster, common: Common) -> str:
-    rule = cluster_propose(cluster=cluster, claim=request.POST.get("claim", "")[:2000], **common)
+    scope = scope_asked(request.POST) if "triton" in request.POST else None
+    rule = cluster_propose(cluster=cluster, claim=request.POST.get("claim", "")[:2000], scope=scope, **common)
     count = rule.sightings.count()
     waits = "waits for review" if rule.state == Rule.State.PROPOSED else f"stays {rule.state}"
     return f"Rule {rule.pk} has {count} sighting{'' if count == 1 else 's'} now and {waits}."

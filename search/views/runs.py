@@ -162,6 +162,7 @@ def _start(request: SiteRequest) -> HttpResponse:
             concurrency=form.cleaned_data["concurrency"] or 1,
             limits=form.limits(),
             memory=form.memory(),
+            options=form.options(),
             user=request.user,
             key=key or None,
         )

@@ -103,6 +103,7 @@ async function send(action, body, entry) {
   if (fresh) {
     if (place.card.isConnected || !answer.ok) back(place, fresh);
     if (!answer.ok) openNotice(fresh);
+    if (answer.data.refused) retype(fresh, body);
   } else if (place.card.isConnected) {
     leave(place.card);
   }
@@ -130,6 +131,19 @@ function renew(html) {
 function openNotice(card) {
   const notice = card.querySelector('[role="alert"]');
   if (notice) announce(notice.textContent.trim().replace(/\s+/g, " "));
+}
+
+// What was typed and refused stands in its form again, to be corrected.
+function retype(card, body) {
+  const asked = (form) => form.elements.act.value === body.get("act") && form.querySelector("textarea, input:not([type=hidden])");
+  const form = [...card.querySelectorAll("details form[data-rule-form]")].find(asked);
+  if (!form) return;
+  for (const field of form.querySelectorAll("textarea, input:not([type=hidden])")) {
+    if (field.type === "checkbox") field.checked = body.getAll(field.name).includes(field.value);
+    else field.value = body.get(field.name) ?? field.value;
+  }
+  form.closest("details").open = true;
+  form.querySelector("textarea, input:not([type=hidden], [type=checkbox])").focus();
 }
 
 function undo() {

@@ -114,6 +114,24 @@ def test_editing_scoping_merging_and_splitting_by_key(page: Page, live_stack: Li
     expect(page.locator("#review-undo")).to_contain_text(f"Rule {other} was approved")
 
 
+def test_refused_words_are_still_there_to_be_corrected(page: Page, live_stack: LiveStack, faults: Faults) -> None:
+    faults.forgive("409")
+    queue(page, live_stack, 2)
+    first = shown(page)
+    words = page.locator(f"#rule-{first} details[data-part=e] textarea")
+    page.keyboard.press("e")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("Do not close the bracket on line 223.")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(f"#rule-{first} [role=alert]")).to_contain_text("quotes a line number")
+    expect(words).to_be_focused()
+    expect(words).to_have_value("Do not close the bracket on line 223.")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("Do not leave a bracket open.")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(f"#claim-{first}")).to_have_text("Do not leave a bracket open.")
+
+
 @pytest.fixture
 def second(browser: Browser, live_stack: LiveStack) -> Iterator[Page]:
     """Another reviewer at another machine."""
@@ -153,10 +171,10 @@ def test_two_reviewers_of_one_rule_lose_nothing(
 
 
 def test_the_queue_works_without_scripts_and_on_a_phone(browser: Browser, live_stack: LiveStack) -> None:
-    live_stack.write("rules", count=8)
+    live_stack.write("rules", count=12)  # two digits beside "Rules" in the bar
     context = live_stack.sign_in(browser, java_script_enabled=False, viewport={"width": 320, "height": 700})
     page = context.new_page()
-    for path in ("/rules/", "/rules/?tab=library", "/rules/bulk?act=approve", "/rules/new"):
+    for path in ("/rules/", "/rules/?tab=library", "/rules/bulk?act=approve", "/rules/new", "/failures/"):
         page.goto(live_stack.address + path)
         assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0, path
     page.goto(live_stack.address + "/rules/")
@@ -169,5 +187,5 @@ def test_the_queue_works_without_scripts_and_on_a_phone(browser: Browser, live_s
     page.get_by_role("button", name="Too vague").first.click()
     expect(page.get_by_text("Too vague to act on").first).to_be_visible()
     page.get_by_role("link", name="More", exact=True).click()
-    expect(page.locator(".rule-card")).to_have_count(1)
+    expect(page.locator(".rule-card")).to_have_count(5)
     context.close()

@@ -8,6 +8,8 @@ import pytest
 from django.test import Client
 
 from memory.models import Failure, FailureCluster, Rule
+from memory.scopes import Scope
+from memory.services.rules_desk import scope_of
 from tests.memory.failure_rows import DTYPE, UNKNOWN, cluster_of, failed
 from tests.pages import HOSTILE, client_of
 from tests.search.live_rows import grow
@@ -147,6 +149,16 @@ def test_the_pattern_s_words_stand_in_the_form_and_become_a_rule():
     assert "has 2 sightings now" in answer.content.decode()
     assert Rule.objects.get().current.text == claim
     assert "Do not call dtypes of Triton" in text(client, "/failures/")
+
+
+def test_a_rule_of_a_cluster_holds_where_the_person_says():
+    client, cluster = client_of("reviewer"), cluster_of(make_run())
+    asked = {"act": "propose", "claim": "Do not call dtypes of Triton; convert with x.to(tl.float32).", "triton": ""}
+    bad = client.post(f"/failures/{cluster.key}/act", {**asked, "family": "<b>", "arch": "sm_90"})
+    assert bad.status_code == 409 and "no operator family" in bad.content.decode()
+    assert 'value="&lt;b&gt;"' in bad.content.decode() and 'value="sm_90"' in bad.content.decode()
+    client.post(f"/failures/{cluster.key}/act", {**asked, "family": "matmul", "arch": "sm_90", "key": "k"})
+    assert scope_of(Rule.objects.get().current) == Scope("matmul", "sm_90")
 
 
 def test_a_cluster_that_may_not_teach_says_why_and_has_no_form():

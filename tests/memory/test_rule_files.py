@@ -15,10 +15,11 @@ from memory.rules.files import Line, read_rules, write_rules
 from memory.scopes import Scope
 from memory.services import rules_acts as acts
 from memory.services.rules import rule_join
+from memory.services.rules_acts import own_work
 from memory.services.rules_files import rules_import, rules_text
 from memory.services.rules_merges import rule_merge
 from memory.services.rules_undo import rule_undo
-from tests.memory.rule_rows import card, failures, person, rule
+from tests.memory.rule_rows import card, failures, fresh, person, rule
 
 pytestmark = pytest.mark.django_db
 TWO = b"You cannot use tl.any.||3.0\nDo not write a || b in a mask.||1\n"
@@ -45,6 +46,15 @@ def test_an_import_is_taken_back_but_for_what_was_touched():
     acts.rule_approve(now=timezone.now(), **card(kept))
     assert rule_undo(action_id=act.pk, user=None).after["left"] == [kept.pk]
     assert list(Rule.objects.all()) == [kept]
+
+
+def test_who_brought_a_file_in_did_not_write_its_rules():
+    user = person()
+    rules_import(data=b"You cannot use tl.any.||3\n", name="rules.txt", user=user)
+    row = Rule.objects.get()
+    assert acts.rule_approve(now=timezone.now(), **card(row, user)).after["own"] is False
+    acts.rule_edit(text="Do not call tl.any in a kernel.", **card(fresh(row), user))
+    assert own_work(fresh(row), user)
 
 
 def test_a_known_text_stays_what_it_is_and_takes_the_file_s_count():

@@ -13,15 +13,28 @@ from django.template.loader import get_template
 from django.utils import timezone
 
 from adaexplore_site.models import Action
+from judge.models import Evaluation, Problem
+from memory.force import place_of
 from memory.lift import Lift
 from memory.models import Rule, RuleUse, Sighting
+from memory.rule_cards import rule_cards
+from memory.rule_reach import recent_nodes
+from memory.scopes import Scope
 from memory.services import rules_acts as acts
 from memory.services.rules_files import rules_import
+from memory.services.rules_merges import rule_merge
+from memory.services.rules_undo import rule_undo
 from tests.memory.rule_rows import card, failures, fresh, many, person, rule, seen_by
 from tests.pages import HOSTILE, client_of
 
 pytestmark = pytest.mark.django_db
 SCRIPT = {"HX-Request": "true"}
+
+
+@pytest.fixture(autouse=True)
+def graphs_read_anew(monkeypatch):
+    """Row numbers come again in the next test: what a process remembers of them must not."""
+    monkeypatch.setattr("memory.rule_reach._TRACED", {})
 
 
 @pytest.fixture
@@ -86,6 +99,52 @@ def test_every_act_works_by_a_plain_form_and_leads_back(reviewer):
     assert "was approved" in html and "Roll back to 2" in html and "back to version 1" in html
     undo = reviewer.post("/rules/undo", {"action": Action.objects.latest("pk").pk})
     assert undo.status_code == 302 and fresh(other).deferred_until is None
+
+
+def test_scopes_offered_on_a_card_hold_where_its_failures_were():
+    row = rule(seen=2)
+    failure = row.sightings.first().failure
+    graph = {"nodes": [{"op": "aten.linear.default"}, {"op": "aten.relu.default"}]}
+    Problem.objects.update(admission={"interpreter": {"state": "admitted", "graph": graph}}, family="dense layers")
+    Evaluation.objects.create(problem=failure.problem, device=failure.device, toolchain="torch 2 triton 3.7.1 sm_90")
+    (shown,) = rule_cards([row.pk], user=person(), now=timezone.now())
+    offered = [choice.scope for choice in shown.scopes]
+    assert offered == [Scope(), Scope("matmul"), Scope(arch="sm_90"), Scope(triton=">=3.7,<3.8")]
+    where = place_of(Problem.objects.get(pk=failure.problem_id), failure.device)
+    assert all(scope.holds(where) for scope in offered)
+    assert {recent_nodes().reach(scope).reached for scope in offered} == {2}
+
+
+@pytest.mark.parametrize(("late", "offered"), [("approve", False), ("reject", True)])
+def test_a_late_decision_is_offered_again_only_where_it_would_change_something(reviewer, late, offered):
+    row = rule()
+    post(client_of("reviewer", "rolf"), row, "approve")
+    html = post(reviewer, row, late, revision=0, reason="1").content.decode()
+    assert ("as it is now</button>" in html) is offered
+    assert ("It is approved already" in html) is not offered
+
+
+@pytest.mark.parametrize("scope", [{"arch": "zzz"}, {"family": "nonsense"}, {"triton": "abc"}, {"family": "x" * 99}])
+def test_a_scope_that_no_prompt_can_meet_is_refused_with_what_to_write(reviewer, scope):
+    row = rule()
+    answer = post(reviewer, row, "scope", **scope)
+    assert answer.status_code == 409 and fresh(row).revision == 0
+    assert any(hint in answer.content.decode() for hint in ("sm_90", "matmul", "&gt;=3.4", "Shorten it"))
+
+
+def test_a_merged_rule_is_found_among_the_closed_ones(reviewer):
+    row, other = rule("Do not call tl.any."), rule("Do not call tl.all.")
+    post(reviewer, row, "merge", into=other.pk)
+    html = reviewer.get("/rules/?tab=closed").content.decode()
+    assert "Do not call tl.any." in html and "Do not call tl.all." not in html
+    assert f'merged into <a href="/rules/{other.pk}/">' in html
+
+
+def test_only_who_has_the_keys_gets_folded_cards_that_scripts_refill(reviewer):
+    many(8, seen=1)
+    keyed, plain = (who.get("/rules/").content.decode() for who in (reviewer, client_of("operator", "otto")))
+    assert "review-keys" in keyed and 'class="pager no-js"' in keyed
+    assert "review-keys" not in plain and 'class="pager"' in plain
 
 
 def test_scripts_get_the_card_again_only_while_it_waits(reviewer):
@@ -220,6 +279,10 @@ def test_the_page_of_a_rule_lists_its_uses_and_how_they_ended(reviewer):
     html = reviewer.get(f"/rules/{row.pk}/").content.decode()
     for part in ("1 of the 2 prompts", "stood in the prompt", "withheld on purpose", "not valid"):
         assert part in html, part
+    into = rule("Do not call tl.all.")
+    merged = rule_merge(into=into.pk, **card(row, person()))
+    assert "stood in 1 of 2 prompts under its own words" in reviewer.get(f"/rules/{into.pk}/").content.decode()
+    rule_undo(action_id=merged.pk, user=person())
     acts.rule_approve(now=timezone.now(), **card(row, person()))
     for sort in ("hits", "used", "lift", "support"):
         page = reviewer.get(f"/rules/?tab=library&sort={sort}")

@@ -8,10 +8,13 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from judge.values import JudgeError
+from memory.models import AdaptRun, AdaptTask
 from search.models import Run
 from search.services import adapt_advance as advancing
 from search.services import adapt_tasks as tasks
 from search.services.adapt_advance import adapt_advance, adapts_advance
+from search.services.adapt_runs import adapt_resume
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, assert_exact, make_adapt
 from tests.search.fakes import Killed
 
@@ -33,6 +36,23 @@ def test_a_death_while_the_searches_of_a_task_start_leaves_none_of_them(search, 
     with pytest.raises(Killed):
         worker.work(worker.beat())
     assert not Run.objects.exists()
+    assert_exact(worker.complete(adapt))
+
+
+def test_a_machine_that_cannot_list_operators_pauses_the_run_and_refuses_no_task():
+    adapt, worker = make_adapt(), AdaptWorker()
+    works = worker.write
+
+    def broken(*args, **given):
+        raise JudgeError("torch's operators could not be listed")
+
+    worker.write = broken
+    worker.work(worker.beat())
+    adapt.refresh_from_db()
+    assert adapt.state == AdaptRun.State.PAUSED and "could not be listed" in adapt.stop_reason
+    assert set(adapt.entries.values_list("state", flat=True)) == {AdaptTask.State.WAITING}
+    worker.write = works
+    adapt_resume(adapt=adapt, user=None)
     assert_exact(worker.complete(adapt))
 
 
