@@ -19,8 +19,8 @@ _NUMBERS = frozenset({"1048576", "131072"})  # Triton's own limits
 _ORDER = re.compile(
     r"(?:ignor|disregard|forget|overrid)[a-z]*(?:[\W_]+[a-z]+){0,3}?[\W_]+(?:all|any|other|these|previous|prior|above|"
     r"earlier|your|the)(?:[\W_]+[a-z]+){0,2}?[\W_]+(?:instruction|prompt|guideline)s?|"
-    r"(?:ignor|disregard|forget|overrid)[a-z]*[\W_]+(?:all|other|these|previous|prior|earlier)(?:[\W_]+[a-z]+){0,2}?[\W_]+"
-    r"rules?|\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules?|orders)\b|system[\W_]*prompt|you[\W_]+are[\W_]+now|</?(?:system|user|assistant)>|<\|",
+    r"(?:ignor|disregard|forget|overrid)[a-z]*[\W_]+(?:the[\W_]+)?(?:all|other|these|previous|prior|earlier)"
+    r"(?:[\W_]+[a-z]+){0,2}?[\W_]+rules?|system[\W_]*prompt|you[\W_]+are[\W_]+now|</?(?:system|user|assistant)>|<\|",
     re.IGNORECASE,
 )
 
