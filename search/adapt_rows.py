@@ -73,7 +73,7 @@ def adapt_rows(adapts: Sequence[AdaptRun]) -> list[AdaptRow]:
     """These adapt runs at a glance, in a constant number of queries."""
     tasks: dict[int, list[_Task]] = defaultdict(list)
     found = AdaptTask.objects.filter(adapt__in=adapts).order_by("place")
-    columns = ("adapt", "state", "reason", "run__state", "control__state", "recipe__graph")
+    columns = ("adapt", "state", "reason", "run__state", "control__state", "recipe__graph", "problem")
     for adapt_id, *task in found.values_list(*columns):
         tasks[adapt_id].append(_Task(*task))
     return [AdaptRow(adapt, _progress(tasks[adapt.pk])) for adapt in adapts]
@@ -85,6 +85,7 @@ class _Task(NamedTuple):
     run: str | None  # state of its search
     control: str | None
     graph: str | None  # there once the preflight has passed
+    problem: int | None  # there once it is written
 
     @property
     def live(self) -> bool:
@@ -96,7 +97,7 @@ def _progress(tasks: Sequence[_Task]) -> Progress:
     started = [task for task in tasks if task.state == AdaptTask.State.STARTED]
     passed = [task for task in tasks if task.graph is not None and task.state in ("waiting", "skipped")]
     return Progress(
-        generated=len(tasks),
+        generated=sum(task.problem is not None for task in tasks),
         validated=len(started) + len(passed),
         attempted=len(started),
         ended=sum(not task.live for task in started),

@@ -10,6 +10,7 @@ from django import forms
 from judge.models import Device
 from search.algorithm.presets import PRESELECTED, PRESETS, Preset, preset_get
 from search.campaign_models import Campaign
+from search.dialect_fields import DialectFields
 from search.memory_fields import MemoryFields, placeholders
 from search.proposers import Choice
 from search.services.campaigns import BY_HAND, MAX_AT_ONCE
@@ -19,7 +20,7 @@ STEPS_EACH = 20
 _SEED_LIMIT = 2**31 - 1
 
 
-class CampaignForm(MemoryFields):
+class CampaignForm(MemoryFields, DialectFields):
     """What all searches of a campaign share. The service checks again what depends on rows."""
 
     title = forms.CharField(max_length=160, required=False, label="Title")

@@ -10,17 +10,17 @@ from django import forms
 from judge.models import Device
 from search.algorithm.presets import PRESELECTED, PRESETS, Preset, preset_get
 from search.budget.limits import MAX_STEPS
+from search.dialect_fields import DialectFields
 from search.limit_fields import LimitFields
 from search.memory_fields import MemoryFields, placeholders
 from search.proposers import Choice
-from search.proposers.builtin.habits import INSTALLED, MIXED
 from search.services.runs import MAX_CONCURRENCY
 
 DEFAULT_STEPS = 30
 _SEED_LIMIT = 2**31 - 1
 
 
-class StartForm(LimitFields, MemoryFields):
+class StartForm(LimitFields, MemoryFields, DialectFields):
     """What a search is started with. The service checks what depends on rows."""
 
     steps = forms.IntegerField(min_value=1, max_value=MAX_STEPS, initial=DEFAULT_STEPS, label="Steps")
@@ -34,12 +34,6 @@ class StartForm(LimitFields, MemoryFields):
         label="Settings",
         help_text="Published settings were tried with language models. Ours only in simulations: it found more (Lab).",
         error_messages={"invalid_choice": f"There is no such preset. Choose one of: {', '.join(PRESETS)}."},
-    )
-    dialect = forms.ChoiceField(
-        choices=[(INSTALLED, "none: every kernel is right"), (MIXED, "those of language models, to try memory")],
-        initial=INSTALLED,
-        required=False,
-        label="Mistakes of the built-in proposer",
     )
     title = forms.CharField(max_length=160, required=False, label="Title")
     concurrency = forms.IntegerField(
@@ -63,10 +57,6 @@ class StartForm(LimitFields, MemoryFields):
             self.fields[name].widget.attrs.update(placeholder=empty, autocomplete="off")
         self.fields["title"].widget.attrs.update(placeholder="optional", autocomplete="off")
         placeholders(self)
-
-    def options(self) -> dict[str, str]:
-        """Options of the proposer that differ from its own. Call it on a valid form."""
-        return {"dialect": MIXED} if self.cleaned_data["dialect"] == MIXED else {}
 
     def clean_preset(self) -> Preset:
         """The preset behind the name; what asks for none gets the one that is preselected."""

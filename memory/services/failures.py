@@ -102,7 +102,7 @@ def clusters_of(common: Iterable[Fingerprint]) -> dict[str, int]:
     """Row ids by key; clusters that nobody has seen before are made."""
     wanted = {found.key: found for found in common}
     known = _known(wanted)
-    new = [found for key, found in wanted.items() if key not in known]
+    new = [wanted[key] for key in sorted(wanted.keys() - known.keys())]  # in one order: two at once wait, no deadlock
     if not new:
         return known
     FailureCluster.objects.bulk_create(

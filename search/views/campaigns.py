@@ -100,6 +100,7 @@ def _campaign(request: SiteRequest, form: CampaignForm, problems: list[Problem])
         problems=problems,
         device=data["device"],
         proposer=data["proposer"],
+        options=form.options(),
         steps=data["steps"],
         title=data["title"],
         seed=data["seed"],

@@ -66,7 +66,7 @@ def test_a_refused_task_is_kept_with_its_reason_and_another_is_composed():
     reasons = list(adapt.entries.filter(state="refused").values_list("reason", flat=True))
     assert reasons == ["No chain of these operators makes a problem.", "problem.crashed: forward() fails."]
     progress = adapt_rows([adapt])[0].progress
-    assert (progress.generated, progress.validated, progress.attempted, progress.ended) == (4, 2, 2, 2)
+    assert (progress.generated, progress.validated, progress.attempted, progress.ended) == (3, 2, 2, 2)
     assert dict(progress.refusals) == {"problem.crashed": 1, "other": 1}
 
 
