@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 
@@ -27,6 +28,7 @@ from memory.services.rules_undo import rule_undo
 from tests.memory.rule_rows import card, failures, fresh, many, person, rule, seen_by
 from tests.pages import HOSTILE, client_of
 
+RULES = int(os.environ.get("RULES", "500"))  # RULES=2000 for the figures
 pytestmark = pytest.mark.django_db
 SCRIPT = {"HX-Request": "true"}
 
@@ -243,16 +245,17 @@ def test_more_cards_leave_out_those_at_hand(reviewer):
     assert all((f'id="rule-{pk}"' in html) == (pk not in first) for pk in ids) and "<html" not in html
 
 
-def test_pages_stay_quick_with_two_thousand_rules_and_twenty_thousand_sightings(reviewer):
-    ids = many(2000, seen=10)
-    Rule.objects.filter(pk__in=ids[1000:1600]).update(state="approved", decided_at=timezone.now())
-    Rule.objects.filter(pk__in=ids[1600:]).update(state="rejected", reject_reason="no")
-    assert Sighting.objects.count() == 20_000
+def test_pages_stay_quick_with_many_rules_and_ten_times_as_many_sightings(reviewer):
+    ids = many(RULES, seen=10)
+    half, last = RULES // 2, RULES // 5
+    Rule.objects.filter(pk__in=ids[half:-last]).update(state="approved", decided_at=timezone.now())
+    Rule.objects.filter(pk__in=ids[-last:]).update(state="rejected", reject_reason="no")
+    assert Sighting.objects.count() == 10 * RULES
     for path in ("", "?tab=library&sort=support", "?tab=closed&q=reshape", "bulk?act=approve", f"{ids[7]}/"):
         reviewer.get(f"/rules/{path}")
         took = min(seconds(reviewer, f"/rules/{path}") for _ in range(3))  # other tests run beside it
         print(json.dumps({"path": f"/rules/{path}", "ms": round(1000 * took)}))  # noqa: T201
-        assert took < 0.9  # 0.3 by itself
+        assert took < 0.9  # with 2,000 rules 0.3 by itself
 
 
 def seconds(reviewer, path: str) -> float:

@@ -21,7 +21,7 @@ def test_a_tree_of_ten_thousand_nodes_decides_at_once(shape):
 @pytest.mark.parametrize("shape", [deep, mixed])
 def test_its_facts_replay_without_being_waited_for(shape):
     facts = facts_of(shape, 10_000)
-    assert milliseconds(lambda: Tree.replay(facts, log=True), times=1) < REPLAY_MS
+    assert milliseconds(lambda: Tree.replay(facts, log=True), times=3) < REPLAY_MS
 
 
 @pytest.mark.parametrize("log", [True, False])
