@@ -40,7 +40,7 @@ static/node_modules/.ready: static/package-lock.json $(VENV)/.ready
 
 # Children may not write their bytecode; without it each of them would compile the judge's modules anew.
 bytecode: setup
-	@$(BIN)/python -m compileall -q adaexplore_site judge memory search
+	-@$(BIN)/python -m compileall -q adaexplore_site judge memory search
 
 run: bytecode
 	@exec $(BIN)/python manage.py up
