@@ -19,11 +19,11 @@ from memory.choices import OFF, MemoryChoice
 from memory.force import Evidence
 from memory.models import AdaptRun, AdaptTask, Failure
 from search.models import Run
-from search.services.adapt_runs import adapt_locked
+from search.services.adapt_runs import adapt_locked, adapt_pause
 from search.services.adapt_spending import WORDS, may_write, room_of, share_of
 from search.services.campaign_advance import seed_for
 from search.services.hops import Hop
-from search.services.runs import run_start
+from search.services.runs import proposer_check, run_start
 from search.services.texts import clip
 
 ASK_AGAIN_S = {"builtin": 60.0, "model": 900.0}  # a task that was asked for and has not come by then
@@ -175,7 +175,8 @@ def _missing_at(adapt: AdaptRun, tasks: list[AdaptTask], left: int, total: int) 
 def _start(adapt: AdaptRun, task: AdaptTask, free: int, now: datetime) -> list[Run]:
     """Start both searches of a task, or none: with memory, and without for the comparison.
 
-    None also while open searches hold what is left of the budget: the task then waits.
+    None also while open searches hold what is left of the budget, and where the proposer cannot work, which pauses the
+    run: the task then waits.
     """
     assert task.problem is not None
     arms = 2 if adapt.control_steps else 1
@@ -209,9 +210,21 @@ def _start(adapt: AdaptRun, task: AdaptTask, free: int, now: datetime) -> list[R
             task.save(update_fields=["run", "control", "state"])
     except ActionRefused as error:
         task.run = task.control = None
+        if _halted(adapt):
+            return []
         _close(task, AdaptTask.State.REFUSED, str(error))
         return []
     return [run for run in (task.run, task.control) if run is not None]
+
+
+def _halted(adapt: AdaptRun) -> bool:
+    """Pause it when its proposer cannot work: every other task would be refused for it, too."""
+    try:
+        proposer_check(adapt.proposer, adapt.proposer_options)
+    except ActionRefused as error:
+        adapt_pause(adapt=adapt, user=None, why=f"No search can start: {error}")
+        return True
+    return False
 
 
 def _unlearned(adapt: AdaptRun, now: datetime) -> bool:

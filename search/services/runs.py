@@ -69,7 +69,7 @@ def run_start(
     _check(problem, device, steps, concurrency)
     if seed is not None and not 0 <= seed < 1 << 63:
         raise ActionRefused(f"The seed must be from 0 to {(1 << 63) - 1}, not {seed}.")
-    _check_proposer(proposer, options or {})
+    proposer_check(proposer, options or {})
     bounds = limits_checked(
         problem=problem, device=device, proposer=proposer, options=options or {}, steps=steps, limits=limits or {}
     )
@@ -258,7 +258,7 @@ def dialect_check(proposer: str, options: Mapping[str, Any]) -> None:
         raise ActionRefused(f"The option dialect is for the proposer builtin alone: {known}, not {dialect!r}.")
 
 
-def _check_proposer(name: str, options: Mapping[str, Any]) -> None:
+def proposer_check(name: str, options: Mapping[str, Any]) -> None:
     """Raise ActionRefused when the proposer is unknown or cannot work yet, with what to do."""
     try:
         get_proposer(name)

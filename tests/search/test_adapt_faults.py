@@ -56,6 +56,19 @@ def test_a_machine_that_cannot_list_operators_pauses_the_run_and_refuses_no_task
     assert_exact(worker.complete(adapt))
 
 
+def test_a_proposer_that_cannot_work_any_more_pauses_the_run_and_refuses_no_task(settings):
+    adapt, worker = make_adapt(), AdaptWorker()
+    AdaptRun.objects.update(proposer="openai", proposer_options={})
+    settings.LLM_API_KEY = settings.LLM_MODEL = ""
+    worker.work(worker.beat())
+    adapt.refresh_from_db()
+    assert adapt.state == AdaptRun.State.PAUSED and adapt.stop_reason.startswith("No search can start: ")
+    assert set(adapt.entries.values_list("state", flat=True)) == {AdaptTask.State.WAITING}
+    AdaptRun.objects.update(proposer="builtin")
+    adapt_resume(adapt=adapt, user=None)
+    assert_exact(worker.complete(adapt))
+
+
 @pytest.mark.parametrize("place", ["while it writes", "before it is kept", "during the preflight"])
 def test_a_death_on_the_way_to_a_task_is_made_good(place, monkeypatch):
     deaths = iter([True])

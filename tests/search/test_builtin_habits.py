@@ -14,7 +14,7 @@ from memory.patterns.table import BY_CODE as KNOWN
 from search.proposers.builtin import BuiltinProposer
 from search.proposers.builtin.habits import BY_CODE, HABITS, Habit, spoken
 from search.proposers.protocol import Lesson, Task
-from search.services.runs import _check_proposer
+from search.services.runs import proposer_check
 from tests.search.builtin_graphs import LINEAR_SOURCE, SOFTMAX_SOURCE, linear_graph, softmax_graph
 from tests.search.test_builtin_proposer import task
 
@@ -91,7 +91,7 @@ def test_a_small_step_writes_the_kernel_anew_and_so_mends_what_was_wrong():
 def test_a_search_with_an_unknown_dialect_is_refused():
     for proposer, dialect in (("builtin", "klingon"), ("manual", "mixed")):
         with pytest.raises(ActionRefused, match="dialect"):
-            _check_proposer(proposer, {"dialect": dialect})
+            proposer_check(proposer, {"dialect": dialect})
 
 
 @pytest.fixture(scope="module")
