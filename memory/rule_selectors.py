@@ -93,6 +93,7 @@ def evidences(rule_ids: Iterable[int], now: datetime, index: Likeness) -> dict[i
             seen=Count("pk"),
             last=Max("failure__told_at"),
             cost=Sum("failure__cost_s"),
+            priced=Count("failure__cost_s"),
         )
     )
     seen = {row[0]: row[1:] for row in rows}
@@ -100,12 +101,13 @@ def evidences(rule_ids: Iterable[int], now: datetime, index: Likeness) -> dict[i
     facts = {pk: rest for pk, *rest in rules.order_by().values_list("pk", "imported_count", "recheck")}
     found = {}
     for pk in wanted:
-        problems, sightings, last, cost = seen.get(pk, (0, 0, None, None))
+        problems, sightings, last, cost, priced = seen.get(pk, (0, 0, None, None, 0))
         found[pk] = Evidence(
             support=problems,
             sightings=sightings,
             age_s=(now - last).total_seconds() if last else None,
             cost_s=cost or 0.0,
+            priced=priced,
             imported=float(facts[pk][0] or 0.0) if pk in facts else 0.0,
             torn=pk in torn,
             recheck=pk in facts and bool(facts[pk][1]),

@@ -10,15 +10,25 @@ HALF_LIFE_DAYS = 7.0
 
 @dataclass(frozen=True)
 class Evidence:
-    """What stands behind a rule. `age_s`: since its last failure, None without one; `cost_s`: spent on them."""
+    """What stands behind a rule. `age_s`: since its last failure, None without one; `cost_s`: spent on the
+    `priced` ones of them, as nobody knows what the others cost."""
 
     support: int = 0
     sightings: int = 0
     age_s: float | None = None
     cost_s: float = 0.0
+    priced: int = 0
     imported: float = 0.0
     torn: bool = False  # another rule says the opposite
     recheck: bool = False
+
+    @property
+    def count(self) -> int:
+        return self.sightings
+
+    @property
+    def unpriced(self) -> int:
+        return self.sightings - self.priced
 
 
 def review_value(evidence: Evidence) -> float:

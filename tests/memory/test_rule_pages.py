@@ -17,7 +17,7 @@ from adaexplore_site.models import Action
 from judge.models import Evaluation, Problem
 from memory.force import place_of
 from memory.lift import Lift
-from memory.models import Rule, RuleUse, Sighting
+from memory.models import Failure, Rule, RuleUse, Sighting
 from memory.rule_cards import rule_cards
 from memory.rule_reach import recent_nodes
 from memory.scopes import Scope
@@ -67,6 +67,15 @@ def test_a_card_shows_what_a_decision_needs(reviewer):
     assert f"/s/{failure.run_id}/n/{failure.node.number}/" in html
     assert "CompilationError" in html and "<img src=x" not in html
     assert "1</strong> problem, 3 failures" in html
+    assert "<dt>Cost</dt><dd>6.0 s</dd>" in html
+
+
+@pytest.mark.parametrize(("known", "told"), [((), "unknown"), ((0,), "at least 2.0 s")])
+def test_a_cost_that_nobody_knows_is_not_nothing(reviewer, known, told):
+    row = rule("Do not call tl.any.", seen=2, cost_s=None)
+    for place in known:
+        Failure.objects.filter(pk=row.sightings.order_by("pk")[place].failure_id).update(cost_s=2.0)
+    assert told in reviewer.get("/rules/").content.decode().partition("<dt>Cost</dt>")[2][:60]
 
 
 def test_the_most_valuable_comes_first_and_what_another_holds_last():
