@@ -60,14 +60,18 @@ def _mixed(tensor: torch.Tensor, *, ties: bool) -> torch.Tensor:
     rows = out.reshape(-1, out.shape[-1]) if out.dim() > 1 else out.reshape(1, -1)
     reach = 1.5 if _wide(tensor) else 0.5
     rows *= 10 ** ((torch.rand(rows.shape[0], 1, device=out.device) * 2 - 1) * reach).to(out.dtype)
-    flat = rows.reshape(-1)
-    where = int(torch.randint(flat.numel(), ()))
-    flat[where] = 50.0 if _wide(tensor) else 8.0
-    if ties and rows.shape[0] > 2:  # after the outlier, which must not hit the zeros
+    count, width = rows.shape
+    outlier = 50.0 if _wide(tensor) else 8.0
+    if ties and count > 2:
+        half = count // 2
+        row = int(torch.randint(count - 2, ()))  # neither the last row nor that of zeros, where it would be lost
+        rows[row + (row >= half), int(torch.randint(width, ()))] = outlier
         rows[-1] = rows[0]
-        rows[rows.shape[0] // 2] = 0
-    elif ties and rows.shape[1] > 8:
-        rows[:, : rows.shape[1] // 8] = 0
+        rows[half] = 0
+    else:
+        zeros = width // 8 if ties and width > 8 else 0
+        rows[int(torch.randint(count, ())), zeros + int(torch.randint(width - zeros, ()))] = outlier
+        rows[:, :zeros] = 0
     return rows.reshape(out.shape)
 
 
