@@ -20,6 +20,13 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def given_back():
+    """The preflight runs in this process here: what it leaves cached would be missing to the benches of other tests."""
+    yield
+    torch.cuda.empty_cache()
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_gpu_case_is_admitted_and_timed(path: Path, tmp_path: Path, record_property) -> None:
     report = admit(load_problem(path.read_text(), "gpu", tmp_path), "cuda:0", lambda stage: None, "sm_90")
@@ -39,5 +46,6 @@ def test_the_recorded_problems_at_their_own_size(number: int, tmp_path: Path, re
     report = admit(load_problem(source(number), None, tmp_path), "cuda:0", lambda stage: None, "sm_90")
     record_property("wall_ms", report.wall_ms)
     flagged = number in FLAGGED
-    assert (report.state, report.reason) == (("degenerate", "problem.dead_ops") if flagged else ("admitted", ""))
+    assert report.state == ("degenerate" if flagged else "admitted")
+    assert ("problem.dead_ops" in {flaw.code for flaw in report.flaws}) == flagged  # 42 is ill-conditioned, too
     assert report.eager_us and report.wall_ms < 120_000

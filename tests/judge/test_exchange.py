@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from judge.bench.device import gpu
 from judge.bench.exchange import arenas as exchange
 from judge.bench.exchange.arenas import PATTERN, Arena, Arenas, Slot, host_arena, open_host_arena, plan
 from judge.bench.exchange.nested import TensorMeta, encode
@@ -16,6 +17,7 @@ from judge.bench.processes.child import Assignment
 from judge.bench.subjects.subject import Subject
 
 SIZE = 1 << 16
+FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e5m2, torch.float8_e4m3fn]
 IPC = {"kind": "ipc", "bytes": 64, "handle": ""}
 
 
@@ -90,3 +92,52 @@ def test_between_the_elements_of_a_tensor_with_gaps_lie_more_of_its_elements() -
     flat = arena.memory[slot.offset : slot.offset + slot.meta.nbytes].view(torch.int64)
     assert torch.equal(arena.view(slot), given)
     assert bool((flat >= 5).all()) and bool((flat < 12).all())
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_what_lies_behind_a_tensor_is_no_number(dtype) -> None:
+    """A zero beside it does not cancel it, as it would some small number."""
+    band = torch.full((8,), PATTERN, dtype=torch.uint8).view(dtype)
+    assert bool((band.float() * 0).isnan().all())
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.cuda)])
+def test_what_is_fetched_shares_neither_storage_nor_versions_with_other_slots(device) -> None:
+    """Else a write to an output would count as a change of every input: a cache by version would never be caught."""
+    if device != "cpu" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device here")
+    arena, fd = host_arena(SIZE, "cpu")
+    os.close(fd)
+    if device != "cpu":
+        arena = Arena(torch.zeros(SIZE, dtype=torch.uint8, device=device), device, "ipc")
+    given = torch.arange(12.0, device=device).reshape(3, 4)[:, ::2]
+    slots, _ = plan([TensorMeta.of(given)] * 2)
+    arena.put(slots[0], given)
+    first, other = (arena.fetch(slot) for slot in slots)
+    before = first._version
+    other.fill_(7.0)
+    arena.put(slots[1], other)
+    again = arena.fetch(slots[0])
+    assert (first._version, again._version) == (before, before)
+    assert again.data_ptr() == first.data_ptr() and torch.equal(again, given)
+    assert first.untyped_storage().nbytes() == slots[0].meta.nbytes
+
+
+class Driver:
+    """Answers an allocation with a number of CUDA's driver."""
+
+    def __init__(self, answer: int) -> None:
+        self.answer = answer
+
+    def cuMemAlloc_v2(self, *_: object) -> int:
+        return self.answer
+
+
+@pytest.mark.parametrize(("answer", "error"), [(2, torch.OutOfMemoryError), (801, gpu.IpcRefused)])
+def test_too_little_memory_is_not_taken_for_a_driver_that_does_not_share(monkeypatch, answer, error) -> None:
+    """Else a full GPU would send everything through the host, and a burst would be too much for that."""
+    stream = type("Stream", (), {"synchronize": lambda self: None})()
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    monkeypatch.setattr(gpu, "_driver", lambda: Driver(answer))
+    with pytest.raises(error):
+        gpu.allocate_shared(1 << 20, "cuda:0")

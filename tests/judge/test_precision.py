@@ -60,6 +60,13 @@ def test_allowed_error_follows_the_formula():
     assert allowed(Errors(1e-3, 1e-3), None, torch.float16, 1).rms == pytest.approx(4e-3)
 
 
+def test_a_very_long_reduction_is_no_licence_to_be_wrong():
+    """A mean of thirty million numbers that is off by a hundredth is wrong: nobody adds them one after another."""
+    long, longer = (allowed(Errors(1e-7, 1e-7), None, torch.float32, length, 1) for length in (1 << 16, 30_000_000))
+    assert longer == long and long.largest < 5e-3
+    assert long.largest > 100 * 2.0**-24 * (1 << 8)  # what adding 65,536 numbers one after another may lose
+
+
 def test_tf32_keeps_ten_bits_of_mantissa():
     value = torch.tensor([1 + 2**-10, 1 + 2**-11, 1 + 3 * 2**-12, math.inf])
     assert rounded(value, "tf32").tolist() == [1 + 2**-10, 1.0, 1 + 2**-10, math.inf]

@@ -41,6 +41,11 @@ def taken_by_others(device: str) -> float:
     return float((total - free - torch.cuda.memory_reserved(device)) / total)
 
 
+def free_bytes(device: str) -> int:
+    """Memory of a CUDA device that nobody holds."""
+    return int(torch.cuda.mem_get_info(device)[0])
+
+
 def free_share(device: str) -> float:
     """Share of the GPU's memory that nobody holds; 1 without a GPU."""
     if device == "cpu":
@@ -87,6 +92,9 @@ def _driver() -> Any:
     return ctypes.CDLL("libcuda.so.1")
 
 
+CUDA_ERROR_OUT_OF_MEMORY = 2
+
+
 def _check(result: int, call: str) -> None:
     if result != 0:
         raise IpcRefused(f"{call} returned {result}")
@@ -105,19 +113,28 @@ class _Span:
         }
 
 
+def over_memory(address: int, size: int, device: str) -> torch.Tensor:
+    """`size` bytes of device memory that somebody else owns as a new uint8 tensor."""
+    return torch.as_tensor(_Span(address, size), device=device)
+
+
 def allocate_shared(size: int, device: str) -> tuple[torch.Tensor, str]:
     """A plain device allocation as a uint8 tensor and its IPC handle in hexadecimal. It lives as long as the process.
 
-    Not from torch's allocator: that one may use memory which cannot be shared. Raises IpcRefused.
+    Not from torch's allocator: that one may use memory which cannot be shared. Raises IpcRefused, and
+    torch.OutOfMemoryError.
     """
     torch.cuda.current_stream(device).synchronize()  # the context must be current on this thread
     address = ctypes.c_uint64()
     whole = -(-size // SHARED_BLOCK) * SHARED_BLOCK
-    _check(_driver().cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(whole)), "cuMemAlloc")
+    result = _driver().cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(whole))
+    if result == CUDA_ERROR_OUT_OF_MEMORY:
+        raise torch.OutOfMemoryError(f"CUDA out of memory: no {whole >> 20} MiB to share between processes")
+    _check(result, "cuMemAlloc")
     handle = _IpcHandle()
     _check(_driver().cuIpcGetMemHandle(ctypes.byref(handle), address), "cuIpcGetMemHandle")
     raw = ctypes.string_at(ctypes.byref(handle), 64)
-    return torch.as_tensor(_Span(address.value, size), device=device), raw.hex()
+    return over_memory(address.value, size, device), raw.hex()
 
 
 def open_shared(handle: str, size: int, device: str) -> torch.Tensor:
@@ -127,4 +144,4 @@ def open_shared(handle: str, size: int, device: str) -> torch.Tensor:
     ctypes.memmove(ctypes.byref(raw), bytes.fromhex(handle), 64)
     address = ctypes.c_uint64()
     _check(_driver().cuIpcOpenMemHandle_v2(ctypes.byref(address), raw, ctypes.c_uint(1)), "cuIpcOpenMemHandle")
-    return torch.as_tensor(_Span(address.value, size), device=device)
+    return over_memory(address.value, size, device)

@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from judge.bench.device.gpu import allocate_shared, open_shared, settle
+from judge.bench.device.gpu import allocate_shared, open_shared, over_memory, settle
 from judge.bench.exchange.nested import TensorMeta
 from judge.values import JudgeError
 
 ALIGN = 256
 BAND = 1024  # bytes of pattern on each side of a slot
-PATTERN = 0xA5
+PATTERN = 0xFF  # a NaN of every floating type: who reads past an end finds no number that a zero could cancel
 JITTER = 16  # a slot may start up to this many ALIGN steps later than it could
 F_ADD_SEALS, SEALS = 1033, 0x1 | 0x2 | 0x4  # no more seals, no shrinking, no growing
 
@@ -65,9 +65,7 @@ class Arena:
         """The slot as a tensor on the device: in place where the memory is there, else a copy."""
         if not self.shared_in_place:
             return self.view(slot).to(self.device)
-        if self.memory.device.type == "cpu":
-            return self._own_storage(slot)
-        return self.view(slot)
+        return self._own_storage(slot)
 
     def give_back(self, slot: Slot, fetched: torch.Tensor) -> None:
         """Let the other side see what became of a fetched tensor; where it lies in place, it does already."""
@@ -75,11 +73,19 @@ class Arena:
             self.put(slot, fetched)
 
     def _own_storage(self, slot: Slot) -> torch.Tensor:
-        """A CPU view whose storage ends with the slot, so that the interpreter's bounds are the tensor's own."""
+        """A tensor in the slot that shares no storage and no version counter with other slots.
+
+        The interpreter's bounds are then the tensor's own, and a new tensor at an old address looks as it would
+        anywhere: what is written to other slots does not count as a change of this one.
+        """
         meta = slot.meta
         if meta.extent == 0:
-            return torch.empty(meta.shape, dtype=meta.torch_dtype)
-        flat = torch.frombuffer(self.buffer, dtype=meta.torch_dtype, count=meta.extent, offset=slot.offset)
+            return torch.empty(meta.shape, dtype=meta.torch_dtype, device=self.device)
+        if self.memory.device.type == "cpu":
+            flat = torch.frombuffer(self.buffer, dtype=meta.torch_dtype, count=meta.extent, offset=slot.offset)
+        else:
+            span = over_memory(self.view(slot).data_ptr(), meta.nbytes, self.device)
+            flat = span.view(meta.torch_dtype)
         return flat.as_strided(meta.shape, meta.stride)
 
     buffer: Any = None  # the mmap behind a host arena

@@ -17,6 +17,7 @@ MANY = 16  # elements of an output whose RMS is a mean
 SPARSE = 2.0  # one draw of a few numbers is compared with one of the reference's
 K_RMS, K_MAX = 4.0, 8.0
 UNITS_RMS, UNITS_MAX = 32.0, 128.0
+LONGEST_CHAIN = 1 << 16  # additions one after another: a longer reduction is split among threads by everybody
 ILL_CONDITIONED = 1e-2
 CUT = "tf32 cut"  # TF32 without rounding: what tensor cores take of a float32 that a kernel hands them
 ROUNDOFF = {torch.float64: 2.0**-53, torch.complex128: 2.0**-53}  # every other type accumulates in float32
@@ -126,11 +127,12 @@ def allowed(reference: Errors, low: Errors | None, dtype: torch.dtype, length: i
 
     `reference`: errors of the honest same-dtype reference; `low`: of the reference in a coarser format, None where the
     policy allows that format and for 16-bit problems; `length`: longest reduction. A `low` that is no larger than
-    honest rounding bounds nothing: content that happens to fit the coarser format says nothing about precision.
+    honest rounding bounds nothing: content that happens to fit the coarser format says nothing about precision. L is at
+    most LONGEST_CHAIN: by its own length a mean of thirty million numbers might be wrong by a hundredth.
     An output of `count` elements, fewer than MANY, has no mean that evens out: its RMS may come near its largest error.
     """
     roundoff = ROUNDOFF.get(dtype, FP32_ROUNDOFF)
-    unit = roundoff * math.sqrt(max(1, length))
+    unit = roundoff * math.sqrt(min(max(1, length), LONGEST_CHAIN))
     coarse_rms = coarse_max = math.inf
     if low is not None and low.finite and low.rms > TELLING_UNITS * roundoff:
         coarse_rms, coarse_max = (

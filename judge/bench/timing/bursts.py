@@ -10,6 +10,7 @@ L2) is read off the eager baseline, whose bursts move the same content and whose
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 import statistics
@@ -21,6 +22,7 @@ from typing import Any
 import torch
 
 from judge.bench.device.clocks import is_quiet, wait_until_quiet
+from judge.bench.device.gpu import free_bytes
 from judge.bench.exchange.arenas import JITTER, Slot
 from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, encode
@@ -35,6 +37,8 @@ NOISY_S = 10.0  # that are waited for quiet between the attempts
 CALM_ATTEMPTS, PAUSE_S = 6, 0.01  # later ones wait before they begin: what disturbs may pass
 HOPELESS, WIDE = 10, 2.0  # attempts after which a claim that is off by this factor gets no more of them
 COPIES_VARY, COPIES_VARY_US = 1.02, 5.0
+COPIES = 8  # of a burst's content that are there at a time, over both sides and what they keep, at most
+COPIED_BYTES = 256 << 20  # of content where it has to go through the host
 
 
 def trusted_time(
@@ -49,8 +53,7 @@ def trusted_time(
     calls = sides[0].room(claimed_us)
     if calls is None:
         return None
-    for side in sides:
-        side.open(calls)
+    _open(sides, calls)
     if measurement.reference.device == "cpu" or not any(_launch_bound(side.side) for side in sides):
         return _supported(sides, calls, "burst", claimed_us, terms)
     try:
@@ -59,6 +62,14 @@ def trusted_time(
         if failed.kind != "exception":
             raise
     return _supported(sides, calls, "burst", claimed_us, terms)  # what one of them does cannot be captured
+
+
+def _open(sides: list[Bursts], calls: int) -> None:
+    try:
+        for side in sides:
+            side.open(calls)
+    except torch.OutOfMemoryError as error:
+        raise JudgeError(f"no memory for the trusted clock: {error}") from error
 
 
 def _launch_bound(side: Runner) -> bool:
@@ -130,10 +141,18 @@ class Bursts:
         if encode(inputs, collect([])) != encode(self._content()[0], collect([])):
             return None  # numbers beside the tensors change from draw to draw: calls cannot be announced
         terms = self.terms
-        fits = terms.memory // max(1, sum(TensorMeta.of(tensor).nbytes for tensor in (*_tensors(inputs), *right)))
+        each = sum(TensorMeta.of(tensor).nbytes for tensor in (*_tensors(inputs), *right))
+        fits = min(terms.memory, self._affordable()) // max(1, each)
         wanted = min(terms.longest, max(8 if terms is not CPU else 2, terms.aim_us / claimed_us))
         calls = int(min(fits, wanted))
         return calls if calls >= 2 else None
+
+    def _affordable(self) -> float:
+        """Bytes that the content of a burst may take of what is free now."""
+        if self.reference.device == "cpu":
+            return math.inf
+        free = free_bytes(self.reference.device) // COPIES
+        return free if self.contact.arena.shared_in_place else min(free, COPIED_BYTES)
 
     def open(self, calls: int) -> None:
         """Share memory for that many calls."""

@@ -5,4 +5,4 @@
 # replace: mask=mask, other=-1e30) => mask=mask, other=x)
 # sealed: odd {"ROWS": 29, "CLASSES": 200}
 # expect: wrong value. | not_finite value.
-# expect cuda: wrong audit.sealed_case
+# expect cuda: wrong value. | wrong audit.sealed_case
