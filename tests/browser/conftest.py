@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
@@ -32,10 +33,18 @@ def faults(browser: Browser, watched: Faults) -> Iterator[Faults]:
     assert watched.settle() == []
 
 
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with an empty database at the newest migration, for copies."""
+    stack = LiveStack(tmp_path_factory.mktemp("migrated") / "data")
+    stack.migrate()
+    return stack.data
+
+
 @pytest.fixture(scope="module")
-def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
+def live_stack(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[LiveStack]:
     """Daphne, a channel server and a writer on a private database, without workers."""
-    stack = LiveStack(tmp_path_factory.mktemp("live") / "data")
+    stack = LiveStack(tmp_path_factory.mktemp("live") / "data", migrated)
     stack.start()
     yield stack
     stack.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,8 +21,9 @@ NAME, PASSWORD = "watcher", "a-long-enough-password"
 class LiveStack:
     """`address` is up between `start` and `stop`. `write` changes rows; `kill_web` and `start_web` cut all sockets."""
 
-    def __init__(self, data: Path) -> None:
-        self.data, self.port = data, free_port()
+    def __init__(self, data: Path, migrated: Path | None = None) -> None:
+        """`migrated`: a data folder whose database is copied; without one it is migrated from nothing."""
+        self.data, self.port, self.migrated = data, free_port(), migrated
         # A socket path holds at most 107 bytes; a test's own folder may be longer.
         self.redis_path = Path(tempfile.mkdtemp(prefix="adaexplore-live-")) / "hints.sock"
         self.env = environment(data, self.port, REDIS_URL=f"unix://:{PASSWORD}@{self.redis_path}", PYTHONPATH=str(ROOT))
@@ -33,9 +35,11 @@ class LiveStack:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self.data.mkdir(parents=True, exist_ok=True)
+        if self.migrated is not None:
+            shutil.copytree(self.migrated, self.data)
         self.start_redis()
-        self._run("manage.py", "migrate", "-v", "0")
+        if self.migrated is None:
+            self.migrate()
         self.writer = subprocess.Popen(
             [sys.executable, "-m", "tests.browser.writer"],
             cwd=ROOT,
@@ -44,8 +48,13 @@ class LiveStack:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self.web = self._web()
         self.write("user", name=NAME, password=PASSWORD)
-        self.start_web()
+        self._wait_for_web()
+
+    def migrate(self) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
+        self._run("manage.py", "migrate", "-v", "0")
 
     def start_redis(self) -> None:
         config = embedded.configure(self.redis_path.parent, self.redis_path, PASSWORD)
@@ -56,15 +65,21 @@ class LiveStack:
         _end(self.redis)
 
     def start_web(self) -> None:
+        self.web = self._web()
+        self._wait_for_web()
+
+    def _web(self) -> subprocess.Popen[bytes]:
         command = ["-m", "daphne", "--websocket_timeout", "-1", "-b", "127.0.0.1", "-p", str(self.port)]
         with (self.data / "web.log").open("ab") as log:
-            self.web = subprocess.Popen(
+            return subprocess.Popen(
                 [sys.executable, *command, "adaexplore_site.asgi:application"],
                 cwd=ROOT,
                 env=self.env,
                 stdout=log,
                 stderr=log,
             )
+
+    def _wait_for_web(self) -> None:
         wait_for(self._listens, 40, "the web server")
 
     def kill_web(self) -> None:
@@ -77,7 +92,7 @@ class LiveStack:
         self.writer.stdin.close()  # type: ignore[union-attr]
         self.writer.stdout.close()  # type: ignore[union-attr]
         self.writer.wait(10)
-        _end(self.web)
+        self.kill_web()  # on its own account it takes two seconds to leave
         _end(self.redis)
 
     def write(self, command: str, **fields: Any) -> dict[str, Any]:

@@ -102,7 +102,10 @@ def test_a_win_that_a_fresh_pair_does_not_repeat_is_told_and_makes_no_best():
     calls = iter([SpeedCall.FASTER] * 5 + [SpeedCall.SAME] * 5)
     twin = entry("a01", Corpus.AA, "pass", incumbent="# a01", comparisons=10, audit=False)
     (row,) = run([twin], lambda job: passed(next(calls)), device="cuda:0", workers=1).results
-    assert (row.faster, row.message) == (0, "5 faster in one pair of two, 5 same")
+    assert (row.faster, row.message) == (
+        0,
+        "5 faster in one pair of two, 5 same; ratios 1.000 to 1.000, 1.000 at the median",
+    )
 
 
 @pytest.mark.parametrize(("faster", "red"), [(0, False), (3, False), (4, True)])

@@ -47,6 +47,7 @@ from judge.values import (
     Verdict,
 )
 
+CONFIRMING = (2, 3)  # numbers of the fresh sets of children; the last one only for a narrow win
 CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
 SCARCE = 0.3  # of it free at the end: nobody stays
 FULL = 0.5  # in other hands before a candidate has begun: it cannot be blamed for finding too little
@@ -325,15 +326,19 @@ class Referee:
         return speedup is not None and (beat is None or speedup.value > beat)
 
     def _confirmed(self, stage: TimingStage, found: Measured) -> Measured:
-        """Once more in fresh processes: what one process was lucky with, another is not."""
-        roles = {"candidate#2": "run", "eager#2": "eager"}
-        if found.rival is not None:
-            roles["incumbent#2"] = "incumbent"
-        self.subjects.more(roles)
-        again = stage.confirm(found)
-        self.confirmed = found.beats_rival and again.beats_rival and found.plausible and again.plausible
-        self.subjects.release(*roles)
-        return again
+        """Once more in fresh processes, a narrow win twice more: what one process was lucky with, another is not."""
+        seen = [found]
+        for number in CONFIRMING:
+            roles = {f"candidate#{number}": "run", f"eager#{number}": "eager"}
+            if found.rival is not None:
+                roles[f"incumbent#{number}"] = "incumbent"
+            self.subjects.more(roles)
+            seen.append(stage.confirm(seen[-1], number))
+            self.subjects.release(*roles)
+            self.confirmed = all(one.beats_rival and one.plausible for one in seen)
+            if not (self.confirmed and any(one.wins_narrowly for one in seen)):
+                break
+        return seen[-1]
 
     def _autotune(self, stage: TimingStage, found: Measured) -> None:
         """Beside a new best, the dearest of torch.compile's modes. Should it fail, that is nobody's fault here."""

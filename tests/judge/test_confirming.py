@@ -1,0 +1,67 @@
+"""How often a would-be best is measured: twice in fresh processes, three times where it wins narrowly."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from judge.bench.deciding.referee import Referee
+from judge.bench.timing.stage import Measured, TimingStage
+from judge.values import Basis, Finding, SpeedCall, Speedup, Subject
+
+EAGER = Speedup(2.0, 1.9, 2.1, 16, Basis.MEASURED)
+FASTER, NARROWLY, SAME = (1.2, 1.1), (1.03, 1.02), (1.0, 0.99)
+
+
+def measured(ratio: tuple[float, float] | None) -> Measured:
+    found = Measured(speedup=EAGER, findings=[Finding("time.trusted", "by bursts")])
+    if ratio is not None:
+        value, low = ratio
+        call = SpeedCall.FASTER if low > 1.01 else SpeedCall.SAME
+        found.rival = Speedup(value, low, value + 0.01, 16, Basis.MEASURED, Subject.INCUMBENT, call)
+    return found
+
+
+class Stage(TimingStage):
+    """Measurements that are known beforehand."""
+
+    def __init__(self, *then: tuple[float, float] | None) -> None:
+        self.then = list(then)
+        self.suffixes: list[str] = []
+
+    def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
+        self.suffixes.append(suffix)
+        return measured(self.then.pop(0))
+
+    def trust(self, found: Measured, *, suffix: str = "") -> Measured:
+        assert suffix == self.suffixes[-1]
+        return found
+
+
+@pytest.mark.parametrize(
+    ("pairs", "used", "confirmed"),
+    [
+        ([None, None], 2, True),
+        ([FASTER, FASTER], 2, True),
+        ([FASTER, SAME], 2, False),
+        ([NARROWLY, FASTER, NARROWLY], 3, True),
+        ([FASTER, NARROWLY, SAME], 3, False),
+        ([NARROWLY, SAME], 2, False),
+    ],
+    ids=["no rival", "clear", "clear once", "narrow thrice", "narrow twice", "narrow once"],
+)
+def test_a_narrow_win_is_found_in_three_sets_of_processes(pairs, used, confirmed) -> None:
+    children: list[str] = []
+    released: list[str] = []
+    subjects = SimpleNamespace(more=children.extend, release=lambda *names: released.extend(names))
+    referee = SimpleNamespace(subjects=subjects, confirmed=False)
+    stage = Stage(*pairs[1:])
+    found = Referee._confirmed(referee, stage, measured(pairs[0]))
+    assert (len(stage.suffixes) + 1, referee.confirmed) == (used, confirmed)
+    assert stage.suffixes == ["#2", "#3"][: used - 1]
+    assert children == released and ("incumbent#2" in children) == (pairs[0] is not None)
+    (told,) = (finding for finding in found.findings if finding.code == "time.confirmed")
+    assert told.data["first_speedup"] == 2.0
+    assert ("three times" in told.message) == (used == 3)
+    assert [finding.code for finding in found.findings].count("time.trusted") == 1
