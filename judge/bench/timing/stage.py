@@ -30,9 +30,7 @@ from judge.values import Finding, JudgeError, SpeedCall, Speedup, Subject, Timin
 WALL_SHARE = 0.75  # a claim may be this part of what single calls took by this process's clock
 WALL_VARIES = 0.1  # of a call's wall time: large contents take their time to copy
 WALL_SLACK_US, CPU_WALL_SLACK_US = 30.0, 600.0  # by which single calls differ for other reasons
-NARROW = (
-    1.05  # a win by less is found in three sets of processes: one in seven shows one by chance at a few microseconds
-)
+NARROW = 1.05  # a win by less is looked for in three sets of processes (ADR 29)
 TRIES = 3  # measurements, until the baseline is as fast beside the candidate as in its bursts
 SHORT_US = 20.0  # below this the clock's own reading around nothing is stated
 FLAGS = {"l2": "flushed by reading", "order": "ABBA", "launch_gaps": "left out"}
@@ -199,9 +197,10 @@ class TimingStage:
         words = {2: "measured twice, in fresh processes; the second time is shown"}.get(
             number, "a narrow win, measured three times in fresh processes; the last time is shown"
         )
-        told = {finding.code: finding for finding in (*found.findings, *again.findings)}
-        first = told["time.confirmed"].data if "time.confirmed" in told else _first(found)
-        again.findings = list((told | {"time.confirmed": Finding("time.confirmed", words, first)}).values())
+        first = next((one.data for one in found.findings if one.code == "time.confirmed"), _first(found))
+        told = {"time.confirmed", *(one.code for one in again.findings)}
+        again.findings += [one for one in found.findings if one.code not in told]
+        again.findings.append(Finding("time.confirmed", words, first))
         return again
 
     def _runner(self, name: str, *, blame: bool = False) -> Runner:
