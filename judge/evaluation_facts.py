@@ -29,7 +29,7 @@ AUDIT = {
 FINDINGS = {
     "time.trusted": "The judge's own clock agrees",
     "time.unchecked": "The judge's own clock could not check it",
-    "time.confirmed": "Measured twice",
+    "time.confirmed": "Measured again",
     "time.no_incumbent": "Not compared with the best before it",
     "library.share": "Libraries do part of the work",
     "library.fallback": "A way round its own kernels",
