@@ -166,8 +166,9 @@ class Bursts:
         return self.terms.gap_us + sum(meta.nbytes for meta in self._outputs) / self.terms.copied
 
     def written_us(self) -> float:
-        """What a burst costs per call at least where the calls leave the memory no pause to write in."""
-        return PASSES * sum(meta.nbytes for meta in self._outputs) / self.terms.moved
+        """What a burst costs per call at least: outputs are stored, and the memory has no pause to write in."""
+        written = PASSES * sum(meta.nbytes for meta in self._outputs) / self.terms.moved
+        return written + self.terms.stored_us * len(self._outputs)
 
     def slope(self, copying: dict[int, float]) -> float:
         """Wall time per further call, from all bursts so far: of each size the fastest counts.

@@ -29,6 +29,7 @@ class Terms:
     copied: float  # bytes a microsecond: nor do copies of outputs cost more than this allows
     moved: float = math.inf  # bytes a microsecond that the device's memory is seen to move
     nothing_us: float = 0.0  # what a subject's clock reads around nothing
+    stored_us: float = 0.0  # what storing an output takes at least, however small: a kernel of its own, after the call
 
     def believes(self, claimed_us: float, call_us: float) -> bool:
         """Whether the claim is no faster than the trusted clock allows."""
@@ -36,7 +37,7 @@ class Terms:
 
 
 MEMORY_SHARE = 0.07  # of a GPU's memory, for the content of a burst
-GPU = Terms(96, 3000.0, 4 << 30, 3, 48, 0.8, 1.0, 20.0, 1e5)
+GPU = Terms(96, 3000.0, 4 << 30, 3, 48, 0.8, 1.0, 20.0, 1e5, stored_us=1.2)
 CPU = Terms(6, 2000.0, 2 << 30, 8, 80, 0.7, 20.0, 60.0, 1e3)  # a shared processor is lost in the middle of long bursts
 DISTURBED, DISTURBED_US = 1.5, 5.0  # a baseline this much slower in the pairs than in its bursts was held up there
 
