@@ -41,7 +41,7 @@ def test_too_little_memory_for_a_burst_is_nobodys_fault() -> None:
     def full(calls: int) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory: no 512 MiB to share between processes")
 
-    with pytest.raises(JudgeError, match="no memory for the trusted clock: .* 512 MiB"):
+    with pytest.raises(JudgeError, match=r"no memory for the trusted clock: .* 512 MiB"):
         bursts._open([SimpleNamespace(open=full)], 8)
 
 
