@@ -45,7 +45,7 @@ def act_text(verb: str, payload: Mapping[str, Any]) -> str:
         case "steer.undo":
             return f"Undone: {_NAMES.get(str(payload.get('verb', '')), 'an act')}"
         case "run.branched" | "run.branch":
-            return f"begins a search of its own, #{payload.get('run', '')}"
+            return "begins a search of its own" + (f", #{payload['run']}" if "run" in payload else "")
         case "run.concurrency":
             return f"Steps in flight {payload.get('before')} → {payload.get('after')}"
         case "run.export":

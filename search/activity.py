@@ -11,6 +11,7 @@ from django.urls import reverse
 from adaexplore_site.models import Action
 from search.act_words import act_detail, act_text
 from search.algorithm.steering import BUDGET, INJECT, PARAMS, Act, Steering
+from search.history import history_of, history_undone
 from search.models import Node, Run
 from search.services.budget_undo import budget_undone
 from search.steering_log import steering_of
@@ -41,6 +42,7 @@ class ActivityRow:
     undo: int | None
     standing: str
     inverse: Inverse | None = None
+    imported: bool = False  # done where the search was recorded; `actor` is a name from there
 
 
 def activity_of(run: Run) -> list[ActivityRow]:
@@ -49,7 +51,26 @@ def activity_of(run: Run) -> list[ActivityRow]:
     steering = steering_of(run.pk)
     waiting = set(run.nodes.filter(state__in=Node.IN_FLIGHT, touched=True).values_list("number", flat=True))
     rows = [_row(action, run, steering, waiting) for action in actions[:MOST]]
-    return _with_inverses(rows, list(actions[:MOST]), run)
+    return (_with_inverses(rows, list(actions[:MOST]), run) + _history(run))[:MOST]
+
+
+def _history(run: Run) -> list[ActivityRow]:
+    """What was done to an imported search before it came here: nothing of it is a user's, or can be undone."""
+    acts = history_of(run.pk)
+    return [
+        ActivityRow(
+            at=datetime.fromisoformat(act.at),
+            actor=act.who or "a command",
+            verb=act.verb,
+            text=act_text(act.verb, act.after),
+            detail=act_detail(act.verb, act.after, act.before),
+            number=act.after.get("number"),
+            undo=None,
+            standing="undone there" if undone else "",
+            imported=True,
+        )
+        for act, undone in reversed(list(zip(acts, history_undone(acts), strict=True)))
+    ]
 
 
 def _with_inverses(rows: list[ActivityRow], actions: list[Action], run: Run) -> list[ActivityRow]:

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
 PAYLOAD_BYTES = 2048
+HISTORY = "history.act"  # what was done to an imported search where it was recorded: shown, never folded or replayed
 STEERING = {f"steer.{verb}": verb for verb in (*VERBS, UNDO)}
 KINDS = frozenset(
     {
         *STEERING,
+        HISTORY,
         "run.branched",
         "run.started",
         "run.paused",

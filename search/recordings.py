@@ -14,6 +14,7 @@ from typing import Any
 from judge.storable import storable_text
 from judge.values import Verdict
 from search.algorithm.tree import LARGE, SMALL
+from search.recorded_acts import RecordedAct, acts_read
 from search.recorded_memory import RecordedMemory, memory_read
 
 OWN = "adaexplore_dashboard"  # key of what this product adds to the format; others pass it by
@@ -77,6 +78,7 @@ class Recording:
     params: dict[str, Any] | None = None  # SearchParams of the run that was exported, unchecked
     seed: int | None = None
     memory: RecordedMemory | None = None  # of our own export
+    acts: tuple[RecordedAct, ...] = ()  # of people, of our own export
 
     @property
     def title(self) -> str:
@@ -127,6 +129,7 @@ def recording_of(document: Any, *, digest: str) -> Recording:
         params=own.get("params") if isinstance(own.get("params"), dict) else None,
         seed=_seed(own.get("seed")),
         memory=_memory(own.get("memory"), numbers),
+        acts=_acts(own.get("acts"), numbers),
     )
 
 
@@ -135,6 +138,13 @@ def _memory(document: Any, numbers: Numbers) -> RecordedMemory | None:
         return None if document is None else memory_read(document, numbers.of)
     except (ValueError, TypeError) as error:
         raise RecordingRejected(f'"memory" under "{OWN}" cannot be read: {error}.') from error
+
+
+def _acts(document: Any, numbers: Numbers) -> tuple[RecordedAct, ...]:
+    try:
+        return acts_read(document, numbers.of)
+    except ValueError as error:
+        raise RecordingRejected(f'"acts" under "{OWN}" cannot be read: {error}.') from error
 
 
 def _unpacked(data: bytes) -> bytes:

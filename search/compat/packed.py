@@ -11,6 +11,7 @@ from judge.models import Device, Evaluation, Measurement
 from judge.values import Subject, Verdict
 from search.compat.rules import memory_document
 from search.facts import NodeRow, node_rows
+from search.history import acts_document
 from search.models import Node, Proposal, Run
 from search.provenance import PRODUCT, product_version
 from search.recordings import OWN
@@ -24,7 +25,7 @@ LOST = (
     "correctness cases, stages, findings, audits and environments: a speedup counts as reported once imported",
     "replies of the proposer, tokens, prices and every call but the last of a node",
     "score parts of each decision, leases and the times of events",
-    "the events themselves, acts of people and their notes",
+    "the events themselves; acts of people and their notes are history once imported, done or undone no more",
     "policy and sealed cases of the problem: only its source is kept",
     "nodes that ended without an evaluation have a reported one once imported",
     "the contexts of cancelled nodes",
@@ -123,6 +124,7 @@ def _own(run: Run, cancelled: Iterable[NodeRow], numbers: dict[int, int]) -> dic
         "params": run.params,
         "seed": run.seed,
         "memory": memory_document(run),
+        "acts": acts_document(run),
         "withdrawn": [
             {
                 "node_id": row.number,

@@ -10,6 +10,7 @@ from typing import Any
 from judge.measures import Measure
 from judge.values import Basis
 from search.act_words import act_detail, act_text, limits_text
+from search.events import HISTORY
 from search.live.looks import look_of
 from search.models import RunEvent
 
@@ -43,9 +44,20 @@ def feed_item(event: RunEvent) -> FeedItem | None:
     if event.kind in HIDDEN:
         return None
     payload: dict[str, Any] = event.payload
+    if event.kind == HISTORY:
+        return _history(event)
     number = None if event.kind in ABOUT_RUN else payload.get("number")
     look, text, measure, detail = _say(event.kind, payload)
     return FeedItem(event.seq, event.created_at, look, text, number, measure, detail)
+
+
+def _history(event: RunEvent) -> FeedItem:
+    """An act from before the import, and that it is one. Its person is named in Activity only."""
+    verb, after = event.payload["verb"], event.payload["after"]
+    number = None if verb in ABOUT_RUN else after.get("number")
+    told = act_detail(verb, after, event.payload["before"])
+    detail = "Imported history: done where the search was recorded." + (f" {told}" if told else "")
+    return FeedItem(event.seq, event.created_at, "person", act_text(verb, after), number, detail=detail)
 
 
 def feed_items(events: Iterable[RunEvent]) -> list[FeedItem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path, PurePath
@@ -21,8 +21,10 @@ from memory.services.freezing import memory_recorded
 from search.algorithm.params import SearchParams
 from search.compat.archives import ArchiveRejected, files_in_folder, files_in_zip
 from search.compat.run_folder import folder_of, read_folder
+from search.events import HISTORY
 from search.facts import fingerprint_of
 from search.models import Node, Proposal, Run, RunEvent
+from search.recorded_acts import RecordedAct
 from search.recordings import RecordedStep, Recording, RecordingRejected, Withdrawn, read_recording
 from search.services.actions import action_record
 from search.services.endings import best_payload, is_better, told_payload
@@ -255,7 +257,9 @@ def _log(run: Run, recording: Recording, nodes: dict[int, Node]) -> Iterator[tup
     device = run.device.name
     yield "run.started", {"steps": run.steps, "proposer": run.proposer, "device": device, "imported": True}
     best: Node | None = None
-    for step in recording.steps:
+    acts = deque(recording.acts)
+    for told_before, step in enumerate(recording.steps):
+        yield from _history(acts, told_before)
         node = nodes[step.number]
         told = {"number": step.number}
         yield "node.reserved", {**told, "parent": step.parent, "kind": step.kind, "context": list(step.context)[:50]}
@@ -265,7 +269,14 @@ def _log(run: Run, recording: Recording, nodes: dict[int, Node]) -> Iterator[tup
         if node.evaluation and is_better(node.number, node.evaluation, best):
             best = node
             yield "node.best", best_payload(node, node.evaluation)
+    yield from _history(acts, len(recording.steps), rest=True)
     for gone in recording.withdrawn:
         yield "node.reserved", {"number": gone.number, "parent": gone.parent, "kind": gone.kind, "context": []}
         yield "node.cancelled", {"number": gone.number, "why": WITHDRAWN}
     yield "run.ended", {"state": run.state, "reason": "", "told": run.steps, "best": best and best.number}
+
+
+def _history(acts: deque[RecordedAct], told: int, *, rest: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What people had done before node `told` + 1 had its verdict: as history, which nothing acts on."""
+    while acts and (rest or acts[0].told <= told):
+        yield HISTORY, acts.popleft().to_json()
