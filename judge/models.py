@@ -10,6 +10,9 @@ from django.db.models import Q
 
 from judge.values import Audit, Basis, Policy, ProblemSpec, SealedCase, Subject, Verdict
 
+MODELLED_ELSEWHERE = "modelled:"  # begins the names of external devices whose imported numbers a time model made
+PROTOCOL_ELSEWHERE = "adaexplore/reported"  # of evaluations that came with an imported search
+
 
 class Problem(models.Model):
     """A PyTorch module to make faster. The source never changes; a new text is a new row."""
@@ -84,7 +87,7 @@ class Device(models.Model):
         FAULTS = "faults"  # the judge failed there again and again
         GPU = "gpu"  # its driver reports errors, or it is gone
 
-    # "interpreter", "cuda:0", "compile:sm_90", "external:NVIDIA RTX A6000"
+    # "interpreter", "cuda:0", "compile:sm_90", "external:NVIDIA RTX A6000", "modelled:sm_90"
     name = models.CharField(max_length=60, unique=True)
     kind = models.CharField(max_length=12, choices=Kind.choices)
     title = models.CharField(max_length=120)
@@ -132,7 +135,7 @@ class Device(models.Model):
             self.Kind.CUDA: Basis.MEASURED,
             self.Kind.INTERPRETER: Basis.MODELLED,
             self.Kind.COMPILE: None,
-            self.Kind.EXTERNAL: Basis.REPORTED,
+            self.Kind.EXTERNAL: Basis.MODELLED if self.name.startswith(MODELLED_ELSEWHERE) else Basis.REPORTED,
         }[self.Kind(self.kind)]
 
 
@@ -225,6 +228,11 @@ class Evaluation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.candidate_hash[:12]} on {self.problem_id}: {self.verdict}"
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether somebody else's judge made it: recorded with a search that was imported, or not signed."""
+        return self.basis == Basis.REPORTED or self.protocol == PROTOCOL_ELSEWHERE
 
     @property
     def may_be_best(self) -> bool:

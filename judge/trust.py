@@ -13,7 +13,7 @@ from django.db.models import Max, Q
 from judge.models import Device, Evaluation, SelfTest
 from judge.selftest.entries import Corpus
 from judge.selftest.results import CorpusCount, EntryResult, Report, State
-from judge.values import PROTOCOL, Basis
+from judge.values import PROTOCOL
 
 OLD_AFTER = timedelta(days=7)
 NO_BEST = "no kernel that it judges becomes a best until a self-test is all right"
@@ -119,7 +119,7 @@ def doubts(devices: Sequence[Device], *, now: datetime) -> dict[int, Doubt]:
 
 def doubt_about(evaluation: Evaluation | None, *, now: datetime) -> Doubt | None:
     """What speaks against the device of a speedup of our own; None without one."""
-    if evaluation is None or evaluation.speedup is None or evaluation.basis == Basis.REPORTED:
+    if evaluation is None or evaluation.speedup is None or evaluation.elsewhere:
         return None
     return doubts([evaluation.device], now=now).get(evaluation.device_id)
 

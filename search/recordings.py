@@ -8,11 +8,11 @@ import io
 import json
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from judge.storable import storable_text
-from judge.values import Verdict
+from judge.values import Audit, Basis, Verdict
 from search.algorithm.tree import LARGE, SMALL
 from search.recorded_acts import RecordedAct, acts_read
 from search.recorded_memory import RecordedMemory, memory_read
@@ -36,7 +36,7 @@ class RecordedStep:
 
     Steps stand in the order in which they were told. `number` is the node's: its place in that order, unless the ids of
     the file are 0, 1, 2, ... without gaps. `verdict`, `summary` and `touched` (a person had a
-    hand in it) come from our own exports, else None, empty and False.
+    hand in it) come from our own exports, else None, empty and False; so does `modelled`.
     """
 
     number: int
@@ -53,6 +53,17 @@ class RecordedStep:
     verdict: Verdict | None = None
     summary: str = ""
     touched: bool = False
+    modelled: Modelled | None = None  # how sure the time model was of the speedup
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """The range that a modelled speedup lies in, and whether it was audited where it was made."""
+
+    low: float
+    high: float
+    n: int | None
+    audit: Audit
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,7 @@ class Recording:
     digest: str
     steps: tuple[RecordedStep, ...]
     withdrawn: tuple[Withdrawn, ...] = ()
+    modelled: bool = False  # our own export says that a time model made all its figures
     params: dict[str, Any] | None = None  # SearchParams of the run that was exported, unchecked
     seed: int | None = None
     memory: RecordedMemory | None = None  # of our own export
@@ -116,7 +128,8 @@ def recording_of(document: Any, *, digest: str) -> Recording:
     own = _own(document)
     gaps = own.get("withdrawn") or []
     numbers = _numbers(rows, gaps)
-    steps = _steps(rows, numbers)
+    modelled = own.get("basis") == Basis.MODELLED
+    steps = _steps(rows, numbers, modelled=modelled)
     hardware = next((name for step in steps if (name := step.figures.get("hardware"))), "")
     return Recording(
         label=str(document.get("label") or "")[:200],
@@ -126,6 +139,7 @@ def recording_of(document: Any, *, digest: str) -> Recording:
         digest=digest,
         steps=steps,
         withdrawn=tuple(_withdrawn(row, numbers) for row in gaps) if numbers.dense else (),
+        modelled=modelled,
         params=own.get("params") if isinstance(own.get("params"), dict) else None,
         seed=_seed(own.get("seed")),
         memory=_memory(own.get("memory"), numbers),
@@ -219,13 +233,14 @@ def _withdrawn(row: dict[str, Any], numbers: Numbers) -> Withdrawn:
     return Withdrawn(numbers.of[row["node_id"]], numbers.of[parent], _KINDS[kind])
 
 
-def _steps(rows: list[Any], numbers: Numbers) -> tuple[RecordedStep, ...]:
+def _steps(rows: list[Any], numbers: Numbers, *, modelled: bool) -> tuple[RecordedStep, ...]:
     """Check every row; node ids become numbers."""
     earlier: dict[Any, int] = {}
     steps = []
     for place, row in enumerate(rows):
         if place:
-            steps.append(_step(place, row, numbers.of[row["node_id"]], earlier))
+            step = _step(place, row, numbers.of[row["node_id"]], earlier)
+            steps.append(replace(step, modelled=_modelled(place, _own(row), step.speedup)) if modelled else step)
         elif row.get("parent_node_id") is not None:
             raise RecordingRejected("Step 0 must be the root: its parent_node_id is null.")
         earlier[row["node_id"]] = numbers.of[row["node_id"]]
@@ -262,6 +277,23 @@ def _step(place: int, row: dict[str, Any], number: int, earlier: dict[Any, int])
         summary=str(_own(row).get("summary") or "")[:200],
         touched=_own(row).get("touched") is True,
     )
+
+
+def _modelled(place: int, own: dict[str, Any], speedup: float | None) -> Modelled | None:
+    """What our own export says beside a modelled speedup. It must be modelled, and lie in its range."""
+    if speedup is None:
+        return None
+    low, high, n, audit = _end(own.get("low")), _end(own.get("high")), own.get("n"), own.get("audit")
+    if own.get("basis") != Basis.MODELLED or not 0 < low <= speedup <= high:
+        raise RecordingRejected(f"Step {place}: a MODELLED speedup must come with the range it lies in, low and high.")
+    known = Audit(audit) if audit in list(Audit) else Audit.NONE
+    return Modelled(low, high, n if isinstance(n, int) and _whole(n) and 0 <= n < 1 << 31 else None, known)
+
+
+def _end(value: Any) -> float:
+    """One end of a range; 0, which no range has, for anything else."""
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_FIGURE
+    return float(value) if fits else 0.0
 
 
 def _verdict(place: int, value: Any, correct: bool) -> Verdict | None:

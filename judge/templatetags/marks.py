@@ -91,8 +91,10 @@ def audit(evaluation: Any) -> SafeString:
     """Whether a speedup has been audited: `audited`, `audit failed`, `not audited`, or nothing without a speedup."""
     if evaluation is None or (evaluation.speedup is None and not evaluation.audit):
         return SafeString("")
-    if evaluation.basis == "reported":
-        return state("skipped", "reported, not audited here")
+    if evaluation.elsewhere:
+        return state(
+            "skipped", f"{'reported' if evaluation.basis == 'reported' else 'judged elsewhere'}, not audited here"
+        )
     found = {"passed": ("ok", "audited"), "failed": ("failed", "audit failed")}
     return state(*found.get(evaluation.audit, ("pending", "not audited")))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import F
 
-from judge.models import Device, Evaluation, Measurement
+from judge.models import MODELLED_ELSEWHERE, Device, Evaluation, Measurement
 from judge.values import Subject, Verdict
 from search.compat.rules import memory_document
 from search.facts import NodeRow, node_rows
@@ -22,7 +22,8 @@ EXTERNAL = "external:"
 # Named in every export: what somebody who reads the file elsewhere, or imports it here again, will not find.
 LOST = (
     "timing samples, intervals and sample counts: one speedup and two medians a node remain",
-    "correctness cases, stages, findings, audits and environments: a speedup counts as reported once imported",
+    "correctness cases, stages, findings, audits and environments: a measured speedup counts as reported once "
+    "imported, a MODELLED one stays MODELLED with its range",
     "replies of the proposer, tokens, prices and every call but the last of a node",
     "score parts of each decision, leases and the times of events",
     "the events themselves; acts of people and their notes are history once imported, done or undone no more",
@@ -139,6 +140,8 @@ def _own(run: Run, cancelled: Iterable[NodeRow], numbers: dict[int, int]) -> dic
 
 def _hardware(device: Device) -> str:
     """What the format calls hardware. A model of a GPU must not pass for one."""
+    if device.name.startswith(MODELLED_ELSEWHERE):
+        return f"MODELLED {device.name.removeprefix(MODELLED_ELSEWHERE)}"
     if device.kind == Device.Kind.EXTERNAL:
         return device.name.removeprefix(EXTERNAL)
     return f"MODELLED {device.arch}" if device.kind == Device.Kind.INTERPRETER else device.title[:40]

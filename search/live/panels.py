@@ -15,6 +15,7 @@ from judge.models import Device
 from judge.values import Basis, Verdict
 from memory.messages import cause_of, masked
 from memory.patterns.table import recognised
+from search.events import HISTORY
 from search.facts import verdict_of
 from search.live.budget import budget_panel
 from search.models import Node, Proposal, Run
@@ -118,6 +119,7 @@ def panel_context(run: Run) -> dict[str, Any]:
         "modelled": run.device.basis is Basis.MODELLED,
         "budget": None if run.origin == Run.Origin.IMPORT else budget_panel(run),
         "steering": in_force(run),
+        "history": run.origin == Run.Origin.IMPORT and run.events.filter(kind=HISTORY).exists(),
         "held": run.device.state == Device.State.QUARANTINED and not run.ended,
     }
 

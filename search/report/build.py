@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from judge.models import Problem
+from judge.models import Device, Problem
 from judge.values import Basis
 from search.models import Run
 from search.report.aggregates import RESAMPLES, SEED, figures, progress, shares_above
@@ -54,7 +54,8 @@ def _block(basis: Basis, runs: list[Run], read: Read, rule: str) -> Block:
     # By their texts: resamples, and so intervals, depend on the order of problems, and must not on that of searches.
     groups = [problems[pk] for pk in sorted(problems, key=lambda pk: named[pk].source_hash)]
     flagged = sorted({(run.problem.slug, run.problem.title) for run in runs if is_degenerate(run)})
-    populations = (JUDGED,) if basis is Basis.REPORTED else (JUDGED, AUDITED)
+    elsewhere = runs[0].device.kind == Device.Kind.EXTERNAL
+    populations = (JUDGED,) if elsewhere else (JUDGED, AUDITED)
     return Block(
         basis=basis,
         device=runs[0].device.name,
@@ -71,6 +72,7 @@ def _block(basis: Basis, runs: list[Run], read: Read, rule: str) -> Block:
         provisional_faster=sum(_faster_provisional(group) for group in groups) if AUDITED in populations else 0,
         curve=_curve(groups),
         shares={population: _shares(groups, population) for population in populations},
+        elsewhere=elsewhere,
     )
 
 

@@ -61,7 +61,7 @@ def _block_lines(block: Block) -> Iterator[str]:
             yield f"    {figure.label:<28} {figure}"
     for line in block.lines:
         shown = str(line.measure) if line.measure else ("correct, not timed" if line.run else "no correct kernel")
-        mark = "" if not line.run or line.audited or block.basis is Basis.REPORTED else ", provisional"
+        mark = "" if not line.run or line.audited or block.elsewhere else ", provisional"
         yield f"  {line.slug:<32} {shown}{mark}" + (f" (run {line.run}, node {line.number})" if line.run else "")
 
 
@@ -91,6 +91,6 @@ def notes(block: Block) -> list[str]:
         found.append(f"{block.provisional_faster} with a faster kernel that was not audited.")
     if block.basis is Basis.MODELLED:
         found.append("Intervals are over the choice of problems; how wrong the model may be stands with each problem.")
-    if block.basis is Basis.REPORTED:
+    if block.elsewhere:
         found.append("Reported by the source: nothing of it was measured or audited here.")
     return found

@@ -166,6 +166,7 @@ class Block:
     provisional_faster: int  # problems with an audited best and a faster kernel that was not audited
     curve: tuple[tuple[int, float], ...]  # steps told, mean over problems of min(best so far, 10)
     shares: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)  # population -> (p, Fast@p)
+    elsewhere: bool = False  # of imported searches: nothing of it was judged or audited here
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from adaexplore_site.audit import ActionRefused, action_done
 from adaexplore_site.models import Action
-from judge.models import Device, Evaluation, Problem
+from judge.models import MODELLED_ELSEWHERE, PROTOCOL_ELSEWHERE, Device, Evaluation, Problem
 from judge.services.problems import ProblemRejected, problem_upload
 from judge.storable import storable, storable_text
 from judge.values import Basis, Verdict, canonical_hash
@@ -36,7 +36,6 @@ from search.sketches import sketch
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
-PROTOCOL = "adaexplore/reported"
 ZIP_MAGIC = b"PK"
 BATCH = 500
 WITHDRAWN = "Withdrawn in the search that was exported."
@@ -103,10 +102,7 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
         origin=Problem.Origin.IMPORT,
         level=recording.level,
     )
-    device, _ = Device.objects.get_or_create(
-        name=f"external:{recording.hardware}",
-        defaults={"kind": Device.Kind.EXTERNAL, "title": f"{recording.hardware} (reported, not ours)"},
-    )
+    device = _device(recording)
     run = Run.objects.create(
         problem=problem,
         device=device,
@@ -141,6 +137,17 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
     if (told := recording.memory) is not None:
         memory_recorded(run_id=run.pk, choice=told.choice, elsewhere=told.elsewhere, toolchain=told.toolchain)
     return run
+
+
+def _device(recording: Recording) -> Device:
+    """Owns the figures. One whose figures a time model made is no device that somebody reported."""
+    hardware = recording.hardware
+    if recording.modelled:
+        name = MODELLED_ELSEWHERE + hardware.removeprefix("MODELLED ")
+        title = f"Time model of {hardware.removeprefix('MODELLED ')} elsewhere (not ours)"
+    else:
+        name, title = f"external:{hardware}", f"{hardware} (reported, not ours)"
+    return Device.objects.get_or_create(name=name, defaults={"kind": Device.Kind.EXTERNAL, "title": title})[0]
 
 
 def _params(recording: Recording) -> SearchParams:
@@ -179,7 +186,7 @@ def _evaluation(step: RecordedStep, problem: Problem, device: Device) -> Evaluat
         device=device,
         candidate_hash=canonical_hash(source),
         source=source,
-        protocol=PROTOCOL,
+        protocol=PROTOCOL_ELSEWHERE,
         toolchain="as published",
         verdict=verdict.value,
         stage="reported",
@@ -188,8 +195,18 @@ def _evaluation(step: RecordedStep, problem: Problem, device: Device) -> Evaluat
         loads=step.loads,
         report={"reported": storable(step.figures)},
         speedup=step.speedup,
-        basis=Basis.REPORTED.value if step.speedup else "",
+        **_evidence(step),
     )
+
+
+def _evidence(step: RecordedStep) -> dict[str, Any]:
+    """What stands behind the speedup: a range and an audit where a time model made it, else somebody's word."""
+    if step.speedup is None:
+        return {"basis": ""}
+    if (told := step.modelled) is None:
+        return {"basis": Basis.REPORTED.value}
+    ends = {"speedup_low": told.low, "speedup_high": told.high, "speedup_n": told.n}
+    return {"basis": Basis.MODELLED.value, "audit": told.audit.value, **ends}
 
 
 def _nodes_create(run: Run, recording: Recording, evaluations: list[Evaluation], now: datetime) -> dict[int, Node]:

@@ -86,7 +86,8 @@ def test_every_kind_of_event_makes_a_frame_and_a_line_or_is_left_out_on_purpose(
     more = best if kind == "node.best" else {"act": 1, "quota": 1} if kind.startswith("steer.") else {}
     with transaction.atomic():
         step = {"kind": "large"} if kind == "steer.force" else {}
-        payload = {**number, **more, **step, "state": "finished", "message": "later"}
+        act = {"verb": "steer.pin", "before": {}, "after": {"number": 1, "quota": 2}} if kind == "history.act" else {}
+        payload = {**number, **more, **step, **act, "state": "finished", "message": "later"}
         event = event_write(run=run, kind=kind, payload=payload)
     body = frame(run, event.seq - 1)
     assert body["to"] == event.seq

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from adaexplore_site.audit import ActionRefused
-from judge.models import Problem
-from judge.values import text_hash
+from judge.measures import Measure
+from judge.models import Device, Evaluation, Problem
+from judge.values import Basis, text_hash
 from search.compat.files import run_folder_files, run_folder_zip, run_packed
 from search.compat.packed import LOST
 from search.models import Node, Run
 from search.proposers.protocol import Reply
 from search.recordings import OWN
+from search.report.build import report_of
 from search.selectors import run_tree
 from search.services.endings import node_cancel, run_locked
 from search.services.hops import Hop
@@ -127,7 +129,59 @@ def test_a_modelled_time_does_not_pass_for_a_gpu_s():
     run = own_run()
     files = run_folder_files(run)
     assert json.loads(files["step_1_metrics.json"])["runtime_stats"]["hardware"] == "MODELLED sm_90"
-    assert there_and_back(run, "zip").device.name == "external:MODELLED sm_90"
+    assert there_and_back(run, "zip").device.name == "modelled:sm_90"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_modelled_search_stays_modelled_with_its_error_however_often_it_travels(form):
+    run = own_run()
+    evaluated = run.nodes.filter(evaluation__speedup__isnull=False).select_related("evaluation").order_by("number")
+    measures = [(str(Measure.of(node.evaluation)), node.evaluation.audit) for node in evaluated]
+    assert measures and all("MODELLED" in words for words, _ in measures)
+    for _ in range(2):
+        before, run = run, there_and_back(run, form)
+        assert run.device.basis is Basis.MODELLED and run.device.kind == Device.Kind.EXTERNAL
+        back = run.nodes.filter(evaluation__speedup__isnull=False).select_related("evaluation").order_by("number")
+        assert [(str(Measure.of(node.evaluation)), node.evaluation.audit) for node in back] == measures
+        assert run_tree(run).best == run_tree(before).best
+        told = run.events.filter(kind="node.best").latest("seq").payload
+        assert (told["basis"], told["low"] is None, told["high"] is None) == ("modelled", False, False)
+
+
+def test_a_modelled_speedup_that_was_not_audited_is_no_best_after_the_journey_either():
+    run = own_run()
+    best = run.nodes.get(number=run_tree(run).best).evaluation
+    Evaluation.objects.filter(pk=best.pk).update(audit="failed")
+    assert run_tree(there_and_back(run, "packed")).best == run_tree(run).best != best.nodes.get().number
+
+
+def test_imported_models_enter_no_aggregate_of_measured_or_audited_searches():
+    run = own_run()
+    blocks = report_of([run, there_and_back(run, "zip")], title="both").blocks
+    assert [(block.basis.value, block.device, block.elsewhere) for block in blocks] == [
+        ("modelled", "interpreter", False),
+        ("modelled", "modelled:sm_90", True),
+    ]
+    assert {table.population for table in blocks[1].tables} == {"judged"}
+
+
+@pytest.mark.parametrize("change", [{"low": None}, {"basis": "measured"}, {"high": 0.1}, {"low": True}])
+def test_a_modelled_speedup_without_its_range_is_refused(change):
+    document = json.loads(gzip.decompress(run_packed(own_run())[1]))
+    next(row for row in document["steps"][1:] if row["score"]["correct"])[OWN] |= change
+    with pytest.raises(ActionRefused, match="must come with the range"):
+        search_import(data=json.dumps(document).encode(), name="odd.json")
+
+
+def test_pages_of_an_imported_model_say_modelled_and_claim_no_audit_of_ours(client, django_user_model):
+    back = there_and_back(own_run(), "zip")
+    client.force_login(django_user_model.objects.create_user("looker"))
+    node = back.nodes.select_related("evaluation").get(number=run_tree(back).best)
+    pages = (f"/s/{back.pk}/", f"/s/{back.pk}/n/{node.number}/", f"/evaluations/{node.evaluation_id}/", "/devices/")
+    for address in pages:
+        text = client.get(address).content.decode()
+        assert "MODELLED" in text and "basis-reported" not in text, address
+    assert "judged elsewhere, not audited here" in client.get(pages[2]).content.decode()
 
 
 def test_a_folder_as_the_original_writes_it_is_taken(tmp_path: Path):
