@@ -8,6 +8,7 @@ from typing import Any
 _RUN = {
     "run.start": "started the search",
     "run.import": "imported the search",
+    "run.remove": "removed the imported search",
     "run.pause": "paused the search",
     "run.resume": "resumed the search",
     "run.budget": "added to the limits",
@@ -70,6 +71,8 @@ def act_detail(verb: str, payload: Mapping[str, Any], before: Mapping[str, Any] 
     """The text of a note, the parameters that changed."""
     if verb == "steer.note":
         return str(payload.get("text", ""))
+    if verb == "run.remove":
+        return removal_text(before or {})
     if verb in ("run.budget", "run.budget.undo"):
         return limits_text(before or {}, {name: payload[name] for name in payload if name != "action"})
     if verb == "steer.params":
@@ -79,6 +82,14 @@ def act_detail(verb: str, payload: Mapping[str, Any], before: Mapping[str, Any] 
             f"{name} {old[name]} → {value}" if name in old else f"{name} {value}" for name, value in changes.items()
         )
     return ""
+
+
+def removal_text(gone: Mapping[str, Any]) -> str:
+    """What went with a removed search."""
+    counts = [_count(gone.get(name, 0), name.removesuffix("s")) for name in ("nodes", "verdicts", "failures")]
+    if gone.get("sightings"):
+        counts.append(f"{_count(gone['sightings'], 'sighting')} of rules no longer in force")
+    return f"{gone.get('title', '')}, file {gone.get('file', '')}: {', '.join(counts)}"
 
 
 def limits_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

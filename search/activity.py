@@ -54,6 +54,12 @@ def activity_of(run: Run) -> list[ActivityRow]:
     return (_with_inverses(rows, list(actions[:MOST]), run) + _history(run))[:MOST]
 
 
+def activity_kept(run_id: int) -> list[ActivityRow]:
+    """The newest acts on a search that was removed: nothing of them can be undone."""
+    actions = Action.objects.filter(object_type="run", object_id=str(run_id)).select_related("actor")
+    return [_plain(action) for action in actions[:MOST]]
+
+
 def _history(run: Run) -> list[ActivityRow]:
     """What was done to an imported search before it came here: nothing of it is a user's, or can be undone."""
     acts = history_of(run.pk)
@@ -118,6 +124,11 @@ def _row(action: Action, run: Run, steering: Steering, waiting: set[int]) -> Act
         standing = "undone" if act is None else _standing(act, steering, waiting)
         if not standing and not run.ended:
             undo = seq
+    return replace(_plain(action), undo=undo, standing=standing)
+
+
+def _plain(action: Action) -> ActivityRow:
+    payload = action.after
     return ActivityRow(
         at=action.created_at,
         actor=action.actor.get_username() if action.actor else "a command",
@@ -125,8 +136,8 @@ def _row(action: Action, run: Run, steering: Steering, waiting: set[int]) -> Act
         text=act_text(action.verb, payload),
         detail=act_detail(action.verb, payload, action.before),
         number=payload.get("number"),
-        undo=undo,
-        standing=standing,
+        undo=None,
+        standing="",
     )
 
 

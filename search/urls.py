@@ -45,6 +45,7 @@ urlpatterns = [
     path("s/<int:run_id>/resume", runs.run_resume, name="run-resume"),
     path("s/<int:run_id>/stop", runs.run_stop, name="run-stop"),
     path("s/<int:run_id>/steer", steering.run_steer, name="run-steer"),
+    path("s/<int:run_id>/remove", imports.run_remove, name="run-remove"),
     path("s/<int:run_id>/activity/", steering.run_activity, name="run-activity"),
     path("s/<int:run_id>/counterfactual/", what_if.counterfactual, name="run-counterfactual"),
     path("s/<int:run_id>/what-if/", what_if.what_if, name="run-what-if"),

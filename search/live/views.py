@@ -7,7 +7,7 @@ import secrets
 
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -23,6 +23,7 @@ from search.live.looks import LOOKS, WORDS
 from search.live.outline import PAGE, outline
 from search.live.panels import panel_context
 from search.models import Run
+from search.removal import removed
 from search.rules_panel import rules_panel
 
 LEGEND = (
@@ -45,6 +46,8 @@ LEGEND = (
 @never_cache
 def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
     """The cockpit, everything in place: header, chart, tree as a treegrid, feed, failures."""
+    if not Run.objects.filter(pk=run_id).exists() and removed(run_id):
+        return redirect("run-activity", run_id=run_id)
     run = _run(run_id)
     columns = node_columns(run)
     context = panel_context(run)

@@ -1,10 +1,13 @@
-"""Taking a recorded search in through the browser."""
+"""Taking a recorded search in through the browser, and out again."""
 
 from __future__ import annotations
 
+import secrets
+
+from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -16,8 +19,11 @@ from judge.selectors import judging_devices
 from judge.views import preflight_start
 from search.compat.archives import MAX_ZIP_BYTES
 from search.models import Run
+from search.removal import removal_of, removed_lately
+from search.services import removing
 from search.services.imports import search_import
 
+LATELY = 10  # removals listed
 EXAMINER = "interpreter"  # every machine has it; shapes alone tell much where a problem is too large for it
 
 
@@ -26,7 +32,8 @@ EXAMINER = "interpreter"  # every machine has it; shapes alone tell much where a
 def run_import(request: SiteRequest) -> HttpResponse:
     """Import a packed search or a zipped run folder. A file that is not taken is 422 with the reason."""
     if request.method != "POST":
-        return render(request, "search/run_import.html", {"limit_mib": MAX_ZIP_BYTES >> 20})
+        context = {"limit_mib": MAX_ZIP_BYTES >> 20, "removed": removed_lately(LATELY)}
+        return render(request, "search/run_import.html", context)
     require(request.user, Role.OPERATOR)
     try:
         run = _take(request)
@@ -35,6 +42,26 @@ def run_import(request: SiteRequest) -> HttpResponse:
         return render(request, "search/run_import.html", context, status=422)
     _examine(run.problem)
     return redirect("run-detail", run_id=run.pk)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def run_remove(request: SiteRequest, run_id: int) -> HttpResponse:
+    """Say what removing an imported search takes along and what is against it, and ask; a POST removes it."""
+    if request.method == "POST":
+        require(request.user, Role.OPERATOR)
+    run = get_object_or_404(Run.objects.select_related("problem", "device"), pk=run_id)
+    status, error = 200, ""
+    if request.method == "POST":
+        try:
+            removing.run_remove(run=run, user=request.user, key=request.POST.get("key", "")[:64] or None)
+        except ActionRefused as refusal:
+            status, error = 409, str(refusal)
+        else:
+            messages.success(request, "Removed. Its activity says by whom.")
+            return redirect("run-activity", run_id=run_id)
+    context = {"run": run, "removal": removal_of(run), "error": error, "key": secrets.token_urlsafe(16)}
+    return render(request, "search/run_remove.html", context, status=status)
 
 
 def _take(request: SiteRequest) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
@@ -15,8 +15,9 @@ from adaexplore_site.audit import ActionRefused
 from adaexplore_site.requests import SiteRequest
 from judge.models import Device
 from judge.selectors import judging_devices
-from search.activity import MOST, activity_of
+from search.activity import MOST, activity_kept, activity_of
 from search.models import Run
+from search.removal import removed
 from search.services.branching import run_branch as branch
 from search.tasks import send
 from search.views.nodes import node_load, node_response
@@ -103,7 +104,17 @@ def _device(name: str) -> Device | None:
 @never_cache
 def run_activity(request: SiteRequest, run_id: int) -> HttpResponse:
     """What people did to a search, with Undo."""
-    run = get_object_or_404(Run.objects.select_related("problem", "device"), pk=run_id)
+    run = Run.objects.select_related("problem", "device").filter(pk=run_id).first()
+    if run is None:
+        return _removed(request, run_id)
     rows = activity_of(run)
     context = {"run": run, "rows": rows, "cut": len(rows) == MOST, "key": secrets.token_urlsafe(16)}
     return render(request, "search/run_activity.html", context)
+
+
+def _removed(request: SiteRequest, run_id: int) -> HttpResponse:
+    """Who removed a search, and what had been done to it."""
+    act = removed(run_id)
+    if act is None:
+        raise Http404("There is no such search.")
+    return render(request, "search/run_removed.html", {"number": run_id, "act": act, "rows": activity_kept(run_id)})

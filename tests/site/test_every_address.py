@@ -40,6 +40,7 @@ FORMS = {
     "run-new",
     "problem-preflight",
     "run-import",
+    "run-remove",
     "campaign-new",
     "adapt-new",
 }  # show on GET, change on POST
