@@ -11,8 +11,6 @@ _RUN = {
     "run.remove": "removed the imported search",
     "run.pause": "paused the search",
     "run.resume": "resumed the search",
-    "run.budget": "added to the limits",
-    "run.budget.undo": "took back what was added to the limits",
     "run.kill": "stopped the search at once",
     "run.stop": "stopped the search",
     "node.reply": "replied by hand",
@@ -39,12 +37,14 @@ def act_text(verb: str, payload: Mapping[str, Any]) -> str:
             return "has a note for the prompts of the steps below it"
         case "steer.params":
             return "Parameters changed"
-        case "steer.budget":
-            return f"Budget raised by {payload.get('steps', 0)} to {_count(payload.get('total', 0), 'step')}"
+        case "run.budget" | "budget.added" | "steer.budget":
+            return "Budget added"
+        case "run.budget.undo" | "budget.taken":
+            return _TAKEN
         case "steer.inject":
             return f"was written by hand, below node {payload.get('parent', 0)}"
         case "steer.undo":
-            return f"Undone: {_NAMES.get(str(payload.get('verb', '')), 'an act')}"
+            return _NAMES.get(str(payload.get("verb", "")), "Undone: an act")
         case "run.branched" | "run.branch":
             return "begins a search of its own" + (f", #{payload['run']}" if "run" in payload else "")
         case "run.concurrency":
@@ -54,16 +54,17 @@ def act_text(verb: str, payload: Mapping[str, Any]) -> str:
     return _RUN.get(verb, verb.replace(".", " "))
 
 
+_TAKEN = "Added budget taken back"
 _NAMES = {
-    "steer.pin": "pin",
-    "steer.prune": "prune",
-    "steer.restore": "restore",
-    "steer.boost": "boost",
-    "steer.force": "forced step",
-    "steer.note": "note",
-    "steer.params": "change of parameters",
-    "steer.budget": "added steps",
-    "steer.inject": "kernel by hand",
+    "steer.pin": "Undone: pin",
+    "steer.prune": "Undone: prune",
+    "steer.restore": "Undone: restore",
+    "steer.boost": "Undone: boost",
+    "steer.force": "Undone: forced step",
+    "steer.note": "Undone: note",
+    "steer.params": "Undone: change of parameters",
+    "steer.budget": _TAKEN,
+    "steer.inject": "Undone: kernel by hand",
 }
 
 
@@ -73,6 +74,9 @@ def act_detail(verb: str, payload: Mapping[str, Any], before: Mapping[str, Any] 
         return str(payload.get("text", ""))
     if verb == "run.remove":
         return removal_text(before or {})
+    if verb == "steer.budget":
+        total, steps = payload.get("total", 0), payload.get("steps", 0)
+        return limits_text({"steps": total - steps}, {"steps": total})
     if verb in ("run.budget", "run.budget.undo"):
         return limits_text(before or {}, {name: payload[name] for name in payload if name != "action"})
     if verb == "steer.params":

@@ -149,15 +149,13 @@ def _percent(part: Any, whole: Any) -> int:
 
 
 def addable(run: Run) -> list[tuple[str, str]]:
-    """(name, words) of the limits that can be added to now. Steps of an open search have a form of their own, with
-    Undo; those of a campaign's search are the campaign's."""
+    """(name, words) of the limits that can be added to now. Those of a campaign's search are the campaign's."""
     if run.origin == Run.Origin.IMPORT or run.state not in (Run.State.RUNNING, Run.State.PAUSED, Run.State.FINISHED):
         return []
     if hasattr(run, "campaign_entry"):
         return []
     limits = limits_of(run)
-    shown = [name for name in ADDABLE if getattr(limits, name) is not None]
-    return [(name, ADDED[name]) for name in shown if name != "steps" or run.ended]
+    return [(name, ADDED[name]) for name in ADDABLE if getattr(limits, name) is not None]
 
 
 def goals(limits: RunLimits) -> tuple[str, ...]:

@@ -20,8 +20,8 @@ _RUN = {
     "run.resumed": ("running", "Resumed"),
     "run.stopping": ("paused", "Stopping; steps in flight end first"),
 }
-_BUDGET = {"budget.added": "Budget added", "budget.taken": "Added budget taken back"}
-_ACT_LOOKS = {"steer.pin": "pinned", "steer.prune": "pruned"}
+_BUDGET = ("budget.added", "budget.taken")
+_ACT_LOOKS = {"steer.pin": "pinned", "steer.prune": "pruned", "steer.budget": "running"}
 HIDDEN = frozenset({"node.reserved", "node.proposed", "node.judging"})
 ABOUT_RUN = frozenset({"steer.undo", "steer.params", "steer.budget"})
 
@@ -71,7 +71,7 @@ def feed_items(events: Iterable[RunEvent]) -> list[FeedItem]:
 def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:
     if kind in _BUDGET:
         detail = limits_text(payload.get("before", {}), payload.get("after", {}))
-        return "running", _BUDGET[kind], None, detail
+        return "running", act_text(kind, payload), None, detail
     if kind == "run.concurrency":
         return "person", act_text(kind, payload), None, ""
     if kind in _RUN:

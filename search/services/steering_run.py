@@ -1,4 +1,4 @@
-"""Acts on a running search as a whole: change its parameters, add to its budget, undo an earlier act."""
+"""Acts on a running search as a whole: change its parameters, undo an earlier act."""
 
 from __future__ import annotations
 
@@ -39,26 +39,13 @@ def steer_params(
     return steer(run=run, verb="steer.params", user=user, key=key, act=act)
 
 
-def steer_budget(*, run: Run, steps: int, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
-    """Add `steps` to the budget."""
-
-    def act(desk: Desk) -> Done:
-        before = desk.run.steps
-        steps_add(desk, steps)
-        return Done({"steps": steps, "total": desk.run.steps}, {"steps": before}, lambda: advance(desk.run))
-
-    return steer(run=run, verb="steer.budget", user=user, key=key, act=act)
-
-
 def advance(run: Run) -> list[Hop]:
     """Ask for the next steps, unless the run is paused."""
     return [Hop("advance", run.pk)] if run.state == Run.State.RUNNING else []
 
 
 def steps_add(desk: Desk, steps: int) -> None:
-    """Widen the budget. Raises ActionRefused when that is none or too much."""
-    if steps < 1:
-        raise ActionRefused(f"Add at least one step, not {steps}.")
+    """Widen the budget. Raises ActionRefused when that is too much."""
     budget_own(desk.run)
     if desk.run.steps + steps > MAX_STEPS:
         raise ActionRefused(f"A search has at most {MAX_STEPS} steps; this one has {desk.run.steps}.")
@@ -82,7 +69,7 @@ def steer_undo(*, run: Run, seq: int, user: AbstractBaseUser | None, key: str | 
             raise ActionRefused("There is no such act to undo, or it was undone before.")
         if act.verb == INJECT:
             _withdraw(desk, act)
-        elif act.verb == BUDGET:
+        elif act.verb == BUDGET:  # only logs from before `run_budget_add` have it
             _steps_take(desk, act.steps)
         else:
             _must_differ(desk, act)

@@ -16,7 +16,7 @@ from search.services.hops import Hop
 from search.services.injecting import steer_inject
 from search.services.runs import run_concurrency
 from search.services.steering import steer_boost, steer_force, steer_note, steer_pin, steer_prune, steer_restore
-from search.services.steering_run import advance, steer_budget, steer_params, steer_undo
+from search.services.steering_run import advance, steer_params, steer_undo
 from search.steering_force import params_in_force
 
 Fields = Mapping[str, str]
@@ -101,9 +101,8 @@ ACTS: Mapping[str, tuple[str, Act]] = {
     "force": ("The next possible step will be of that kind.", _force),
     "note": ("Note added.", lambda f, act: steer_note(**act, number=_node(f), text=f.get("text", ""))),
     "params": ("Parameters changed from the next decision on.", _params),
-    "budget": ("Steps added.", lambda f, act: steer_budget(**act, steps=whole(f.get("steps", ""), "steps"))),
-    "limits": ("Added to the limits.", _limits),
-    "limits-undo": ("Taken back.", _limits_undo),
+    "limits": ("Budget added.", _limits),
+    "limits-undo": ("Added budget taken back.", _limits_undo),
     "concurrency": ("Steps in flight changed.", _concurrency),
     "inject": ("The kernel is on its way to the judge.", _inject),
     "undo": ("Undone.", lambda f, act: steer_undo(**act, seq=whole(f.get("seq", ""), "act"))),

@@ -14,9 +14,11 @@ from judge.values import text_hash
 from memory.distil.table import TableDistiller
 from memory.services.learning import failure_learn
 from search.models import Node, Run, RunEvent
+from search.services.desk import Desk, Done, steer
 from search.services.hops import Hop
 from search.services.reaping import reap
 from search.services.runs import run_start
+from search.services.steering_run import advance, steps_add
 from search.services.steps import step_judge, step_propose, step_reserve
 from tests.search.fakes import FakeBench, ScriptedProposer
 
@@ -48,6 +50,17 @@ def make_run(**changes: Any) -> Run:
     """A started run of 5 steps, seed 1."""
     given = {"problem": make_problem(), "device": make_device(), "proposer": "builtin", "steps": 5, "seed": 1}
     return run_start(**(given | changes))
+
+
+def old_budget_add(*, run: Run, steps: int, user: Any = None) -> list[Hop]:
+    """Add steps as the first logs have it, an act of steering: nothing writes it any more, all of it still counts."""
+
+    def act(desk: Desk) -> Done:
+        before = desk.run.steps
+        steps_add(desk, steps)
+        return Done({"steps": steps, "total": desk.run.steps}, {"steps": before}, lambda: advance(desk.run))
+
+    return steer(run=run, verb="steer.budget", user=user, key=None, act=act)
 
 
 class Worker:

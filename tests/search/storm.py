@@ -7,20 +7,24 @@ from contextlib import suppress
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 from hypothesis import strategies as st
 
 from adaexplore_site.audit import ActionRefused
+from adaexplore_site.models import Action
 from judge.values import Outcome
 from search.models import Node, Run, RunEvent
+from search.services.budget_undo import run_budget_take
+from search.services.budgets import run_budget_add
 from search.services.endings import node_cancel, run_locked
 from search.services.hops import Hop
 from search.services.injecting import steer_inject
 from search.services.runs import run_pause, run_resume, run_stop
 from search.services.steering import steer_boost, steer_force, steer_note, steer_pin, steer_prune, steer_restore
-from search.services.steering_run import steer_budget, steer_params, steer_undo
+from search.services.steering_run import advance, steer_params, steer_undo
 from search.steering_log import steering_of, uses_in
 from tests.search.fakes import FakeBench, passed, wrong
-from tests.search.makers import Worker
+from tests.search.makers import Worker, old_budget_add
 
 HAND = "class ModelNew:\n    number = {}\n"
 PARAMS = ({"w": 0.7}, {"policy": "greedy"}, {"policy": "uct", "p_large": 0.6}, {"pool_extra_max": 2})
@@ -28,7 +32,7 @@ PARAMS += ({"alpha": 1.0}, {"reward": "log"}, {"policy": "map_elites"})
 
 WORK = [*["hop"] * 12, "lose", "expire", "withdraw", "pause", "resume"]
 ACTS = ["pin", "pin", "withdraw", "prune", "restore", "boost", "force", "force_at", "inject", "undo"]
-ACTS += ["note", "params", "budget"]
+ACTS += ["note", "params", "budget", "budget_undo", "old_budget"]
 gusts = st.lists(
     st.tuples(st.sampled_from(WORK) | st.sampled_from(ACTS), st.integers(0, 30), st.integers(0, 30)),
     min_size=30,
@@ -97,7 +101,9 @@ class Storm:
             "force_at": lambda a, b: steer_force(**run, kind="small" if b % 2 else "large", number=self._some_node(a)),
             "note": lambda a, b: steer_note(**run, number=self._some_node(a), text=f"try {b}"),
             "params": lambda a, b: steer_params(**run, changes=PARAMS[a % len(PARAMS)]),
-            "budget": lambda a, b: steer_budget(**run, steps=1 + a % 3),
+            "budget": lambda a, b: advance(run_budget_add(**run, delta={"steps": 1 + a % 3}, now=timezone.now())),
+            "budget_undo": lambda a, b: run_budget_take(**run, action_id=self._some_budget(a), now=timezone.now()),
+            "old_budget": lambda a, b: old_budget_add(**run, steps=1 + a % 3),
             "inject": lambda a, b: steer_inject(**run, number=self._some_node(a), source=HAND.format(a)),
             "undo": lambda a, b: steer_undo(**run, seq=self._some_act(a)),
         }
@@ -108,6 +114,10 @@ class Storm:
     def _some_pruned(self, place: int) -> int:
         pruned = sorted(steering_of(self.run.pk).pruned)
         return pruned[place % len(pruned)] if pruned else 0
+
+    def _some_budget(self, place: int) -> int:
+        acts = Action.objects.filter(verb="run.budget", object_id=str(self.run.pk)).values_list("pk", flat=True)
+        return acts[place % len(acts)] if acts else 0
 
     def _some_act(self, place: int) -> int:
         acts = RunEvent.objects.filter(run=self.run, kind__startswith="steer.").values_list("seq", flat=True)

@@ -24,7 +24,6 @@ from search.services.budgets import run_budget_add
 from search.services.injecting import steer_inject
 from search.services.reaping import reap
 from search.services.runs import run_resume, run_stop
-from search.services.steering_run import steer_budget
 from tests.memory.force_rows import make_rule, see
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, assert_exact, make_adapt, make_samples, searches
 from tests.search.campaign_rows import AdmittingBench
@@ -191,7 +190,7 @@ def test_a_search_with_a_share_of_the_limits_gets_no_more_and_does_not_come_back
     with pytest.raises(ActionRefused, match="shares its limits out"):
         run_budget_add(run=run, delta={"device_s": 1000}, user=None, now=now)
     with pytest.raises(ActionRefused, match="shares its limits out"):
-        steer_budget(run=run, steps=3, user=None)
+        run_budget_add(run=run, delta={"steps": 3}, user=None, now=now)
     run_stop(run=run, user=None)
     with pytest.raises(ActionRefused, match="shared the limits of this search out anew"):
         run_resume(run=run, user=None)

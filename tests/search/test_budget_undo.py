@@ -9,13 +9,16 @@ from django.utils import timezone
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
 from search.activity import activity_of
+from search.live.frames import recent_feed
 from search.models import Run
 from search.run_replay import replay_run
 from search.services.budget_undo import run_budget_take
 from search.services.budgets import run_budget_add
 from search.services.hops import Hop
+from search.services.steering_run import steer_undo
 from search.spending import limits_of
-from tests.search.makers import Worker, make_run
+from tests.pages import client_of
+from tests.search.makers import Worker, make_run, old_budget_add
 
 pytestmark = pytest.mark.django_db
 
@@ -85,3 +88,24 @@ def test_activity_offers_the_undo_and_then_says_undone(user):
     run.refresh_from_db()
     rows = activity_of(run)
     assert next(row for row in rows if row.verb == "run.budget").standing == "undone"
+
+
+def test_steps_added_now_and_in_old_logs_are_one_act_with_one_label(user):
+    run = make_run(steps=5)
+    old_budget_add(run=run, steps=2, user=user)
+    added(run, user, steps="3")
+    take(run, Action.objects.get(verb="run.budget"), user)
+    steer_undo(run=run, seq=Action.objects.get(verb="steer.budget").after["seq"], user=user)
+    run.refresh_from_db()
+    assert run.steps == 5 and replay_run(run).equal
+    labels = [(row.text, row.detail) for row in reversed(activity_of(run)) if row.verb != "run.start"]
+    assert labels[:2] == [("Budget added", "steps 5 → 7"), ("Budget added", "steps 7 → 10")]
+    assert {text for text, _ in labels[2:]} == {"Added budget taken back"}
+    feed = [item.text for item in recent_feed(run) if "udget" in item.text]
+    assert feed == ["Budget added"] * 2 + ["Added budget taken back"] * 2
+
+
+def test_a_running_search_has_one_form_to_add_steps():
+    run = make_run(steps=5)
+    html = client_of("operator").get(f"/s/{run.pk}/").content.decode()
+    assert html.count('name="steps"') == 1 and 'name="act" value="limits"' in html

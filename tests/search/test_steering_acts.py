@@ -26,10 +26,10 @@ from search.services.steering import (
     steer_prune,
     steer_restore,
 )
-from search.services.steering_run import steer_budget, steer_params, steer_undo
+from search.services.steering_run import steer_params, steer_undo
 from search.steering_log import steering_of
 from tests.search.campaign_rows import make_campaign
-from tests.search.makers import Worker, kinds, make_run, told
+from tests.search.makers import Worker, kinds, make_run, old_budget_add, told
 
 pytestmark = pytest.mark.django_db
 KERNEL = "class ModelNew:\n    by_hand = True\n"
@@ -56,6 +56,10 @@ def further(run: Run, worker: Worker, count: int) -> None:
 
 def last_act(run: Run) -> int:
     return Action.objects.filter(verb__startswith="steer.").latest("pk").after["seq"]
+
+
+def budget(run: Run, steps: int) -> None:
+    run_budget_add(run=run, delta={"steps": steps}, user=None, now=run.created_at)
 
 
 def undo(run: Run, seq: int = 0) -> None:
@@ -190,21 +194,22 @@ def test_changed_parameters_hold_from_the_next_decision_on(user):
     assert replay_run(run).first is None
 
 
-def test_added_steps_are_taken_and_those_not_reserved_yet_can_be_taken_back(user):
+def test_steps_added_by_the_acts_of_old_logs_are_taken_and_those_not_reserved_yet_can_be_taken_back(user):
     run = make_run(steps=3)
     worker = partly(run, 2)
-    steer_budget(run=run, steps=2, user=user)
-    steer_budget(run=run, steps=4, user=user)
+    old_budget_add(run=run, steps=2, user=user)
+    old_budget_add(run=run, steps=4, user=user)
     undo(run)
     worker.work(worker.left)
     run.refresh_from_db()
     assert (run.state, run.steps, len(told(run))) == (Run.State.FINISHED, 5, 5)
+    assert replay_run(run).first is None
 
 
 def test_taking_steps_back_ends_a_run_that_has_told_the_others(user):
     run = make_run(steps=2)
     worker = partly(run, 1)
-    steer_budget(run=run, steps=1, user=user)
+    old_budget_add(run=run, steps=1, user=user)
     further(run, worker, 2)
     undo(run)
     run.refresh_from_db()
@@ -275,8 +280,8 @@ REFUSED = [
     (lambda run: steer_params(run=run, changes={"w": -1}, user=None), "w must be from 0"),
     (lambda run: steer_params(run=run, changes={"speed": 1}, user=None), "Unknown search parameter speed"),
     (lambda run: steer_params(run=run, changes={"w": 0.3}, user=None), "in force already"),
-    (lambda run: steer_budget(run=run, steps=0, user=None), "at least one step"),
-    (lambda run: steer_budget(run=run, steps=10**6, user=None), "at most 10000 steps"),
+    (lambda run: budget(run, 0), "steps must be more than 0"),
+    (lambda run: budget(run, 20_000), "at most 10000 steps"),
     (lambda run: steer_inject(run=run, source="def f(:", user=None), "not taken: line 1"),
     (lambda run: steer_inject(run=run, source="x = 1", user=None), "`ModelNew` is not defined"),
     (lambda run: steer_inject(run=run, source="", user=None), "The kernel is empty"),
@@ -329,7 +334,6 @@ def test_a_campaign_s_search_takes_no_steps_from_outside_its_budget():
     run, campaign = make_run(steps=4), make_campaign("a")
     campaign.entries.update(run=run, state="started")
     for act in (
-        lambda: steer_budget(run=run, steps=1, user=None),
         lambda: steer_inject(run=run, source=KERNEL, user=None),
         lambda: run_budget_add(run=run, delta={"steps": 1}, user=None, now=run.created_at),
     ):
@@ -341,7 +345,7 @@ def test_a_campaign_s_search_takes_no_steps_from_outside_its_budget():
 def test_added_steps_that_are_reserved_cannot_be_taken_back(user):
     run, worker = make_run(steps=2, concurrency=4), Worker()
     worker.do(Hop("advance", run.pk))
-    (hop,) = steer_budget(run=run, steps=1, user=user)
+    (hop,) = old_budget_add(run=run, steps=1, user=user)
     assert len(worker.do(hop)) == 1
     with pytest.raises(ActionRefused, match="3 steps are judged or in flight"):
         undo(run)

@@ -40,7 +40,7 @@ def test_acts_among_sixteen_steps_in_flight_leave_a_log_that_replays():
     found = replay_run(run)
     assert found.first is None and found.agreed == found.decisions
     assert (run.state, len(told(run))) == (Run.State.FINISHED, run.steps)
-    assert sum(kind.startswith("steer.") for kind in kinds(run)) == acts > 3
+    assert sum(kind.startswith(("steer.", "budget.")) for kind in kinds(run)) == acts > 3
 
 
 def test_the_same_act_sent_twice_at_once_happens_once():

@@ -35,7 +35,7 @@ FORMS = [
     ({"act": "force", "kind": "large"}, "The next possible step is a large one"),
     ({"act": "note", "number": "1", "text": "mind the tail"}, "mind the tail"),
     ({"act": "params", "w": "0.5", "was-w": "0.3", "rho": "1.0", "was-rho": "1.0"}, "w 0.3 → 0.5"),
-    ({"act": "budget", "steps": "7"}, "Budget raised by 7 to 17 steps"),
+    ({"act": "limits", "steps": "7"}, "Budget added"),
     ({"act": "inject", "number": "1", "source": "class ModelNew: pass"}, "was written by hand, below node 1"),
 ]
 
@@ -48,9 +48,11 @@ def test_a_form_acts_once_and_the_list_of_acts_offers_to_undo_it(run, hops, fiel
         assert answer.status_code == 302
     html = operator.get(f"/s/{run.pk}/activity/").content.decode()
     assert words in html and "some-operator" in html
-    seq = Action.objects.get(key="k").after["seq"]
-    assert f'name="seq" value="{seq}"' in html
-    answer = operator.post(f"/s/{run.pk}/steer", {"act": "undo", "seq": seq, "back": "activity", "key": "u"})
+    done = Action.objects.get(key="k")
+    name, value = ("action", done.pk) if fields["act"] == "limits" else ("seq", done.after["seq"])
+    assert f'name="{name}" value="{value}"' in html
+    undo = {"act": "limits-undo" if name == "action" else "undo", name: value, "back": "activity", "key": "u"}
+    answer = operator.post(f"/s/{run.pk}/steer", undo)
     assert answer["Location"] == f"/s/{run.pk}/activity/"
     assert "undone" in operator.get(f"/s/{run.pk}/activity/").content.decode()
 
@@ -172,9 +174,9 @@ def test_a_what_if_about_nothing_says_what_to_ask(query, words):
 
 @pytest.mark.parametrize("panel", ["abc", "99999", "²", "-1"])
 def test_a_panel_that_is_not_there_leads_back_to_the_search_once_the_act_is_done(run, hops, panel):
-    answer = client_of("operator").post(f"/s/{run.pk}/steer", {"act": "budget", "steps": "3", "panel": panel})
+    answer = client_of("operator").post(f"/s/{run.pk}/steer", {"act": "limits", "steps": "3", "panel": panel})
     assert (answer.status_code, answer.url) == (302, f"/s/{run.pk}/")
-    assert Action.objects.filter(verb="steer.budget").count() == 1
+    assert Action.objects.filter(verb="run.budget").count() == 1
 
 
 @pytest.mark.parametrize("number", ["--3", "-", "²", "1e3"])
