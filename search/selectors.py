@@ -14,6 +14,7 @@ from django.utils import timezone
 from judge.models import MAY_BE_BEST, Evaluation
 from judge.values import Verdict
 from search.algorithm.params import SearchParams
+from search.algorithm.ranking import rank
 from search.facts import NodeRow, node_rows, tree_of, verdict_of
 from search.models import Node, Run, RunEvent
 from search.steering_log import steering_of
@@ -139,9 +140,12 @@ def run_tree(run: Run) -> RunTree:
 
 
 def best_number(rows: Iterable[NodeRow]) -> int | None:
-    """Number of the node with the highest speedup among those that may be a best; the lowest number on a tie."""
+    """Number of the node that ranks highest among those that may be a best."""
     passed = [row for row in rows if row.may_be_best]
-    return max(passed, key=lambda row: (row.speedup or 0.0, -row.number)).number if passed else None
+    return max(passed, key=lambda row: rank(row.speedup, row.number)).number if passed else None
+
+
+BEST_FIRST = ("-evaluation__speedup", "number")  # `rank`, the highest first: one row comes out of the database
 
 
 def best_node(run_id: int, *, unassisted: bool = False) -> Node | None:
@@ -155,7 +159,7 @@ def best_node(run_id: int, *, unassisted: bool = False) -> Node | None:
     passed = passed.defer("source", "evaluation__source", "evaluation__report")
     if unassisted:
         passed = passed.filter(touched=False)
-    return passed.order_by("-evaluation__speedup", "number").first()
+    return passed.order_by(*BEST_FIRST).first()
 
 
 def run_summary(run: Run) -> RunSummary:

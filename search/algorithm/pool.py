@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from random import Random
 
 from search.algorithm.params import SearchParams
+from search.algorithm.ranking import rank
 from search.algorithm.tree import LARGE, SMALL, Branch, Tree
 
 
 def component_best(start: Branch) -> Branch | None:
-    """The fastest correct kernel among `start` and all nodes reached from it by small steps only; ties to the first.
+    """The fastest correct kernel among `start` and all nodes reached from it by small steps only, as they rank.
 
     What a person has pruned is not shown any more.
     """
@@ -26,7 +27,7 @@ def component_best(start: Branch) -> Branch | None:
 
 
 def _rank(branch: Branch) -> tuple[float, int]:
-    return (branch.speedup or 0.0, -branch.number)
+    return rank(branch.speedup, branch.number)
 
 
 def large_pool(tree: Tree, branch: Branch, params: SearchParams, rng: Random) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from django.db.models import F
 
 from judge.models import MODELLED_ELSEWHERE, Device, Evaluation, Measurement
 from judge.values import Subject, Verdict
+from search.algorithm.ranking import rank
 from search.compat.rules import memory_document
 from search.facts import NodeRow, node_rows
 from search.history import acts_document
@@ -49,7 +50,7 @@ def packed_document(run: Run) -> dict[str, Any]:
         step = _step(row, parent, depths[row.number], texts[row.id], figures.get(row.id, {}), hardware)
         step["prompt"] = prompts.get(row.id, "")
         score = tuple(step["score"].values())
-        best = max(best, (score, row.number), key=lambda item: item[0])  # the first of equals stays
+        best = max(best, (score, row.number), key=lambda item: (*item[0][:2], *rank(item[0][2], item[1])))
         steps.append(
             step | {"global_best_node_id": best[1], "global_best_fast_p": best[0][2], "global_best_score": best[0]}
         )

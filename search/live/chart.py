@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from search.algorithm.ranking import rank
 from search.live.looks import LOOKS
 
 WIDTH, HEIGHT = 400, 210
@@ -64,12 +65,12 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
     dots: list[Dot] = []
     records: list[int] = []
     path: list[str] = []
-    best = 0.0
+    best: tuple[float, int] | None = None
     for place, (_, index) in enumerate(told):
         value, number = columns["x"][index], columns["n"][index]
-        record = bool(value and value > best)
+        record = bool(columns["a"][index]) and (best is None or rank(value, number) > best)
         if record:
-            best = value
+            best = rank(value, number)
             records.append(number)
             path.append(f"{'H' if path else 'M'}{at_x(place)}{'V' if path else ' '}{at_y(value)}")
         y = at_y(value) if value else HEIGHT - BOTTOM + 4

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from judge.models import may_be_best
 from search.facts import verdict_of
 from search.live.hands import TOUCHED, flags_of
 from search.live.looks import LOOKS, look_of
@@ -14,7 +15,7 @@ from search.models import Node, Run, RunEvent
 from search.steering_log import steering_of
 
 KINDS = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
-COLUMNS = ("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o", "b", "t", "c", "u", "d", "m")
+COLUMNS = ("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o", "b", "t", "c", "u", "d", "m", "a")
 _FIELDS = (
     "number",
     "parent__number",
@@ -35,6 +36,7 @@ _FIELDS = (
     "evaluation__speedup_high",
     "evaluation__speedup_n",
     "evaluation__basis",
+    "evaluation__audit",
 )
 
 
@@ -44,7 +46,8 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     n number, p parent number (-1 for the root), k kind (0 root, 1 large, 2 small), s index into LOOKS, v verdict word,
     r reason code, x/lo/hi speedup over eager with its interval, ns samples, bs basis, o told order, b/t seconds from
     the start of the run to birth/told, c numbers of the context nodes, u 1 when the verdict of an equal candidate
-    was reused, d what the proposer says it changed, m what people did to it as flags of `hands`. Unknown is null.
+    was reused, d what the proposer says it changed, m what people did to it as flags of `hands`, a 1 when it may be
+    the best: audited here, or somebody else's word. Unknown is null.
     """
     rows: QuerySet[Node] = run.nodes.order_by("number")
     if numbers is not None:
@@ -54,7 +57,7 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     flags = flags_of(steering_of(run.pk))
     for row in rows.values_list(*_FIELDS):
         (number, parent, kind, state, context, reason, summary, reused, order, born, told, touched, *judged) = row
-        given, why, speedup, low, high, samples, basis = judged
+        given, why, speedup, low, high, samples, basis, audit = judged
         verdict = verdict_of(given, kind, reason) if order is not None else ""
         look = look_of(kind=kind, state=state, verdict=verdict, speedup=speedup, by_hand=run.proposer == "manual")
         values = (
@@ -76,6 +79,7 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
             int(reused),
             summary[:80],
             flags.get(number, 0) | (TOUCHED if touched else 0),
+            int(order is not None and speedup is not None and may_be_best(audit, basis)),
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from judge.models import Device, Problem
 from judge.values import Basis
+from search.algorithm.ranking import rank
 from search.models import Run
 from search.report.aggregates import RESAMPLES, SEED, figures, progress, shares_above
 from search.report.reading import Read, basis_of, is_degenerate, outcomes_read
@@ -92,9 +93,9 @@ def _table(groups: list[list[Outcome]], population: str, over: str, rule: str, b
 
 
 def _line(problem: Problem, outcomes: list[Outcome], basis: Basis) -> Line:
-    """The fastest correct kernel over all searches of a problem, audited before not."""
+    """The best kernel over all searches of a problem; of equally fast ones that of the earlier search."""
     bests = [(outcome, best) for outcome in outcomes if (best := outcome.best(audited=False)) is not None]
-    top = max(bests, key=lambda item: (item[1].eager.value if item[1].eager else 0.0, -item[0].run), default=None)
+    top = max(bests, key=lambda item: rank(item[1].eager.value if item[1].eager else None, item[0].run), default=None)
     return Line(
         slug=problem.slug,
         title=problem.title,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from judge.measures import Measure
 from judge.values import Basis
+from search.algorithm.ranking import rank
 
 EAGER, COMPILE = "eager", "compile"
 OVER = {EAGER: "eager", COMPILE: "torch.compile"}
@@ -53,9 +54,9 @@ class Outcome:
     kernels: tuple[Kernel, ...]
 
     def best(self, *, audited: bool) -> Kernel | None:
-        """The fastest over eager; of kernels that were not timed the first. None without a correct one."""
+        """The kernel that ranks highest by its speedup over eager. None without a correct one."""
         found = [kernel for kernel in self.kernels if kernel.audited or not audited]
-        return max(found, key=lambda one: (one.eager.value if one.eager else 0.0, -one.order), default=None)
+        return max(found, key=lambda one: rank(one.eager.value if one.eager else None, one.number), default=None)
 
 
 @dataclass(frozen=True)

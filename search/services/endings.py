@@ -9,6 +9,7 @@ from django.db.models import Max
 
 from judge.models import Evaluation
 from judge.values import Verdict
+from search.algorithm.ranking import rank
 from search.algorithm.reward import reward
 from search.budget.stops import Stop
 from search.events import event_write
@@ -67,12 +68,12 @@ def node_tell(
 
 
 def is_better(number: int, evaluation: Evaluation, previous: Node | None) -> bool:
-    """True when an audited pass is faster than the best so far, or equal and of an earlier node."""
+    """True when an audited pass ranks above the best so far."""
     if evaluation.verdict != Verdict.PASS or evaluation.speedup is None or not evaluation.may_be_best:
         return False
     if previous is None or previous.evaluation is None:
         return True
-    return (evaluation.speedup, -number) > (previous.evaluation.speedup or 0.0, -previous.number)
+    return rank(evaluation.speedup, number) > rank(previous.evaluation.speedup, previous.number)
 
 
 def told_payload(node: Node, evaluation: Evaluation | None) -> dict[str, Any]:

@@ -50,12 +50,17 @@ export class Store {
 function then(node, { at, born, ended }) {
   if (!(born[node.n] <= at)) return null;
   if (ended[node.n] !== null && ended[node.n] !== undefined && ended[node.n] <= at) return settled(node);
-  return { ...node, look: "proposing", x: null, lo: null, hi: null, o: null, t: null, r: "", v: "", d: "", m: node.m & TOUCHED };
+  return { ...node, look: "proposing", x: null, lo: null, hi: null, o: null, a: 0, t: null, r: "", v: "", d: "", m: node.m & TOUCHED };
 }
 
 // Pins and prunes are those of now: at an earlier moment only the lasting mark is shown.
 function settled(node) {
   return node.m & ~TOUCHED ? { ...node, m: node.m & TOUCHED } : node;
+}
+
+// Which of two kernels is the best: search/algorithm/ranking.py says it too.
+function outranks(node, best) {
+  return best === null || node.x > best.x || (node.x === best.x && node.n < best.n);
 }
 
 function describe(nodes) {
@@ -70,12 +75,9 @@ function describe(nodes) {
   const records = new Set();
   let best = null;
   for (const node of told) {
-    if (node.x === null) continue;
-    const higher = best === null || node.x > best.x;
-    // As on the server: of equals the lower number, but of our own only the first is audited and may be the best.
-    const tied = !higher && node.x === best.x && node.n < best.n && node.bs === "reported";
-    if (higher) records.add(node.n);
-    if (higher || tied) best = node;
+    if (node.x === null || !node.a || !outranks(node, best)) continue;
+    records.add(node.n);
+    best = node;
   }
   const spine = new Set();
   for (let at = best; at; at = by.get(at.p)) spine.add(at.n);

@@ -273,13 +273,12 @@ def test_pause_stop_and_going_on_work_from_the_page_without_leaving_it(page: Pag
     assert page.evaluate("() => window.stayed") is True
 
 
-def test_an_equal_kernel_of_a_lower_number_does_not_take_the_place_of_the_first(
-    page: Page, live_stack: LiveStack
-) -> None:
+def test_an_equal_kernel_of_a_lower_number_is_the_best_as_on_the_server(page: Page, live_stack: LiveStack) -> None:
     run = live_stack.write("run")["run"]
     first, second = (live_stack.write("reserve", run=run)["number"] for _ in range(2))
     watch(page, live_stack, run)
     for number in (second, first):
         live_stack.write("tell", run=run, number=number, speedup=2.0)
     expect_told(page, 2)
-    expect(page.locator("#chart-caption")).to_contain_text(f"set once, by node {second}")
+    expect(page.locator("#chart-caption")).to_contain_text(f"raised 2 times, last by node {first}")
+    expect(page.locator("#evidence .fact-best dt")).to_contain_text(f"node {first}")
