@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from adaexplore_site.models import Action
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
 
 class ActionRefused(Exception):
     """The act is not possible now. The message says why, for the person who asked."""
+
+
+class FieldsRefused(ActionRefused):
+    """The same, where some fields of a form are to blame: `fields` holds a sentence by the name of each."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__(" ".join(fields.values()))
+        self.fields = dict(fields)
 
 
 def action_done(*, key: str | None, verb: str) -> Action | None:

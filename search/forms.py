@@ -7,11 +7,12 @@ from typing import Any
 
 from django import forms
 
+from adaexplore_site.audit import ActionRefused, FieldsRefused
 from judge.models import Device
 from search.algorithm.presets import PRESELECTED, PRESETS, Preset, preset_get
 from search.budget.limits import MAX_STEPS
 from search.dialect_fields import DialectFields
-from search.limit_fields import LimitFields
+from search.limit_fields import RENAMED, LimitFields
 from search.memory_fields import MemoryFields, placeholders
 from search.proposers import Choice
 from search.services.runs import MAX_CONCURRENCY
@@ -57,6 +58,23 @@ class StartForm(LimitFields, MemoryFields, DialectFields):
             self.fields[name].widget.attrs.update(placeholder=empty, autocomplete="off")
         self.fields["title"].widget.attrs.update(placeholder="optional", autocomplete="off")
         placeholders(self)
+
+    def full_clean(self) -> None:
+        """A field for numbers shows nothing that is none: what was typed wrongly is shown in a field for text."""
+        super().full_clean()
+        for name in set(self.errors) & set(self.fields):
+            widget = self.fields[name].widget
+            if isinstance(widget, forms.NumberInput):
+                widget.input_type = "text"
+
+    def refuse(self, error: ActionRefused) -> None:
+        """Put a refusal beside the field that is to blame, or above the form."""
+        fields = error.fields if isinstance(error, FieldsRefused) else {}
+        for name, sentence in fields.items():
+            shown = RENAMED.get(name, name)
+            self.add_error(shown if shown in self.fields else None, sentence)
+        if not fields:
+            self.add_error(None, str(error))
 
     def clean_preset(self) -> Preset:
         """The preset behind the name; what asks for none gets the one that is preselected."""

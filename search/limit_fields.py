@@ -9,6 +9,7 @@ from django import forms
 from search.budget.limits import LONGEST
 
 MINUTE_S = 60
+RENAMED = {"device_s": "device_minutes", "wall_s": "wall_minutes", "roofline_share": "roofline_percent"}  # other units
 
 
 class LimitFields(forms.Form):
@@ -51,8 +52,9 @@ class LimitFields(forms.Form):
         return [self[name] for name in LimitFields.base_fields]
 
     def limits_touched(self) -> bool:
-        """Whether any of them was filled in: then the page shows them open."""
-        return any(self.data.get(name) for name in LimitFields.base_fields) if self.is_bound else False
+        """Whether any of them, or how many steps go at once, was filled in: then the page shows them open."""
+        folded = (*LimitFields.base_fields, "concurrency")
+        return any(self.data.get(name) for name in folded) if self.is_bound else False
 
     def limits(self) -> dict[str, Any]:
         """What was filled in, in the units of RunLimits. Call it on a valid form."""

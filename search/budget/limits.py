@@ -137,6 +137,12 @@ def _typed(name: str, value: Any) -> Any:
         raise ValueError(f"{_WORDS[name]} must be a {whole}number, not {value!r}.") from None
 
 
+def limit_named(message: str) -> str:
+    """The limit that a refusal of `RunLimits` is about; empty where it names none."""
+    begins = next((name for name, words in _WORDS.items() if message.startswith(words)), "")
+    return begins or ("step_usd" if "give step_usd" in message else "")
+
+
 def _finite(value: Any) -> bool:
     """Whole numbers always are, also those that are larger than any float."""
     return isinstance(value, int) or math.isfinite(value)

@@ -12,7 +12,7 @@ from django.db.models import Count, Sum
 from judge.templatetags.units import duration
 from search.budget.forecast import Forecast, Range, forecast
 from search.budget.ledger import Ledger, limit_amounts
-from search.budget.limits import ADDABLE, RunLimits
+from search.budget.limits import RunLimits
 from search.models import Node, Run
 from search.spending import Calls, books_of, calls_of, ledger_of, limits_of
 
@@ -23,16 +23,6 @@ TITLES = {
     "device_ms": "Device time",
     "tokens": "Tokens",
     "usd": "Money",
-}
-
-ADDED = {
-    "steps": "steps",
-    "evaluations": "evaluations",
-    "device_s": "device seconds",
-    "tokens": "tokens",
-    "usd": "US dollars",
-    "wall_s": "wall-clock seconds",
-    "stale_steps": "steps without a new best",
 }
 
 
@@ -146,16 +136,6 @@ def said(name: str, value: Any) -> str:
 
 def _percent(part: Any, whole: Any) -> int:
     return min(100, round(100 * float(part) / float(whole))) if whole else 0
-
-
-def addable(run: Run) -> list[tuple[str, str]]:
-    """(name, words) of the limits that can be added to now. Those of a campaign's search are the campaign's."""
-    if run.origin == Run.Origin.IMPORT or run.state not in (Run.State.RUNNING, Run.State.PAUSED, Run.State.FINISHED):
-        return []
-    if hasattr(run, "campaign_entry"):
-        return []
-    limits = limits_of(run)
-    return [(name, ADDED[name]) for name in ADDABLE if getattr(limits, name) is not None]
 
 
 def goals(limits: RunLimits) -> tuple[str, ...]:

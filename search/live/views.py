@@ -14,9 +14,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from judge.trust import doubts
-from search.algorithm.params import POLICY_NAMES, REWARD_NAMES
 from search.live import frames
-from search.live.budget import addable, budget_document
+from search.live.budget import budget_document
 from search.live.chart import chart_of
 from search.live.columns import node_columns, replay_columns
 from search.live.looks import LOOKS, WORDS
@@ -25,6 +24,7 @@ from search.live.panels import panel_context
 from search.models import Run
 from search.removal import removed
 from search.rules_panel import rules_panel
+from search.steering_form import concurrency_field, limit_fields, param_fields
 
 LEGEND = (
     ("root", "start"),
@@ -68,9 +68,9 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
         "can_replay": total > 1,
         "rules_panel": rules_panel(run),
         "controls": _controls(run),
-        "addable": addable(run),
-        "params": context["steering"].params_now.to_json(),
-        "names": {"policy": POLICY_NAMES, "reward": REWARD_NAMES},
+        "addable": limit_fields(run),
+        "params": param_fields(run),
+        "concurrency": concurrency_field(run),
         "doubt": doubts([run.device], now=timezone.now()).get(run.device_id),
     }
     return render(request, "search/run_detail.html", context)

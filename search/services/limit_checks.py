@@ -8,10 +8,10 @@ from typing import Any
 
 from django.utils import timezone
 
-from adaexplore_site.audit import ActionRefused
+from adaexplore_site.audit import ActionRefused, FieldsRefused
 from judge.models import Device, Problem
 from judge.services.evaluations import evaluation_limits
-from search.budget.limits import RunLimits
+from search.budget.limits import RunLimits, limit_named
 from search.budget.prices import BadPrices, Price
 from search.pricing import STEP_TOKENS_IN, STEP_TOKENS_OUT, price_of
 
@@ -43,16 +43,18 @@ def limits_checked(
     try:
         return RunLimits.from_json(given, steps=steps)
     except ValueError as error:
-        raise ActionRefused(str(error)) from error
+        raise FieldsRefused({limit_named(str(error)): str(error)}) from error
 
 
 def check_use(proposer: str, given: Mapping[str, Any]) -> None:
     """Raise ActionRefused for a limit of what the proposer never uses."""
     if proposer != BILLED:
         if "usd" in given:
-            raise ActionRefused(f"The proposer {proposer!r} costs no money: leave the limit of money empty.")
+            raise FieldsRefused({"usd": f"The proposer {proposer!r} costs no money: leave the limit of money empty."})
         if "tokens" in given:
-            raise ActionRefused(f"The proposer {proposer!r} uses no tokens: leave the limit of tokens empty.")
+            raise FieldsRefused(
+                {"tokens": f"The proposer {proposer!r} uses no tokens: leave the limit of tokens empty."}
+            )
 
 
 def step_tokens(options: Mapping[str, Any]) -> tuple[int, int]:
@@ -69,17 +71,19 @@ def price_for(options: Mapping[str, Any]) -> Price:
     except BadPrices as error:
         raise ActionRefused(str(error)) from error
     if price is None:
-        raise ActionRefused(
+        why = (
             f"No price is known for {model or 'the configured model'}, so a limit of money cannot be held. Leave it "
             "empty, or give the price in a JSON file named by LLM_PRICES, then restart."
         )
+        raise FieldsRefused({"usd": why})
     return price
 
 
 def _check_bound(problem: Problem, device: Device) -> None:
     report = problem.report_for(device.name) or {}
     if not (report.get("roofline") or {}).get("bound_us"):
-        raise ActionRefused(
+        why = (
             f"The preflight of {problem.title} on {device.name} found no bound of the time, so there is no roofline to "
             "reach a share of. Leave that goal empty."
         )
+        raise FieldsRefused({"roofline_share": why})

@@ -167,8 +167,8 @@ def _start(request: SiteRequest) -> HttpResponse:
             key=key or None,
         )
     except ActionRefused as error:
-        form.add_error(None, str(error))
-        return _start_page(request, context, status=409)
+        form.refuse(error)
+        return _start_page(request, context | {"key": secrets.token_urlsafe(16)}, status=409)
     send([Hop("advance", run.pk)])
     target = reverse("run-detail", args=[run.pk])
     return HttpResponseClientRedirect(target) if request.htmx else redirect(target)
@@ -220,10 +220,10 @@ def _steer(
     return redirect("run-detail", run_id=run.pk)
 
 
-def refused(request: SiteRequest, message: str, run: Run) -> HttpResponse:
-    """409: a notice for scripts, a whole page for forms."""
+def refused(request: SiteRequest, message: str, run: Run, **form: Any) -> HttpResponse:
+    """409: a notice for scripts, a whole page for forms; `form` says which form to show again, with what in it."""
     template = "search/_refused.html" if request.htmx else "search/refused.html"
-    return render(request, template, {"message": message, "run": run}, status=409)
+    return render(request, template, {"message": message, "run": run, **form}, status=409)
 
 
 def _whole(text: str | None) -> int | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
+from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -11,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from adaexplore_site.access import Role, role_required
-from adaexplore_site.audit import ActionRefused
+from adaexplore_site.audit import ActionRefused, FieldsRefused
 from adaexplore_site.requests import SiteRequest
 from judge.models import Device
 from judge.selectors import judging_devices
@@ -19,6 +21,7 @@ from search.activity import MOST, activity_kept, activity_of
 from search.models import Run
 from search.removal import removed
 from search.services.branching import run_branch as branch
+from search.steering_form import concurrency_field, limit_fields, param_fields
 from search.tasks import send
 from search.views.nodes import node_load, node_response
 from search.views.runs import refused
@@ -36,7 +39,7 @@ def run_steer(request: SiteRequest, run_id: int) -> HttpResponse:
         key = fields.get("key", "")[:64] or None
         hops = act(fields, {"run": run, "user": request.user, "key": key})
     except ActionRefused as error:
-        return _refused(request, run, fields, str(error))
+        return _refused(request, run, fields, error)
     send(hops)
     return _answer(request, run, fields, done)
 
@@ -53,13 +56,22 @@ def _answer(request: SiteRequest, run: Run, fields: Fields, done: str) -> HttpRe
     return redirect("run-detail", run_id=run.pk)
 
 
-def _refused(request: SiteRequest, run: Run, fields: Fields, message: str) -> HttpResponse:
-    """The panel again with what was typed, or the page that says why."""
-    panel = _panel(run, fields)
+def _refused(request: SiteRequest, run: Run, fields: Fields, error: ActionRefused) -> HttpResponse:
+    """The panel again with what was typed, or the page that says why, the form with what was typed on it."""
+    panel, message = _panel(run, fields), str(error)
     if panel is not None:
         run, node = node_load(run.pk, panel)
         return node_response(request, run, node, status=409, steer_refused=message, typed=fields)
-    return refused(request, message, run)
+    wrong = error.fields if isinstance(error, FieldsRefused) else {}
+    rows = AGAIN[fields["act"]](run, fields, wrong) if fields.get("act") in AGAIN and not request.htmx else None
+    return refused(request, message, run, act=fields.get("act", ""), fields=rows, errors=wrong)
+
+
+AGAIN: dict[str, Callable[[Run, Fields, Fields], Any]] = {  # forms of a whole search in which one types
+    "params": param_fields,
+    "limits": limit_fields,
+    "concurrency": concurrency_field,
+}
 
 
 def _panel(run: Run, fields: Fields) -> int | None:
@@ -85,7 +97,7 @@ def node_branch(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
             key=fields.get("key", "")[:64] or None,
         )
     except ActionRefused as error:
-        return _refused(request, run, {**fields, "panel": str(number)}, str(error))
+        return _refused(request, run, {**fields, "panel": str(number)}, error)
     send(hops)
     messages.success(request, f"This search begins with the kernel of node {number} of search {run.pk}.")
     return redirect("run-detail", run_id=new.pk)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from adaexplore_site.audit import ActionRefused
+from adaexplore_site.audit import ActionRefused, FieldsRefused
 from search.algorithm.params import SearchParams
 from search.budget.limits import ADDABLE
 from search.services.budget_undo import run_budget_take
@@ -17,6 +17,7 @@ from search.services.injecting import steer_inject
 from search.services.runs import run_concurrency
 from search.services.steering import steer_boost, steer_force, steer_note, steer_pin, steer_prune, steer_restore
 from search.services.steering_run import advance, steer_params, steer_undo
+from search.spending import limits_of
 from search.steering_force import params_in_force
 
 Fields = Mapping[str, str]
@@ -63,17 +64,28 @@ def _inject(fields: Fields, act: dict[str, Any]) -> list[Hop]:
 def _params(fields: Fields, act: dict[str, Any]) -> list[Hop]:
     """Only what differs from what the form showed: somebody else may have changed the rest meanwhile."""
     names = [name for name in SearchParams().to_json() if fields.get(name, "") != fields.get(f"was-{name}", "")]
-    texts = [f"{name}={fields.get(name, '').strip()}" for name in names]
-    try:
-        wanted = SearchParams.from_texts(texts, params_in_force(act["run"]).to_json()).to_json()
-    except ValueError as error:
-        raise ActionRefused(str(error)) from error
-    return steer_params(**act, changes={name: wanted[name] for name in names})
+    now, wanted, wrong = params_in_force(act["run"]).to_json(), {}, {}
+    for name in names:
+        try:
+            wanted[name] = SearchParams.from_texts([f"{name}={fields.get(name, '').strip()}"], now).to_json()[name]
+        except ValueError as error:
+            wrong[name] = str(error)
+    if wrong:
+        raise FieldsRefused(wrong)
+    return steer_params(**act, changes=wanted)
 
 
 def _limits(fields: Fields, act: dict[str, Any]) -> list[Hop]:
     """What is added to each limit; a finished search goes on with it."""
     delta = {name: text for name in ADDABLE if (text := fields.get(name, "").strip())}
+    limits, wrong = limits_of(act["run"]), {}
+    for name, text in delta.items():
+        try:
+            limits.extended({name: text})
+        except ValueError as error:
+            wrong[name] = str(error)
+    if wrong:
+        raise FieldsRefused(wrong)
     return advance(run_budget_add(**act, delta=delta, now=timezone.now()))
 
 
@@ -82,7 +94,11 @@ def _limits_undo(fields: Fields, act: dict[str, Any]) -> list[Hop]:
 
 
 def _concurrency(fields: Fields, act: dict[str, Any]) -> list[Hop]:
-    return advance(run_concurrency(**act, concurrency=whole(fields.get("concurrency", ""), "steps in flight")))
+    name = "concurrency"
+    try:
+        return advance(run_concurrency(**act, concurrency=whole(fields.get(name, ""), "steps in flight")))
+    except ActionRefused as error:
+        raise FieldsRefused({name: str(error)}) from error
 
 
 def _pin(fields: Fields, act: dict[str, Any]) -> list[Hop]:
