@@ -341,4 +341,4 @@ class Measurement(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.subject} {self.median_us:.2f} us ({self.basis})"
+        return f"{self.subject} {self.median_us:.2f} µs ({self.basis})"

@@ -92,7 +92,7 @@ def _evaluate(bench: Judge, job: Job) -> Outcome:
 def _words(outcome: Outcome) -> str:
     """The verdict in a few words. Messages are left out: they may quote the problem."""
     speedup = outcome.speedup
-    figure = f" {speedup.value:.2f}x [{speedup.low:.2f}-{speedup.high:.2f}] {speedup.basis}" if speedup else ""
+    figure = f" {speedup.value:.2f}× [{speedup.low:.2f}–{speedup.high:.2f}] {speedup.basis}" if speedup else ""
     return (
         f"{outcome.verdict}{f' {outcome.reason}' if outcome.reason else ''}{figure} in {outcome.wall_ms / 1000:.1f} s"
     )

@@ -93,7 +93,7 @@ def _measure(options: argparse.Namespace) -> None:
         def told(point: Point, found: Times | str) -> None:
             if isinstance(found, Times):
                 out.add(found.to_json())
-                found = f"{found.candidate_us:9.1f} us, eager {found.eager_us:9.1f} us"
+                found = f"{found.candidate_us:9.1f} µs, eager {found.eager_us:9.1f} µs"
             say(f"{point.id:44} {found}")
 
         left = [point for point in chosen[number - 1 :: of] if (point.id, point.digest) not in out.known("times")]

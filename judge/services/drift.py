@@ -32,7 +32,7 @@ class Drift:
     @property
     def words(self) -> str:
         """`465.0 us, +4.0% against earlier`."""
-        return f"{self.is_us:.1f} us, {self.share:+.1%} against earlier"
+        return f"{self.is_us:.1f} µs, {self.share:+.1%} against earlier"
 
 
 def eager_drift(evaluation: Evaluation) -> Drift | None:

@@ -6,6 +6,7 @@ from django import template
 from django.conf import settings
 
 from judge.bench.interpreting.calibration import factor, model_for
+from judge.values import units
 
 register = template.Library()
 UNKNOWN = "—"
@@ -36,12 +37,7 @@ def duration(seconds: float | None) -> str:
 @register.filter
 def microseconds(value: float | None) -> str:
     """A time given in microseconds: `12.3 µs`, `1.24 ms`, `2.1 s`."""
-    if value is None or not _known(value):
-        return UNKNOWN
-    for limit, scale, unit in ((999.5, 1.0, "µs"), (999.5e3, 1e3, "ms")):
-        if value < limit:  # 999.9 µs would be written as 1e+03
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e6:.3g} s" if value < 999.5e6 else f"{value / 1e6:,.0f} s"
+    return UNKNOWN if value is None or not _known(value) else units.microseconds(value)
 
 
 @register.filter

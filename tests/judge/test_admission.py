@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,9 @@ def test_every_stage_is_sent_in_order_and_the_report_is_plain_json(examine) -> N
     told = "shapes size construct inputs reference output finite deterministic graph cost worth algebra null baseline"
     assert names == told.split()
     assert tuple(examine.sent) == report.stages
+    details = {record.name: record.detail for record in report.stages}
+    assert re.search(r"no faster than [\d.]+ µs on", details["cost"])
+    assert re.search(r"[\d.]+ µs in eager mode, MODELLED, within [\d.]+×", details["baseline"])
     assert AdmissionReport.from_json(json.loads(json.dumps(report.to_json(), allow_nan=False))) == report
 
 

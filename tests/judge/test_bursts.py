@@ -36,7 +36,7 @@ def test_a_patched_clock_is_found_by_bursts(cpu_bench):
     source = LIE + candidate(f"lie()\n{SLOW}return self.right(x)")
     outcome = judge(cpu_bench, source, timing=True)
     assert (outcome.verdict, outcome.reason) == (Verdict.SUSPECT, "time.mismatch"), outcome
-    assert "claimed to take 3.0 us" in outcome.message and outcome.speedup is None
+    assert "claimed to take 3.0 µs" in outcome.message and outcome.speedup is None
 
 
 def test_a_patched_clock_is_named_where_nobody_hides_it(cpu_bench):

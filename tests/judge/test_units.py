@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from judge.templatetags.units import flop_rate, microseconds, percent, si_bytes, significant
@@ -29,3 +32,18 @@ def test_times(us: float, text: str) -> None:
 )  # fmt: skip
 def test_figures(filter_, value: float, text: str) -> None:
     assert filter_(value) == text
+
+
+def test_no_sentence_writes_us_for_microseconds_or_x_for_times() -> None:
+    """In what people read: sentences made in code, and templates. Names of fields and columns stay ASCII."""
+    house = Path(__file__).parents[2]
+    sources = [path for room in ("judge", "search", "memory") for path in (house / room).rglob("*.py")]
+    sources += [path for path in (house / "templates").rglob("*.*") if path.suffix in (".html", ".txt")]
+    wrong = re.compile(r"\} us\b|:\.?\d?[fg,]*\}x(?![\w-])|[}] ?x[ <\[]within")
+    found = [
+        f"{path.relative_to(house)}: {line.strip()}"
+        for path in sources
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if wrong.search(line)
+    ]
+    assert not found, found

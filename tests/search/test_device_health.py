@@ -178,7 +178,7 @@ def test_a_calibration_kernel_that_is_off_twice_in_a_row_is_the_device_s_doing()
     calibrated(device, 46.0, 46.3, 48.5, 46.1, 48.5, store=store)
     assert state(device) == ("active", "") and not store.forgotten
     calibrated(device, 48.4, store=store)
-    assert state(device) == ("quarantined", "drift") and "48.4 us, +5.2%" in device.state_reason
+    assert state(device) == ("quarantined", "drift") and "48.4 µs, +5.2%" in device.state_reason
     assert store.forgotten == 1 and device.baselines_at is not None
     calibrated(device, 48.4, asked=device_check_ask(device=device, user=None))
     assert state(device) == ("active", "")

@@ -71,8 +71,8 @@ def pair(kernel: torch.nn.Module) -> SimpleNamespace:
 def test_paired_times_become_a_speedup_with_interval_count_and_device(script, capsys):
     script["measure"](pair(Halves()), SimpleNamespace(seed=1, pairs=16), 1e-6)
     printed = capsys.readouterr().out
-    assert "reference: median 3.00 us" in printed
-    assert "speedup over eager: 1.500x [1.500-1.500] n=16, measured here on Stand-in" in printed
+    assert "reference: median 3.00 µs" in printed
+    assert "speedup over eager: 1.500× [1.500-1.500] n=16, measured here on Stand-in" in printed
 
 
 def test_a_kernel_that_errs_only_while_timed_is_wrong(script):

@@ -18,11 +18,13 @@ from judge.bench.device.bandwidth import bandwidth_bytes_per_us
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
+from judge.bench.interpreting.calibration import factor
 from judge.bench.interpreting.op_traffic import eager_traffic
 from judge.bench.interpreting.targets import TARGETS
 from judge.bench.interpreting.traffic import TrafficReport
 from judge.graph import OpGraph
 from judge.values import Policy
+from judge.values.units import microseconds
 
 
 class Costs:
@@ -51,7 +53,7 @@ class Costs:
         if measured is not None or self.target in TARGETS:
             bound = roofline(self.traffic, moved, self.target, self.policy, measured)
             found["roofline"] = bound
-            self.words += f"; no faster than {bound.bound_us:.3g} us on {bound.target} ({bound.bound} bound)"
+            self.words += f"; no faster than {microseconds(bound.bound_us)} on {bound.target} ({bound.bound} bound)"
         return found
 
     def _bandwidth_gb_s(self) -> float | None:
@@ -68,10 +70,10 @@ class Costs:
                 note.skip("No GPU is named that a time could be modelled for.")
                 return {}
             error = modelled.high_us / modelled.median_us
-            note.detail = f"{modelled.median_us:.3g} us in eager mode, MODELLED, within {error:.1f}x"
+            note.detail = f"{microseconds(modelled.median_us)} in eager mode, MODELLED, within {factor(error)}"
             return {"eager": modelled}
         with self.lock.alone():
             found = eager_time(reference.model, inputs, self.device, whereabouts=self.whereabouts)
         reference.restore()
-        note.detail = f"{found.median_us:,.1f} us in eager mode [{found.low_us:,.1f}–{found.high_us:,.1f}] n={found.n}"
+        note.detail = f"{found.median_us:,.1f} µs in eager mode [{found.low_us:,.1f}–{found.high_us:,.1f}] n={found.n}"
         return {"eager": found}

@@ -35,12 +35,12 @@ def check_roofline(setting: Setting, question: Question, lock: GpuLock) -> str:
         read, written = moved_bytes(setting, question, exact=exact)
         floor_us = least_us(read, written, l2_bytes, peak)
         if setting.candidate_us >= MARGIN * floor_us:
-            return f"{setting.candidate_us:.1f} us; at {peak / 1e6:.2f} TB/s its bytes take {floor_us:.1f} us"
+            return f"{setting.candidate_us:.1f} µs; at {peak / 1e6:.2f} TB/s its bytes take {floor_us:.1f} µs"
     raise Ended(
         Verdict.SUSPECT,
         STAGE,
         "physics.roofline",
-        f"{setting.candidate_us:.2f} us is less than the {floor_us:.2f} us in which {(read + written) / 1e6:.1f} MB "
+        f"{setting.candidate_us:.2f} µs is less than the {floor_us:.2f} µs in which {(read + written) / 1e6:.1f} MB "
         f"can move at the {peak / 1e6:.2f} TB/s measured on this GPU",
     )
 

@@ -83,7 +83,7 @@ def _share(spent: dict[str, float], own: frozenset[str], compiler: frozenset[str
 
 
 def _profile(setting: Setting, share: Share) -> None:
-    parts = [f"{name[:60]} {us:.1f} us" for name, us in share.spent[:4]]
+    parts = [f"{name[:60]} {us:.1f} µs" for name, us in share.spent[:4]]
     rows = [[name[:120], round(us, 3), name in share.own] for name, us in share.spent[:40]]
     setting.note("profile.kernels", f"{len(share.spent)} kernels in one call: {', '.join(parts)}", kernels=rows)
 

@@ -167,7 +167,7 @@ class Rounds:
             found.append(Finding("state.flags", text, {"switches": switched}))
         if self.contact.prepare_us:
             typical = statistics.median(self.contact.prepare_us)
-            text = f"prepare() takes {typical:,.0f} us after a change of parameters; no timed call contains it"
+            text = f"prepare() takes {typical:,.0f} µs after a change of parameters; no timed call contains it"
             found.append(Finding("time.prepare", text, {"us": self.contact.prepare_us}))
         return found
 

@@ -162,7 +162,7 @@ class Measurement:
                 Verdict.SUSPECT,
                 "timing",
                 "time.mismatch",
-                f"a call of {wall_us:.1f} us by the referee's clock was claimed to take {claimed_us:.1f} us",
+                f"a call of {wall_us:.1f} µs by the referee's clock was claimed to take {claimed_us:.1f} µs",
             )
         if right is not None and side.blame:
             self.check(side, reply, outs, right)

@@ -156,7 +156,7 @@ class TimingStage:
                 data = {**dataclasses.asdict(trusted), "claimed_us": claimed_us}
                 found.findings.append(Finding("time.trusted", _agreement(claimed_us, trusted), data))
                 return found
-            words = f"{eager_us:.1f} us beside the candidate, {trusted.baseline_us:.1f} us at most in bursts"
+            words = f"{eager_us:.1f} µs beside the candidate, {trusted.baseline_us:.1f} µs at most in bursts"
             found = _carried(found, self.measure(suffix=suffix, rival=found.rival is not None))
         raise JudgeError(f"the GPU is not quiet: {TRIES} times over a call of the reference took longer, {words}")
 
@@ -180,7 +180,7 @@ class TimingStage:
         found.plausible = claimed_us + slack_us >= WALL_SHARE * wall_us
         words = (
             "outputs are random or too large: no burst was possible; by the judge's own clock a call may take up to "
-            f"{max(wall_us, 0.0):.0f} us, {claimed_us:.1f} are claimed"
+            f"{max(wall_us, 0.0):.0f} µs, {claimed_us:.1f} are claimed"
         )
         launch_us = max(statistics.median(mine.host_us) - statistics.median(theirs.host_us), 0.0)
         if claimed_us + launch_us + slack_us < WALL_SHARE * wall_us:
@@ -247,14 +247,14 @@ def _mismatch(claimed_us: float, trusted: Trusted) -> Ended:
         Verdict.SUSPECT,
         "timing",
         "time.mismatch",
-        f"a call was claimed to take {claimed_us:.1f} us, but by the judge's own clock each of {trusted.calls} {how} "
-        f"took {trusted.call_us:.1f} us",
+        f"a call was claimed to take {claimed_us:.1f} µs, but by the judge's own clock each of {trusted.calls} {how} "
+        f"took {trusted.call_us:.1f} µs",
     )
 
 
 def _agreement(claimed_us: float, trusted: Trusted) -> str:
     return (
-        f"{trusted.calls} calls on different content took {trusted.call_us:.1f} us each by the judge's own clock "
+        f"{trusted.calls} calls on different content took {trusted.call_us:.1f} µs each by the judge's own clock "
         f"({'CUDA graph' if trusted.method == 'graph_burst' else 'back to back'}, L2 not flushed); "
-        f"claimed {claimed_us:.1f} us"
+        f"claimed {claimed_us:.1f} µs"
     )

@@ -76,7 +76,7 @@ class Command(BaseCommand):
 
     def _tell(self, sample: Sample) -> None:
         answer = sample.answer
-        speedup = f" {answer.speedup:.2f}x" if answer.speedup else ""
+        speedup = f" {answer.speedup:.2f}×" if answer.speedup else ""
         note = f" {answer.note}" if answer.note else ""
         what = f"{sample.phase:6} {sample.judge:6} {sample.entry:26}"
         self.stderr.write(f"{what} {answer.wall_s:7.2f} s {answer.verdict}{speedup}{note}")

@@ -50,7 +50,7 @@ def _sentence(found: DeviceCheck, device: Device) -> str:
     if found.noise_floor is not None and found.allowed is not None:
         text = (
             f"{device.name}: noise floor {found.noise_floor:.2%}, allowed {found.allowed:.2%}. A kernel of "
-            f"{found.kernel_us:.1f} us over itself: {found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}], "
+            f"{found.kernel_us:.1f} µs over itself: {found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}], "
             f"{found.pairs} pairs, {found.toolchain}."
         )
     elif found.passed:

@@ -192,8 +192,8 @@ def _waits(device: Device) -> str:
 def _figure(payload: dict[str, Any]) -> str:
     shown = measure_of(payload)
     if shown is not None and shown.error is not None:
-        return f"{payload['speedup']:.2f}x within {shown.error:.1f}x MODELLED"
-    return f"{payload['speedup']:.2f}x [{payload['low']:.2f}-{payload['high']:.2f}] {payload['basis'].upper()}"
+        return f"{payload['speedup']:.2f}× within {shown.error:.1f}× MODELLED"
+    return f"{payload['speedup']:.2f}× [{payload['low']:.2f}–{payload['high']:.2f}] {payload['basis'].upper()}"
 
 
 def _sentence(document: dict[str, Any], device: Device) -> str:

@@ -1,0 +1,11 @@
+"""Quantities in the words that every page and sentence uses. No Django: the bench's children write sentences, too."""
+
+from __future__ import annotations
+
+
+def microseconds(value: float) -> str:
+    """A time given in microseconds: `12.3 µs`, `1.24 ms`, `2.1 s`."""
+    for limit, scale, unit in ((999.5, 1.0, "µs"), (999.5e3, 1e3, "ms")):
+        if value < limit:  # 999.9 µs would be written as 1e+03
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e6:.3g} s" if value < 999.5e6 else f"{value / 1e6:,.0f} s"
