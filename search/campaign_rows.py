@@ -15,6 +15,9 @@ from search.report.values import BEST, Report
 from search.selectors import RunSummary, run_summaries, told_counts
 from search.services.campaign_advance import steps_held
 
+# Of an entry or its search, the busiest first.
+STATES = ("running", "paused", "stopping", "waiting", "finished", "stopped", "failed", "refused", "skipped")
+
 
 @dataclass(frozen=True)
 class EntryRow:
@@ -56,8 +59,7 @@ class CampaignRow:
     @property
     def words(self) -> list[tuple[str, int]]:
         """States with their counts, the busiest first."""
-        order = ("running", "paused", "stopping", "waiting", "finished", "stopped", "failed", "refused", "skipped")
-        return [(state, self.counts[state]) for state in order if self.counts.get(state)]
+        return [(state, self.counts[state]) for state in STATES if self.counts.get(state)]
 
 
 def entry_rows(campaign: Campaign) -> list[EntryRow]:

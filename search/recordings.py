@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from judge.storable import storable_text
-from judge.values import Audit, Basis, Verdict
+from judge.values import Basis, Verdict
 from search.algorithm.tree import LARGE, SMALL
 from search.recorded_acts import RecordedAct, acts_read
 from search.recorded_memory import RecordedMemory, memory_read
+from search.recorded_modelled import Modelled, modelled_read
 
 OWN = "adaexplore_dashboard"  # key of what this product adds to the format; others pass it by
 MAX_BYTES = 64 << 20
@@ -54,16 +55,6 @@ class RecordedStep:
     summary: str = ""
     touched: bool = False
     modelled: Modelled | None = None  # how sure the time model was of the speedup
-
-
-@dataclass(frozen=True)
-class Modelled:
-    """The range that a modelled speedup lies in, and whether it was audited where it was made."""
-
-    low: float
-    high: float
-    n: int | None
-    audit: Audit
 
 
 @dataclass(frozen=True)
@@ -280,20 +271,10 @@ def _step(place: int, row: dict[str, Any], number: int, earlier: dict[Any, int])
 
 
 def _modelled(place: int, own: dict[str, Any], speedup: float | None) -> Modelled | None:
-    """What our own export says beside a modelled speedup. It must be modelled, and lie in its range."""
-    if speedup is None:
-        return None
-    low, high, n, audit = _end(own.get("low")), _end(own.get("high")), own.get("n"), own.get("audit")
-    if own.get("basis") != Basis.MODELLED or not 0 < low <= speedup <= high:
-        raise RecordingRejected(f"Step {place}: a MODELLED speedup must come with the range it lies in, low and high.")
-    known = Audit(audit) if audit in list(Audit) else Audit.NONE
-    return Modelled(low, high, n if isinstance(n, int) and _whole(n) and 0 <= n < 1 << 31 else None, known)
-
-
-def _end(value: Any) -> float:
-    """One end of a range; 0, which no range has, for anything else."""
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_FIGURE
-    return float(value) if fits else 0.0
+    try:
+        return modelled_read(own, speedup)
+    except ValueError as error:
+        raise RecordingRejected(f"Step {place}: {error}.") from error
 
 
 def _verdict(place: int, value: Any, correct: bool) -> Verdict | None:

@@ -24,6 +24,7 @@ from search.campaign_form import STEPS_EACH, CampaignForm
 from search.campaign_models import Campaign
 from search.campaign_problems import Filter, by_slugs, filtered, levels
 from search.campaign_rows import campaign_report, campaign_row, campaign_rows, entry_rows
+from search.campaign_sort import Sorting
 from search.report.page import report_context
 from search.report.values import BEST, RULES
 from search.services import campaigns as services
@@ -118,13 +119,20 @@ def _campaign(request: SiteRequest, form: CampaignForm, problems: list[Problem])
 @vary_on_headers("HX-Request")
 @require_safe
 def campaign_detail(request: SiteRequest, campaign_id: int) -> HttpResponse:
-    """Progress, every problem, the report block; the progress asks again while it runs. Query: `rule`, `as` a file."""
+    """Progress, every problem, the report block; the progress asks again while it runs.
+
+    Query: `sort` (see `campaign_sort`), `rule`, `as` a file.
+    """
     campaign = get_object_or_404(Campaign.objects.select_related("device", "owner"), pk=campaign_id)
     rule = request.GET.get("rule", BEST)
+    sorting = Sorting(request.GET.get("sort", ""))
     context: dict[str, Any] = {
         "campaign": campaign,
         "row": campaign_row(campaign),
-        "entries": entry_rows(campaign),
+        "entries": sorting.rows(entry_rows(campaign)),
+        "sorting": sorting,
+        "sorts": sorting.links(campaign),
+        "directions": {link.name: link.direction for link in sorting.links(campaign)},
     }
     if request.htmx:
         return render(request, "search/campaign_detail.html#progress", context)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from search import tasks
@@ -9,7 +11,8 @@ from search.models import Campaign, Run
 from search.services.campaign_advance import campaign_advance
 from tests.pages import client_of
 from tests.search.campaign_rows import CampaignWorker, make_campaign
-from tests.search.makers import make_device, make_problem
+from tests.search.live_rows import grow, new_best
+from tests.search.makers import make_device, make_problem, make_run
 
 pytestmark = pytest.mark.django_db
 
@@ -107,3 +110,50 @@ def test_the_list_is_there_before_the_first_campaign_and_a_search_leads_to_its_o
     campaign_advance(campaign_id=campaign.pk)
     assert "0/4" in viewer.get("/campaigns/").content.decode()
     assert f"/campaigns/{campaign.pk}/" in viewer.get(f"/s/{Run.objects.get().pk}/").content.decode()
+
+
+def places(html: str) -> list[str]:
+    return re.findall(r'data-label="#">(\d+)<', html)
+
+
+def sortable() -> Campaign:
+    """Four problems: c fastest, a slower with more steps told, b refused, d waiting."""
+    campaign = make_campaign("c", "a", "b", "d", steps=16)
+    for entry in campaign.entries.filter(place__in=(1, 2)):
+        run = make_run(problem=entry.problem, steps=4)
+        for k in range(entry.place):
+            new_best(grow(run, speedup=4.0 / entry.place - 1 + k))
+        entry.run, entry.state = run, "started"
+        entry.save()
+    campaign.entries.filter(place=3).update(state="refused", reason="It crashes.")
+    return campaign
+
+
+@pytest.mark.parametrize(
+    ("sort", "order", "direction"),
+    [
+        ("", "1234", "ascending"),
+        ("-start", "4321", "descending"),
+        ("nonsense", "1234", "ascending"),
+        ("problem", "2314", "ascending"),
+        ("-problem", "4132", "descending"),
+        ("state", "1243", "ascending"),
+        ("-state", "3412", "descending"),
+        ("steps", "2134", "descending"),
+        ("-steps", "1234", "ascending"),
+        ("speedup", "1234", "descending"),
+        ("-speedup", "2134", "ascending"),
+    ],
+)
+def test_the_table_is_sorted_by_a_link_equal_rows_by_start_and_unknown_ones_last(sort, order, direction):
+    campaign, viewer = sortable(), client_of("viewer")
+    address = f"/campaigns/{campaign.pk}/" + (f"?sort={sort}" if sort else "")
+    html = viewer.get(address).content.decode()
+    assert "".join(places(html)) == order
+    assert html.count("aria-sort=") == 1 and f'aria-sort="{direction}"' in html
+    part = viewer.get(address, headers={"HX-Request": "true"}).content.decode()
+    assert "".join(places(part)) == order
+    if sort.removeprefix("-") in ("problem", "state", "steps", "speedup"):
+        assert f'hx-get="/campaigns/{campaign.pk}/?sort={sort}"' in part
+        turned = sort[1:] if sort.startswith("-") else f"-{sort}"
+        assert f'href="/campaigns/{campaign.pk}/?sort={turned}" aria-current="true"' in part
