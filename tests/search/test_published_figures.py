@@ -77,7 +77,10 @@ def test_titles_of_earlier_imports_lose_their_claims_and_nobody_else_s_does(run)
 def test_no_page_shows_a_published_speedup_as_ours(run, viewer):
     pages = {f"/s/{run.pk}/n/{n}/?tab={tab}" for n in (0, 1, 2, 3) for tab in ("overview", "diff", "exchange", "log")}
     pages |= {"/", "/problems/", f"/problems/{run.problem.slug}/", f"/s/{run.pk}/", f"/new?problem={run.problem.slug}"}
-    pages |= {f"/s/{run.pk}/{name}" for name in ("activity/", "failures/", "what-if/", "what-if/?at=3&policy=greedy")}
+    pages |= {
+        f"/s/{run.pk}/{name}"
+        for name in ("activity/", "remove", "failures/", "what-if/", "what-if/?at=3&policy=greedy")
+    }
     for path in sorted(pages):
         html = viewer.get(path).content.decode()
         assert unmarked(html) == [], path
@@ -130,6 +133,7 @@ def test_every_address_of_an_imported_search_was_looked_at(run):
         "run-budget",
         "run-replay",
         "run-activity",
+        "run-remove",
         "run-failures",
         "run-counterfactual",
         "run-what-if",
