@@ -59,3 +59,8 @@ def test_clusters_do_not_depend_on_the_order() -> None:
 
 def test_an_empty_message_has_a_cluster_too() -> None:
     assert len(clustered([Failing(1, "load", "load.import", ""), Failing(2, "load", "load.import", "\n ")])) == 1
+
+
+def test_a_cluster_outlives_how_microseconds_are_written() -> None:
+    keys = {fingerprint("timing", "x", f"was claimed to take 3.0 {unit} a call").key for unit in ("us", "µs")}
+    assert len(keys) == 1
