@@ -13,8 +13,8 @@ from django.template import Context, Engine
 
 from adaexplore_site.llm import Completion, LLMError, Message
 from adaexplore_site.untrusted import fenced, one_line
-from memory.distil.table import TableDistiller, unfit_why
-from memory.distil.values import DistilLater, Facts, Lesson
+from memory.distil.table import OWN, TableDistiller, own_attribute, unfit_why
+from memory.distil.values import DistilLater, Facts, Lesson, Library
 from memory.distil.wording import claim_check
 from memory.fingerprints import fingerprint
 from memory.patterns.table import OF_REPLIES, match_of
@@ -47,9 +47,9 @@ class Spent:
 class ModelDistiller:
     """Known errors by the table, everything else by one request to the model."""
 
-    def __init__(self, client: Chat) -> None:
+    def __init__(self, client: Chat, library: Library | None = None) -> None:
         self._client = client
-        self._table = TableDistiller()
+        self._table = TableDistiller(library)
         self.spent = Spent()
 
     def distil(self, facts: Facts) -> Lesson:
@@ -59,6 +59,8 @@ class ModelDistiller:
             return self._table.distil(facts)
         if not facts.message.strip():
             return Lesson("nothing", why="There is no error text to learn from.")
+        if own_attribute(facts):
+            return Lesson("nothing", why=OWN)
         try:
             answer = self._client.complete([{"role": "user", "content": prompt_of(facts)}])
         except LLMError as error:

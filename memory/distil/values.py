@@ -21,6 +21,7 @@ class Facts:
     source: str = ""
     triton: str = ""
     arch: str = ""
+    torch: str = ""
 
     @property
     def kind(self) -> str:
@@ -48,6 +49,24 @@ class Lesson:
 
 class DistilLater(Exception):
     """The model gave no answer. The failure stays for another time; the message says why."""
+
+
+class Library(Protocol):
+    """Knows which names torch and Triton have."""
+
+    def doubt(self, owner: str, name: str, facts: Facts) -> str:
+        """Why it is not sure that `owner` ("triton.language") has no `name`; empty when it is.
+
+        Raises DistilLater when nobody can say now.
+        """
+        ...
+
+
+class NoLibrary:
+    """Nobody to ask: nothing is sure."""
+
+    def doubt(self, owner: str, name: str, facts: Facts) -> str:
+        return "Nobody could be asked whether the installed library has that name."
 
 
 class Distiller(Protocol):

@@ -14,6 +14,7 @@ from memory.services.rules_desk import rules_locked
 log = logging.getLogger(__name__)
 
 _TRITON = re.compile(r"\btriton (\d+(?:\.\d+)+)")
+_TORCH = re.compile(r"\btorch (\d[\w.+]*)")
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,15 @@ def failure_learn(*, failure_id: int, distiller: Distiller) -> Learned | None:
 def facts_of(failure: Failure) -> Facts:
     """What a distiller is told. `failure` comes with its node, evaluation and device."""
     evaluation = failure.node.evaluation
-    found = _TRITON.search(evaluation.toolchain) if evaluation is not None else None
+    toolchain = evaluation.toolchain if evaluation is not None else ""
+    triton, torch = _TRITON.search(toolchain), _TORCH.search(toolchain)
     return Facts(
         verdict=failure.verdict,
         stage=failure.stage,
         reason=failure.reason,
         message=failure.message,
         source=failure.node.source,
-        triton=found[1] if found else "",
+        triton=triton[1] if triton else "",
         arch=failure.device.arch,
+        torch=torch[1] if torch else "",
     )

@@ -10,6 +10,7 @@ from memory.cluster_rows import members
 from memory.distil.table import TableDistiller, unfit_why
 from memory.distil.values import Facts, Lesson
 from memory.distil.wording import claim_check
+from memory.library_names import InstalledNames
 from memory.models import Failure, FailureCluster, Rule, Sighting
 from memory.scopes import Scope
 from memory.services.learning import facts_of
@@ -77,7 +78,7 @@ def suggested(fit: list[int]) -> Lesson:
     """What the table of known errors makes of the first of them."""
     if not fit:
         return Lesson("nothing", why="No failure may teach.")
-    return TableDistiller().distil(facts_of(_whole(fit[0])))
+    return TableDistiller(InstalledNames(ask=False)).distil(facts_of(_whole(fit[0])))
 
 
 def _whole(pk: int) -> Failure:

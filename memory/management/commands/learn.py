@@ -13,6 +13,7 @@ from adaexplore_site.untrusted import one_line
 from memory.distil.model import ModelDistiller
 from memory.distil.table import TableDistiller
 from memory.distil.values import Distiller
+from memory.library_names import InstalledNames
 from memory.models import Failure, Rule
 from memory.services.learning import failure_learn
 
@@ -76,9 +77,9 @@ class Command(BaseCommand):
 
 def _distiller(*, with_model: bool) -> Distiller:
     if not with_model:
-        return TableDistiller()
+        return TableDistiller(InstalledNames())
     endpoint = endpoint_from_settings()
     missing = endpoint.missing()
     if missing:
         raise CommandError(missing)
-    return ModelDistiller(ChatClient(endpoint, rng=random.Random()))
+    return ModelDistiller(ChatClient(endpoint, rng=random.Random()), InstalledNames())
