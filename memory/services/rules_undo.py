@@ -135,11 +135,12 @@ def _split(action: Action, user: AbstractBaseUser | None) -> list[int]:
 def _create(action: Action, user: AbstractBaseUser | None) -> list[int]:
     """Take the new rule away, unless it has been used or has seen something of its own."""
     rule = _untouched(int(action.object_id), action.after["revision"])
-    _remove(rule, action.after.get("sightings", 0))
+    rule_remove(rule, action.after.get("sightings", 0))
     return []
 
 
-def _remove(rule: Rule, sightings: int) -> None:
+def rule_remove(rule: Rule, sightings: int) -> None:
+    """Take a rule away that has at most so many sightings and stood in no search. Raises ActionRefused."""
     if rule.sightings.count() > sightings or RuleUse.objects.filter(rule=rule).exists():
         raise ActionRefused(f"Rule {rule.pk} has been seen or used since. Reject it instead.")
     Rule.objects.filter(pk=rule.pk).update(current=None)
