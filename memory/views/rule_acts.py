@@ -34,7 +34,7 @@ from memory.services.rules_acts import Card
 from memory.services.rules_claims import rule_hold
 from memory.services.rules_desk import RuleChanged, WordsTaken, scope_of
 from memory.services.rules_undo import rule_undo
-from memory.views.rules import act_context
+from memory.views.rules import act_context, say_on_list
 
 DEFER_DAYS = 7
 
@@ -111,9 +111,10 @@ def _asked(request: SiteRequest, rule_id: int) -> Asked:
 def _done(request: SiteRequest, action: Action, rule_id: int) -> HttpResponse:
     said = act_said(action)
     if not request.htmx:
-        messages.success(request, said)
         if request.POST.get("back") == "rule":
+            messages.success(request, said)
             return redirect("rule-detail", rule_id=rule_id)
+        say_on_list(request, action)
         return redirect(_queue(request))
     now = timezone.now()
     stays = rules_filtered(RuleFilter(), now).filter(pk=rule_id).exists()
