@@ -44,6 +44,12 @@ def own_attribute(facts: Facts) -> bool:
     return _OWN.search(cause_of(facts.message)) is not None
 
 
+def _unknown_why(facts: Facts) -> str:
+    if not facts.message.strip():
+        return "There is no error text to learn from."
+    return OWN if own_attribute(facts) else "The table of known errors does not have it."
+
+
 class TableDistiller:
     """The table, and the library itself where a lesson says that it lacks a name."""
 
@@ -57,8 +63,7 @@ class TableDistiller:
             return Lesson("unfit", why=why)
         found = match_of(facts.kind, facts.message)
         if found is None:
-            why = OWN if own_attribute(facts) else "The table of known errors does not have it."
-            return Lesson("nothing", why=why)
+            return Lesson("nothing", why=_unknown_why(facts))
         return taught(found, facts, self._library)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from memory.scopes import Scope
 
@@ -39,6 +40,7 @@ class Lesson:
     origin: str = "pattern"
     operator: str = ""
     scope: Scope = ANYWHERE
+    call: Mapping[str, Any] | None = None  # what asking a model for it has used: tokens_in, tokens_out, usd
 
     def __post_init__(self) -> None:
         if self.outcome not in ("rule", "nothing", "unfit"):
