@@ -12,6 +12,7 @@ from search.services.adapt_tasks import task_admit
 from search.services.runs import run_concurrency
 from search.services.steering import steer_boost, steer_note, steer_prune
 from search.services.steering_run import steer_params
+from tests.pages import client_of
 from tests.search.adapt_rows import AdaptWorker, make_adapt, searches
 from tests.search.makers import make_run
 
@@ -59,3 +60,15 @@ def test_a_search_without_a_second_arm_is_steered_as_any_other():
     for one in (run, make_run(key="alone")):
         steer_params(run=one, changes={"w": 0.9}, user=None)
         assert RunEvent.objects.filter(run=one, kind="steer.params").exists()
+
+
+def test_pages_say_so_and_name_both_arms():
+    adapt, worker, (_, run, control) = paired()
+    client = client_of("operator")
+    for arm in (run, control):
+        page = client.get(f"/s/{arm.pk}/").content.decode()
+        assert f"that adapt run {adapt.pk} compares it with" in page and 'value="params"' not in page
+    assert 'value="params"' in client.get(f"/s/{make_run(key='alone').pk}/").content.decode()
+    worker.complete(adapt)
+    page = client.get(f"/adapt/{adapt.pk}/").content.decode()
+    assert f'<span class="visually-hidden"> in search {control.pk} without memory</span></a>' in page
