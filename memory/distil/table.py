@@ -15,7 +15,7 @@ from memory.patterns.values import Match
 from memory.scopes import Scope
 
 OWN = "The attribute is of an object of the candidate's own: what is missing there says nothing of other kernels."
-_OWN = re.compile(r"\bhas no attribute ['\"]")
+_OWN = re.compile(r"\bhas no attribute ['\"]|\bcannot import name ['\"]")
 CHEATS = frozenset({Verdict.DISHONEST.value, Verdict.SUSPECT.value})
 _MACHINE = {
     Verdict.TIMED_OUT.value: "Time ran out: the machine may have been busy.",

@@ -85,7 +85,8 @@ PATTERNS = (
     Pattern(
         "torch-missing",
         "a name that torch does not have",
-        rf"module '(?:{_OF_TORCH}|torch\.[\w.]+)' has no attribute '(?P<name>\w+)'",
+        rf"(?:module '(?:{_OF_TORCH}|torch\.[\w.]+)' has no attribute '|cannot import name '(?=\w+' from 'torch\b))"
+        r"(?P<name>\w+)'(?: from '(?P<source>torch[\w.]*)')?",
         lesson="Do not use {module}.{name}, which torch does not have; use a function that it documents.",
         plain="Use only functions that torch documents.",
         of="{module}",
@@ -100,7 +101,7 @@ PATTERNS = (
     Pattern(
         "import-missing",
         "imports a module that is not there",
-        r"ModuleNotFoundError: No module named|ImportError: cannot import name",
+        r"ModuleNotFoundError: No module named",
         lesson="Import nothing but torch, triton and Python's standard library; other packages are not installed.",
     ),
     Pattern(

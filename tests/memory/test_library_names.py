@@ -39,6 +39,7 @@ def said(message: str) -> str:
         ("module 'torch' has no attribute 'swoosh'", "torch.swoosh"),
         ("module 'triton' has no attribute 'swoosh'", "swoosh of triton"),
         ("cannot import name 'swoosh' from 'triton.language' (/x/__init__.py)", "swoosh of triton"),
+        ("cannot import name 'swoosh' from 'torch' (/x/__init__.py)", "that torch documents"),
         ("'tensor' object has no attribute 'contiguous'", "contiguous"),
     ],
 )
@@ -56,6 +57,8 @@ def test_what_the_library_lacks_is_a_lesson(library, message, words):
         ("module 'triton.language.mine' has no attribute 'x'", "no module of torch or Triton"),
         ("module 'triton.mine' has no attribute 'x'", "no module of torch or Triton"),
         ("cannot import name 'helper' from partially initialized module", "no module of torch or Triton"),
+        ("cannot import name 'relu' from 'torch' (/x/__init__.py)", "torch.relu is in torch"),
+        ("cannot import name 'helper' from 'mine' (/x/mine.py)", "the candidate's own"),
         ("'ModelNew' object has no attribute 'weight'", "the candidate's own"),
         ("'Settings' object has no attribute 'width'", "the candidate's own"),
         ("type object 'Shape' has no attribute 'is_square'", "the candidate's own"),
