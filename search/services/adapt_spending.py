@@ -55,12 +55,15 @@ def limits_of_adapt(
         raise ActionRefused(f"An adapt run has no limit {unknown[0]!r}. Choose from: {', '.join(NAMES)}.")
     check_use(proposer, limits)
     try:
-        held = _held(limits, device, options)
-        if "step_device_s" in held:
-            held["step_device_s"] = max(held["step_device_s"], admission_limits(device).wall_s)
-        plain = RunLimits.from_json({**limits, **held}, steps=1).to_json()
+        plain = RunLimits.from_json({**limits, **_held(limits, device, options)}, steps=1).to_json()
     except ValueError as error:
         raise ActionRefused(str(error)) from error
+    longest_s = admission_limits(device).wall_s
+    if "device_s" in limits and plain["device_s"] < longest_s:
+        raise ActionRefused(
+            f"The limit of device seconds ({plain['device_s']:g}) is below what is held for the preflight of one task "
+            f"({longest_s:g}): raise the limit, or leave it away."
+        )
     return {name: plain[name] for name in limits}
 
 

@@ -245,6 +245,7 @@ def test_nothing_starts_where_nothing_is_believed_nor_what_a_command_drives():
         ({"composer": "nobody"}, "There is no composer"),
         ({"composer": "model"}, "LLM_"),
         ({"limits": {"device_s": 5}}, "below what is held"),
+        ({"limits": {"device_s": 100}}, r"\(100\) is below what is held for the preflight of one task \(120\)"),
         ({"limits": {"tokens": 5000}}, "uses no tokens"),
         ({"limits": {"steps": 5}}, "no limit 'steps'"),
         ({"params": {"w": -1}}, "w must be from 0"),
