@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+SHORT_TITLE = 80  # characters of a cluster's message in lists
+
 
 class FailureCluster(models.Model):
     """Failures of one fingerprint: stage, kind of error, normalised message, operator. Counts are read, never stored.
@@ -30,6 +32,20 @@ class FailureCluster(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} {self.text[:60]}"
+
+    @property
+    def title(self) -> str:
+        """What people call it. One error at two stages is two clusters: the stage tells them apart."""
+        return self._titled(self.text)
+
+    @property
+    def short_title(self) -> str:
+        """The same for lists; the stage is not cut off."""
+        return self._titled(self.text if len(self.text) <= SHORT_TITLE else f"{self.text[:SHORT_TITLE]}…")
+
+    def _titled(self, text: str) -> str:
+        words = text or "no message"
+        return f"{words[:1].upper()}{words[1:]} ({self.stage.replace('_', ' ')})"
 
 
 class Failure(models.Model):

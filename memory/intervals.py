@@ -1,15 +1,18 @@
 """Intervals for a difference of two shares, for small arms, over strata. Pure.
 
-Sources: E. B. Wilson 1927 (one share); R. G. Newcombe 1998, method 10 (difference); Yan and Su 2010 (strata).
+Sources: E. B. Wilson 1927 (one share); R. G. Newcombe 1998, method 10 (difference); Yan and Su 2010 (strata);
+H. Robbins 1970 and S. Howard et al. 2021 (normal mixture, for any number of looks).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 
 Z95 = 1.959963984540054
+ALPHA = 0.05
+EASY = 10.0  # weight (see Arms) that the mixture is tuned to; fixed beforehand, and flat from 20 to 1,000
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,16 @@ def wilson(good: int, n: int, z: float = Z95) -> tuple[float, float]:
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def anytime_z(weight: float, among: int = 1) -> float:
+    """Standard errors away from zero at which a difference is believed, however often it is looked at.
+
+    With `among` differences looked at, the chance that chance alone ever carries one of them so far is 5 % at most
+    (Robbins' mixture for the looks, Bonferroni for the differences). `weight` is that of the arms together.
+    """
+    ratio = weight / EASY
+    return sqrt((1 + 1 / ratio) * (log(1 + ratio) + 2 * log(max(among, 1) / ALPHA)))
 
 
 def difference(strata: Iterable[Arms], z: float = Z95) -> tuple[float, float, float] | None:

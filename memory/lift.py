@@ -10,7 +10,7 @@ from datetime import datetime
 from django.db.models import Count, F, Q, QuerySet
 
 from judge.values import Verdict
-from memory.intervals import Arms, difference
+from memory.intervals import Arms, anytime_z, difference
 from memory.models import RuleUse
 
 ENOUGH = 30  # nodes that each arm needs before a lift is told
@@ -32,7 +32,11 @@ NOT_TRIED = ("lost.attempts", "proposal.exhausted", "proposal.no_graph", "propos
 
 @dataclass(frozen=True)
 class Lift:
-    """Told nodes of both arms and how many were valid. `estimate` with its 95 % interval; Nones below ENOUGH."""
+    """Told nodes of both arms and how many were valid. `estimate` with its 95 % interval; Nones below ENOUGH.
+
+    That interval is right for one look at one rule. `sure_low` and `sure_high` hold for looks at any time at `among`
+    rules: only these say that a rule helps or harms.
+    """
 
     shown: int = 0
     shown_valid: int = 0
@@ -41,6 +45,9 @@ class Lift:
     estimate: float | None = None
     low: float | None = None
     high: float | None = None
+    sure_low: float | None = None
+    sure_high: float | None = None
+    among: int = 1
 
     @property
     def known(self) -> bool:
@@ -48,16 +55,23 @@ class Lift:
 
     @property
     def harmful(self) -> bool:
-        """Decisively below zero: the whole interval is."""
-        return self.high is not None and self.high < 0
+        """Decisively below zero: the whole sure interval is."""
+        return self.sure_high is not None and self.sure_high < 0
 
     @property
     def helpful(self) -> bool:
         """Decisively above zero."""
-        return self.low is not None and self.low > 0
+        return self.sure_low is not None and self.sure_low > 0
+
+    @property
+    def leans(self) -> bool:
+        """The plain interval leaves zero out and the sure one does not: chance does that to some of many."""
+        if self.low is None or self.high is None or self.harmful or self.helpful:
+            return False
+        return self.low > 0 or self.high < 0
 
     @classmethod
-    def of(cls, strata: Iterable[Arms]) -> Lift:
+    def of(cls, strata: Iterable[Arms], among: int = 1) -> Lift:
         """From arms (shown first) of searches that withheld with the same probability, one stratum each.
 
         Told from ENOUGH nodes in each arm that have others to be compared with: those of searches that always show a
@@ -68,7 +82,9 @@ class Lift:
         found = difference(compared)
         if found is None or min(sum(one.n for one in compared), sum(one.m for one in compared)) < ENOUGH:
             return cls(*_counts(arms))
-        return cls(*_counts(compared), *found)
+        sure = difference(compared, anytime_z(sum(one.weight for one in compared), among))
+        assert sure is not None
+        return cls(*_counts(compared), *found, *sure[1:], among=among)
 
 
 def _counts(arms: Iterable[Arms]) -> tuple[int, int, int, int]:
@@ -77,12 +93,21 @@ def _counts(arms: Iterable[Arms]) -> tuple[int, int, int, int]:
     return sum(n for n, *_ in rows), sum(k for _, k, *_ in rows), sum(m for *_, m, _ in rows), sum(j for *_, j in rows)
 
 
-def lifts_of(rule_ids: Iterable[int], *, since: Mapping[int, datetime] | None = None) -> Mapping[int, Lift]:
+def rules_compared() -> int:
+    """How many wordings of rules have been withheld often enough for a lift: those that people look at. One query."""
+    withheld = RuleUse.objects.filter(arm=RuleUse.Arm.WITHHELD).order_by()
+    return withheld.values("version").annotate(n=Count("pk")).filter(n__gte=ENOUGH).count()
+
+
+def lifts_of(
+    rule_ids: Iterable[int], *, since: Mapping[int, datetime] | None = None, among: int = 1
+) -> Mapping[int, Lift]:
     """Lift of each rule over all uses of the words that it has now; without such uses it is a Lift of zeros.
 
     An edit begins anew: what other words did says nothing of these. A new scope for the same words does not.
 
-    `since` leaves out, rule by rule, what was told before. One query for thousands of rules.
+    `since` leaves out, rule by rule, what was told before; `among` is how many rules are looked at (`rules_compared`),
+    for whoever says which of them help or harm. One query for thousands of rules.
     """
     ids = sorted(set(rule_ids))
     found: dict[int, list[Arms]] = defaultdict(list)
@@ -90,7 +115,7 @@ def lifts_of(rule_ids: Iterable[int], *, since: Mapping[int, datetime] | None = 
         uses = decided_uses().filter(rule__in=ids[start : start + IDS_AT_ONCE], version__words=NOW)
         for rule, arms in _strata(_later(uses, since) if since else uses):
             found[rule].append(arms)
-    return {pk: Lift.of(found[pk]) for pk in ids}
+    return {pk: Lift.of(found[pk], among) for pk in ids}
 
 
 def decided_uses() -> QuerySet[RuleUse]:

@@ -12,7 +12,7 @@ from adaexplore_site.models import Action
 from judge.models import Device
 from memory.distil.wording import claim_fault
 from memory.families import NAMES
-from memory.lift import Lift, lifts_of
+from memory.lift import Lift, lifts_of, rules_compared
 from memory.models import Rule, RuleVersion, Sighting
 from memory.rule_reach import Reach, families_at, recent_nodes
 from memory.rule_selectors import evidences, likeness_now
@@ -96,7 +96,7 @@ def rule_cards(rule_ids: Sequence[int], *, user: Any, now: datetime) -> list[Rul
     rows = rules.filter(current__isnull=False).in_bulk(list(rule_ids))
     wanted = [pk for pk in rule_ids if pk in rows]
     index = likeness_now()
-    found, lifts, recent = evidences(wanted, now, index), lifts_of(wanted), recent_nodes()
+    found, lifts, recent = evidences(wanted, now, index), lifts_of(wanted, among=rules_compared()), recent_nodes()
     approved, places = _approved(wanted), _places(wanted)
     cards = []
     for pk in wanted:

@@ -12,7 +12,7 @@ from django.db.models import Count
 
 from adaexplore_site.models import Action
 from judge.values import Verdict
-from memory.lift import Lift, lifts_of
+from memory.lift import Lift, lifts_of, rules_compared
 from memory.models import Rule, RuleUse, RuleVersion
 from memory.rule_selectors import RuleFilter, evidences, likeness_now, rule_ids
 from memory.rules.value import Evidence
@@ -70,7 +70,8 @@ def library_page(chosen: RuleFilter, *, sort: str, start: int, now: datetime) ->
     ordered = sorted(ids, key=lambda pk: (-key.get(pk, 0.0), -pk))
     wanted = ordered[start : start + PAGE]
     rows = Rule.objects.select_related("current", "decided_by").in_bulk(wanted)
-    found, lifts, hits = evidences(wanted, now, likeness_now()), lifts_of(wanted), hits_of(wanted)
+    found, hits = evidences(wanted, now, likeness_now()), hits_of(wanted)
+    lifts = lifts_of(wanted, among=rules_compared())
     made = [
         LibraryRow(rows[pk], version, scope_of(version), found[pk], lifts.get(pk, Lift()), hits[pk])
         for pk in wanted

@@ -32,10 +32,12 @@ def effect_lines(document: dict[str, Any]) -> list[str]:
     """What was learned and what that did."""
     learned, effect, spent = document["learned"], document["effect"], document["spent"]
     unknown = f" ({spent['unpriced']} calls unpriced)" if spent["unpriced"] else ""
+    preflights = f", {spent['preflight_s']:.0f} s of it for preflights" if spent["preflight_s"] else ""
+    preflights += f" ({spent['unclocked']} preflights of unknown time)" if spent["unclocked"] else ""
     lines = [
         f"  {learned['failures']} failures: {learned['new']} new rules, {learned['merged']} merged, "
         f"{learned['repeated']} repeated, {learned['nothing']} nothing to learn, {learned['unfit']} unfit",
-        f"  {spent['device_s']:.0f} s of the device, {spent['tokens']} tokens, ${spent['usd']}{unknown}",
+        f"  {spent['device_s']:.0f} s of the device{preflights}, {spent['tokens']} tokens, ${spent['usd']}{unknown}",
     ]
     if not document["control_steps"]:
         return [*lines, "  no comparison: the run has no searches without memory"]

@@ -6,18 +6,15 @@ import hashlib
 import random
 import re
 from collections.abc import Callable
-from typing import Any
 
 from django.template import Context, Engine
-from django.utils import timezone
 
-from adaexplore_site.llm import ChatClient, Completion, LLMError, endpoint_from_settings
+from adaexplore_site.llm import ChatClient, LLMError, endpoint_from_settings
 from memory.adapt.catalogue import Catalogue
 from memory.adapt.composer import Composed, NothingComposed, compose, drawn
 from memory.adapt.seeds import Seed
 from search.adapt_seeds import MODEL, catalogue, seed_problems
-from search.budget.prices import BadPrices
-from search.pricing import price_of
+from search.pricing import call_of
 from search.proposers.prompts import FOLDER, fenced
 from search.proposers.replies import fenced_blocks, storable
 
@@ -58,7 +55,7 @@ def asked(client: ChatClient, *, seed: int, place: int, known: Catalogue, seeds:
         "seeds": [one.slug for one in given.seeds],
         "operators": [operator.name for operator in given.operators],
         "template": f"{TEMPLATE}@{hashlib.sha256(text.encode()).hexdigest()[:12]}",
-        "call": _call(answer),
+        "call": call_of(answer),
     }
     return Composed("", _module(answer.text), recipe)
 
@@ -68,22 +65,6 @@ def _module(text: str) -> str:
     blocks, _, _ = fenced_blocks(storable(text).replace("\r\n", "\n").replace("\r", "\n"))
     modules = [block for block in blocks if re.search(r"^class\s+Model\b", block, re.MULTILINE)]
     return modules[0] if len(modules) == 1 else storable(text)
-
-
-def _call(answer: Completion) -> dict[str, Any]:
-    usd = answer.price_usd
-    if usd is None and answer.tokens_in is not None and answer.tokens_out is not None:
-        try:
-            price = price_of(model=answer.model, on=timezone.now().date())
-        except BadPrices:
-            price = None
-        usd = price.usd(answer.tokens_in, answer.tokens_out) if price else None
-    return {
-        "model": answer.model,
-        "tokens_in": answer.tokens_in,
-        "tokens_out": answer.tokens_out,
-        "usd": None if usd is None else str(usd),
-    }
 
 
 __all__ = ["NothingComposed", "Writer", "WriterAway", "asked", "write_task"]

@@ -13,6 +13,7 @@ from django.utils import timezone
 from judge.models import Device
 from judge.runner import Bench
 from memory.distil.table import TableDistiller
+from memory.library_names import InstalledNames
 from memory.services.learning import failure_learn
 from search.models import Node, Run
 from search.proposers.protocol import Proposer
@@ -76,6 +77,6 @@ def _do(hop: Hop, proposer_for: Callable[[str], Proposer], bench_for: Callable[[
     if hop.task == "propose":
         return step_propose(node_id=hop.target, proposer_for=proposer_for)
     if hop.task == "learn":
-        failure_learn(failure_id=hop.target, distiller=TableDistiller())
+        failure_learn(failure_id=hop.target, distiller=TableDistiller(InstalledNames()))
         return []
     return step_judge(node_id=hop.target, bench_for=bench_for)

@@ -13,8 +13,9 @@ from memory.cluster_rows import Chosen, cluster_row, members
 from memory.messages import cause_of
 from memory.models import Failure, FailureCluster
 from memory.patterns.table import BY_CODE
-from memory.services.clusters import OBJECT, UNDO, UNDOABLE
+from memory.services.clusters import OBJECT, PROPOSE, UNDO, UNDOABLE
 from memory.services.proposing import fit_failures, suggested, why_unfit
+from search.failure_words import ActWords
 from search.models import Node, Run
 
 MOST_NODES = 30
@@ -94,36 +95,18 @@ def _acts(family: list[int]) -> list[Act]:
     ids = [str(pk) for pk in family]
     rows = list(Action.objects.filter(object_type=OBJECT, object_id__in=ids).select_related("actor")[:MOST_ACTS])
     undone = {row.after.get("of") for row in rows if row.verb == UNDO}
-    names = dict(FailureCluster.objects.filter(pk__in=_targets(rows)).values_list("pk", "key"))
+    words = ActWords.of(rows, family[0])
     return [
         Act(
             at=row.created_at,
             who=row.actor.get_username() if row.actor else "a command",
-            text=_words(row, names),
-            undo=row.pk if row.verb in UNDOABLE and row.pk not in undone else None,
+            text=words.said(row),
+            undo=row.pk if row.verb in UNDOABLE and row.pk not in undone and _whole(row) else None,
         )
         for row in rows
     ]
 
 
-def _targets(rows: list[Action]) -> set[int]:
-    return {row.after["merged_into_id"] for row in rows if row.after.get("merged_into_id")}
-
-
-def _words(row: Action, names: dict[int, str]) -> str:
-    match row.verb:
-        case "cluster.assign":
-            return "assigned it" if row.after.get("assignee_id") else "took it from its assignee"
-        case "cluster.mute":
-            return f"muted it at {row.after.get('muted_count', 0)} failures"
-        case "cluster.unmute":
-            return "ended its mute"
-        case "cluster.merge":
-            return f"merged it into {names.get(row.after['merged_into_id'], 'a cluster that is gone')}"
-        case "cluster.split":
-            return "split it off again"
-        case "cluster.propose":
-            return f"proposed rule {row.after.get('rule')} with {row.after.get('sightings')} sightings"
-        case "cluster.undo":
-            return "undid an act"
-    return row.verb.replace(".", " ")
+def _whole(row: Action) -> bool:
+    """Whether the row has what its undo needs: proposals of old have not."""
+    return row.verb != PROPOSE or "added" in row.after

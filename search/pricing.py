@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import date
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.utils import timezone
 
-from adaexplore_site.llm import Endpoint, endpoint_from_settings
-from search.budget.prices import SHIPPED, Price, PriceTable, read_prices
+from adaexplore_site.llm import Completion, Endpoint, endpoint_from_settings
+from search.budget.prices import SHIPPED, BadPrices, Price, PriceTable, read_prices
 
 # What one step of a language model is taken to need at most: two calls, the second when patches do not match.
 STEP_TOKENS_IN, STEP_TOKENS_OUT = 24_000, 16_000
@@ -35,3 +37,20 @@ def price_of(*, model: str, on: date, endpoint: Endpoint | None = None) -> Price
     """The price of a model at the configured endpoint on that day; None when nobody has given one."""
     endpoint = endpoint or endpoint_from_settings()
     return price_table().find(provider=provider_of(endpoint), model=model or endpoint.model, on=on)
+
+
+def call_of(answer: Completion) -> dict[str, Any]:
+    """What a call outside of a search has used, as plain JSON; None for what nobody told."""
+    usd = answer.price_usd
+    if usd is None and answer.tokens_in is not None and answer.tokens_out is not None:
+        try:
+            price = price_of(model=answer.model, on=timezone.now().date())
+        except BadPrices:
+            price = None
+        usd = price.usd(answer.tokens_in, answer.tokens_out) if price else None
+    return {
+        "model": answer.model,
+        "tokens_in": answer.tokens_in,
+        "tokens_out": answer.tokens_out,
+        "usd": None if usd is None else str(usd),
+    }

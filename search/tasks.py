@@ -15,6 +15,7 @@ from judge.benches import bench_for
 from judge.models import Device
 from judge.selectors import served_devices
 from memory.distil.table import TableDistiller
+from memory.library_names import InstalledNames
 from memory.services.learning import failure_learn
 from search.proposers import get as get_proposer
 from search.services.adapt_advance import adapt_follow, adapts_advance
@@ -83,7 +84,7 @@ def admit_entry(entry_id: int) -> None:
 @shared_task(name="search.tasks.learn")  # type: ignore[untyped-decorator]
 def learn(failure_id: int) -> None:
     """Learn from a failure of a search that learns."""
-    failure_learn(failure_id=failure_id, distiller=TableDistiller())
+    failure_learn(failure_id=failure_id, distiller=TableDistiller(InstalledNames()))
 
 
 @shared_task(name="search.tasks.compose_task", acks_late=True)  # type: ignore[untyped-decorator]

@@ -70,6 +70,11 @@ def problem_admit(
     return report
 
 
+def admission_limits(device: Device) -> Limits:
+    """What one preflight on the device may take."""
+    return _LIMITS[Device.Kind(device.kind)]
+
+
 def admission_queue(*, problem: Problem, device: Device) -> None:
     """Mark the preflight as waiting for the device's worker. Call before enqueuing the task."""
     _store(problem, device, _entry("queued", timezone.now(), []))
@@ -84,7 +89,7 @@ def admission_stalled(entry: dict[str, Any] | None, *, now: datetime) -> bool:
 
 def _admit(problem: Problem, device: Device, bench: Bench, progress: Callable[[StageRecord], None]) -> AdmissionReport:
     case = case_for(device.kind, declared_cases(problem.source))
-    limits = _LIMITS[Device.Kind(device.kind)]
+    limits = admission_limits(device)
     report = bench.admit(problem.spec(case), limits=limits, progress=progress)
     better = case_for(device.kind, report.cases)
     if case is None and better is not None:  # get_cases() computes its names: they are known only now

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,8 +15,8 @@ from django.template import Context, Engine
 
 from adaexplore_site.llm import Completion, LLMError, Message
 from adaexplore_site.untrusted import fenced, one_line
-from memory.distil.table import TableDistiller, unfit_why
-from memory.distil.values import DistilLater, Facts, Lesson
+from memory.distil.table import TableDistiller, own_attribute, unfit_why
+from memory.distil.values import DistilLater, Facts, Lesson, Library
 from memory.distil.wording import claim_check
 from memory.fingerprints import fingerprint
 from memory.patterns.table import OF_REPLIES, match_of
@@ -23,6 +25,7 @@ TEMPLATE = Path(__file__).resolve().parents[2] / "templates" / "prompts" / "dist
 SOURCE_CHARS = 24_000
 MESSAGE_CHARS = 2_000
 _KEYS = {"learn", "claim", "why"}
+Bill = Callable[[Completion], Mapping[str, Any]]  # model, tokens_in, tokens_out and usd of a call; None: not known
 
 
 class Chat(Protocol):
@@ -37,44 +40,61 @@ class BadAnswer(ValueError):
 
 @dataclass
 class Spent:
-    """What was asked of the model so far. Tokens that it did not report are counted as untold."""
+    """What was asked of the model so far. Calls whose tokens or price nobody told are counted as such."""
 
     calls: int = 0
     tokens: int = 0
     untold: int = 0
+    usd: Decimal = Decimal(0)
+    unpriced: int = 0
 
 
 class ModelDistiller:
     """Known errors by the table, everything else by one request to the model."""
 
-    def __init__(self, client: Chat) -> None:
-        self._client = client
-        self._table = TableDistiller()
+    def __init__(self, client: Chat, library: Library | None = None, bill: Bill | None = None) -> None:
+        self._client, self._bill = client, bill or _told
+        self._table = TableDistiller(library)
         self.spent = Spent()
 
     def distil(self, facts: Facts) -> Lesson:
         """Raises DistilLater when the endpoint gives no answer."""
-        known = facts.kind.startswith(OF_REPLIES) or match_of(facts.kind, facts.message) is not None
-        if known or unfit_why(facts):
+        if not self.asks(facts):
             return self._table.distil(facts)
-        if not facts.message.strip():
-            return Lesson("nothing", why="There is no error text to learn from.")
         try:
             answer = self._client.complete([{"role": "user", "content": prompt_of(facts)}])
         except LLMError as error:
             raise DistilLater(one_line(str(error))) from None
-        self._count(answer)
+        call = self._bill(answer)
+        self._count(call)
         try:
-            return read_answer(answer, facts)
+            lesson = read_answer(answer, facts)
         except BadAnswer as error:
-            return Lesson("nothing", why=one_line(f"The model's answer cannot be used: {error}."), origin="model")
+            lesson = Lesson("nothing", why=one_line(f"The model's answer cannot be used: {error}."), origin="model")
+        return replace(lesson, call=call)
 
-    def _count(self, answer: Completion) -> None:
+    @staticmethod
+    def asks(facts: Facts) -> bool:
+        """Whether the model is asked about this failure, which costs something."""
+        known = facts.kind.startswith(OF_REPLIES) or match_of(facts.kind, facts.message) is not None
+        return bool(facts.message.strip()) and not (known or unfit_why(facts) or own_attribute(facts))
+
+    def _count(self, call: Mapping[str, Any]) -> None:
         self.spent.calls += 1
-        if answer.tokens_in is None or answer.tokens_out is None:
+        if call["tokens_in"] is None or call["tokens_out"] is None:
             self.spent.untold += 1
         else:
-            self.spent.tokens += answer.tokens_in + answer.tokens_out
+            self.spent.tokens += call["tokens_in"] + call["tokens_out"]
+        if call["usd"] is None:
+            self.spent.unpriced += 1
+        else:
+            self.spent.usd += Decimal(call["usd"])
+
+
+def _told(answer: Completion) -> Mapping[str, Any]:
+    """What the endpoint itself says of a call."""
+    usd = None if answer.price_usd is None else str(answer.price_usd)
+    return {"model": answer.model, "tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out, "usd": usd}
 
 
 def prompt_of(facts: Facts) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from packaging.version import InvalidVersion, Version
 
 from judge.values import Verdict
-from memory.distil.values import Facts, Lesson
+from memory.distil.values import Facts, Lesson, Library, NoLibrary
 from memory.distil.wording import claim_check
+from memory.messages import cause_of
 from memory.patterns.table import match_of
 from memory.patterns.values import Match
 from memory.scopes import Scope
 
+OWN = "The attribute is of an object of the candidate's own: what is missing there says nothing of other kernels."
+_OWN = re.compile(r"\bhas no attribute ['\"]|\bcannot import name ['\"]")
 CHEATS = frozenset({Verdict.DISHONEST.value, Verdict.SUSPECT.value})
 _MACHINE = {
     Verdict.TIMED_OUT.value: "Time ran out: the machine may have been busy.",
@@ -34,21 +39,35 @@ def unfit_why(facts: Facts) -> str:
     return found.pattern.unfit if found is not None else ""
 
 
+def own_attribute(facts: Facts) -> bool:
+    """Whether an unknown error says that some object, none of a library's that the table knows, lacks an attribute."""
+    return _OWN.search(cause_of(facts.message)) is not None
+
+
+def _unknown_why(facts: Facts) -> str:
+    if not facts.message.strip():
+        return "There is no error text to learn from."
+    return OWN if own_attribute(facts) else "The table of known errors does not have it."
+
+
 class TableDistiller:
-    """The table alone."""
+    """The table, and the library itself where a lesson says that it lacks a name."""
+
+    def __init__(self, library: Library | None = None) -> None:
+        self._library = library or NoLibrary()
 
     def distil(self, facts: Facts) -> Lesson:
-        """Never raises DistilLater."""
+        """Raises DistilLater when the library cannot be asked now."""
         why = unfit_why(facts)
         if why:
             return Lesson("unfit", why=why)
         found = match_of(facts.kind, facts.message)
         if found is None:
-            return Lesson("nothing", why="The table of known errors does not have it.")
-        return taught(found, facts)
+            return Lesson("nothing", why=_unknown_why(facts))
+        return taught(found, facts, self._library)
 
 
-def taught(found: Match, facts: Facts) -> Lesson:
+def taught(found: Match, facts: Facts, library: Library) -> Lesson:
     """The lesson of a known error."""
     code = found.pattern.code
     if not found.claim:
@@ -56,6 +75,8 @@ def taught(found: Match, facts: Facts) -> Lesson:
     why = claim_check(found.claim)
     if why:
         return Lesson("nothing", why=f"The wording cannot be a rule: {why}."[:200], pattern=code)
+    if found.missing is not None and (doubt := library.doubt(*found.missing, facts)):
+        return Lesson("nothing", why=doubt[:200], pattern=code)
     return Lesson("rule", claim=found.claim, pattern=code, operator=found.operator, scope=scope_of(found, facts))
 
 

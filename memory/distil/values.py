@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from memory.scopes import Scope
 
@@ -21,6 +22,7 @@ class Facts:
     source: str = ""
     triton: str = ""
     arch: str = ""
+    torch: str = ""
 
     @property
     def kind(self) -> str:
@@ -38,6 +40,7 @@ class Lesson:
     origin: str = "pattern"
     operator: str = ""
     scope: Scope = ANYWHERE
+    call: Mapping[str, Any] | None = None  # what asking a model for it has used: tokens_in, tokens_out, usd
 
     def __post_init__(self) -> None:
         if self.outcome not in ("rule", "nothing", "unfit"):
@@ -48,6 +51,24 @@ class Lesson:
 
 class DistilLater(Exception):
     """The model gave no answer. The failure stays for another time; the message says why."""
+
+
+class Library(Protocol):
+    """Knows which names torch and Triton have."""
+
+    def doubt(self, owner: str, name: str, facts: Facts) -> str:
+        """Why it is not sure that `owner` ("triton.language") has no `name`; empty when it is.
+
+        Raises DistilLater when nobody can say now.
+        """
+        ...
+
+
+class NoLibrary:
+    """Nobody to ask: nothing is sure."""
+
+    def doubt(self, owner: str, name: str, facts: Facts) -> str:
+        return "Nobody could be asked whether the installed library has that name."
 
 
 class Distiller(Protocol):

@@ -103,9 +103,10 @@ PATTERNS = (
     Pattern(
         "autotune-config",
         "a configuration with arguments that triton.Config does not have",
-        r"Config\.__init__\(\) got an unexpected keyword argument|'Config' object has no attribute",
+        r"Config\.__init__\(\) got an unexpected keyword argument|'Config' object has no attribute '(?P<name>\w+)'",
         lesson="Give triton.Config a dictionary of the kernel's constants and num_warps, num_stages; its constants are "
         "in its attribute kwargs.",
+        of="triton.Config",
     ),
     Pattern(
         "keyword-unknown",

@@ -70,21 +70,26 @@ PATTERNS = (
         plain="Use only names that triton.language of the installed Triton has.",
         versioned=True,
         advice=_INSTEAD,
+        of="{module}",
     ),
     Pattern(
         "triton-missing",
         "a name that triton does not have",
-        r"(?:module 'triton(?:\.\w+)*' has no attribute '|cannot import name ')(?P<name>\w+)'(?! from '(?!triton))",
+        r"(?:module '(?P<module>triton(?:\.\w+)*)' has no attribute '|cannot import name ')(?P<name>\w+)'"
+        r"(?! from '(?!triton))(?: from '(?P<source>triton(?:\.\w+)*)')?",
         lesson="Do not import or use {name} of triton, which this Triton does not have; look for what it has instead.",
         plain="Import and use only names that the installed Triton has.",
         versioned=True,
+        of="{module}",
     ),
     Pattern(
         "torch-missing",
         "a name that torch does not have",
-        rf"module '(?:{_OF_TORCH}|torch\.[\w.]+)' has no attribute '(?P<name>\w+)'",
+        rf"(?:module '(?:{_OF_TORCH}|torch\.[\w.]+)' has no attribute '|cannot import name '(?=\w+' from 'torch\b))"
+        r"(?P<name>\w+)'(?: from '(?P<source>torch[\w.]*)')?",
         lesson="Do not use {module}.{name}, which torch does not have; use a function that it documents.",
         plain="Use only functions that torch documents.",
+        of="{module}",
     ),
     Pattern(
         "model-class-missing",
@@ -96,13 +101,13 @@ PATTERNS = (
     Pattern(
         "import-missing",
         "imports a module that is not there",
-        r"ModuleNotFoundError: No module named|ImportError: cannot import name",
+        r"ModuleNotFoundError: No module named",
         lesson="Import nothing but torch, triton and Python's standard library; other packages are not installed.",
     ),
     Pattern(
         "tensor-power",
         "** on a Triton tensor",
-        r"has no attribute '__r?pow__'|unsupported operand type\(s\) for \*\* or pow\(\): 'tensor'",
+        r"'tensor' object has no attribute '__r?pow__'|unsupported operand type\(s\) for \*\* or pow\(\): 'tensor'",
         lesson="Do not raise a Triton tensor to a power with **; multiply it by itself, or use libdevice.pow from "
         "triton.language.extra.",
     ),
@@ -130,6 +135,7 @@ PATTERNS = (
         advice=_OF_TENSOR,
         known=frozenset(_OF_TENSOR)
         | {"item", "device", "clone", "sum", "max", "view_as", "type_as", "masked_fill", "log"},
+        of="triton.language.tensor",
     ),
     Pattern(
         "dtype-called",
@@ -141,7 +147,8 @@ PATTERNS = (
     Pattern(
         "dtype-not-triton",
         "a dtype that is not Triton's",
-        r"(?:'str' object|'torch\.dtype' object|type object '\w+') has no attribute '(?:scalar|is_\w+|primitive\w*)'",
+        r"(?:'str' object|'torch\.dtype' object|type object '(?:bool|complex|dtype|float|int|str)') has no attribute "
+        r"'(?:scalar|is_\w+|primitive\w*)'",
         lesson="Do not give Triton a dtype of torch, of Python or as text; use tl.float32 and its like.",
     ),
     Pattern(
@@ -171,6 +178,6 @@ PATTERNS = (
         "model-attribute",
         "ModelNew has no such attribute",
         r"'ModelNew' object has no attribute",
-        lesson="Set every attribute that forward uses in ModelNew.__init__, under the name forward uses.",
+        nothing="The attribute is the candidate's own: what its class lacks says nothing of other kernels.",
     ),
 )

@@ -33,6 +33,7 @@ class Pattern:
     advice: Mapping[str, str] = field(default_factory=dict, hash=False)
     known: frozenset[str] = frozenset()  # values of `name` that may be quoted; empty: any plain name
     plain: str = ""  # the lesson where `name` may not be quoted
+    of: str = ""  # "{module}": the library's module or class that lacks `name`; whoever teaches asks it first
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", self.code) or len(self.code) > 40:
@@ -72,6 +73,17 @@ class Match:
             name = self.groups.get("op", "")
             text = text.replace("{op}", name) if _PLAIN.fullmatch(name) else ""
         return text[:60]
+
+    @property
+    def missing(self) -> tuple[str, str] | None:
+        """(module or class, name) that the library is said to lack; the first is empty for one that is no library's.
+
+        None where the lesson says nothing of the kind.
+        """
+        name = self.groups.get("name", "")
+        if not self.pattern.of or not name:
+            return None
+        return self.pattern.of.replace("{module}", self.groups.get("module") or self.groups.get("source", "")), name
 
     @property
     def claim(self) -> str:

@@ -12,6 +12,7 @@ from adaexplore_site.audit import ActionRefused, action_done, action_on
 from adaexplore_site.models import Action
 from memory.cluster_rows import members
 from memory.models import Failure, FailureCluster
+from memory.services.proposing_undo import propose_undo
 from memory.services.rules_desk import rules_locked
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 OBJECT = "cluster"
 UNDO = "cluster.undo"
-UNDOABLE = ("cluster.assign", "cluster.mute", "cluster.unmute", "cluster.merge", "cluster.split")
+PROPOSE = "cluster.propose"
+UNDOABLE = ("cluster.assign", "cluster.mute", "cluster.unmute", "cluster.merge", "cluster.split", PROPOSE)
 
 
 def cluster_assign(
@@ -96,11 +98,13 @@ def cluster_undo(*, action: Action, user: AbstractBaseUser | None, key: str | No
     done = action_done(key=key, verb=UNDO)
     if done is not None:
         return done
+    if Action.objects.filter(verb=UNDO, object_type=OBJECT, object_id=action.object_id, after__of=action.pk).exists():
+        raise ActionRefused("This was undone already.")
+    if action.verb == PROPOSE:
+        return propose_undo(action=action, verb=UNDO, user=user, key=key)
     row = _locked(int(action.object_id)) if action.object_type == OBJECT and action.verb in UNDOABLE else None
     if row is None:
         raise ActionRefused("There is nothing to undo: the act is of another kind, or its cluster is gone.")
-    if Action.objects.filter(verb=UNDO, object_type=OBJECT, object_id=action.object_id, after__of=action.pk).exists():
-        raise ActionRefused("This was undone already.")
     changed = {name: value for name, value in action.after.items() if name != "moved"}
     if _values(row, changed) != changed:
         raise ActionRefused("Something has changed it since. Undo that first, or decide anew.")

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
 
 from memory.distil.values import DistilLater, Distiller, Facts, Lesson
-from memory.models import Failure, Rule
+from memory.models import AdaptTask, Failure, Rule
 from memory.services.rules import rule_join
 from memory.services.rules_desk import rules_locked
 
 log = logging.getLogger(__name__)
 
 _TRITON = re.compile(r"\btriton (\d+(?:\.\d+)+)")
+_TORCH = re.compile(r"\btorch (\d[\w.+]*)")
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,8 @@ class Learned:
 def failure_learn(*, failure_id: int, distiller: Distiller) -> Learned | None:
     """Distil a failure that nobody has learned from. None when it is gone, learned from already, or is left for later.
 
-    The distiller is asked outside of any transaction: a model may take minutes. Of two workers at once one is heard.
+    The distiller is asked outside of any transaction: a model may take minutes. Of two workers at once one is heard;
+    both their calls are charged to the adapt run.
     """
     waiting = Failure.objects.filter(pk=failure_id, lesson=Failure.Lesson.NONE)
     failure = waiting.select_related("node__evaluation", "device").first()
@@ -39,6 +45,8 @@ def failure_learn(*, failure_id: int, distiller: Distiller) -> Learned | None:
         log.warning("failure %s is left for later: %s", failure_id, error)
         return None
     with rules_locked():  # before the failure's row: people lock in this order, too
+        if lesson.call is not None:
+            _charge(failure, lesson.call)
         if not waiting.update(lesson=lesson.outcome, lesson_why=lesson.why[:200]):
             return None
         rule = None
@@ -49,16 +57,27 @@ def failure_learn(*, failure_id: int, distiller: Distiller) -> Learned | None:
         return Learned(lesson, rule)
 
 
+def _charge(failure: Failure, call: Mapping[str, Any]) -> None:
+    """Write a model's call down at the task of the adapt run that the failure's search belongs to, if any."""
+    mine = Q(run=failure.run_id) | Q(control=failure.run_id)
+    task = AdaptTask.objects.select_for_update(of=("self",)).filter(mine).first()
+    if task is not None:
+        task.recipe = {**task.recipe, "lessons": [*task.recipe.get("lessons", ()), dict(call)]}
+        task.save(update_fields=["recipe"])
+
+
 def facts_of(failure: Failure) -> Facts:
     """What a distiller is told. `failure` comes with its node, evaluation and device."""
     evaluation = failure.node.evaluation
-    found = _TRITON.search(evaluation.toolchain) if evaluation is not None else None
+    toolchain = evaluation.toolchain if evaluation is not None else ""
+    triton, torch = _TRITON.search(toolchain), _TORCH.search(toolchain)
     return Facts(
         verdict=failure.verdict,
         stage=failure.stage,
         reason=failure.reason,
         message=failure.message,
         source=failure.node.source,
-        triton=found[1] if found else "",
+        triton=triton[1] if triton else "",
         arch=failure.device.arch,
+        torch=torch[1] if torch else "",
     )

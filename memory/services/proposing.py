@@ -10,9 +10,11 @@ from memory.cluster_rows import members
 from memory.distil.table import TableDistiller, unfit_why
 from memory.distil.values import Facts, Lesson
 from memory.distil.wording import claim_check
+from memory.library_names import InstalledNames
 from memory.models import Failure, FailureCluster, Rule, Sighting
 from memory.scopes import Scope
 from memory.services.learning import facts_of
+from memory.services.proposing_undo import lessons_of
 from memory.services.rules import rule_join
 from memory.services.rules_desk import rules_locked
 
@@ -33,7 +35,8 @@ def cluster_propose(
 ) -> Rule:
     """The proposed rule of these words with every fit failure of the cluster as a sighting. Raises ActionRefused.
 
-    The same words as a rule's join that rule. The newest 2,000 failures are looked at.
+    The same words as a rule's join that rule. The newest 2,000 failures are looked at. The act's row keeps what
+    `memory.services.proposing_undo` needs.
     """
     with rules_locked():
         done = action_done(key=key, verb=VERB)
@@ -49,6 +52,7 @@ def cluster_propose(
             raise ActionRefused(f"These words cannot be a rule: {why}. Say it so that it is true of any kernel.")
         where = scope if scope is not None else suggested(fit).scope
         origin = Rule.Origin.PERSON
+        lessons, newest, last = lessons_of(fit), _newest_id(Rule), _newest_id(Sighting)
         rule = rule_join(failure=first, claim=words, pattern=cluster.pattern, origin=origin, scope=where, user=user)
         Sighting.objects.bulk_create(
             (Sighting(rule=rule, failure_id=pk) for pk in fit[1:]), batch_size=500, ignore_conflicts=True
@@ -56,8 +60,13 @@ def cluster_propose(
         for start in range(0, len(fit), 500):
             taught = Failure.objects.filter(pk__in=fit[start : start + 500])
             taught.update(lesson=Failure.Lesson.RULE, lesson_why="")
-        after = {"rule": rule.pk, "claim": words, "sightings": len(fit)}
-        action_on(verb=VERB, on=("cluster", cluster.pk), user=user, key=key, after=after)
+        after = {"rule": rule.pk, "claim": words, "sightings": len(fit)} | {
+            "new": rule.pk > newest,
+            "revision": rule.revision,
+            "added": list(rule.sightings.filter(pk__gt=last).values_list("failure_id", flat=True)),
+        }
+        before = {"lessons": lessons}
+        action_on(verb=VERB, on=("cluster", cluster.pk), user=user, key=key, before=before, after=after)
         return rule
 
 
@@ -77,7 +86,11 @@ def suggested(fit: list[int]) -> Lesson:
     """What the table of known errors makes of the first of them."""
     if not fit:
         return Lesson("nothing", why="No failure may teach.")
-    return TableDistiller().distil(facts_of(_whole(fit[0])))
+    return TableDistiller(InstalledNames(ask=False)).distil(facts_of(_whole(fit[0])))
+
+
+def _newest_id(kind: type[Rule] | type[Sighting]) -> int:
+    return kind.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
 def _whole(pk: int) -> Failure:

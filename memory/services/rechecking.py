@@ -12,7 +12,7 @@ from datetime import datetime
 from django.db.models import Min, QuerySet
 from packaging.version import InvalidVersion, Version
 
-from memory.lift import Lift, lifts_of
+from memory.lift import Lift, lifts_of, rules_compared
 from memory.models import Rule, RuleUse, RunMemory
 from memory.toolchains import triton_in
 
@@ -25,11 +25,15 @@ def rules_recheck() -> list[int]:
 
 
 def _recheck_harmful() -> list[int]:
-    """Rules whose interval lies below zero, over all uses and over those since the last decision."""
+    """Rules whose sure interval lies below zero, over all uses and over those since the last decision.
+
+    Looked at every ten minutes, all of them: a plain interval would accuse useless rules one after the other.
+    """
     rules = {rule.pk: rule for rule in _unmarked().filter(pk__in=RuleUse.objects.values("rule"))}
-    bad = [pk for pk, lift in lifts_of(rules).items() if lift.harmful]
+    among = rules_compared()
+    bad = [pk for pk, lift in lifts_of(rules, among=among).items() if lift.harmful]
     decided = {pk: moment for pk in bad if (moment := rules[pk].decided_at) is not None}
-    lifts = lifts_of(bad, since=decided)
+    lifts = lifts_of(bad, since=decided, among=among)
     return _mark({pk: harm_words(lift) for pk, lift in lifts.items() if lift.harmful})
 
 
@@ -39,8 +43,13 @@ def harm_words(lift: Lift) -> str:
     low, high = sorted((abs(100 * lift.low), abs(100 * lift.high)))
     return (
         f"Retire it? Prompts with it gave {abs(100 * lift.estimate):.0f} points fewer valid kernels "
-        f"(95 % interval {low:.0f} to {high:.0f}; n={lift.shown} with it, {lift.withheld} without)."
+        f"(95 % interval {low:.0f} to {high:.0f}; n={lift.shown} with it, {lift.withheld} without); "
+        f"{_sure(lift.among)}."
     )
+
+
+def _sure(among: int) -> str:
+    return f"holds for {among} rules looked at often" if among > 1 else "holds however often one looks"
 
 
 def _recheck_outdated() -> list[int]:

@@ -14,7 +14,7 @@ from memory.models import Failure, Rule, RuleVersion, Sighting
 from memory.rules.likeness import scopes_meet
 from memory.rules.wording import agreement, wording, words_hash
 from memory.scopes import Scope
-from memory.services.rules_desk import claim_sound, rule_new, rules_locked, scope_of, snapshot
+from memory.services.rules_desk import WordsTaken, claim_sound, rule_new, rules_locked, scope_of, snapshot
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -42,9 +42,8 @@ def rule_create(
     with rules_locked():
         if done := action_done(key=key, verb="rule.create"):
             return done
-        known = RuleVersion.objects.filter(words=words_hash(clean), rule__current__words=words_hash(clean)).first()
-        if known is not None:
-            raise ActionRefused(f"Rule {known.rule_id} says the same. Open it instead.")
+        if known := rules_with(clean):
+            raise WordsTaken(known[0].pk, "Open it instead.")
         rule = rule_new(text=clean, scope=scope, origin=Rule.Origin.PERSON, user=user, pattern=pattern, why=why)
         seen = [
             Sighting(rule=rule, failure=failure) for failure in {failure.pk: failure for failure in failures}.values()
@@ -52,6 +51,38 @@ def rule_create(
         Sighting.objects.bulk_create(seen)
         after = {**snapshot(rule), "text": clean, "sightings": len(seen)}
         return action_on(verb="rule.create", on=("rule", rule.pk), user=user, key=key, after=after)
+
+
+def rules_with(text: str) -> list[Rule]:
+    """Rules whose current words are these, in whatever state, the oldest first; each with its current version."""
+    found = Rule.objects.filter(current__words=words_hash(text)).select_related("current", "merged_into")
+    return list(found.order_by("pk"))
+
+
+def words_free(rule: Rule, text: str, scope: Scope) -> None:
+    """Raise WordsTaken where these words would make the rule say what another one says at the same places.
+
+    Rules that it says the same as now are no hindrance, nor are those that were merged into it. Rejected and retired
+    ones are: a decision on words stands, whichever rule has them.
+    """
+    assert rule.current is not None
+    taken = _twins(rule, text, scope)
+    if taken:
+        now = {twin.pk for twin in _twins(rule, rule.current.text, scope_of(rule.current))}
+        for twin in taken:
+            if twin.pk not in now:
+                raise WordsTaken(successor(twin).pk, "Merge the two, or write what sets them apart.")
+
+
+def _twins(rule: Rule, text: str, scope: Scope) -> list[Rule]:
+    return [
+        other
+        for other in rules_with(text)
+        if other.pk != rule.pk
+        and successor(other).pk != rule.pk
+        and other.current is not None
+        and scopes_meet(scope, scope_of(other.current))
+    ]
 
 
 def rule_join(

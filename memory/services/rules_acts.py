@@ -1,6 +1,7 @@
 """What a person decides about one rule. Every act takes the revision that the person saw, and is undone by its row.
 
-proposed -> approved or rejected; approved -> retired; restored ones are proposed again.
+proposed -> approved or rejected; approved -> retired; restored ones are proposed again. A rejected or retired rule
+keeps its words: whoever wants other ones has it restored first, so that no edit goes around a reviewer's decision.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from judge.storable import storable_text
 from memory.distil.wording import claim_fault
 from memory.models import Rule
 from memory.scopes import Scope
+from memory.services.rules import words_free
 from memory.services.rules_desk import Extra, claim_sound, decide, rule_act, scope_of, version_add
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ REASONS = {
     "4": "Another rule says it already",
     "5": "The harness was at fault, not the kernel",
 }
+CLOSED = (Rule.State.REJECTED, Rule.State.RETIRED)  # a reviewer's decision, which only a reviewer opens again
 MAX_DEFER_DAYS = 365
 REASON_CHARS = 200
 
@@ -92,7 +95,7 @@ def rule_restore(**card: Unpack[Card]) -> Action:
     """A rejected or retired rule is proposed again."""
 
     def act(rule: Rule) -> Extra:
-        if rule.state not in (Rule.State.REJECTED, Rule.State.RETIRED):
+        if rule.state not in CLOSED:
             raise _not_in(rule, "restored", "Only a rejected or retired rule is restored")
         _reopen(rule)
         return {}
@@ -115,7 +118,10 @@ def rule_defer(*, days: int, now: datetime, **card: Unpack[Card]) -> Action:
 
 
 def rule_edit(*, text: str, why: str = "", **card: Unpack[Card]) -> Action:
-    """New words as the next version. A reviewer's edit keeps an approved rule approved; others make it a proposal."""
+    """New words as the next version. A reviewer's edit keeps an approved rule approved; others make it a proposal.
+
+    Refused for a rejected or retired rule, and for words that another rule has at the same places.
+    """
     clean = claim_sound(text)
 
     def act(rule: Rule) -> Extra:
@@ -175,11 +181,14 @@ def own_work(rule: Rule, user: AbstractBaseUser | None) -> bool:
 def _reworded(rule: Rule, text: str, scope: Scope, user: AbstractBaseUser | None, why: str) -> Extra:
     if rule.state == Rule.State.MERGED:
         raise _not_in(rule, "edited", f"It was merged into rule {rule.merged_into_id}")
+    if rule.state in CLOSED:
+        raise _not_in(rule, "edited", "A reviewer proposes it again first")
+    words_free(rule, text, scope)
     version = version_add(rule=rule, text=text, scope=scope, user=user, why=storable_text(why.strip()))
     keeps = (
         rule.state == Rule.State.APPROVED and user is not None and can(user, Role.REVIEWER) and not claim_fault(text)
     )
-    if rule.state != Rule.State.PROPOSED and not keeps:
+    if rule.state == Rule.State.APPROVED and not keeps:
         _reopen(rule)
     return {"version": version.number}
 

@@ -34,6 +34,14 @@ class RuleChanged(ActionRefused):
         self.rule = rule
 
 
+class WordsTaken(ActionRefused):
+    """Another rule has these words. `rule_id` is where they stand, for a link."""
+
+    def __init__(self, rule_id: int, advice: str) -> None:
+        super().__init__(f"Rule {rule_id} says the same. {advice}")
+        self.rule_id = rule_id
+
+
 @contextmanager
 def rules_locked() -> Iterator[None]:
     """One transaction, and nobody else writes rules in it: two workers never make the same rule twice.

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from adaexplore_site.audit import ActionRefused, action_on
 from adaexplore_site.models import Action
-from memory.models import Rule, RuleVersion, Sighting
-from memory.rules.wording import words_hash
+from memory.models import Rule, Sighting
 from memory.scopes import Scope
-from memory.services.rules import successor
+from memory.services.rules import rules_with, successor
 from memory.services.rules_acts import Card
 from memory.services.rules_desk import (
     Extra,
+    WordsTaken,
     claim_sound,
     rule_act,
     rule_load,
@@ -92,9 +92,8 @@ def rule_split(*, failures: Iterable[int], text: str, **card: Unpack[Card]) -> A
             raise ActionRefused("All sightings were chosen: nothing would be split. Edit the rule instead.")
         if len(chosen) > MAX_SPLIT:
             raise ActionRefused(f"At most {MAX_SPLIT} sightings are split off at once.")
-        same = RuleVersion.objects.filter(words=words_hash(clean), rule__current__words=words_hash(clean)).first()
-        if same is not None:
-            raise ActionRefused(f"Rule {same.rule_id} says the same as the new words. Write what sets them apart.")
+        if same := rules_with(clean):
+            raise WordsTaken(same[0].pk, "Write what sets the new rule apart.")
         scope: Scope = scope_of(rule.current)
         new = rule_new(
             text=clean, scope=scope, origin=Rule.Origin.PERSON, user=card["user"], why=f"split from {rule.pk}"

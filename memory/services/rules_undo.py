@@ -10,8 +10,9 @@ from django.db.models import F, ProtectedError
 
 from adaexplore_site.audit import ActionRefused, action_done, action_on
 from adaexplore_site.models import Action
-from memory.models import Rule, RuleUse, Sighting
-from memory.services.rules_desk import restore_snapshot, rule_load, rule_save, rules_locked, snapshot
+from memory.models import Rule, RuleUse, RuleVersion, Sighting
+from memory.services.rules import words_free
+from memory.services.rules_desk import restore_snapshot, rule_load, rule_save, rules_locked, scope_of, snapshot
 from memory.services.rules_merges import sightings_move, sightings_return
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ def _untouched(rule_id: int, revision: int) -> Rule:
 def _fields(action: Action, user: AbstractBaseUser | None) -> list[int]:
     """The rule as it was before."""
     rule = _untouched(int(action.object_id), action.after["revision"])
+    if action.before["current"] != rule.current_id:
+        old = RuleVersion.objects.get(pk=action.before["current"])
+        words_free(rule, old.text, scope_of(old))
     restore_snapshot(rule, action.before)
     rule_save(rule)
     return []
@@ -131,11 +135,12 @@ def _split(action: Action, user: AbstractBaseUser | None) -> list[int]:
 def _create(action: Action, user: AbstractBaseUser | None) -> list[int]:
     """Take the new rule away, unless it has been used or has seen something of its own."""
     rule = _untouched(int(action.object_id), action.after["revision"])
-    _remove(rule, action.after.get("sightings", 0))
+    rule_remove(rule, action.after.get("sightings", 0))
     return []
 
 
-def _remove(rule: Rule, sightings: int) -> None:
+def rule_remove(rule: Rule, sightings: int) -> None:
+    """Take a rule away that has at most so many sightings and stood in no search. Raises ActionRefused."""
     if rule.sightings.count() > sightings or RuleUse.objects.filter(rule=rule).exists():
         raise ActionRefused(f"Rule {rule.pk} has been seen or used since. Reject it instead.")
     Rule.objects.filter(pk=rule.pk).update(current=None)

@@ -32,9 +32,9 @@ from memory.services import rules_merges as merges
 from memory.services.rules import rule_create
 from memory.services.rules_acts import Card
 from memory.services.rules_claims import rule_hold
-from memory.services.rules_desk import RuleChanged, scope_of
+from memory.services.rules_desk import RuleChanged, WordsTaken, scope_of
 from memory.services.rules_undo import rule_undo
-from memory.views.rules import act_context
+from memory.views.rules import act_context, say_on_list
 
 DEFER_DAYS = 7
 
@@ -92,7 +92,7 @@ def rule_act_do(request: SiteRequest, rule_id: int) -> HttpResponse:
     except RuleChanged as changed:
         return _conflict(request, changed.rule)
     except ActionRefused as error:
-        return _refused(request, str(error), rule_id)
+        return _refused(request, error, rule_id)
     return _done(request, action, rule_id)
 
 
@@ -111,9 +111,10 @@ def _asked(request: SiteRequest, rule_id: int) -> Asked:
 def _done(request: SiteRequest, action: Action, rule_id: int) -> HttpResponse:
     said = act_said(action)
     if not request.htmx:
-        messages.success(request, said)
         if request.POST.get("back") == "rule":
+            messages.success(request, said)
             return redirect("rule-detail", rule_id=rule_id)
+        say_on_list(request, action)
         return redirect(_queue(request))
     now = timezone.now()
     stays = rules_filtered(RuleFilter(), now).filter(pk=rule_id).exists()
@@ -163,15 +164,20 @@ def _conflict(request: SiteRequest, rule: Rule) -> HttpResponse:
     return render(request, "memory/rule_conflict.html", context, status=409)
 
 
-def _refused(request: SiteRequest, message: str, rule_id: int | None) -> HttpResponse:
+def _refused(request: SiteRequest, error: ActionRefused, rule_id: int | None) -> HttpResponse:
+    message, other = str(error), _taken_by(error)
     if request.htmx:
-        html = card_html(request, rule_id, refused=message) if rule_id else ""
+        html = card_html(request, rule_id, refused=message, taken_by=other) if rule_id else ""
         return JsonResponse({"refused": message, "card": html, "rule": rule_id}, status=409)
     back = reverse("rule-detail", args=[rule_id]) if rule_id else reverse("rule-list")
     typed = request.POST.get("text", "")[:2000]
-    return render(
-        request, "memory/rule_refused.html", {"message": message, "back_to": back, "typed": typed}, status=409
-    )
+    context = {"message": message, "taken_by": other, "back_to": back, "typed": typed}
+    return render(request, "memory/rule_refused.html", context, status=409)
+
+
+def _taken_by(error: ActionRefused) -> int | None:
+    """The rule that has the words already, for a link."""
+    return error.rule_id if isinstance(error, WordsTaken) else None
 
 
 @role_required(Role.REVIEWER)
@@ -183,7 +189,7 @@ def rule_undo_act(request: SiteRequest) -> HttpResponse:
         action = whole(fields.get("action", ""), "act")
         undo = rule_undo(action_id=action, user=request.user, key=fields.get("key", "")[:64] or None)
     except ActionRefused as error:
-        return _refused(request, str(error), None)
+        return _refused(request, error, None)
     rule_id = _id(undo.object_id)
     if not Rule.objects.filter(pk=rule_id).exists():
         rule_id = 0
@@ -227,7 +233,8 @@ def rule_new(request: SiteRequest) -> HttpResponse:
             text=fields.get("text", ""), scope=scope, user=request.user, key=fields.get("key", "")[:64] or None
         )
     except ActionRefused as error:
-        return render(request, "memory/rule_new.html", {**context, "refused": str(error)}, status=409)
+        context |= {"refused": str(error), "taken_by": _taken_by(error)}
+        return render(request, "memory/rule_new.html", context, status=409)
     messages.success(request, act_said(act))
     return redirect("rule-detail", rule_id=int(act.object_id))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -14,10 +13,9 @@ from adaexplore_site.access import Role, require
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.requests import SiteRequest
 from memory.rule_selectors import RuleFilter, rule_ids
-from memory.rule_words import act_said
 from memory.services.rules_bulk import batch_of, rules_bulk
 from memory.views.rule_acts import reason_of, whole
-from memory.views.rules import filter_of, list_context, query_of
+from memory.views.rules import filter_of, list_context, query_of, say_on_list
 
 EXAMPLES = 10
 TYPED = 50  # above so many, the person types the number
@@ -48,7 +46,7 @@ def rule_bulk(request: SiteRequest) -> HttpResponse:
         )
     except ActionRefused as error:
         return _preview(request, chosen, act, str(error))
-    messages.success(request, act_said(action))
+    say_on_list(request, action)
     query = query_of(chosen)
     return redirect(reverse("rule-list") + (f"?{query}" if query else ""))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -13,9 +12,9 @@ from django.views.decorators.http import require_POST, require_safe
 from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.requests import SiteRequest
-from memory.rule_words import act_said
 from memory.rules.files import MAX_BYTES
 from memory.services.rules_files import export_note, rules_import, rules_text
+from memory.views.rules import say_on_list
 
 
 @role_required(Role.REVIEWER)
@@ -37,7 +36,7 @@ def rule_import(request: SiteRequest) -> HttpResponse:
     except ActionRefused as error:
         context = {"message": str(error), "back_to": reverse("rule-list")}
         return render(request, "memory/rule_refused.html", context, status=422)
-    messages.success(request, act_said(act))
+    say_on_list(request, act)
     return redirect("rule-list")
 
 

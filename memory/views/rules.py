@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
@@ -12,6 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from adaexplore_site.access import Role, can
+from adaexplore_site.models import Action
 from adaexplore_site.requests import SiteRequest
 from memory.models import Rule
 from memory.rule_cards import rule_cards, sightings_of
@@ -89,6 +91,13 @@ def rule_detail(request: SiteRequest, rule_id: int) -> HttpResponse:
         **act_context(request, RuleFilter(), back="rule"),
     }
     return render(request, "memory/rule_detail.html", context)
+
+
+def say_on_list(request: SiteRequest, action: Action) -> None:
+    """Tell what was done on the list that comes next, unless that says it beside its Undo."""
+    beside = can(request.user, Role.REVIEWER) and last_act(request.user, timezone.now()) == action
+    if not beside:
+        messages.success(request, act_said(action))
 
 
 def list_context(request: SiteRequest, chosen: RuleFilter) -> dict[str, Any]:

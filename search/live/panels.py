@@ -88,6 +88,7 @@ class Cause:
 
     key: str  # of memory's cluster; empty for nodes told before it kept any, until failures_rebuild
     name: str
+    stage: str
     verdict: str
     reason: str
     example: str
@@ -98,7 +99,8 @@ class Cause:
 
     @property
     def what(self) -> str:
-        return self.name or self.verdict.replace("_", " ")
+        """One error at two stages is two causes: the stage tells them apart."""
+        return f"{self.name or self.verdict.replace('_', ' ')} ({self.stage.replace('_', ' ')})"
 
 
 def panel_context(run: Run) -> dict[str, Any]:
@@ -156,6 +158,7 @@ def _cause(row: Mapping[str, Any], node: Node, failed: int) -> Cause:
     return Cause(
         key=row["key"] or "",
         name=known.pattern.title if known else "",
+        stage=found.stage if found else "proposal",
         verdict=verdict,
         reason=reason,
         example=masked(cause),

@@ -20,7 +20,7 @@ from memory.force import Evidence
 from memory.models import AdaptRun, AdaptTask, Failure
 from search.models import Run
 from search.services.adapt_runs import adapt_locked, adapt_pause
-from search.services.adapt_spending import WORDS, may_write, room_of, share_of
+from search.services.adapt_spending import WORDS, may_admit, may_write, room_of, share_of
 from search.services.campaign_advance import seed_for
 from search.services.hops import Hop
 from search.services.runs import proposer_check, run_start
@@ -69,7 +69,7 @@ def adapt_advance(*, adapt_id: int, now: datetime | None = None, settled: bool =
             return []
         tasks = list(adapt.entries.select_related("problem", "run", "control").defer(*_LARGE).order_by("place"))
         live = [task for task in tasks if _open(task.run) or _open(task.control)]
-        spent = "" if live else _exhausted(adapt, now)  # what open searches hold comes back when they end
+        spent = "" if live else _exhausted(adapt, tasks, now)  # what open searches hold comes back when they end
         if spent:
             _skip(tasks, spent)
         waiting = [task for task in tasks if task.state == AdaptTask.State.WAITING]
@@ -96,7 +96,9 @@ def _fill(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> 
     for task in [task for task in tasks if task.state == AdaptTask.State.WAITING]:
         check = preflight(task.problem, adapt.device, now=now) if task.problem is not None else None
         if check is None or not check.decided or (check.usable and "graph" not in task.recipe):
-            hops += _ask(adapt, task, now, again=check is not None and check.stalled)
+            held = task.asked_at is not None  # asked for before: the budget holds its time
+            if check is None or check.decided or held or may_admit(adapt, now):
+                hops += _ask(adapt, task, now, again=check is not None and check.stalled)
             in_order = False
             continue
         reason = _refusal(task, check) or (_twin_before(task, tasks) if in_order else "")
@@ -233,11 +235,18 @@ def _unlearned(adapt: AdaptRun, now: datetime) -> bool:
     return recent.filter(run__adapt_task__adapt=adapt, run__memory__learns=True).exists()
 
 
-def _exhausted(adapt: AdaptRun, now: datetime) -> str:
-    """Which limit leaves no room for another task; empty while there is some."""
+def _exhausted(adapt: AdaptRun, tasks: list[AdaptTask], now: datetime) -> str:
+    """Which limit leaves no room for another task or its preflight; empty while there is some."""
     arms = 2 if adapt.control_steps else 1
-    if not adapt.limits or share_of(adapt, searches=arms, now=now, writing=False) is not None:
+    if not adapt.limits:
         return ""
+    if share_of(adapt, searches=arms, now=now, writing=False) is not None:
+        waiting = [task for task in tasks if task.state == AdaptTask.State.WAITING]
+        wanted = waiting or _missing(adapt, tasks, waiting) == "more"
+        ready = any(task.asked_at or "graph" in task.recipe for task in waiting)
+        if ready or not wanted or may_admit(adapt, now, writing=False):
+            return ""
+        return f"The limit of {WORDS['device_s']} leaves no room for another preflight."
     least = min(room_of(adapt, now, writing=False).items(), key=lambda item: item[1] / max(_whole(adapt, item[0]), 1))
     return f"The limit of {WORDS[least[0]]} leaves no room for another task."
 

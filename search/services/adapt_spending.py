@@ -12,6 +12,8 @@ from django.db.models import Count, Q, Sum
 
 from adaexplore_site.audit import ActionRefused
 from judge.models import Device
+from judge.preflight import preflight
+from judge.services.admissions import admission_limits
 from judge.services.evaluations import evaluation_limits
 from memory.models import AdaptRun, AdaptTask
 from search.adapt_seeds import MODEL
@@ -27,13 +29,20 @@ WORDS = {"tokens": "tokens", "usd": "money", "device_s": "device seconds", "wall
 
 @dataclass(frozen=True)
 class Spent:
-    """What searches and composing have used. `unpriced` calls have no known price."""
+    """What searches, preflights, composing and lessons of a model have used.
+
+    `preflight_s` is part of `device_s`. What nobody knows is counted: `unpriced` calls have no known price, `untold`
+    ones no known tokens, `unclocked` preflights no known time.
+    """
 
     tokens: int = 0
     usd: Decimal = Decimal(0)
     device_s: float = 0.0
     calls: int = 0
     unpriced: int = 0
+    untold: int = 0
+    preflight_s: float = 0.0
+    unclocked: int = 0
 
 
 def limits_of_adapt(
@@ -49,6 +58,12 @@ def limits_of_adapt(
         plain = RunLimits.from_json({**limits, **_held(limits, device, options)}, steps=1).to_json()
     except ValueError as error:
         raise ActionRefused(str(error)) from error
+    longest_s = admission_limits(device).wall_s
+    if "device_s" in limits and plain["device_s"] < longest_s:
+        raise ActionRefused(
+            f"The limit of device seconds ({plain['device_s']:g}) is below what is held for the preflight of one task "
+            f"({longest_s:g}): raise the limit, or leave it away."
+        )
     return {name: plain[name] for name in limits}
 
 
@@ -65,7 +80,7 @@ def _held(limits: Mapping[str, Any], device: Device, options: Mapping[str, Any])
 
 
 def spent_of(adapt: AdaptRun) -> Spent:
-    """All that was used so far, in three queries."""
+    """All that was used so far, in three queries. Nodes count with their evaluations, tasks with what they keep."""
     nodes = Node.objects.filter(Q(run__adapt_task__adapt=adapt) | Q(run__adapt_control__adapt=adapt))
     judged = nodes.filter(evaluation__isnull=False, reused=False).aggregate(ms=Sum("evaluation__wall_ms", default=0.0))
     calls = Proposal.objects.filter(
@@ -77,15 +92,31 @@ def spent_of(adapt: AdaptRun) -> Spent:
         usd=Sum("price_usd", default=Decimal(0)),
         calls=Count("pk"),
         unpriced=Count("pk", filter=UNPRICED),
+        untold=Count("pk", filter=Q(tokens_in=None) | Q(tokens_out=None)),
     )
-    own = [row["call"] for row in adapt.entries.values_list("recipe", flat=True) if row.get("call")]
+    tasks = [(recipe, state) for recipe, state in adapt.entries.exclude(recipe={}).values_list("recipe", "state")]
+    own = [call for recipe, _ in tasks for call in (recipe.get("call"), *recipe.get("lessons", ())) if call]
+    clocked = [preflights_of(recipe, state) for recipe, state in tasks]
+    preflight_s = sum(seconds for seconds, _ in clocked)
     return Spent(
         tokens=billed["into"] + billed["out"] + sum((one["tokens_in"] or 0) + (one["tokens_out"] or 0) for one in own),
         usd=Decimal(billed["usd"]) + sum((Decimal(one["usd"]) for one in own if one["usd"]), Decimal(0)),
-        device_s=judged["ms"] / 1000,
+        device_s=judged["ms"] / 1000 + preflight_s,
         calls=billed["calls"] + len(own),
         unpriced=billed["unpriced"] + sum(not one["usd"] for one in own),
+        untold=billed["untold"] + sum(one["tokens_in"] is None or one["tokens_out"] is None for one in own),
+        preflight_s=preflight_s,
+        unclocked=sum(unknown for _, unknown in clocked),
     )
+
+
+def preflights_of(recipe: Mapping[str, Any], state: str) -> tuple[float, int]:
+    """Seconds of a task's preflights here, and how many have no known time: their process died, or none was kept."""
+    kept = recipe.get("preflight")
+    if kept is None:
+        return 0.0, int(state == AdaptTask.State.STARTED or "graph" in recipe)
+    running = state == AdaptTask.State.WAITING and "graph" not in recipe and kept["begun"] > kept["timed"]
+    return kept["s"], kept["begun"] - kept["timed"] - int(running)
 
 
 def share_of(adapt: AdaptRun, *, searches: int, now: datetime, writing: bool = True) -> dict[str, Any] | None:
@@ -114,16 +145,29 @@ def share_of(adapt: AdaptRun, *, searches: int, now: datetime, writing: bool = T
 
 def may_write(adapt: AdaptRun, now: datetime) -> bool:
     """Whether the limits have room to ask for one more task."""
-    if adapt.composer != MODEL:
-        return True
+    return adapt.composer != MODEL or may_ask(adapt, now)
+
+
+def may_ask(adapt: AdaptRun, now: datetime) -> bool:
+    """Whether the limits have room for one more call of a model."""
     left, held = room_of(adapt, now), _held(adapt.limits, adapt.device, adapt.proposer_options)
     return all(left[name] >= Decimal(str(held[f"step_{name}"])) for name in BILLED_FOR if name in left)
+
+
+def may_admit(adapt: AdaptRun, now: datetime, *, writing: bool = True) -> bool:
+    """Whether the limits have room for one more preflight and a step of each search that it is for."""
+    if "device_s" not in adapt.limits:
+        return True
+    searches = (2 if adapt.control_steps else 1) * evaluation_limits(adapt.device).wall_s
+    needed = Decimal(str(admission_limits(adapt.device).wall_s + searches))
+    return room_of(adapt, now, writing=writing)["device_s"] >= needed
 
 
 def room_of(adapt: AdaptRun, now: datetime, *, writing: bool = True) -> dict[str, Decimal]:
     """What is neither used nor held, by name of the limit; below zero where calls cost more than was held for them.
 
-    Held is what open searches may use yet, and (`writing`) a call for each task that a model is asked for.
+    Held is what open searches may use yet, and (`writing`) a call for each task that a model is asked for and the
+    longest time of each preflight that was asked for.
     """
     spent = spent_of(adapt)
     used = {
@@ -145,7 +189,16 @@ def room_of(adapt: AdaptRun, now: datetime, *, writing: bool = True) -> dict[str
         held = _held(adapt.limits, adapt.device, adapt.proposer_options)
         for name in left.keys() & BILLED_FOR:
             left[name] -= calls * Decimal(str(held[f"step_{name}"]))
+    if writing and "device_s" in left:
+        left["device_s"] -= _admitting(adapt, now) * Decimal(str(admission_limits(adapt.device).wall_s))
     return left
+
+
+def _admitting(adapt: AdaptRun, now: datetime) -> int:
+    """Preflights that were asked for and are not decided."""
+    asked = adapt.entries.filter(state=AdaptTask.State.WAITING, asked_at__isnull=False, recipe__graph__isnull=True)
+    tasks = asked.filter(problem__isnull=False).select_related("problem")
+    return sum(not preflight(task.problem, adapt.device, now=now).decided for task in tasks if task.problem)
 
 
 def _used_by(run: Run) -> dict[str, Decimal]:

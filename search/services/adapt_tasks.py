@@ -28,6 +28,7 @@ from search.services.hops import Hop
 
 AWAY_TRIES = 8  # of one task: over an hour
 AWAY_S = 30.0
+NO_PREFLIGHT = {"begun": 0, "timed": 0, "s": 0.0}  # how often one was begun and ended for this task, and for how long
 
 
 def task_compose(
@@ -119,20 +120,32 @@ def task_admit(
     device = task.adapt.device
     check = preflight(task.problem, device, now=clock())
     if not check.decided and (check.state != "running" or check.stalled or check.left_behind(since)):
+        begun = clock()
+        _clocked(task, begun=1)
         try:
             problem_admit(problem=task.problem, device=device, bench=bench_for(device))
         except JudgeError:
             _refuse(task, preflight(task.problem, device, now=clock()).why_not)
+        _clocked(task, timed=1, s=max((clock() - begun).total_seconds(), 0.0))
     check = preflight(task.problem, device, now=clock())
     if check.usable:
         _sign(task, check.report)
     return adapt_advance(adapt_id=task.adapt_id, now=clock(), settled=settled)
 
 
+def _clocked(task: AdaptTask, **more: float) -> None:
+    """Count a preflight that begins or has ended, with the device's seconds: the run's budget is charged for it."""
+    with transaction.atomic():
+        row = AdaptTask.objects.select_for_update(of=("self",)).get(pk=task.pk)
+        kept = row.recipe.get("preflight", NO_PREFLIGHT)
+        task.recipe = {**row.recipe, "preflight": {name: kept[name] + more.get(name, 0) for name in NO_PREFLIGHT}}
+        AdaptTask.objects.filter(pk=task.pk).update(recipe=task.recipe)
+
+
 def _sign(task: AdaptTask, report: dict[str, Any]) -> None:
     """Keep what the wiring comes to, and which problem that nobody composed has the same."""
     signature = graph_signature(report.get("graph"))
-    recipe = {**task.recipe, "graph": signature}
+    recipe = {"preflight": NO_PREFLIGHT, **task.recipe, "graph": signature}
     if signature and "transfer" not in recipe:
         recipe["twin"] = _twin(signature, task.adapt.device)
     AdaptTask.objects.filter(pk=task.pk, state=AdaptTask.State.WAITING).update(recipe=recipe)

@@ -19,6 +19,7 @@ from search.models import Run
 from search.services.actions import action_record
 from search.services.endings import run_locked
 from search.services.hops import Hop
+from search.services.pairing import pair_check
 from search.steering_log import steering_of
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def steer(
             raise ActionRefused(
                 f"This search {how}: no step is left to steer. Branch a new search from a node instead."
             )
+        pair_check(run=locked, verb=verb)
         desk = Desk(locked, user)
         done = act(desk)
         seq = desk.event(verb, done.payload)

@@ -27,6 +27,7 @@ from search.services.budgets import adapt_sharing, limits_keep
 from search.services.endings import node_cancel, run_end, run_locked
 from search.services.leases import PERSON, QUEUED, RETRY
 from search.services.limit_checks import limits_checked
+from search.services.pairing import pair_check
 from search.services.texts import clip
 from search.spending import stop_of
 
@@ -197,6 +198,7 @@ def run_concurrency(*, run: Run, concurrency: int, user: AbstractBaseUser | None
         before = locked.concurrency
         if before == concurrency:
             raise ActionRefused(f"This search keeps {concurrency} in flight already.")
+        pair_check(run=locked, verb="run.concurrency")
         locked.concurrency = concurrency
         locked.save(update_fields=["concurrency"])
         was, change = {"concurrency": before}, {"before": before, "after": concurrency}

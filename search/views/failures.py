@@ -163,7 +163,7 @@ def _merge(request: SiteRequest, cluster: FailureCluster, common: Common) -> str
     if into is None:
         raise ActionRefused(f"There is no cluster {key!r}. Give the twelve letters and digits of one.")
     services.cluster_merge(cluster=cluster, into=into, **common)
-    return f"Its failures are shown under {into.text or into.key!r} ({into.stage}) now."
+    return f"Its failures are shown under “{into.title}” now."
 
 
 def _split(request: SiteRequest, cluster: FailureCluster, common: Common) -> str:
@@ -178,8 +178,13 @@ def _undo(request: SiteRequest, cluster: FailureCluster, common: Common) -> str:
     action = Action.objects.filter(pk=int(text), object_type=services.OBJECT).first() if known else None
     if action is None:
         raise ActionRefused("There is no such act. Reload the page and use its buttons.")
-    services.cluster_undo(action=action, **common)
-    return "Undone."
+    undo = services.cluster_undo(action=action, **common)
+    if action.verb != services.PROPOSE:
+        return "Undone."
+    rule = f"rule {undo.after['rule']}"
+    return (
+        f"Undone: {rule} is withdrawn." if undo.after["withdrawn"] else f"Undone: {rule} has its sightings of before."
+    )
 
 
 def _propose(request: SiteRequest, cluster: FailureCluster, common: Common) -> str:

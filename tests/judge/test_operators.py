@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from judge import operators
+from judge import asked_once, operators
 from judge.bench.operators.choices import filled, variants
 from judge.bench.operators.shapes import NoRule, rules
 from judge.operators import operators_document
@@ -25,12 +25,12 @@ def test_torch_tells_more_than_sixty_operators_and_is_asked_once(tmp_path, monke
     assert conv["arguments"]["in_channels"] == {"axis": 1} and conv["out"][1] == {"new": True}
     assert found["nn.ReLU"]["forms"][0]["keeps_positive"] and found["torch.exp"]["forms"][0]["overflows"]
     assert found["nn.Tanh"]["forms"][0]["bounded"] and not found["nn.GELU"]["forms"][0]["bounded"]
-    monkeypatch.setattr(operators, "_asked", lambda: pytest.fail("it was asked again"))
+    monkeypatch.setattr(asked_once, "_asked", lambda question: pytest.fail("it was asked again"))
     assert operators_document(tmp_path)["operators"]
 
 
 def test_a_child_that_says_nothing_is_a_fault_of_the_judge(tmp_path, monkeypatch):
-    monkeypatch.setattr(operators.sys, "executable", "/bin/false")
+    monkeypatch.setattr(asked_once.sys, "executable", "/bin/false")
     with pytest.raises(JudgeError, match="could not be listed"):
         operators_document(tmp_path)
     assert not list(tmp_path.glob("*.json"))
@@ -39,12 +39,12 @@ def test_a_child_that_says_nothing_is_a_fault_of_the_judge(tmp_path, monkeypatch
 def test_many_who_ask_at_once_wait_for_one_child(tmp_path, monkeypatch):
     asked = []
 
-    def slow() -> dict[str, object]:
+    def slow(question: asked_once.Question) -> dict[str, object]:
         asked.append(1)
         time.sleep(0.1)
         return {"protocol": operators.PROTOCOL, "operators": []}
 
-    monkeypatch.setattr(operators, "_asked", slow)
+    monkeypatch.setattr(asked_once, "_asked", slow)
     with ThreadPoolExecutor(4) as pool:
         assert [found["operators"] for found in pool.map(operators_document, [tmp_path] * 4)] == [[]] * 4
     assert asked == [1]

@@ -19,6 +19,13 @@ import numpy
 from memory.intervals import Arms, difference
 
 ARMS = ((270, 30), (900, 100), (60, 40), (30, 30))
+LOOKS = (
+    (0.5, 0.5, 0.1, 2000),
+    (0.1, 0.1, 0.4, 2000),
+    (0.75, 0.5, 0.4, 150),
+    (0.75, 0.5, 0.4, 600),
+    (0.6, 0.4, 0.1, 2000),
+)
 SHARES = ((0.5, 0.3), (0.95, 0.85), (0.1, 0.1), (0.7, 0.9), (0.02, 0.1), (0.99, 0.99))
 
 
@@ -86,7 +93,7 @@ def deal_often(seeds: int, steps: int) -> None:
     from memory.lift import Lift
     from tests.load.planted import BASE, CHOICE, EFFECTS
 
-    names, held, known = list(EFFECTS), Counter[str](), Counter[str]()
+    names, held, known, called = list(EFFECTS), Counter[str](), Counter[str](), Counter[str]()
     for seed in range(seeds):
         rules = [Held(at, f"Rule {seed} {name}.", 10) for at, name in enumerate(names)]
         rng, counts = random.Random(seed), {name: [0, 0, 0, 0] for name in names}
@@ -99,11 +106,43 @@ def deal_often(seeds: int, steps: int) -> None:
                 count[arm] += 1
                 count[arm + 1] += right
         for name, count in counts.items():
-            lift = Lift.of([Arms(*count)])
+            lift = Lift.of([Arms(*count)], among=len(EFFECTS))
             known[name] += lift.known
+            called[name] += lift.harmful or lift.helpful
             held[name] += lift.low is not None and lift.high is not None and lift.low <= EFFECTS[name] <= lift.high
     for name in names:
-        print(f"{EFFECTS[name]:+.2f} ({name}): {held[name] / known[name]:.3f} of {known[name]} known, of {seeds} seeds")
+        print(
+            f"{EFFECTS[name]:+.2f} ({name}): {held[name] / known[name]:.3f} of {known[name]} known, of {seeds} seeds; "
+            f"{called[name]} called helpful or harmful"
+        )
+
+
+def looks(shown: float, withheld: float, *, share: float, nodes: int, seeds: int, every: int = 10) -> tuple[float, ...]:
+    """Share of rules that a look after every `every` nodes ever calls: by the plain interval, and by the sure one."""
+    from memory.lift import Lift
+
+    plain = sure = 0
+    for seed in range(seeds):
+        rng, counts, called = random.Random(seed), [0, 0, 0, 0], [False, False]
+        for node in range(1, nodes + 1):
+            arm = 2 if rng.random() < share else 0
+            counts[arm] += 1
+            counts[arm + 1] += rng.random() < (withheld if arm else shown)
+            if node % every == 0:
+                lift = Lift.of([Arms(*counts)])
+                called[0] |= lift.leans or lift.helpful or lift.harmful
+                called[1] |= lift.helpful or lift.harmful
+        plain, sure = plain + called[0], sure + called[1]
+    return plain / seeds, sure / seeds
+
+
+def look_often() -> None:
+    """Print what looking after every tenth node does."""
+    print("| with, without | withheld | nodes | plain interval | sure interval |")
+    print("|---|---|---|---|---|")
+    for shown, withheld, share, nodes in LOOKS:
+        plain, sure = looks(shown, withheld, share=share, nodes=nodes, seeds=1000)
+        print(f"| {shown}, {withheld} | {share:.0%} | {nodes} | {plain:.3f} | {sure:.3f} |", flush=True)
 
 
 def main() -> None:
@@ -118,6 +157,8 @@ def main() -> None:
         call_command("migrate", verbosity=0)
         print(f"Coverage of the 95 % interval, {20_000} experiments each\n")
         simulate()
+        print("\nCalled at any of many looks, 1,000 rules each\n")
+        look_often()
         print("\nPlanted effects\n")
         recover(seeds, steps)
         print("\nThe same without HTTP and rows, 3,000 seeds\n")

@@ -80,5 +80,5 @@ def planted(seed: int, *, steps: int, stub: StubLLM, proposer: Asking) -> tuple[
     worker = Worker(proposer, Judge())  # type: ignore[arg-type]
     worker.work([Hop("advance", run.pk)], limit=100 * steps)
     Rule.objects.update(state="retired")
-    lifts = lifts_of(rule.pk for rule in rules.values())
+    lifts = lifts_of((rule.pk for rule in rules.values()), among=len(EFFECTS))
     return run, {name: lifts[rule.pk] for name, rule in rules.items()}

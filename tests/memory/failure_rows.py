@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.utils import timezone
 
+from memory.distil.values import Facts
 from memory.models import Failure, FailureCluster
 from search.facts import fingerprint_of
 from search.models import Node, Run
@@ -40,3 +41,10 @@ def failed(run: Run, message: str = DTYPE, **changes: str) -> Failure:
 def cluster_of(run: Run, message: str = DTYPE, count: int = 1) -> FailureCluster:
     """The cluster of `count` new failures that say this."""
     return [failed(run, message) for _ in range(count)][-1].cluster
+
+
+class Poor:
+    """A library that has nothing at all."""
+
+    def doubt(self, owner: str, name: str, facts: Facts) -> str:
+        return ""

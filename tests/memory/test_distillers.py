@@ -11,7 +11,7 @@ from adaexplore_site.llm import Completion, LLMError
 from memory.distil.model import ModelDistiller, prompt_of
 from memory.distil.table import TableDistiller
 from memory.distil.values import DistilLater, Facts
-from tests.memory.failure_rows import DTYPE, UNKNOWN
+from tests.memory.failure_rows import DTYPE, UNKNOWN, Poor
 
 CLAIM = "Do not turn the frobnicator upside down; leave it as it was made."
 
@@ -41,7 +41,7 @@ def learned(claim: str = CLAIM) -> str:
 
 @pytest.fixture(params=["table", "model"])
 def distiller(request):
-    return TableDistiller() if request.param == "table" else ModelDistiller(FakeChat(learned()))
+    return TableDistiller(Poor()) if request.param == "table" else ModelDistiller(FakeChat(learned()), Poor())
 
 
 def test_a_known_error_teaches_the_table_s_words(distiller):

@@ -108,7 +108,7 @@ def test_a_reviewer_mutes_assigns_merges_and_undoes():
     cluster, other = cluster_of(run), cluster_of(run, UNKNOWN)
     path = f"/failures/{cluster.key}/act"
     for fields, said in [
-        ({"act": "mute", "key": "a"}, "muted it at 1 failures"),
+        ({"act": "mute", "key": "a"}, "muted it at 1 failure"),
         ({"act": "unmute", "key": "b"}, "ended its mute"),
         ({"act": "assign", "assignee": "rita", "key": "c"}, "assigned to rita"),
         ({"act": "merge", "into": other.key, "key": "d"}, "Its failures are shown under"),

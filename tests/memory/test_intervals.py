@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.intervals import Arms, difference, wilson
-from tests.load.lift import coverage
+from memory.intervals import Arms, anytime_z, difference, wilson
+from tests.load.lift import coverage, looks
 
 
 def test_newcombes_published_examples():
@@ -40,3 +40,13 @@ def test_the_estimate_lies_in_its_interval_and_the_interval_in_the_possible(rows
 def test_nineteen_of_twenty_intervals_hold_the_truth_with_thirty_withheld(shown, withheld):
     found = coverage(shown, withheld, n=270, m=30, trials=2000)
     assert 0.93 <= found <= 0.985
+
+
+def test_a_useless_rule_that_is_looked_at_often_is_hardly_ever_called():
+    plain, sure = looks(0.5, 0.5, share=0.4, nodes=600, seeds=100)
+    assert plain > 0.1 and sure <= 0.05
+    assert looks(0.8, 0.4, share=0.4, nodes=300, seeds=20)[1] == 1.0  # and a good one is
+
+
+def test_more_rules_take_more():
+    assert [round(anytime_z(100, among), 2) for among in (1, 10, 1000)] == [3.04, 3.78, 4.94]

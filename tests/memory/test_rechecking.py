@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from memory import tasks
 from memory.choices import MemoryChoice
+from memory.lift import lifts_of, rules_compared
 from memory.models import Rule, RunMemory
 from memory.services.rechecking import rules_recheck, tritons_seen
 from search.models import Node
@@ -42,10 +43,28 @@ def test_a_rule_that_decisively_harms_is_proposed_for_retirement_with_its_figure
     bad.refresh_from_db()
     assert bad.recheck == (
         "Retire it? Prompts with it gave 40 points fewer valid kernels "
-        "(95 % interval 24 to 54; n=100 with it, 50 without)."
+        "(95 % interval 24 to 54; n=100 with it, 50 without); holds for 3 rules looked at often."
     )
     assert bad.state == "approved"
     assert rules_recheck() == []
+
+
+def test_a_plain_interval_below_zero_accuses_no_rule_that_is_looked_at_all_the_time():
+    rule = make_rule(support=0)
+    shares(make_run(memory=MemoryChoice()), rule, (40, 100), (30, 50))
+    found = lifts_of([rule.pk])[rule.pk]
+    assert found.high < 0 and found.leans and not found.harmful
+    assert rules_recheck() == []
+
+
+def test_the_more_rules_are_looked_at_the_more_a_call_takes():
+    bad = make_rule("bad", support=0)
+    run = make_run(memory=MemoryChoice())
+    shares(run, bad, (33, 100), (32, 50))
+    assert (rules_compared(), lifts_of([bad.pk])[bad.pk].harmful) == (1, True)
+    for at in range(20):
+        shares(run, make_rule(f"other {at}", support=0), (30, 30), (30, 30))
+    assert rules_compared() == 21 and rules_recheck() == []
 
 
 def test_after_a_person_kept_it_only_new_evidence_asks_again():

@@ -5,7 +5,9 @@ from __future__ import annotations
 from io import StringIO
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.urls import reverse
 from django.utils import timezone
 
 from adaexplore_site.audit import ActionRefused
@@ -159,3 +161,18 @@ def test_the_commands_say_what_was_wrong(tmp_path):
     rule("Do not use tl.x.")
     call_command("export_rules", "--state", "approved", "-o", str(tmp_path / "out.txt"), stdout=StringIO())
     assert (tmp_path / "out.txt").read_text() == ""
+
+
+def test_the_list_says_once_what_was_imported_and_what_was_decided(client):
+    client.force_login(person())
+    data = SimpleUploadedFile("x.txt", b"Do not use tl.any.||1\n")
+    page = client.post(reverse("rule-import"), {"file": data, "key": "k"}, follow=True).content.decode()
+    assert page.count("1 rule imported, 0 known already.") == 1 and f'value="{Action.objects.get().pk}"' in page
+    row = Rule.objects.get()
+    sent = {"act": "defer", "days": "7", "revision": row.revision, "key": "d"}
+    page = client.post(reverse("rule-act", args=[row.pk]), sent, follow=True).content.decode()
+    assert page.count(f"Rule {row.pk} was deferred by 7 days.") == 1
+    client.force_login(person("otto", "operator"))  # has no Undo, so the page has to say it
+    sent = {"act": "edit", "text": "Do not use tl.all.", "revision": 1, "key": "e"}
+    page = client.post(reverse("rule-act", args=[row.pk]), sent, follow=True).content.decode()
+    assert page.count(f"Rule {row.pk} was edited.") == 1

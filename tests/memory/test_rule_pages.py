@@ -306,10 +306,15 @@ def test_the_page_of_a_rule_lists_its_uses_and_how_they_ended(reviewer):
 @pytest.mark.parametrize(
     ("lift", "told"),
     [
-        (Lift(40, 30, 35, 20, 0.18, 0.02, 0.34), "+18.0 points"),
-        (Lift(40, 30, 35, 20, 0.18, 0.02, 0.34), "more candidates are valid with it"),
-        (Lift(40, 20, 35, 20, -0.05, -0.2, 0.1), "no effect is shown"),
-        (Lift(90, 20, 95, 60, -0.4, -0.5, -0.3), "fewer candidates are valid with it"),
+        (Lift(40, 30, 35, 20, 0.18, 0.02, 0.34, -0.1, 0.4), "+18.0 points"),
+        (Lift(40, 30, 35, 20, 0.18, 0.02, 0.34, -0.1, 0.4), "not decided: looked at again and again, some rules"),
+        (Lift(40, 30, 35, 20, 0.18, 0.02, 0.34, -0.1, 0.4, 7), "not decided: of 7 rules, looked at again and again"),
+        (
+            Lift(90, 60, 95, 30, 0.4, 0.3, 0.5, 0.2, 0.6, 7),
+            "more candidates are valid with it, sure for 7 rules at any",
+        ),
+        (Lift(40, 20, 35, 20, -0.05, -0.2, 0.1, -0.3, 0.2), "no effect is shown"),
+        (Lift(90, 20, 95, 60, -0.4, -0.5, -0.3, -0.6, -0.2), "fewer candidates are valid with it, sure at any number"),
         (Lift(12, 6, 3, 1), "no evidence yet"),
     ],
 )

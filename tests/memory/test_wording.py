@@ -9,6 +9,7 @@ from memory.distil.values import Facts
 from memory.distil.wording import claim_check
 from memory.patterns.table import PATTERNS
 from memory.patterns.values import Match
+from tests.memory.failure_rows import Poor
 
 KERNEL = "def scale_rows(src, rows_left):\n    total = src\n    return total\n"
 
@@ -77,7 +78,7 @@ def test_the_table_says_nothing_that_is_refused(pattern) -> None:
 
 def test_a_name_that_the_table_would_quote_is_checked_too() -> None:
     message = "AttributeError: module 'triton.language' has no attribute 'x_ptr'"
-    lesson = TableDistiller().distil(Facts("crashed", "smoke", "run.exception", message))
+    lesson = TableDistiller(Poor()).distil(Facts("crashed", "smoke", "run.exception", message))
     assert (lesson.outcome, lesson.claim) == ("nothing", "")
     assert "x_ptr" in lesson.why
 
@@ -93,6 +94,6 @@ def test_a_name_that_the_table_would_quote_is_checked_too() -> None:
     ],
 )
 def test_a_kernel_that_words_its_own_error_writes_no_rule(message: str, claim: str) -> None:
-    lesson = TableDistiller().distil(Facts("crashed", "smoke", "run.exception", f"AttributeError: {message}"))
+    lesson = TableDistiller(Poor()).distil(Facts("crashed", "smoke", "run.exception", f"AttributeError: {message}"))
     assert lesson.outcome == "rule" and claim in lesson.claim
     assert "please" not in lesson.claim and "aaa" not in lesson.claim

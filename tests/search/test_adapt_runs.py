@@ -163,12 +163,12 @@ def test_pause_resume_and_stop_hold_its_searches():
 
 def test_a_budget_of_device_time_ends_it_cleanly():
     worker = AdaptWorker()
-    adapt = make_adapt(tasks=5, limits={"device_s": 125})
+    adapt = make_adapt(tasks=5, limits={"device_s": 250})
     evaluate = worker.bench.evaluate
     worker.bench.evaluate = lambda job, **kw: dataclasses.replace(evaluate(job, **kw), wall_ms=4000.0)
     adapt = worker.complete(adapt)
-    assert adapt.stop_reason == "The limit of device seconds leaves no room for another task."
-    assert 0 < len(searches(adapt)) < 5 and spent_of(adapt).device_s <= 125
+    assert adapt.stop_reason == "The limit of device seconds leaves no room for another preflight."
+    assert 0 < len(searches(adapt)) < 5 and spent_of(adapt).device_s <= 250
     assert all(run.ended for _, run, _ in searches(adapt))
     skipped = set(adapt.entries.filter(state="skipped").values_list("reason", flat=True))
     assert skipped <= {adapt.stop_reason}
@@ -186,7 +186,7 @@ def started_with(limits) -> Run:
 
 def test_a_search_with_a_share_of_the_limits_gets_no_more_and_does_not_come_back():
     """What an ended search left goes to the next ones: both would use it."""
-    run, now = started_with({"device_s": 100}), timezone.now()
+    run, now = started_with({"device_s": 200}), timezone.now()
     with pytest.raises(ActionRefused, match="shares its limits out"):
         run_budget_add(run=run, delta={"device_s": 1000}, user=None, now=now)
     with pytest.raises(ActionRefused, match="shares its limits out"):
@@ -244,6 +244,7 @@ def test_nothing_starts_where_nothing_is_believed_nor_what_a_command_drives():
         ({"composer": "nobody"}, "There is no composer"),
         ({"composer": "model"}, "LLM_"),
         ({"limits": {"device_s": 5}}, "below what is held"),
+        ({"limits": {"device_s": 100}}, r"\(100\) is below what is held for the preflight of one task \(120\)"),
         ({"limits": {"tokens": 5000}}, "uses no tokens"),
         ({"limits": {"steps": 5}}, "no limit 'steps'"),
         ({"params": {"w": -1}}, "w must be from 0"),

@@ -6,15 +6,19 @@ import random
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
 
 from adaexplore_site.llm import ChatClient, endpoint_from_settings
 from adaexplore_site.untrusted import one_line
 from memory.distil.model import ModelDistiller
 from memory.distil.table import TableDistiller
 from memory.distil.values import Distiller
-from memory.models import Failure, Rule
-from memory.services.learning import failure_learn
+from memory.library_names import InstalledNames
+from memory.models import AdaptRun, Failure, Rule
+from memory.services.learning import facts_of, failure_learn
+from search.pricing import call_of
+from search.services.adapt_spending import may_ask
 
 SHOWN = 200
 
@@ -41,6 +45,9 @@ class Command(BaseCommand):
         waiting = failures.filter(lesson=Failure.Lesson.NONE)
         later = 0
         for failure_id in list(waiting.order_by("pk").values_list("pk", flat=True)):
+            if isinstance(distiller, ModelDistiller) and not _room_for(failure_id, distiller):
+                later += 1
+                continue
             learned = failure_learn(failure_id=failure_id, distiller=distiller)
             if learned is None:
                 later += 1
@@ -57,7 +64,9 @@ class Command(BaseCommand):
         if isinstance(distiller, ModelDistiller):
             spent = distiller.spent
             untold = f" ({spent.untold} calls did not say)" if spent.untold else ""
-            self.stdout.write(f"{spent.calls} calls of the model, {spent.tokens} tokens{untold}; price unknown")
+            price = f"${spent.usd}" if spent.calls > spent.unpriced else "price unknown"
+            more = f" ({spent.unpriced} calls unpriced)" if 0 < spent.unpriced < spent.calls else ""
+            self.stdout.write(f"{spent.calls} calls of the model, {spent.tokens} tokens{untold}; {price}{more}")
 
     def _rules(self, failures: QuerySet[Failure]) -> None:
         rules = Rule.objects.filter(sightings__failure__in=failures).select_related("current").distinct()
@@ -74,11 +83,21 @@ class Command(BaseCommand):
             self.stdout.write(f"  and {len(ids) - SHOWN} more")
 
 
+def _room_for(failure_id: int, distiller: ModelDistiller) -> bool:
+    """Whether the model need not be asked about it, or the limits of its adapt run have room for the call."""
+    failure = Failure.objects.select_related("node__evaluation", "device").filter(pk=failure_id).first()
+    mine = Q(entries__run__failures=failure_id) | Q(entries__control__failures=failure_id)
+    adapt = AdaptRun.objects.select_related("device").filter(mine).exclude(limits={}).first()
+    if failure is None or adapt is None or not distiller.asks(facts_of(failure)):
+        return True
+    return may_ask(adapt, timezone.now())
+
+
 def _distiller(*, with_model: bool) -> Distiller:
     if not with_model:
-        return TableDistiller()
+        return TableDistiller(InstalledNames())
     endpoint = endpoint_from_settings()
     missing = endpoint.missing()
     if missing:
         raise CommandError(missing)
-    return ModelDistiller(ChatClient(endpoint, rng=random.Random()))
+    return ModelDistiller(ChatClient(endpoint, rng=random.Random()), InstalledNames(), call_of)
