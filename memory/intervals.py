@@ -44,14 +44,25 @@ def wilson(good: int, n: int, z: float = Z95) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def level(among: int) -> float:
+    """The part of ALPHA for one of `among` differences while new ones keep coming.
+
+    An equal share of them all would not do: the first would have had all of it, the second half, the third a third.
+    The k-th is never looked at by more than level(k), and level(1) + level(2) + ... is ALPHA.
+    """
+    count = max(among, 1)
+    return ALPHA / (count * (count + 1))
+
+
 def anytime_z(weight: float, among: int = 1) -> float:
     """Standard errors away from zero at which a difference is believed, however often it is looked at.
 
-    With `among` differences looked at, the chance that chance alone ever carries one of them so far is 5 % at most
-    (Robbins' mixture for the looks, Bonferroni for the differences). `weight` is that of the arms together.
+    With `among` differences looked at so far, and more to come, the chance that chance alone ever carries one of them
+    so far is 5 % at most (Robbins' mixture for the looks, `level` for the differences). `weight` is that of the arms
+    together.
     """
     ratio = weight / EASY
-    return sqrt((1 + 1 / ratio) * (log(1 + ratio) + 2 * log(max(among, 1) / ALPHA)))
+    return sqrt((1 + 1 / ratio) * (log(1 + ratio) + 2 * log(1 / level(among))))
 
 
 def difference(strata: Iterable[Arms], z: float = Z95) -> tuple[float, float, float] | None:

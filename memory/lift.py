@@ -94,9 +94,12 @@ def _counts(arms: Iterable[Arms]) -> tuple[int, int, int, int]:
 
 
 def rules_compared() -> int:
-    """How many wordings of rules have been withheld often enough for a lift: those that people look at. One query."""
+    """How many wordings of rules have been withheld often enough for a lift: those that people look at. One query.
+
+    Versions that differ by their scope alone are one wording, as in `lifts_of`.
+    """
     withheld = RuleUse.objects.filter(arm=RuleUse.Arm.WITHHELD).order_by()
-    return withheld.values("version").annotate(n=Count("pk")).filter(n__gte=ENOUGH).count()
+    return withheld.values("rule", "version__words").annotate(n=Count("pk")).filter(n__gte=ENOUGH).count()
 
 
 def lifts_of(

@@ -31,13 +31,10 @@ def progress_line(row: AdaptRow) -> str:
 def effect_lines(document: dict[str, Any]) -> list[str]:
     """What was learned and what that did."""
     learned, effect, spent = document["learned"], document["effect"], document["spent"]
-    unknown = f" ({spent['unpriced']} calls unpriced)" if spent["unpriced"] else ""
-    preflights = f", {spent['preflight_s']:.0f} s of it for preflights" if spent["preflight_s"] else ""
-    preflights += f" ({spent['unclocked']} preflights of unknown time)" if spent["unclocked"] else ""
     lines = [
         f"  {learned['failures']} failures: {learned['new']} new rules, {learned['merged']} merged, "
         f"{learned['repeated']} repeated, {learned['nothing']} nothing to learn, {learned['unfit']} unfit",
-        f"  {spent['device_s']:.0f} s of the device{preflights}, {spent['tokens']} tokens, ${spent['usd']}{unknown}",
+        f"  {_spent(spent)}",
     ]
     if not document["control_steps"]:
         return [*lines, "  no comparison: the run has no searches without memory"]
@@ -51,6 +48,21 @@ def effect_lines(document: dict[str, Any]) -> list[str]:
         f"  {effect['verdict']}",
     ]
     return lines
+
+
+def _spent(spent: dict[str, Any]) -> str:
+    """Sums say "at least" where part of them is not known, and what that is."""
+    seconds, tokens = f"{spent['device_s']:.0f} s of the device", f"{spent['tokens']} tokens"
+    usd, least = f"${spent['usd']}", "at least "
+    if spent["preflight_s"]:
+        seconds += f", {spent['preflight_s']:.0f} s of it for preflights"
+    if spent["unclocked"]:
+        seconds = f"{least}{seconds} ({spent['unclocked']} preflights of unknown time)"
+    if spent["untold"]:
+        tokens = f"{least}{tokens} ({spent['untold']} calls told none)"
+    if spent["unpriced"]:
+        usd = f"{least}{usd} ({spent['unpriced']} calls unpriced)"
+    return f"{seconds}, {tokens}, {usd}"
 
 
 def _share(share: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,8 @@ from judge.storable import storable, storable_text
 
 MAX_ACTS = 20_000
 ACT_BYTES = 4096  # of one act as JSON: twice what an event may hold
+DEEPEST = 20  # lists and objects inside each other
+LATEST = 9998  # year: every zone can tell the time of an act
 WHO_CHARS = 150
 _VERB = re.compile(r"[a-z]{1,20}(\.[a-z]{1,20}){1,2}")
 _WHOLE = frozenset({"number", "parent", "quota", "steps", "total", "act", "action", "seq"})
@@ -51,8 +53,8 @@ def acts_read(document: Any, numbers: Mapping[int, int]) -> tuple[RecordedAct, .
 
 
 def _act(place: int, act: Any, numbers: Mapping[int, int]) -> RecordedAct:
-    if not isinstance(act, dict) or len(json.dumps(act)) > ACT_BYTES:
-        raise ValueError(f"act {place} is no object of up to {ACT_BYTES} bytes")
+    if not isinstance(act, dict) or _deep(act) or len(json.dumps(act)) > ACT_BYTES:
+        raise ValueError(f"act {place} is no object of up to {ACT_BYTES} bytes, {DEEPEST} deep")
     verb, told = act.get("verb"), act.get("told")
     if not isinstance(verb, str) or len(verb) > 40 or not _VERB.fullmatch(verb):
         raise ValueError(f"act {place} has no verb such as steer.pin")
@@ -64,6 +66,20 @@ def _act(place: int, act: Any, numbers: Mapping[int, int]) -> RecordedAct:
             after[name] = numbers.get(after[name])  # in a file with gaps, nodes are counted anew
     known = {name: value for name, value in after.items() if value is not None}
     return RecordedAct(verb, _who(act.get("who")), _at(place, act.get("at")), told, before, known)
+
+
+def _deep(act: dict[str, Any]) -> bool:
+    """Whether it goes deeper than DEEPEST: more than one may recurse into."""
+    level: list[Any] = [act]
+    for _ in range(DEEPEST):
+        level = [inner for one in level for inner in _inside(one)]
+    return any(isinstance(one, dict | list) for one in level)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _payload(place: int, payload: Any) -> dict[str, Any]:
@@ -81,7 +97,7 @@ def _fits(name: str, value: Any) -> bool:
     if name in _TEXTS:
         return isinstance(value, str)
     if name == "boost":
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return _whole(value) or (isinstance(value, float) and math.isfinite(value))
     return isinstance(value, dict) if name == "params" else True
 
 
@@ -98,6 +114,6 @@ def _at(place: int, value: Any) -> str:
         found = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         found = None
-    if found is None or found.tzinfo is None:
+    if found is None or found.tzinfo is None or not 1970 <= found.year <= LATEST:
         raise ValueError(f"act {place} has no time with a zone, such as 2026-01-31T12:00:00+00:00")
     return found.isoformat()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from search.algorithm.params import POLICY_NAMES, REWARD_NAMES
 from search.budget.limits import ADDABLE
 from search.models import Run
+from search.services.budgets import adapt_sharing
 from search.spending import limits_of
 from search.steering_force import params_in_force
 
@@ -65,10 +66,10 @@ def concurrency_field(
 
 
 def addable(run: Run) -> list[tuple[str, str]]:
-    """(name, words) of the limits that can be added to now. Those of a campaign's search are the campaign's."""
+    """(name, words) of the limits that can be added to now, none where a campaign or an adapt run shares them out."""
     if run.origin == Run.Origin.IMPORT or run.state not in (Run.State.RUNNING, Run.State.PAUSED, Run.State.FINISHED):
         return []
-    if hasattr(run, "campaign_entry"):
+    if hasattr(run, "campaign_entry") or (run.origin == Run.Origin.ADAPT and adapt_sharing(run)):
         return []
     limits = limits_of(run)
     return [(name, ADDED[name]) for name in ADDABLE if getattr(limits, name) is not None]

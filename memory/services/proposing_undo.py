@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adaexplore_site.audit import ActionRefused, action_on
 from adaexplore_site.models import Action
 from memory.models import Failure, Rule, Sighting
-from memory.services.rules_undo import rule_remove
+from memory.services.rules_undo import rule_remove, standing
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -29,14 +29,14 @@ def propose_undo(*, action: Action, verb: str, user: AbstractBaseUser | None, ke
     rule = Rule.objects.filter(pk=done["rule"]).first()
     if rule is None:
         raise ActionRefused(f"Rule {done['rule']} is gone already.")
-    if rule.revision != done["revision"]:
+    if done["revision"] not in standing(rule):
         raise ActionRefused(f"Somebody has decided on rule {rule.pk} since. Undo that first, or reject it on its page.")
     if done["new"]:
         rule_remove(rule, done["sightings"])
     else:
         for chunk in _chunks(done["added"]):
             Sighting.objects.filter(rule=rule, failure__in=chunk).delete()
-    _lessons_back(action.before["lessons"])
+    _lessons_back(_lessons_before(action))
     after = {"of": action.pk, "rule": done["rule"], "withdrawn": done["new"]}
     return action_on(verb=verb, on=(action.object_type, int(action.object_id)), user=user, key=key, after=after)
 
@@ -46,6 +46,19 @@ def lessons_of(failures: list[int]) -> list[Lesson]:
     rows = Failure.objects.exclude(lesson=Failure.Lesson.RULE).order_by("pk")
     columns = ("pk", "lesson", "lesson_why")
     return [list(row) for chunk in _chunks(failures) for row in rows.filter(pk__in=chunk).values_list(*columns)]
+
+
+def _lessons_before(action: Action) -> list[Lesson]:
+    """What its failures had taught before it; where that was another proposal's rule, what they had before that.
+
+    The other one may have been taken back first: it left them to this one.
+    """
+    found: dict[int, Lesson] = {row[0]: row for row in action.before["lessons"]}
+    missing = set(action.after["added"]) - found.keys()
+    others = Action.objects.filter(verb=action.verb, object_type=action.object_type, pk__lt=action.pk).order_by("-pk")
+    for other in others.filter(object_id=action.object_id) if missing else ():
+        found |= {row[0]: row for row in other.before.get("lessons", ()) if row[0] in missing - found.keys()}
+    return list(found.values())
 
 
 def _lessons_back(lessons: list[Lesson]) -> None:

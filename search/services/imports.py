@@ -140,14 +140,21 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
 
 
 def _device(recording: Recording) -> Device:
-    """Owns the figures. One whose figures a time model made is no device that somebody reported."""
+    """Owns the figures. One whose figures a time model made is no device that somebody reported.
+
+    Its row is locked: who removes the only other search on it at this moment would take it away.
+    """
     hardware = recording.hardware
     if recording.modelled:
         name = MODELLED_ELSEWHERE + hardware.removeprefix("MODELLED ")
         title = f"Time model of {hardware.removeprefix('MODELLED ')} elsewhere (not ours)"
     else:
         name, title = f"external:{hardware}", f"{hardware} (reported, not ours)"
-    return Device.objects.get_or_create(name=name, defaults={"kind": Device.Kind.EXTERNAL, "title": title})[0]
+    found: Device | None = None
+    while found is None:  # gone between the two queries: made anew
+        known, _ = Device.objects.get_or_create(name=name, defaults={"kind": Device.Kind.EXTERNAL, "title": title})
+        found = Device.objects.select_for_update().filter(pk=known.pk).first()
+    return found
 
 
 def _params(recording: Recording) -> SearchParams:

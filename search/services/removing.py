@@ -40,8 +40,9 @@ def run_remove(*, run: Run, user: AbstractBaseUser | None, key: str | None = Non
 
 def _delete(run: Run) -> None:
     """The run with all that hangs on it, its verdicts, and its device when no other search named it."""
-    problem_id, device = run.problem_id, run.device
+    problem_id = run.problem_id
     run.delete()
+    device = Device.objects.select_for_update().get(pk=run.device_id)  # who imports onto it has it locked, too
     verdicts = Evaluation.objects.filter(problem=problem_id, device=device, protocol=PROTOCOL_ELSEWHERE)
     verdicts.filter(nodes=None).delete()
     named = Evaluation.objects.filter(device=device).exists() or Run.objects.filter(device=device).exists()

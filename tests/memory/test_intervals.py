@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.intervals import Arms, anytime_z, difference, wilson
+from memory.intervals import ALPHA, Arms, anytime_z, difference, level, wilson
 from tests.load.lift import coverage, looks
 
 
@@ -49,4 +49,8 @@ def test_a_useless_rule_that_is_looked_at_often_is_hardly_ever_called():
 
 
 def test_more_rules_take_more():
-    assert [round(anytime_z(100, among), 2) for among in (1, 10, 1000)] == [3.04, 3.78, 4.94]
+    assert [round(anytime_z(100, among), 2) for among in (1, 10, 1000)] == [3.28, 4.42, 6.29]
+
+
+def test_rules_that_come_one_after_the_other_share_one_level_however_many_come():
+    assert 0.999 * ALPHA < sum(level(among) for among in range(1, 5000)) <= ALPHA

@@ -58,8 +58,20 @@ def test_a_rule_that_somebody_has_decided_on_stays(user):
     approval = acts.rule_approve(now=NOW, **card(row, user))
     with pytest.raises(ActionRefused, match=f"Somebody has decided on rule {row.pk} since"):
         cluster_undo(action=act, user=user)
-    rule_undo(action_id=approval.pk, user=user)
     assert fresh(row).sightings.count() == 2 and lessons() == [("rule", ""), ("rule", "")]
+    rule_undo(action_id=approval.pk, user=user)
+    cluster_undo(action=act, user=user)
+    assert not Rule.objects.exists()
+
+
+def test_two_rules_of_the_same_failures_are_taken_back_in_any_order(user):
+    _, cluster, first = proposed(user)
+    cluster_propose(cluster=cluster, claim="Do not call libdevice inside of a loop.", user=user)
+    second = Action.objects.filter(verb="cluster.propose").latest("pk")
+    cluster_undo(action=first, user=user)
+    assert Rule.objects.count() == 1 and lessons() == [("rule", ""), ("rule", "")]
+    cluster_undo(action=second, user=user)
+    assert not Rule.objects.exists() and lessons() == [("", ""), ("nothing", "unknown")]
 
 
 @pytest.mark.parametrize("by", ["sighting", "prompt"])

@@ -11,7 +11,7 @@ from django.utils import timezone
 from memory import tasks
 from memory.choices import MemoryChoice
 from memory.lift import lifts_of, rules_compared
-from memory.models import Rule, RunMemory
+from memory.models import Rule, RuleVersion, RunMemory
 from memory.services.rechecking import rules_recheck, tritons_seen
 from search.models import Node
 from tests.memory.force_rows import make_rule
@@ -65,6 +65,16 @@ def test_the_more_rules_are_looked_at_the_more_a_call_takes():
     for at in range(20):
         shares(run, make_rule(f"other {at}", support=0), (30, 30), (30, 30))
     assert rules_compared() == 21 and rules_recheck() == []
+
+
+def test_a_wording_that_was_given_another_scope_is_one_of_those_that_are_looked_at():
+    rule, run = make_rule(support=0), make_run(memory=MemoryChoice())
+    for number in (2, 3):
+        shares(run, rule, (10, 20), (10, 20))
+        old = rule.current
+        rule.current = RuleVersion.objects.create(rule=rule, number=number, text=old.text, words=old.words)
+        rule.save(update_fields=["current"])
+    assert lifts_of([rule.pk])[rule.pk].known and rules_compared() == 1
 
 
 def test_after_a_person_kept_it_only_new_evidence_asks_again():

@@ -115,6 +115,10 @@ def test_an_export_without_acts_is_taken_as_ever():
         ACT | {"after": {"number": 1, "quota": "many"}},
         ACT | {"after": {"params": ["w"]}},
         ACT | {"after": {"text": "x" * 5000}},
+        ACT | {"after": {"boost": 10**400}},
+        ACT | {"before": {"x": json.loads("[" * 600 + "]" * 600)}},
+        ACT | {"at": "0001-01-01T00:00:00+14:00"},
+        ACT | {"at": "9999-12-31T23:59:59-12:00"},
     ],
 )
 def test_acts_that_cannot_be_read_are_refused_in_words(act):

@@ -72,3 +72,11 @@ def test_pages_say_so_and_name_both_arms():
     worker.complete(adapt)
     page = client.get(f"/adapt/{adapt.pk}/").content.decode()
     assert f'<span class="visually-hidden"> in search {control.pk} without memory</span></a>' in page
+
+
+@pytest.mark.parametrize(("limits", "offered"), [({"device_s": 3000}, False), ({}, True)])
+def test_no_arm_offers_to_add_to_limits_that_the_adapt_run_shares_out(limits, offered):
+    _, _, (_, run, control) = paired(limits=limits)
+    for arm in (run, control):
+        page = client_of("operator", f"op{arm.pk}").get(f"/s/{arm.pk}/").content.decode()
+        assert ('value="limits"' in page) is offered

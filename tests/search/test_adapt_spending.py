@@ -15,6 +15,7 @@ from memory.distil.model import ModelDistiller
 from memory.models import AdaptRun, Failure
 from memory.services.learning import failure_learn
 from search.adapt_document import adapt_document
+from search.adapt_text import effect_lines
 from search.management.commands import learn
 from search.services.adapt_advance import adapt_advance
 from search.services.adapt_spending import room_of, spent_of
@@ -126,6 +127,9 @@ def test_its_price_counts_where_somebody_knows_it(usd, unpriced):
     spent = spent_of(adapt)
     assert spent.usd - before.usd == Decimal(usd or 0)
     assert (spent.unpriced - before.unpriced, spent.untold - before.untold) == (unpriced, 1)
+    line = effect_lines(adapt_document(adapt))[1]
+    assert f"at least {spent.tokens} tokens (1 calls told none)" in line
+    assert f"at least ${spent.usd} ({spent.unpriced} calls unpriced)" in line
 
 
 @pytest.mark.parametrize(("limits", "asked"), [({"tokens": 60_000}, 1), ({"tokens": 1}, 0), ({}, 1)])

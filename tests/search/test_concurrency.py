@@ -15,8 +15,11 @@ from search.events import event_write
 from search.models import Node, Run
 from search.services import leases
 from search.services.hops import Hop
+from search.services.imports import search_import
 from search.services.leases import QUEUED, lease_kept, lease_renew, node_claim
+from search.services.removing import run_remove
 from tests.search.makers import Worker, kinds, make_run, told
+from tests.search.recorded import packed, quick_hashes, step  # noqa: F401
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -129,3 +132,23 @@ def test_a_lease_can_be_claimed_and_renewed_by_its_owner_only():
     assert not lease_renew(node_id=node.pk, owner="b", now=now)
     assert lease_renew(node_id=node.pk, owner="a", now=now)
     assert node_claim(node_id=node.pk, state=Node.State.PROPOSING, owner="b", now=now + timedelta(seconds=31))
+
+
+@pytest.mark.usefixtures("quick_hashes")
+def test_who_removes_an_import_leaves_the_device_to_one_that_is_on_its_way():
+    old = search_import(data=packed([step(1, 0)], label="old"), name="old.json")
+    written, gone = threading.Event(), threading.Event()
+
+    def act(k: int) -> None:
+        if k == 0:
+            with transaction.atomic():
+                search_import(data=packed([step(1, 0), step(2, 0)], label="new"), name="new.json")
+                written.set()
+                gone.wait(timeout=0.5)  # before the commit the other one can see nothing of it
+        else:
+            assert written.wait(timeout=20)
+            run_remove(run=old, user=None)
+            gone.set()
+
+    together(2, act)
+    assert Run.objects.get().nodes.count() == 3
