@@ -76,6 +76,7 @@ class Recording:
     hardware: str
     digest: str
     steps: tuple[RecordedStep, ...]
+    slug: str = ""  # of the problem, in our own export
     withdrawn: tuple[Withdrawn, ...] = ()
     modelled: bool = False  # our own export says that a time model made all its figures
     params: dict[str, Any] | None = None  # SearchParams of the run that was exported, unchecked
@@ -129,6 +130,7 @@ def recording_of(document: Any, *, digest: str) -> Recording:
         hardware=storable_text(str(hardware)[:40]) or "unknown",
         digest=digest,
         steps=steps,
+        slug=_slug(own.get("problem")),
         withdrawn=tuple(_withdrawn(row, numbers) for row in gaps) if numbers.dense else (),
         modelled=modelled,
         params=own.get("params") if isinstance(own.get("params"), dict) else None,
@@ -136,6 +138,11 @@ def recording_of(document: Any, *, digest: str) -> Recording:
         memory=_memory(own.get("memory"), numbers),
         acts=_acts(own.get("acts"), numbers),
     )
+
+
+def _slug(problem: Any) -> str:
+    slug = problem.get("slug") if isinstance(problem, dict) else None
+    return slug if isinstance(slug, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,60}", slug) else ""
 
 
 def _memory(document: Any, numbers: Numbers) -> RecordedMemory | None:

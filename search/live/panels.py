@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Count, Max, Min, Q, Sum
 from django.utils import timezone
 
+from adaexplore_site.models import Action
 from judge.models import Device
 from judge.values import Basis, Verdict
 from memory.messages import cause_of, masked
@@ -108,7 +109,7 @@ def panel_context(run: Run) -> dict[str, Any]:
     now = timezone.now()
     evidence = evidence_of(run, now)
     causes = causes_of(run, evidence.failed)
-    best = evidence.best
+    best, steering = evidence.best, in_force(run)
     improved_at = best.told_at if best else None
     return {
         "run": run,
@@ -120,10 +121,17 @@ def panel_context(run: Run) -> dict[str, Any]:
         "causes_hidden": evidence.failed - sum(cause.count for cause in causes),
         "modelled": run.device.basis is Basis.MODELLED,
         "budget": None if run.origin == Run.Origin.IMPORT else budget_panel(run),
-        "steering": in_force(run),
+        "steering": steering,
+        "steered": not steering.any and _steered(run),
         "history": run.origin == Run.Origin.IMPORT and run.events.filter(kind=HISTORY).exists(),
         "held": run.device.state == Device.State.QUARANTINED and not run.ended,
     }
+
+
+def _steered(run: Run) -> bool:
+    """Whether people ever steered it, be it undone or used up by now."""
+    acts = Action.objects.filter(object_type="run", object_id=str(run.pk))
+    return acts.filter(verb__startswith="steer.").exists()
 
 
 def evidence_of(run: Run, now: datetime) -> Evidence:

@@ -86,9 +86,17 @@ def _must_hold(run: Run, limits: RunLimits, now: datetime) -> None:
     taken = ledger.spent + ledger.reserved
     for name, limit in limit_amounts(limits).items():
         if getattr(taken, name) > limit:
-            raise ActionRefused(f"What was added to {WORDS[name]} is used up or held by steps in flight already.")
+            used, left = (_shown(name, amount) for amount in (getattr(taken, name), limit))
+            raise ActionRefused(
+                f"{used} {WORDS[name]} are used, or held by steps in flight; only {left} would be allowed without what "
+                "was added. Stop the search to end it here."
+            )
     if limits.wall_s is not None and (now - run.created_at).total_seconds() > limits.wall_s:
         raise ActionRefused("The time that was added has passed already.")
+
+
+def _shown(name: str, amount: Any) -> str:
+    return f"{amount / 1000 if name == 'device_ms' else amount:.10g}"
 
 
 def _plain(value: Any) -> Any:

@@ -94,7 +94,7 @@ def _known(key: str) -> Run | None:
 
 def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key: str) -> Run:
     now = timezone.now()
-    stem = PurePath(name).name.split(".")[0] or "recorded"
+    stem = recording.slug or PurePath(name).name.split(".")[0] or "recorded"
     problem, _ = problem_upload(
         name=f"{stem}.py",
         data=recording.reference.encode("utf-8", "replace"),

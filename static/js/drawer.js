@@ -11,6 +11,13 @@ export class Drawer {
     this.base = base;
     this.shown = null;
     this.outdated = false;
+    // An answer to a refresh comes a moment after it was asked for: the reader may have begun to use the panel meanwhile.
+    body.addEventListener("htmx:beforeSwap", (event) => {
+      const shown = Number(body.querySelector("[data-node-panel]")?.dataset.nodePanel);
+      if (event.detail.target !== body || shown !== this.shown || !held(body)) return;
+      event.detail.shouldSwap = false;
+      this.outdated = true;
+    });
     // What came while the panel was in use is fetched once the reader has left it.
     element.addEventListener("focusout", () => setTimeout(() => this.outdated && this.refresh()));
   }
@@ -42,13 +49,13 @@ export class Drawer {
     this.body.setAttribute("aria-busy", "true");
     try {
       await window.htmx.ajax("GET", `${this.base}n/${n}/`, { target: this.body, swap: "innerHTML" });
-      if (said && this.shown === n) this.body.querySelector(".steer")?.before(said);
+      if (said && !said.isConnected && this.shown === n) this.body.querySelector(".steer")?.before(said);
     } finally {
       this.body.removeAttribute("aria-busy");
     }
   }
 
-  // What an act came to. The act's own event fetches the panel anew a moment later: the sentence stays for SAID_MS.
+  // What an act came to, or why it was refused. Events fetch the panel anew a moment later: the sentence stays for SAID_MS.
   sentence(n) {
     const said = this.body.querySelector("[data-done]");
     if (!said || Number(said.dataset.done) !== n) return null;

@@ -240,7 +240,7 @@ def test_the_page_weighs_less_than_150_kb_and_keeps_to_its_own_server(
     page.close()
 
 
-@pytest.mark.parametrize("width", [1400, 320])
+@pytest.mark.parametrize("width", [1400, 780, 320])
 def test_the_page_fits_its_width_in_both_themes(context: BrowserContext, live_stack: LiveStack, width: int) -> None:
     run = live_stack.write("run")["run"]
     live_stack.write("grow", run=run, count=4)

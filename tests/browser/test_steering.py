@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.live import LiveStack
 from tests.browser.stack import wait_for
+from tests.browser.watch import Faults
 
 pytestmark = pytest.mark.browser
 
@@ -85,3 +86,42 @@ def test_what_another_policy_would_have_done_is_shown_in_place(page: Page, live_
     drawer.get_by_role("button", name="Show").click()
     expect(drawer.locator(".what-if")).to_contain_text("greedy would have taken")
     expect(drawer.locator("#node-panel")).to_be_visible()
+
+
+def test_what_is_typed_while_the_panel_is_on_its_way_stays(page: Page, live_stack: LiveStack) -> None:
+    run = grown(page, live_stack, "?n=1")
+    drawer = page.locator("#drawer")
+    waiting: list[Route] = []
+    expect(drawer.locator(".node-panel")).to_be_visible()
+    page.route("**/n/1/", lambda route: waiting.append(route))
+    live_stack.write("mention", run=run, number=1)
+    wait_for(lambda: page.wait_for_timeout(50) or bool(waiting), 10, "the panel's refresh")
+    drawer.get_by_text("Note to the steps below").click()
+    drawer.locator("textarea[name=text]").fill("try split-K, the")
+    with page.expect_response("**/n/1/"):
+        waiting[0].continue_()
+    page.wait_for_timeout(300)  # a swap would be over
+    expect(drawer.locator("textarea[name=text]")).to_have_value("try split-K, the")
+
+
+def test_why_an_act_was_refused_outlives_what_comes_in(page: Page, live_stack: LiveStack, faults: Faults) -> None:
+    faults.forgive("409")
+    run = grown(page, live_stack, "?n=1")
+    drawer = page.locator("#drawer")
+    page.evaluate("() => document.querySelectorAll('form').forEach((form) => { form.noValidate = true })")
+    drawer.get_by_label("selections").fill("0")
+    drawer.get_by_role("button", name="Pin").click()
+    expect(drawer.get_by_role("alert")).to_contain_text("1 to 1000 selections")
+    page.evaluate("() => document.activeElement.blur()")
+    with page.expect_response("**/n/1/"):
+        live_stack.write("mention", run=run, number=1)
+    page.wait_for_timeout(300)  # the fresh panel is in place
+    expect(drawer.get_by_role("alert")).to_contain_text("1 to 1000 selections")
+
+
+def test_on_a_narrow_screen_the_end_of_the_panel_is_in_reach(page: Page, live_stack: LiveStack) -> None:
+    page.set_viewport_size({"width": 320, "height": 420})
+    grown(page, live_stack, "?n=1")
+    last = page.locator("#drawer .node-panel > :last-child")
+    last.evaluate("(part) => part.scrollIntoView({ block: 'end' })")
+    expect(last).to_be_in_viewport()

@@ -66,7 +66,7 @@ def test_steps_in_flight_hold_what_was_added(user):
     run = make_run(steps=1, concurrency=2)
     act = added(run, user, steps="1")
     Worker().do(Hop("advance", run.pk))
-    with pytest.raises(ActionRefused, match="held by steps in flight"):
+    with pytest.raises(ActionRefused, match=r"^2 steps are used, or held by steps in flight; only 1 would be allowed"):
         take(run, act, user)
 
 

@@ -57,6 +57,12 @@ def test_an_imported_search_is_a_finished_run_marked_as_imported():
     assert (run.device.name, run.device.kind) == ("external:Test GPU", Device.Kind.EXTERNAL)
 
 
+@pytest.mark.parametrize(("slug", "kept"), [("row_softmax", "row_softmax"), ("../x", "run"), (7, "run"), ("", "run")])
+def test_a_problem_that_is_new_here_has_the_name_of_the_export_not_of_its_file(slug, kept):
+    data = packed(STEPS, **{OWN: {"problem": {"slug": slug}}})
+    assert search_import(data=data, name="run.json").problem.slug == kept
+
+
 def test_figures_params_and_names_that_no_column_takes_are_left_out_or_replaced():
     rows = [step(1, 0, runtime_us=10**400, hardware="GPU \ud800")]
     run = search_import(data=packed(rows, **{OWN: {"params": {"w": 10**400}}}), name="odd.json")

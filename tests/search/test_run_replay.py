@@ -14,6 +14,7 @@ from search.algorithm.params import SearchParams
 from search.facts import node_rows
 from search.models import Node, Run, RunEvent
 from search.rebuild import Rebuilt, log_of
+from search.recordings import OWN
 from search.run_replay import replay_run
 from search.services.hops import Hop
 from search.services.imports import search_import
@@ -138,3 +139,9 @@ def test_an_imported_run_says_what_can_be_replayed():
     run, out = search_import(data=data, name="kept.json"), StringIO()
     call_command("replay_run", str(run.pk), stdout=out)
     assert "draws were not recorded" in out.getvalue() and "are equal" in out.getvalue()
+
+
+def test_an_imported_run_with_a_withdrawn_node_is_what_its_log_says():
+    own = {OWN: {"withdrawn": [{"node_id": 2, "parent_node_id": 1, "created_by": "small_step"}]}}
+    run = search_import(data=packed([step(1, 0), step(3, 1)], **own), name="stopped.json")
+    assert (run.nodes.count(), replay_run(run).first) == (4, None)

@@ -115,6 +115,16 @@ def test_a_viewer_sees_what_is_in_force_but_no_forms(run):
     assert "pruned" in viewer.get(f"/s/{run.pk}/?tab=table").content.decode()
 
 
+def test_a_search_whose_acts_are_all_undone_does_not_say_that_nobody_steered_it(run, hops):
+    operator, page_of = client_of("operator"), f"/s/{run.pk}/"
+    assert "Nobody has steered this search" in operator.get(page_of).content.decode()
+    operator.post(f"{page_of}steer", {"act": "prune", "number": "1", "key": "a"})
+    seq = Action.objects.get(verb="steer.prune").after["seq"]
+    operator.post(f"{page_of}steer", {"act": "undo", "seq": seq, "key": "b"})
+    html = operator.get(page_of).content.decode()
+    assert "Nobody has steered" not in html and "used up or undone; its Activity lists it" in html
+
+
 def test_a_pause_can_be_taken_back_from_the_list(run):
     operator = client_of("operator")
     operator.post(f"/s/{run.pk}/pause", {"key": "p"})
