@@ -32,7 +32,7 @@ def effect_lines(document: dict[str, Any]) -> list[str]:
     """What was learned and what that did."""
     learned, effect, spent = document["learned"], document["effect"], document["spent"]
     lines = [
-        f"  {learned['failures']} failures: {learned['new']} new rules, {learned['merged']} merged, "
+        f"  {learned['failures']} failures; rules: {learned['new']} new, {learned['merged']} merged, "
         f"{learned['repeated']} repeated, {learned['nothing']} nothing to learn, {learned['unfit']} unfit",
         f"  {_spent(spent)}",
     ]

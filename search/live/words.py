@@ -18,7 +18,7 @@ _RUN = {
     "run.started": ("running", "Search started"),
     "run.paused": ("paused", "Paused; steps in flight end first"),
     "run.resumed": ("running", "Resumed"),
-    "run.stopping": ("paused", "Stopping; steps in flight end first"),
+    "run.stopping": ("paused", "Stopping; kernels on a device are judged first"),
 }
 _BUDGET = ("budget.added", "budget.taken")
 _ACT_LOOKS = {"steer.pin": "pinned", "steer.prune": "pruned", "steer.budget": "running"}

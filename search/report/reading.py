@@ -20,12 +20,13 @@ BY_HAND = "manual"  # the proposer behind which a person writes every kernel
 
 @dataclass(frozen=True)
 class Read:
-    """The searches of a report with their outcomes; `assisted_*` count what was left out for a person's hand in it."""
+    """The searches of a report with their outcomes; `assisted_*` count what was left out for a person's hand in it,
+    None where nothing was left out for that."""
 
     runs: tuple[Run, ...]
     outcomes: dict[int, Outcome]
-    assisted_runs: int = 0
-    assisted_nodes: int = 0
+    assisted_runs: int | None = None
+    assisted_nodes: int | None = None
 
 
 def report_runs(*, ids: Iterable[int] | None = None) -> list[Run]:
@@ -44,6 +45,8 @@ def outcomes_read(runs: Sequence[Run], *, unassisted: bool) -> Read:
     outcomes = {
         run.pk: Outcome(run.pk, run.problem_id, told.get(run.pk, 0), tuple(kernels.get(run.pk, ()))) for run in kept
     }
+    if not unassisted:
+        return Read(tuple(kept), outcomes)
     return Read(tuple(kept), outcomes, len(runs) - len(kept), touched)
 
 

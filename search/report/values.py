@@ -177,8 +177,8 @@ class Report:
     title: str
     rule: str
     unassisted: bool
-    assisted_runs: int  # left out, because `unassisted`
-    assisted_nodes: int
+    assisted_runs: int | None  # left out, because `unassisted`; else None, since nobody has counted
+    assisted_nodes: int | None
     blocks: tuple[Block, ...]
     seed: int
     resamples: int

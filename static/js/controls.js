@@ -16,7 +16,7 @@ export function startControls(done) {
 }
 
 async function send(form, button, done) {
-  if (form.dataset.control === "stop" && !confirm("Stop this search? Steps in flight end first. The tree stays.")) return;
+  if (form.dataset.control === "stop" && !confirm("Stop this search? Kernels on a device are judged first, other steps end. The tree stays.")) return;
   button.disabled = true;
   button.setAttribute("aria-busy", "true");
   try {

@@ -198,6 +198,16 @@ def test_the_command_names_a_file_that_is_missing(tmp_path):
         call_command("import_search", str(tmp_path / "nothing.json"))
 
 
+def test_the_command_imports_what_it_can_and_names_the_rest(tmp_path):
+    for name, data in (("a.json", b"{"), ("b.json", packed(STEPS)), ("c.json", b"[]")):
+        (tmp_path / name).write_bytes(data)
+    out = StringIO()
+    paths = [str(tmp_path / name) for name in ("a.json", "b.json", "c.json")]
+    with pytest.raises(CommandError, match=r"2 of 3 were not imported:\n.*a\.json.*\n.*c\.json"):
+        call_command("import_search", *paths, "--no-preflight", stdout=out)
+    assert out.getvalue().startswith("b.json: run ") and Run.objects.count() == 1
+
+
 def test_a_published_search_is_imported_within_five_seconds_and_keeps_its_figures(fixtures_dir):
     path = fixtures_dir / "recorded_searches" / "kb-l2-p63-200.json.gz"
     data = path.read_bytes()

@@ -166,6 +166,7 @@ def test_searches_by_hand_can_be_left_out():
     searched(problem("b"), {"speedup": 9.0}, proposer="manual")
     found = report(unassisted=True)
     assert (found.assisted_runs, figure(found.blocks[0], "speedup").value) == (1, 2.0)
+    assert report().assisted_runs is None  # nobody has counted: not the same as none
 
 
 @pytest.fixture

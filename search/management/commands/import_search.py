@@ -24,7 +24,7 @@ DEVICE = "interpreter"  # every machine has it; shapes alone tell much where a p
 class Command(BaseCommand):
     help = (
         "Import recorded searches: packed JSON (gzipped or not), a zipped run folder, a run folder (step_1_log.json), "
-        "or a folder of such folders. The same search twice gives the same run."
+        "or a folder of such folders. The same search twice gives the same run. A refused one keeps no other back."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -37,12 +37,21 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         problems: dict[int, Problem] = {}
-        for path in _expanded(options["files"]):
-            run = self._import(path)
+        paths = list(_expanded(options["files"]))
+        refused = []
+        for path in paths:
+            try:
+                run = self._import(path)
+            except CommandError as error:
+                refused.append(str(error))
+                continue
             if run.problem.state == Problem.State.PENDING and not run.problem.report_for(DEVICE):
                 problems[run.problem_id] = run.problem
         if problems and not options["no_preflight"]:
             self._examine(list(problems.values()))
+        if refused:
+            count = f"{len(refused)} of {len(paths)} were not imported:\n" if len(paths) > 1 else ""
+            raise CommandError(count + "\n".join(refused))
 
     def _import(self, path: Path) -> Run:
         last = Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
