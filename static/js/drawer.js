@@ -10,6 +10,7 @@ export class Drawer {
     this.link = link;
     this.base = base;
     this.shown = null;
+    this.loaded = null; // whose panel is there
     this.outdated = false;
     // An answer to a refresh comes a moment after it was asked for: the reader may have begun to use the panel meanwhile.
     body.addEventListener("htmx:beforeSwap", (event) => {
@@ -45,10 +46,13 @@ export class Drawer {
   async load() {
     const n = this.shown;
     const said = this.sentence(n);
+    const unfolded = this.shown === this.loaded ? opened(this.body).map(name) : [];
     this.outdated = false;
     this.body.setAttribute("aria-busy", "true");
     try {
       await window.htmx.ajax("GET", `${this.base}n/${n}/`, { target: this.body, swap: "innerHTML" });
+      this.loaded = n;
+      for (const part of this.body.querySelectorAll("details")) part.open ||= unfolded.includes(name(part));
       if (said && !said.isConnected && this.shown === n) this.body.querySelector(".steer")?.before(said);
     } finally {
       this.body.removeAttribute("aria-busy");
@@ -71,6 +75,9 @@ export class Drawer {
     if (this.opener && this.opener.isConnected) this.opener.focus({ preventScroll: true });
   }
 }
+
+const opened = (element) => [...element.querySelectorAll("details[open]")];
+const name = (part) => part.querySelector("summary")?.textContent.trim();
 
 // Focus in a field, selected text or a draft that was not sent yet: the reader is using it.
 export function held(element) {

@@ -108,8 +108,9 @@ def test_why_an_act_was_refused_outlives_what_comes_in(page: Page, live_stack: L
     faults.forgive("409")
     run = grown(page, live_stack, "?n=1")
     drawer = page.locator("#drawer")
-    page.evaluate("() => document.querySelectorAll('form').forEach((form) => { form.noValidate = true })")
-    drawer.get_by_label("selections").fill("0")
+    field = drawer.get_by_label("selections")
+    field.fill("0")  # with the focus in it the form is not swapped any more
+    field.evaluate("(field) => { field.form.noValidate = true }")
     drawer.get_by_role("button", name="Pin").click()
     expect(drawer.get_by_role("alert")).to_contain_text("1 to 1000 selections")
     page.evaluate("() => document.activeElement.blur()")
@@ -117,6 +118,17 @@ def test_why_an_act_was_refused_outlives_what_comes_in(page: Page, live_stack: L
         live_stack.write("mention", run=run, number=1)
     page.wait_for_timeout(300)  # the fresh panel is in place
     expect(drawer.get_by_role("alert")).to_contain_text("1 to 1000 selections")
+
+
+def test_what_was_unfolded_stays_so_when_the_panel_is_fetched_anew(page: Page, live_stack: LiveStack) -> None:
+    run = grown(page, live_stack, "?n=1")
+    drawer = page.locator("#drawer")
+    drawer.get_by_text("Note to the steps below").click()
+    page.evaluate("() => document.activeElement.blur()")
+    drawer.locator(".node-panel").evaluate("(panel) => { panel.dataset.old = 'yes' }")
+    live_stack.write("mention", run=run, number=1)
+    expect(drawer.locator(".node-panel")).not_to_have_attribute("data-old", "yes")
+    expect(drawer.locator("textarea[name=text]")).to_be_visible()
 
 
 def test_on_a_narrow_screen_the_end_of_the_panel_is_in_reach(page: Page, live_stack: LiveStack) -> None:
