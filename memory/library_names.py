@@ -21,6 +21,7 @@ class InstalledNames:
 
     def __init__(self, folder: Path | None = None, *, ask: bool = True) -> None:
         self._folder, self._ask = folder or Path(settings.DATA_DIR), ask
+        self._known: dict[tuple[str, str], dict[str, Any]] = {}  # by the versions that a kernel ran with
 
     def doubt(self, owner: str, name: str, facts: Facts) -> str:
         """Raises DistilLater when the libraries cannot be listed now."""
@@ -41,8 +42,11 @@ class InstalledNames:
 
     def _document(self, facts: Facts) -> dict[str, Any] | None:
         ran = (_plain(facts.torch), facts.triton)
+        if ran in self._known:
+            return self._known[ran]
         for document in names_kept(self._folder) if all(ran) else ():
             if (_plain(document["torch"]), document["triton"]) == ran:
+                self._known[ran] = document
                 return document
         try:
             return names_document(self._folder, ask=self._ask)

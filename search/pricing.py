@@ -12,6 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from adaexplore_site.llm import Completion, Endpoint, endpoint_from_settings
+from memory.distil.model import told_by
 from search.budget.prices import SHIPPED, BadPrices, Price, PriceTable, read_prices
 
 # What one step of a language model is taken to need at most: two calls, the second when patches do not match.
@@ -40,17 +41,13 @@ def price_of(*, model: str, on: date, endpoint: Endpoint | None = None) -> Price
 
 
 def call_of(answer: Completion) -> dict[str, Any]:
-    """What a call outside of a search has used, as plain JSON; None for what nobody told."""
-    usd = answer.price_usd
-    if usd is None and answer.tokens_in is not None and answer.tokens_out is not None:
+    """What a call outside of a search has used, priced by the table where the endpoint names no price."""
+    call = told_by(answer)
+    if call["usd"] is None and answer.tokens_in is not None and answer.tokens_out is not None:
         try:
             price = price_of(model=answer.model, on=timezone.now().date())
         except BadPrices:
             price = None
-        usd = price.usd(answer.tokens_in, answer.tokens_out) if price else None
-    return {
-        "model": answer.model,
-        "tokens_in": answer.tokens_in,
-        "tokens_out": answer.tokens_out,
-        "usd": None if usd is None else str(usd),
-    }
+        if price is not None:
+            call["usd"] = str(price.usd(answer.tokens_in, answer.tokens_out))
+    return call

@@ -53,7 +53,7 @@ class ModelDistiller:
     """Known errors by the table, everything else by one request to the model."""
 
     def __init__(self, client: Chat, library: Library | None = None, bill: Bill | None = None) -> None:
-        self._client, self._bill = client, bill or _told
+        self._client, self._bill = client, bill or told_by
         self._table = TableDistiller(library)
         self.spent = Spent()
 
@@ -91,8 +91,8 @@ class ModelDistiller:
             self.spent.usd += Decimal(call["usd"])
 
 
-def _told(answer: Completion) -> Mapping[str, Any]:
-    """What the endpoint itself says of a call."""
+def told_by(answer: Completion) -> dict[str, Any]:
+    """What the endpoint itself says of a call, as plain JSON; None for what it did not tell."""
     usd = None if answer.price_usd is None else str(answer.price_usd)
     return {"model": answer.model, "tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out, "usd": usd}
 

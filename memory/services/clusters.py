@@ -12,6 +12,7 @@ from adaexplore_site.audit import ActionRefused, action_done, action_on
 from adaexplore_site.models import Action
 from memory.cluster_rows import members
 from memory.models import Failure, FailureCluster
+from memory.services import proposing
 from memory.services.proposing_undo import propose_undo
 from memory.services.rules_desk import rules_locked
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 OBJECT = "cluster"
 UNDO = "cluster.undo"
-PROPOSE = "cluster.propose"
+PROPOSE = proposing.VERB
 UNDOABLE = ("cluster.assign", "cluster.mute", "cluster.unmute", "cluster.merge", "cluster.split", PROPOSE)
 
 

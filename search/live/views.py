@@ -6,7 +6,7 @@ import json
 import secrets
 
 from django.db import models
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -46,9 +46,12 @@ LEGEND = (
 @never_cache
 def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
     """The cockpit, everything in place: header, chart, tree as a treegrid, feed, failures."""
-    if not Run.objects.filter(pk=run_id).exists() and removed(run_id):
+    try:
+        run = _run(run_id)
+    except Http404:
+        if removed(run_id) is None:
+            raise
         return redirect("run-activity", run_id=run_id)
-    run = _run(run_id)
     columns = node_columns(run)
     context = panel_context(run)
     best = context["evidence"].best
