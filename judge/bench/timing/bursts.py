@@ -92,7 +92,10 @@ def _supported(sides: list[Bursts], calls: int, method: str, claimed_us: float, 
                 side.burst(size, graph=method == "graph_burst")
         copying = {size: min(burst.copy_us for side in sides for burst in side.seen[size]) for size in sizes}
         mine, theirs = (side.slope(copying) for side in sides)
-        beside = max(min(max(theirs - eager_us, 0.0), sides[0].dearest_us()), sides[0].written_us())
+        more = theirs - (
+            eager_us - terms.nothing_us
+        )  # a burst is read by one clock, a call by one that reads nothing too
+        beside = max(min(max(more, 0.0), sides[0].dearest_us()), sides[0].written_us())
         call_us = max(mine - beside, 0.0)
         found = Trusted(call_us, method, calls, beside, number, theirs, terms.believes(claimed_us, call_us))
         if found.supported and number >= terms.least:
