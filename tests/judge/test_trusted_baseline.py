@@ -37,7 +37,7 @@ class Side:
     def dearest_us(self) -> float:
         return 20.0
 
-    def written_us(self) -> float:
+    def written_us(self, method: str) -> float:
         return 1.2
 
 

@@ -13,7 +13,7 @@ import torch
 
 AWAKE = 0.9  # of the highest clock
 ROUSE_S = 0.5  # a GPU that is still below it then is capped, or hot: it is as fast as it gets
-CYCLES = 100_000  # of a kernel that only counts them: 50 us at 2 GHz
+CYCLES = 1_000_000  # of a kernel that only counts them: 0.5 ms at 2 GHz, far above what reading a clock costs
 WORK_BYTES, WORK_RUNS = 256 << 20, 20
 _capped: dict[str, float] = {}  # device -> MHz that it does not exceed
 

@@ -130,7 +130,7 @@ def few_differ(value: torch.Tensor, exact: torch.Tensor) -> bool:
     """Whether no more of an integer output differs than rounding may decide: nothing of a small one."""
     if value.shape != exact.shape or value.dtype != exact.dtype:
         return False
-    return int((value != exact).sum()) <= ROUNDED_SHARE * exact.numel()
+    return bool((value != exact).sum() <= ROUNDED_SHARE * exact.numel())
 
 
 def reach(oracle: torch.Tensor) -> float:
