@@ -14,6 +14,9 @@ from judge.bench.device.graph_costs import graph_copy_us
 from judge.bench.device.rousing import highest_mhz, rouse, sm_mhz
 
 
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU here")
+
+
 def awake(device: str) -> None:
     """A GPU whose clock is up."""
 
@@ -44,6 +47,7 @@ def test_without_a_gpu_there_is_no_sm_clock():
     assert (clock.mhz(), clock.throttle_reasons()) == (0, 0) and clock.unavailable == "no GPU"
 
 
+@on_a_gpu
 @pytest.mark.cuda
 def test_an_idle_gpu_is_woken_and_its_clock_read_without_nvml():
     nvml = SmClock("cuda:0")
@@ -54,11 +58,13 @@ def test_an_idle_gpu_is_woken_and_its_clock_read_without_nvml():
     assert rouse("cuda:0") == 0.0  # it is awake
 
 
+@on_a_gpu
 @pytest.mark.cuda
 def test_a_graphs_copy_costs_more_than_nothing_and_less_than_a_launch():
     assert 0.3 < graph_copy_us("cuda:0") < 15.0
 
 
+@on_a_gpu
 @pytest.mark.cuda
 def test_the_memory_is_not_seen_to_be_faster_than_its_clock_allows():
     seen, nominal = bandwidth_bytes_per_us("cuda:0"), nominal_bytes_per_us("cuda:0")
