@@ -13,7 +13,6 @@ from judge.bench.device.clocks import SmClock, WallClock, wait_until_quiet
 from judge.bench.device.graph_costs import graph_copy_us
 from judge.bench.device.rousing import highest_mhz, rouse, sm_mhz
 
-
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU here")
 
 
