@@ -24,7 +24,7 @@ from judge.highlighting import listing, visible
 from judge.selectors import judging_devices
 from judge.trust import doubt_about
 from judge.values import Verdict
-from search import node_page
+from search import diff_page, node_page
 from search.algorithm.params import POLICY_NAMES
 from search.models import Node, Run
 from search.near import near_of
@@ -49,7 +49,8 @@ TABS = (
 @vary_on_headers("HX-Request")
 @require_safe
 def node_detail(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
-    """The node's page, or its panel for the drawer. Query: `tab`, `base` (parent, best, reference or a number)."""
+    """The node's page, or its panel for the drawer. Query: `tab`, and of the difference `base`, `view`,
+    `ws`, `open` and `large` (search.diff_page)."""
     run, node = node_load(run_id, number)
     response = node_response(request, run, node)
     own = reverse("node-detail", args=[run.pk, node.number])
@@ -137,8 +138,12 @@ def _source(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[s
 
 
 def _diff(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
-    shown = node_page.comparison(run, tree, node, request.GET.get("base", "parent"))
-    return {"comparison": shown}
+    query = {name: str(value)[:2_000] for name, value in request.GET.items()}
+    memory = request.session.get("diff", {})
+    remembered = diff_page.remembered(query, memory)
+    if remembered != memory:
+        request.session["diff"] = remembered
+    return {"comparison": diff_page.comparison(run, tree, node, query, memory)}
 
 
 def _exchange(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
