@@ -22,6 +22,7 @@ def options_of(query: Mapping[str, str], opened: str = "open") -> Options:
         opened=frozenset(numbers[:MOST_OPENED]),
         whole=folds == "all",
         large=bool(query.get("large")),
+        plain=bool(query.get("plain")),
     )
 
 

@@ -1,6 +1,7 @@
 // The cockpit: joins store, tree, chart, table, feed and drawer. Data comes from Live; the view belongs to the reader.
 
 import "./diff.js";
+import "./ticks.js";
 import { Chart } from "./chart.js";
 import { showControls, startControls } from "./controls.js";
 import { Drawer } from "./drawer.js";

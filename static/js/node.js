@@ -1,6 +1,7 @@
 // Keys of the node's own page: tabs, parent, best child, comparing. Links and forms work without it.
 
 import "./diff.js";
+import "./ticks.js";
 import { followed, keysAreOn, typing } from "./keys.js";
 
 document.addEventListener("keydown", (event) => {
