@@ -86,6 +86,16 @@ def children(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
     return [item for item in found if item is not None]
 
 
+def best_child(tree: RunTree, run: Run, number: int) -> NodeLink | None:
+    """The child on the way to the best node, else the fastest one, else the first; None without children."""
+    below = [node for node in tree.nodes if node.parent == number]
+    if not below:
+        return None
+    way = set() if tree.best is None else set(path_up(tree, tree.best))
+    best = max(below, key=lambda node: (node.number in way, node.speedup or -1.0, -node.number))
+    return link(tree, run, best.number)
+
+
 def waits_for_person(node: Node) -> bool:
     """Whether a reply by hand is expected."""
     return node.state == Node.State.PROPOSING and node.lease_owner == Node.PERSON

@@ -153,7 +153,7 @@ def _column(letter: str, node: Node, timing: Measurement | None, calls: list[Pro
         cases=tuple(_case(row) for row in (evaluation.report.get("cases", ()) if evaluation else ())[:ROWS]),
         kernels=kernels,
         resources=_resources(kernels),
-        calls=_calls(calls),
+        calls=calls_summed(calls),
         own_share=_own_share(evaluation),
         policy=Policy.from_json(node.run.problem.policy),
     )
@@ -184,7 +184,8 @@ def _resources(kernels: Sequence[dict[str, Any]]) -> Resources:
     )
 
 
-def _calls(rows: Sequence[Proposal]) -> Calls:
+def calls_summed(rows: Sequence[Proposal]) -> Calls:
+    """The calls of one node as sums of what is known and counts of what is not."""
     told = [row for row in rows if row.tokens_in is not None or row.tokens_out is not None]
     priced = [row.price_usd for row in rows if row.price_usd is not None]
     return Calls(

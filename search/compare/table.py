@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from judge.measures import Measure
 from judge.templatetags.units import byte_size, error_size, microseconds, milliseconds, percent
 from judge.values import Basis
-from search.compare.columns import Case, Column
+from search.compare.columns import Calls, Case, Column
 from search.compare.deltas import Ratio, ratio, why_not
+from search.models import Run
+
+BUILTIN = "builtin"
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,6 @@ class Cell:
     measure: Measure | None = None
     ratio: Ratio | None = None
     difference: str = ""  # of whole numbers, signed
-    is_base: bool = False
     barred: bool = False  # a number that may not be compared
 
 
@@ -87,8 +89,8 @@ def trust_rows(columns: Sequence[Column]) -> list[Row]:
         texts("Toolchain", "toolchain", lambda column: column.evaluation.toolchain if column.evaluation else ""),
         texts("Sandbox", "sandbox", _sandbox),
         texts("Judged in", "wall_ms", _judged_in),
-        texts("Calls and tokens", "tokens", _tokens),
-        texts("Cost", "price_usd", _cost),
+        texts("Calls and tokens", "tokens", lambda column: tokens_text(column.run, column.calls)),
+        texts("Cost", "price_usd", lambda column: cost_text(column.run, column.calls)),
     ]
 
 
@@ -106,18 +108,18 @@ def _measures(
     for column in columns:
         measure, barred = value(column), column is not base and bool(why_not(column, base))
         beside = None if column is base or barred else ratio(measure, value(base))
-        cells.append(Cell(measure=measure, ratio=beside, is_base=column is base, barred=barred and measure is not None))
+        cells.append(Cell(measure=measure, ratio=beside, barred=barred and measure is not None))
     return Row(name, metric, tuple(cells))
 
 
 def _time(column: Column, base: Column) -> Cell:
     timing = column.timing
     if timing is None:
-        return Cell("—", is_base=column is base)
+        return Cell("—")
     modelled = timing.basis == Basis.MODELLED
     spread = f"[{microseconds(timing.low_us)} – {microseconds(timing.high_us)}]"
     text = f"{microseconds(timing.median_us)} {spread} {'MODELLED' if modelled else f'n={timing.n} {timing.basis}'}"
-    return Cell(text, is_base=column is base)
+    return Cell(text)
 
 
 def _counts(
@@ -134,7 +136,7 @@ def _counts(
         count = value(column)
         barred = column is not base and bool(why_not(column, base))
         change = "" if count is None or first is None or column is base or barred else _signed(count - first, shown)
-        cells.append(Cell(shown(count), difference=change, is_base=column is base))
+        cells.append(Cell(shown(count), difference=change))
     return Row(name, metric, tuple(cells))
 
 
@@ -160,11 +162,11 @@ def _judged_in(column: Column) -> str:
     return milliseconds(column.evaluation.wall_ms) + (", verdict of an equal kernel" if column.node.reused else "")
 
 
-def _tokens(column: Column) -> str:
-    calls = column.calls
+def tokens_text(run: Run, calls: Calls) -> str:
+    """How often the proposer was called for a kernel, and the tokens of it as far as they are known."""
     if not calls.count:
-        return "not recorded" if column.run.origin == "import" else "none"
-    if column.run.proposer == "builtin":
+        return "not recorded" if run.origin == Run.Origin.IMPORT else "none"
+    if run.proposer == BUILTIN:
         return "written by the product itself"
     many = f"{calls.count} call{'s' if calls.count > 1 else ''}, "
     if calls.tokens is None:
@@ -172,9 +174,9 @@ def _tokens(column: Column) -> str:
     return many + ("at least " if calls.untold else "") + f"{calls.tokens:,} tokens"
 
 
-def _cost(column: Column) -> str:
-    calls = column.calls
-    if not calls.count or column.run.proposer == "builtin":
+def cost_text(run: Run, calls: Calls) -> str:
+    """What that cost; empty where nothing is to be paid."""
+    if not calls.count or run.proposer == BUILTIN:
         return ""
     if calls.price_usd is None:
         return "unknown"

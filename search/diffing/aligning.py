@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from itertools import accumulate
 
 from judge.highlighting import Span
 
 WORK_LIMIT = 3_000_000  # element comparisons before the aligner gives up
 WORD_WORK_LIMIT = 40_000  # the same inside one pair of lines
 WORD_LINE_CHARS = 300
+ALIKE = 0.4  # share of words that two lines have in common, for marks inside them
+_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 
 Opcode = tuple[str, int, int, int, int]
 
@@ -64,18 +68,20 @@ def opcodes(before: list[str], after: list[str]) -> tuple[list[Opcode], bool]:
 
 
 def word_marks(left: str, right: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """Columns that differ, when the two lines are alike enough for that to help the eye."""
+    """Columns of the words that differ, when the two lines are alike enough for that to help the eye."""
     if max(len(left), len(right)) > WORD_LINE_CHARS:
         return (), ()
-    matcher = _BoundedMatcher(None, left, right, autojunk=False)
+    words = _WORD.findall(left), _WORD.findall(right)
+    matcher = _BoundedMatcher(None, *words, autojunk=False)
     matcher.limit = WORD_WORK_LIMIT
     try:
-        if matcher.quick_ratio() < 0.5 or matcher.ratio() < 0.5:
+        if matcher.quick_ratio() < ALIKE or matcher.ratio() < ALIKE:
             return (), ()
     except _TooMuchWork:
         return (), ()
+    starts = [[0, *accumulate(map(len, side))] for side in words]
     changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
     return (
-        tuple((i1, i2) for _, i1, i2, _, _ in changes if i2 > i1),
-        tuple((j1, j2) for _, _, _, j1, j2 in changes if j2 > j1),
+        tuple((starts[0][i1], starts[0][i2]) for _, i1, i2, _, _ in changes if i2 > i1),
+        tuple((starts[1][j1], starts[1][j2]) for _, _, _, j1, j2 in changes if j2 > j1),
     )

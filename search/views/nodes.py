@@ -26,6 +26,8 @@ from judge.trust import doubt_about
 from judge.values import Verdict
 from search import diff_page, node_page
 from search.algorithm.params import POLICY_NAMES
+from search.compare.columns import calls_summed
+from search.compare.table import cost_text, tokens_text
 from search.models import Node, Run
 from search.near import near_of
 from search.rules_panel import prompt_rules
@@ -88,6 +90,7 @@ def node_response(request: SiteRequest, run: Run, node: Node, *, status: int = 2
         "is_best": tree.best == node.number,
         "best": tree.best,
         "parent": node_page.link(tree, run, row.parent) if row.parent is not None else None,
+        "best_child": node_page.best_child(tree, run, node.number),
         "waiting": node_page.waits_for_person(node),
         "age_s": node_page.age_s(node, now=timezone.now()),
         "key": secrets.token_urlsafe(16),
@@ -116,6 +119,7 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
     report = node.evaluation.report if node.evaluation else {}
     links = [node_page.link(tree, run, number) for number in node.context if isinstance(number, int)]
     cases = report.get("cases", ())
+    calls = calls_summed(list(node.proposals.defer("prompt", "reply", "error")))
     return {
         "timings": evaluation_samples.timings(evaluation_samples.slim_measurements(node.evaluation)),
         "doubt": doubt_about(node.evaluation, now=timezone.now()),
@@ -128,6 +132,9 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
         "lineage": node_page.lineage(tree, run, node.number),
         "children": node_page.children(tree, run, node.number)[: node_page.ROWS],
         "environment": report.get("environment", {}),
+        "tokens": tokens_text(run, calls),
+        "cost": cost_text(run, calls),
+        "findings": evaluation_facts.findings(node.evaluation) if node.evaluation else [],
         "near": near_of(node),
         "prompt_rules": prompt_rules(node),
     }

@@ -1,5 +1,6 @@
 // The cockpit: joins store, tree, chart, table, feed and drawer. Data comes from Live; the view belongs to the reader.
 
+import "./copy.js";
 import "./diff.js";
 import "./ticks.js";
 import { Chart } from "./chart.js";

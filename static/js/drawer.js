@@ -47,6 +47,7 @@ export class Drawer {
   async load() {
     const n = this.shown;
     const said = this.sentence(n);
+    const asked = this.wanted !== "";
     const unfolded = this.shown === this.loaded ? opened(this.body).map(name) : [];
     this.outdated = false;
     const query = this.wanted || (n === this.loaded ? this.body.querySelector("[data-query]")?.dataset.query : "");
@@ -55,6 +56,7 @@ export class Drawer {
     try {
       await window.htmx.ajax("GET", `${this.base}n/${n}/${query ? `?${query}` : ""}`, { target: this.body, swap: "innerHTML" });
       this.loaded = n;
+      if (asked) this.body.querySelector(".tabs")?.scrollIntoView({ block: "start" });
       for (const part of this.body.querySelectorAll("details")) part.open ||= unfolded.includes(name(part));
       if (said && !said.isConnected && this.shown === n) this.body.querySelector(".steer")?.before(said);
     } finally {

@@ -1,5 +1,6 @@
 // The list of winners by key: j/k walk its rows, Shift D takes the kernel of one home. Ticks and copying have buttons, too.
 
+import "./copy.js";
 import "./ticks.js";
 import { followed, keysAreOn, typing } from "./keys.js";
 
@@ -26,17 +27,3 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "k") walk(-1);
   else if (event.key === "D") (current() || rows()[0])?.querySelector("[data-row-download]")?.click();
 });
-
-for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = !navigator.clipboard;
-  button.addEventListener("click", async () => {
-    const word = button.textContent;
-    try {
-      await navigator.clipboard.writeText(button.dataset.copy);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Copying was refused: select the line below";
-    }
-    setTimeout(() => { button.textContent = word; }, 2000);
-  });
-}

@@ -1,5 +1,6 @@
 // Keys of the node's own page: tabs, parent, best child, comparing. Links and forms work without it.
 
+import "./copy.js";
 import "./diff.js";
 import "./ticks.js";
 import { followed, keysAreOn, typing } from "./keys.js";

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from judge.models import Device, Evaluation, Measurement
+from judge.models import Device, Evaluation, Measurement, Problem
 from judge.values import canonical_hash
 from search.models import Node, Run
-from tests.search.live_rows import grow
+from tests.search.live_rows import grow, new_best
 from tests.search.makers import make_problem, make_run
 
 SOURCE = """import torch
@@ -93,3 +93,49 @@ REPORT: dict[str, Any] = {
     "stages": [{"name": "audit.sealed", "state": "ok", "wall_ms": 4.0}],
     "environment": {"sandbox": {"seccomp": "active", "landlock": "unavailable"}},
 }
+
+
+FAST = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _softmax(x, y, width, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    value = tl.load(x + row * width + at, mask=at < width, other=-float("inf"))
+    value = tl.exp(value - tl.max(value, axis=0))
+    tl.store(y + row * width + at, value / tl.sum(value, axis=0), mask=at < width)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        rows, width = x.shape
+        _softmax[(rows,)](x, y, width, BLOCK=triton.next_power_of_2(width))
+        return y
+"""
+
+
+def gallery() -> dict[str, Any]:
+    """Kernels worth looking at: a decided race, a tied one, a degenerate problem, modelled ones; their keys."""
+    run = gpu_run("row-softmax", steps=40)
+    names = ("first", "second", "best")
+    texts = (FAST, FAST.replace("rows,)](", "rows,)]( "), FAST.replace("BLOCK=triton", "num_warps=8, BLOCK=triton"))
+    found: dict[str, Any] = {"run": run.pk}
+    for name, text, speed in zip(names, texts, (1.42, 1.9, 2.31), strict=True):
+        node = kernel(run, speed, source=text + f"# {name}\n" * 2, report=REPORT)
+        new_best(node)
+        found[name] = key(node)
+    kernel(gpu_run("row-softmax", device="cuda:1"), 1.7, report=REPORT)
+    tied = gpu_run("layer-norm")
+    for speed in (1.80, 1.81, 1.82):
+        found["tied"] = key(kernel(tied, speed, report=REPORT))
+    flagged = gpu_run("sum-max-mean")
+    kernel(flagged, 40.0)
+    Problem.objects.filter(pk=flagged.problem_id).update(state="degenerate")
+    modelled = make_run(problem=make_problem("row-softmax"))
+    for speed in (1.5, 2.2):
+        found["modelled"] = key(kernel(modelled, speed, 0.3, source=FAST + f"# {speed}\n"))
+    return found

@@ -221,3 +221,23 @@ def test_a_longer_tree_costs_no_more_queries(run, viewer):
             text(viewer, run, 2)
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def test_the_header_leads_to_the_parent_and_to_the_best_child(run, viewer):
+    grow(run, parent=1, speedup=1.1)
+    html = text(viewer, run, 1)
+    assert re.search(r'data-best-child><a [^>]*data-node="2"', html)  # on the way to the best
+    assert "data-best-child" not in text(viewer, run, 4)
+    assert re.search(r'data-parent><a [^>]*data-node="1"', text(viewer, run, 2))
+
+
+def test_the_overview_says_calls_cost_and_what_the_judge_noticed(run, viewer):
+    Run.objects.filter(pk=run.pk).update(proposer="openai")
+    node = run.nodes.get(number=2)
+    Proposal.objects.create(node=node, attempt=1, proposer="openai", tokens_in=900, tokens_out=100)
+    Proposal.objects.create(node=node, attempt=2, proposer="openai")
+    data = {"kernels": [["mine", 3.0, True], ["gemm", 1.0, False]]}
+    evaluate(run, 2, findings=[{"code": "profile.kernels", "message": "Where time goes.", "data": data}])
+    html = text(viewer, run, 2)
+    assert "2 calls, at least 1,000 tokens" in html and "$0" not in html
+    assert "Where time goes." in html and "75 %" in html
