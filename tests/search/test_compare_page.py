@@ -133,6 +133,14 @@ def test_prompts_and_ptx_are_compared_where_they_are_stored(run, viewer, setting
     assert "%r&lt;" in answer and "<script>" not in answer and "// link.ptx" not in answer
 
 
+def test_the_table_of_a_search_ticks_without_scripts(run, viewer):
+    node = kernel(run, 2.0)
+    html = viewer.get(f"/s/{run.pk}/?tab=table").content.decode()
+    assert f'form="compare-form" name="k" value="{key(node)}"' in html
+    assert f'value="{run.pk}.0"' not in html  # the start is no kernel
+    assert '<form id="compare-form" method="get" action="/compare"' in html
+
+
 def test_swap_removal_and_the_baseline_are_links(run, viewer):
     nodes = [kernel(run, 2.0 + place) for place in range(3)]
     a, b, c = map(key, nodes)
