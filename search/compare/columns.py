@@ -64,6 +64,7 @@ class Column:
     node: Node
     measure: Measure | None
     over_compile: Measure | None
+    raced: Measure | None  # over the best before it, measured side by side
     timing: Measurement | None
     case: str | None
     cases: tuple[Case, ...]
@@ -148,6 +149,7 @@ def _column(letter: str, node: Node, timing: Measurement | None, calls: list[Pro
         node=node,
         measure=Measure.of(evaluation),
         over_compile=evaluation_facts.over_compile(evaluation),
+        raced=evaluation_facts.measure_of(evaluation.report.get("versus_incumbent")) if evaluation else None,
         timing=timing,
         case=case_of(node.run.problem, evaluation.device) if evaluation else None,
         cases=tuple(_case(row) for row in (evaluation.report.get("cases", ()) if evaluation else ())[:ROWS]),

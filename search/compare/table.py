@@ -49,6 +49,7 @@ def speed_rows(columns: Sequence[Column], base: Column) -> list[Row]:
     return [
         _measures("Over eager", "speedup", columns, base, lambda column: column.measure),
         _measures("Over torch.compile", "speedup_compile", columns, base, lambda column: column.over_compile),
+        Row("Raced with the best before it", "raced", tuple(Cell(measure=column.raced) for column in columns)),
         Row("Time of a call", "time", tuple(_time(column, base) for column in columns)),
     ]
 

@@ -32,6 +32,9 @@ def compare(request: SiteRequest) -> HttpResponse:
     """Query: `k` (two to four kernels), `base` (one of them), `pane` (source, prompt, ptx), `as` for a file, and how
     the differences are shown (search.diffing.view). What cannot be understood is said with 422, the rest is shown."""
     query = {name: str(value)[:2_000] for name, value in request.GET.items()}
+    for name, value in request.session.get("diff", {}).items():
+        if name != "base":  # of a node's difference
+            query.setdefault(name, value)
     asked = asked_of([word[:400] for word in request.GET.getlist("k")], query.get("base", ""))
     found = columns(asked.keys)
     asked = without_missing(asked, [column.key for column in found])

@@ -51,6 +51,7 @@ export function show() {
     else {
       part.setAttribute("role", "button");
       part.setAttribute("aria-pressed", String(on));
+      part.textContent = on ? "Ticked" : "Tick to compare";
     }
   }
   document.body.classList.toggle("has-ticks", keys.length > 0);
@@ -113,7 +114,10 @@ document.addEventListener("click", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   if (document.querySelector("dialog[open]") || typing(event.target) || !keysAreOn() || followed(event)) return;
-  if (event.key === "c") tickHere(event);
+  if (event.key === " " && event.target.matches?.("a[data-tick]")) {
+    event.preventDefault(); // it says that it is a button
+    toggle(event.target.dataset.tick);
+  } else if (event.key === "c") tickHere(event);
   else if (event.key === "C") document.getElementById("compare-ticked")?.click();
 });
 

@@ -45,7 +45,11 @@ def plain(html: str) -> str:
 
 def test_numbers_stand_beside_each_other_with_the_ratio_to_the_baseline(run, viewer):
     first, second = kernel(run, 2.0), kernel(run, 3.0)
+    raced = {"value": 1.48, "low": 1.47, "high": 1.49, "n": 9, "basis": "measured"}
+    second.evaluation.report = {"versus_incumbent": raced}
+    second.evaluation.save()
     text = plain(page(viewer, f"k={key(first)}&k={key(second)}"))
+    assert "Raced with the best before it — 1.48× [1.47–1.49] n=9 measured" in text
     assert "2.00× [1.98–2.02]" in text and "3.00× [2.97–3.03]" in text
     assert "1.50× [1.47–1.53] n=7 measured of the baseline: faster" in text
     assert "0.67× [0.65–0.68]" in plain(page(viewer, f"k={key(first)},{key(second)}&base={key(second)}"))
