@@ -1,6 +1,6 @@
 // Differences: folds that open in place, and h/H from one change to the next. Every fold is a link that works without it.
 
-import { keysAreOn, typing } from "./keys.js";
+import { followed, keysAreOn, typing } from "./keys.js";
 
 let here = null;
 
@@ -33,7 +33,7 @@ function toHunk(step) {
 
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !keysAreOn() || typing(event.target)) return;
-  if (document.querySelector("dialog[open]")) return;
+  if (document.querySelector("dialog[open]") || followed(event)) return;
   if (event.key === "h") toHunk(1);
   else if (event.key === "H") toHunk(-1);
 });

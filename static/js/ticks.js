@@ -96,7 +96,7 @@ function entry(key) {
   button.type = "button";
   button.className = "tool";
   button.textContent = `#${run}.${node} ×`;
-  button.setAttribute("aria-label", `Take node ${node} of search ${run} away`);
+  button.title = `Take node ${node} of search ${run} away`;
   button.addEventListener("click", () => toggle(key));
   item.append(button);
   return item;

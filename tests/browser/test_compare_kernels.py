@@ -86,6 +86,9 @@ def test_the_same_by_keys_over_several_pages(page: Page, live_stack: LiveStack, 
     page.keyboard.press("k")
     page.wait_for_url("**/kernels/")
     page.keyboard.press("j")
+    page.keyboard.press("g")
+    page.keyboard.press("c")  # part of a chord: ticks nothing
+    is_ticked(page, best)
     page.keyboard.press("c")
     is_ticked(page, best, tied)
     page.goto(f"{live_stack.address}/s/{first.replace('.', '/n/')}/")
