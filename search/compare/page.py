@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from judge.kernel_files import options_of as compiler_options
 from judge.kernel_files import ptx_of
 from search.compare.asked import MOST, Asked, swapped
 from search.compare.columns import Column
@@ -16,7 +17,8 @@ from search.compare.table import case_rows, resource_rows, speed_rows, trust_row
 from search.diffing.cached import diff
 from search.diffing.view import DiffView, options_of, parameters
 
-PANES = (("source", "Source"), ("prompt", "Prompt"), ("ptx", "PTX"))
+PANES = (("source", "Source"), ("prompt", "Prompt"), ("ptx", "PTX"), ("options", "Compiler options"))
+_KEPT = {"ptx": ptx_of, "options": compiler_options}
 
 
 def compare_context(asked: Asked, columns: Sequence[Column], query: Mapping[str, str]) -> dict[str, Any]:
@@ -97,8 +99,8 @@ def _views(
 def _text(column: Column, pane: str) -> str:
     if pane == "source":
         return column.node.source
-    if pane == "ptx":
-        return ptx_of(column.evaluation)
+    if pane in _KEPT:
+        return _KEPT[pane](column.evaluation)
     call = column.node.proposals.order_by("-attempt").values_list("prompt", flat=True).first()
     return call or ""
 

@@ -29,8 +29,8 @@ FORMS: dict[str, tuple[Callable[[Sequence[Column], Column], str], str]] = {
 @vary_on_headers("HX-Request")
 @require_safe
 def compare(request: SiteRequest) -> HttpResponse:
-    """Query: `k` (two to four kernels), `base` (one of them), `pane` (source, prompt, ptx), `as` for a file, and how
-    the differences are shown (search.diffing.view). What cannot be understood is said with 422, the rest is shown."""
+    """Query: `k` (two to four kernels), `base` (one of them), `pane` (see PANES), `as` for a file, and how the
+    differences are shown (search.diffing.view). What cannot be understood is said with 422, the rest is shown."""
     query = {name: str(value)[:2_000] for name, value in request.GET.items()}
     for name, value in request.session.get("diff", {}).items():
         if name != "base":  # of a node's difference

@@ -133,7 +133,11 @@ def test_prompts_and_ptx_are_compared_where_they_are_stored(run, viewer, setting
         folder.mkdir(parents=True)
         (folder / "k.ptx").write_text(text)
         (folder / "link.ptx").symlink_to("/etc/hostname")
+        (folder / "k.json").write_text(f'{{"num_warps": {node.number}, "name": "k"}}')
+        (folder / "odd.json").write_text("[" * 100_000)
     answer = viewer.get(f"/compare?{query}&pane=ptx").content.decode()
+    options = plain(page(viewer, f"{query}&pane=options"))
+    assert "num_warps = 1" in options and "num_warps = 2" in options and "+1 −1 lines" in options
     assert "%r&lt;" in answer and "<script>" not in answer and "// link.ptx" not in answer
 
 
