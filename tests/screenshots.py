@@ -225,7 +225,7 @@ AFTER = [
     Shot("node-diff-reference", "/s/{run}/n/{best}/?tab=diff&base=reference"),
     Shot("node-diff-unified", "/s/{run}/n/{best}/?tab=diff&base=reference&view=unified"),
     Shot("kernels", "/kernels/"),
-    Shot("compare", "/compare?k={run}.1,{run}.{best}"),
+    Shot("compare", "/compare?k={run}.1,{run}.2"),
     Shot("compare-nonsense", "/compare?k={run}.1,banana"),
     Shot("node-exchange", "/s/{run}/n/{best}/?tab=exchange"),
     Shot("node-log", "/s/{run}/n/{best}/?tab=log"),

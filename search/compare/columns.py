@@ -100,8 +100,8 @@ class Column:
 
     @property
     def sealed(self) -> str:
-        """State of the sealed check: ok, failed, ...; empty when it was not made."""
-        return self._stage("audit.sealed")
+        """What came of the sealed cases; empty where none were tried."""
+        return evaluation_facts.sealed_check(self.evaluation.report.get("stages") if self.evaluation else None)
 
     @property
     def environment(self) -> list[tuple[str, str]]:
@@ -112,10 +112,6 @@ class Column:
         """Layers of the sandbox that it was judged in."""
         found = self.evaluation.report.get("environment", {}) if self.evaluation else {}
         return evaluation_facts.sandbox(found)
-
-    def _stage(self, name: str) -> str:
-        rows = self.evaluation.report.get("stages", ()) if self.evaluation else ()
-        return next((str(row.get("state", "")) for row in rows if row.get("name") == name), "")
 
 
 def columns(keys: Sequence[Key]) -> list[Column]:

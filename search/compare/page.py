@@ -58,7 +58,7 @@ def _head(column: Column, base: Column | None, asked: Asked, keep: Mapping[str, 
     here = base is not None and column.key == base.key
     return {
         "column": column,
-        "is_base": here,
+        "is_base": here and len(asked.keys) > 1,
         "why_not": "" if base is None or here else why_not(column, base),
         "cautions": [] if base is None else cautions(column, base),
         "make_base": _address({**keep, "base": str(column.key)}),

@@ -85,7 +85,7 @@ def trust_rows(columns: Sequence[Column]) -> list[Row]:
     return [
         texts("Closest to its tolerance", "tolerance", _tolerance),
         texts("Precision", "precision", lambda column: column.policy.precision.value),
-        texts("Sealed cases", "sealed", lambda column: {"ok": "passed"}.get(column.sealed, column.sealed)),
+        texts("Sealed cases", "sealed", lambda column: column.sealed or ("none tried" if column.evaluation else "")),
         texts("Case", "case", lambda column: column.case or "plain" if column.evaluation else ""),
         texts("Toolchain", "toolchain", lambda column: column.evaluation.toolchain if column.evaluation else ""),
         texts("Sandbox", "sandbox", _sandbox),

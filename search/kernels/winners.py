@@ -12,9 +12,10 @@ from typing import Any
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 
+from judge.evaluation_facts import sealed_check
 from judge.measures import Measure
 from judge.models import MAY_BE_BEST, Device, Evaluation, Problem
-from judge.values import Basis, Policy
+from judge.values import Audit, Basis, Policy
 from search.models import Node, Run
 
 PAGE = 50  # problems
@@ -48,7 +49,8 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Winner:
-    """One problem on one device. `tied` are other kernels whose intervals reach the leader's: then nobody has won."""
+    """One problem on one device. `tied` are other correct kernels whose intervals reach the leader's, audited or not:
+    then nobody has won."""
 
     problem: Problem
     device: Device
@@ -57,7 +59,7 @@ class Winner:
     tied: tuple[Kernel, ...]
     tied_count: int
     tolerance: tuple[float, float] | None  # (error, allowed) of the round closest to its limit
-    sealed: str  # state of the sealed check; "": not made
+    sealed: str  # what came of the sealed cases; "": none were tried
 
     @property
     def is_tied(self) -> bool:
@@ -123,10 +125,16 @@ def all_winners(wanted: Wanted, most: int) -> Iterator[Winner]:
 
 def _valid(wanted: Wanted) -> QuerySet[Evaluation]:
     """Evaluations that may be a best, of a kernel that a search found."""
+    return _timed(wanted).filter(MAY_BE_BEST)
+
+
+def _timed(wanted: Wanted) -> QuerySet[Evaluation]:
+    """Every correct kernel with a speedup, audited or not: who reaches the leader leaves the race open."""
     nodes = Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.TOLD)
     if wanted.unassisted:
         nodes = nodes.filter(touched=False).exclude(run__proposer=BY_HAND)
-    rows = Evaluation.objects.filter(MAY_BE_BEST, Exists(nodes), speedup__isnull=False, basis=wanted.basis.value)
+    rows = Evaluation.objects.filter(Exists(nodes), speedup__isnull=False, basis=wanted.basis.value)
+    rows = rows.exclude(audit=Audit.FAILED.value)
     return rows.filter(device__name=wanted.device) if wanted.device else rows
 
 
@@ -152,11 +160,12 @@ def _of_problems(wanted: Wanted, problems: Sequence[Problem]) -> dict[int, list[
     if not tops:
         return {}
     slim = valid.select_related("device").defer("source", "report", "message")
+    rivals = _timed(wanted).filter(problem__in=problems).defer("source", "report", "message")
     leaders: dict[Place, Evaluation] = {}
     for row in slim.filter(_any(Q(problem=p, device=d, speedup=top) for p, d, top in tops)).order_by("pk"):
         leaders.setdefault((row.problem_id, row.device_id), row)
     tied: dict[Place, dict[str, Evaluation]] = defaultdict(dict)
-    for row in slim.filter(_any(map(_reaches, leaders.values()))).order_by("-speedup", "pk")[:MOST_TIED]:
+    for row in rivals.filter(_any(map(_reaches, leaders.values()))).order_by("-speedup", "pk")[:MOST_TIED]:
         leader = leaders[row.problem_id, row.device_id]
         if row.candidate_hash != leader.candidate_hash:
             tied[row.problem_id, row.device_id].setdefault(row.candidate_hash, row)
@@ -220,7 +229,9 @@ def _facts(evaluations: list[int]) -> dict[int, tuple[tuple[float, float] | None
     """Tolerance and sealed check of each, without the rest of their reports."""
     rows = Evaluation.objects.filter(pk__in=evaluations).order_by()
     parts = rows.annotate(cases=KeyTransform("cases", "report"), checks=KeyTransform("stages", "report"))
-    return {pk: (_closest(cases), _sealed(checks)) for pk, cases, checks in parts.values_list("pk", "cases", "checks")}
+    return {
+        pk: (_closest(cases), sealed_check(checks)) for pk, cases, checks in parts.values_list("pk", "cases", "checks")
+    }
 
 
 def _closest(cases: Any) -> tuple[float, float] | None:
@@ -230,11 +241,6 @@ def _closest(cases: Any) -> tuple[float, float] | None:
         if isinstance(row, dict) and isinstance(row.get("error"), int | float) and row.get("allowed")
     ]
     return max(known, key=lambda pair: pair[0] / pair[1], default=None)
-
-
-def _sealed(stages: Any) -> str:
-    rows = stages if isinstance(stages, list) else ()
-    return next((str(row.get("state", "")) for row in rows if row.get("name") == "audit.sealed"), "")
 
 
 def running_searches(most: int = 5) -> list[Run]:

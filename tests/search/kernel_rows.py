@@ -90,7 +90,7 @@ REPORT: dict[str, Any] = {
         {"name": "k_0", "grid": [64], "num_warps": 4, "regs": 38, "spills": 0, "shared_bytes": 2048},
         {"name": "k_1", "grid": [64], "num_warps": 4, "regs": 96, "spills": 8, "shared_bytes": 1024},
     ],
-    "stages": [{"name": "audit.sealed", "state": "ok", "wall_ms": 4.0}],
+    "stages": [{"name": "audit.sealed", "state": "ok", "wall_ms": 4.0, "detail": "3 right"}],
     "environment": {"sandbox": {"seccomp": "active", "landlock": "unavailable"}},
 }
 

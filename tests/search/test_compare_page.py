@@ -94,7 +94,7 @@ def test_resources_rounds_and_what_is_behind_them_are_rows(run, viewer):
         "Shared memory, at most 2 KiB 2 KiB equal",
         "Register spills 8 0 −8",
         "Launches 2 1 −1",
-        "Sealed cases passed",
+        "Sealed cases 3 right",
         "error 0.3 of 0.0001 allowed",
         "1 of 2 layers active",
         "412 differ",

@@ -43,13 +43,12 @@ def test_the_fastest_audited_kernel_of_each_problem_and_device_leads(viewer):
     run, other = gpu_run(), gpu_run(device="cuda:1")
     kernel(run, 2.0)
     best = kernel(run, 3.0, report=REPORT)
-    kernel(run, 9.0, audit="")
     kernel(run, 9.0, audit="failed")
     elsewhere, gelu = kernel(other, 5.0), kernel(gpu_run("gelu"), 4.0)
     assert leaders() == [key(gelu), key(best), key(elsewhere)]
     text = page(viewer)
     assert "3.00× [2.97–3.03] n=7 measured fastest" in text and "9.00×" not in text
-    assert "sealed cases passed · error 0.3 of 0.0001" in text
+    assert "sealed cases: 3 right · error 0.3 of 0.0001" in text
 
 
 def test_kernels_whose_intervals_reach_each_other_are_tied_and_nobody_wins(viewer):
@@ -63,6 +62,22 @@ def test_kernels_whose_intervals_reach_each_other_are_tied_and_nobody_wins(viewe
     text = page(viewer)
     assert "tied with 2 others" in text and "fastest" not in text.split("Take")[0].split("Standing")[1]
     assert "0 decided, 1 tied" in text
+
+
+def test_a_kernel_that_nobody_audited_leads_nowhere_but_leaves_the_race_open(viewer):
+    run = gpu_run()
+    best = kernel(run, 2.0)
+    kernel(run, 2.01, audit="")
+    (row,) = winners(MEASURED).rows
+    assert row.leader.node.pk == best.pk and row.tied_count == 1
+    assert "not audited" in page(viewer)
+
+
+def test_sealed_cases_that_the_problem_does_not_have_were_not_passed(viewer):
+    kernel(
+        gpu_run(), 2.0, report={"stages": [{"name": "audit.sealed", "state": "ok", "detail": "the problem has none"}]}
+    )
+    assert "no sealed cases" in page(viewer)
 
 
 def test_the_same_kernel_found_twice_ties_with_nobody():
