@@ -89,7 +89,7 @@ CHANNEL_LAYERS = {
 _MEMORY = "django.core.cache.backends.locmem.LocMemCache"
 CACHES = {
     "default": {"BACKEND": _MEMORY},
-    "diffs": {"BACKEND": _MEMORY, "LOCATION": "diffs", "OPTIONS": {"MAX_ENTRIES": 60}},
+    "diffs": {"BACKEND": _MEMORY, "LOCATION": "diffs", "OPTIONS": {"MAX_ENTRIES": 40}},
 }
 
 CELERY_BROKER_URL = env.celery_url()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -96,10 +97,20 @@ def trust_rows(columns: Sequence[Column]) -> list[Row]:
 
 
 def case_rows(columns: Sequence[Column]) -> list[CaseRow]:
-    """Every round that any of them had, in the order of the first that had it."""
-    tables = [{(case.name, case.family): case for case in column.cases} for column in columns]
+    """Every round that any of them had, in the order of the first that had it; a second one of a name is one, too."""
+    tables = [_numbered(column.cases) for column in columns]
     places = dict.fromkeys(place for table in tables for place in table)
-    return [CaseRow(name, family, tuple(table.get((name, family)) for table in tables)) for name, family in places]
+    return [CaseRow(*place[:2], tuple(table.get(place) for table in tables)) for place in places]
+
+
+def _numbered(cases: Sequence[Case]) -> dict[tuple[str, str, int], Case]:
+    seen: Counter[tuple[str, str]] = Counter()
+    found = {}
+    for case in cases:
+        name = (case.name, case.family)
+        seen[name] += 1
+        found[*name, seen[name]] = case
+    return found
 
 
 def _measures(

@@ -11,7 +11,7 @@ from judge.highlighting import Span
 
 WORK_LIMIT = 3_000_000  # element comparisons before the aligner gives up
 WORD_WORK_LIMIT = 40_000  # the same inside one pair of lines
-WORD_LINE_CHARS = 300
+WORD_LINE_CHARS = 1_000
 ALIKE = 0.4  # share of words that two lines have in common, for marks inside them
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 

@@ -10,9 +10,9 @@ from django.core.cache import caches
 from search.diffing.comparing import compare
 from search.diffing.values import Diff, Options
 
-FORMATTER = f"2-pygments-{pygments.__version__}"  # raise the number when the table or the colours change
+FORMATTER = f"3-pygments-{pygments.__version__}"  # raise the number when the table or the colours change
 KEPT_S = 3600
-MOST_KEPT = 1_000_000  # characters of a table; longer ones are made anew
+MOST_KEPT = 1_500_000  # characters of a table; longer ones are made anew
 
 
 def diff(old: str, new: str, options: Options | None = None) -> Diff:

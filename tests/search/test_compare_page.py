@@ -103,6 +103,13 @@ def test_resources_rounds_and_what_is_behind_them_are_rows(run, viewer):
         assert shown in text, shown
 
 
+def test_two_rounds_of_one_name_are_two_rows(run, viewer):
+    rows = [{"case": "plain", "family": "normal", "ok": True, "error": error, "allowed": 1} for error in (0.25, 0.5)]
+    first, second = kernel(run, 2.0, report={"cases": rows}), kernel(run, 3.0, report={"cases": rows[:1]})
+    text = plain(page(viewer, f"k={key(first)},{key(second)}"))
+    assert "agrees 0.25 of 1 agrees 0.25 of 1" in text and "agrees 0.5 of 1 not tried" in text
+
+
 def test_each_source_is_shown_against_the_baseline_and_folds_keep_the_page(run, viewer):
     body = "".join(f"x{number} = {number}\n" for number in range(40))
     nodes = [kernel(run, 2.0, source=body.replace("= 20", f"= {value}")) for value in (20, 21, 22)]
