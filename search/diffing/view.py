@@ -68,6 +68,11 @@ class DiffView:
         return self._with(**self.lasting)
 
     @property
+    def query(self) -> str:
+        """The parameters of what is shown now."""
+        return self._with().partition("?")[2]
+
+    @property
     def other_view(self) -> str:
         """Side by side becomes unified, and back."""
         return self._with(view="split" if self.diff.options.unified else "unified")

@@ -1,15 +1,15 @@
-"""Who leads: per problem and device the fastest kernel that may be a best, of one basis. Six queries for any page."""
+"""Who leads: per problem and device the fastest kernel that may be a best, of one basis. Seven queries for any page."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 
 from judge.evaluation_facts import sealed_check
@@ -20,7 +20,7 @@ from search.models import Node, Run
 
 PAGE = 50  # problems
 MOST_ROWS = 200
-MOST_TIED = 2_000  # rows read to find ties, over the whole page
+MOST_TIED = 2_000  # rows read to name who ties, over the whole page
 LISTED_TIED = 8  # kernels named beside a leader
 BY_HAND = "manual"
 
@@ -98,17 +98,17 @@ class Page:
 def winners(wanted: Wanted) -> Page:
     """One page, by problem title. Problems that adapt runs composed are in no list."""
     problems = list(_problems(wanted)[: PAGE + 1])
-    rows: list[Winner] = []
-    more = len(problems) > PAGE
-    shown = problems[:PAGE]
-    found = _of_problems(wanted, shown)
-    for place, problem in enumerate(shown):
-        here = found.get(problem.pk, [])
-        if rows and len(rows) + len(here) > MOST_ROWS:
-            shown, more = shown[:place], True
+    tops = _tops(wanted, problems[:PAGE])
+    shown: list[Problem] = []
+    count = 0
+    for problem in problems[:PAGE]:
+        count += len(tops[problem.pk])
+        if shown and count > MOST_ROWS:
             break
-        rows += here[:MOST_ROWS]
-    return Page(tuple(rows), shown[-1].pk if more and shown else None)
+        shown.append(problem)
+    found = _of_problems(wanted, shown, tops)
+    rows = [row for problem in shown for row in found.get(problem.pk, ())]
+    return Page(tuple(rows), shown[-1].pk if len(shown) < len(problems) else None)
 
 
 def all_winners(wanted: Wanted, most: int) -> Iterator[Winner]:
@@ -120,7 +120,7 @@ def all_winners(wanted: Wanted, most: int) -> Iterator[Winner]:
         count += len(page.rows)
         if page.after is None or count >= most:
             return
-        page = winners(Wanted(**{**wanted.__dict__, "after": page.after}))
+        page = winners(replace(wanted, after=page.after))
 
 
 def _valid(wanted: Wanted) -> QuerySet[Evaluation]:
@@ -154,18 +154,33 @@ def _problems(wanted: Wanted) -> QuerySet[Problem]:
 Place = tuple[int, int]  # problem, device
 
 
-def _of_problems(wanted: Wanted, problems: Sequence[Problem]) -> dict[int, list[Winner]]:
+def _tops(wanted: Wanted, problems: Sequence[Problem]) -> dict[int, list[tuple[int, float]]]:
+    """By problem the devices that have a kernel, each with the highest speedup."""
     valid = _valid(wanted).filter(problem__in=problems).order_by()
-    tops = list(valid.values_list("problem", "device").annotate(top=Max("speedup")))[: 2 * MOST_ROWS]
-    if not tops:
+    found: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for problem, device, top in valid.values_list("problem", "device").annotate(top=Max("speedup")):
+        found[problem].append((device, top))
+    return found
+
+
+def _of_problems(
+    wanted: Wanted, problems: Sequence[Problem], tops: dict[int, list[tuple[int, float]]]
+) -> dict[int, list[Winner]]:
+    places = [
+        Q(problem=problem, device=device, speedup=top)
+        for problem in problems
+        for device, top in tops[problem.pk][:MOST_ROWS]
+    ]
+    if not places:
         return {}
-    slim = valid.select_related("device").defer("source", "report", "message")
-    rivals = _timed(wanted).filter(problem__in=problems).defer("source", "report", "message")
     leaders: dict[Place, Evaluation] = {}
-    for row in slim.filter(_any(Q(problem=p, device=d, speedup=top) for p, d, top in tops)).order_by("pk"):
+    for row in _slim(_valid(wanted)).filter(_any(places)).order_by("pk"):
         leaders.setdefault((row.problem_id, row.device_id), row)
+    rivals = _slim(_timed(wanted)).filter(_any(map(_reaches, leaders.values())))
+    kinds = rivals.order_by().values_list("problem", "device").annotate(kinds=Count("candidate_hash", distinct=True))
+    counts = {(problem, device): kinds - 1 for problem, device, kinds in kinds}  # the leader reaches itself
     tied: dict[Place, dict[str, Evaluation]] = defaultdict(dict)
-    for row in rivals.filter(_any(map(_reaches, leaders.values()))).order_by("-speedup", "pk")[:MOST_TIED]:
+    for row in rivals.order_by("-speedup", "pk")[:MOST_TIED]:
         leader = leaders[row.problem_id, row.device_id]
         if row.candidate_hash != leader.candidate_hash:
             tied[row.problem_id, row.device_id].setdefault(row.candidate_hash, row)
@@ -189,12 +204,16 @@ def _of_problems(wanted: Wanted, problems: Sequence[Problem]) -> dict[int, list[
                 policy=Policy.from_json(problem.policy),
                 leader=kernel,
                 tied=tuple(others),
-                tied_count=len(tied.get(place, ())),
+                tied_count=counts.get(place, 0),
                 tolerance=tolerance,
                 sealed=sealed,
             )
         )
     return found
+
+
+def _slim(rows: QuerySet[Evaluation]) -> QuerySet[Evaluation]:
+    return rows.select_related("device").defer("source", "report", "message")
 
 
 def _reaches(leader: Evaluation) -> Q:

@@ -50,7 +50,7 @@ export class Drawer {
     const asked = this.wanted !== "";
     const unfolded = this.shown === this.loaded ? opened(this.body).map(name) : [];
     this.outdated = false;
-    const query = this.wanted || (n === this.loaded ? this.body.querySelector("[data-query]")?.dataset.query : "");
+    const query = this.wanted || (n === this.loaded ? (this.body.querySelector(".difference") || this.body.querySelector("[data-query]"))?.dataset.query : "");
     this.wanted = "";
     this.body.setAttribute("aria-busy", "true");
     try {

@@ -156,6 +156,25 @@ def test_pages_follow_each_other_without_gap_or_repeat(viewer, monkeypatch):
     assert len(viewer.get("/kernels/?as=json").json()) == 5
 
 
+def test_a_tie_counts_also_where_there_are_too_many_to_name(viewer, monkeypatch):
+    monkeypatch.setattr(kernels, "MOST_TIED", 1)
+    for name in ("gelu", "relu"):
+        for _ in range(3):
+            kernel(gpu_run(name), 2.0, spread=0.1, source=f"x = {Node.objects.count()}\n")
+    assert [row.tied_count for row in winners(MEASURED).rows] == [2, 2]
+    assert "and more" in page(viewer)
+
+
+def test_many_devices_end_a_page_between_problems(monkeypatch):
+    monkeypatch.setattr(kernels, "MOST_ROWS", 3)
+    for name in ("a", "b", "c"):
+        for device in ("cuda:0", "cuda:1"):
+            kernel(gpu_run(name, device), 2.0)
+    first = winners(MEASURED)
+    assert [row.problem.slug for row in first.rows] == ["a", "a"] and first.after
+    assert [row.problem.slug for row in kernels.all_winners(MEASURED, 100)] == ["a", "a", "b", "b", "c", "c"]
+
+
 def test_files_say_who_is_tied_and_on_what_basis(viewer):
     run = gpu_run("=gelu")
     kernel(run, 2.0, spread=0.1)
