@@ -85,6 +85,13 @@ CHANNEL_LAYERS = {
     },
 }
 
+# Of each process. Differences may be long: few are kept.
+_MEMORY = "django.core.cache.backends.locmem.LocMemCache"
+CACHES = {
+    "default": {"BACKEND": _MEMORY},
+    "diffs": {"BACKEND": _MEMORY, "LOCATION": "diffs", "OPTIONS": {"MAX_ENTRIES": 40}},
+}
+
 CELERY_BROKER_URL = env.celery_url()
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "io"

@@ -7,10 +7,12 @@ from django.urls import include, path
 from search.views import (
     adapt,
     campaigns,
+    compare,
     devices,
     downloads,
     failures,
     imports,
+    kernels,
     lab,
     nodes,
     reports,
@@ -22,6 +24,8 @@ from search.views import (
 urlpatterns = [
     path("", runs.run_list, name="run-list"),
     path("new", runs.run_new, name="run-new"),
+    path("compare", compare.compare, name="compare"),
+    path("kernels/", kernels.kernel_list, name="kernel-list"),
     path("campaigns/", campaigns.campaign_list, name="campaign-list"),
     path("campaigns/new", campaigns.campaign_new, name="campaign-new"),
     path("campaigns/<int:campaign_id>/", campaigns.campaign_detail, name="campaign-detail"),

@@ -1,5 +1,8 @@
 // The cockpit: joins store, tree, chart, table, feed and drawer. Data comes from Live; the view belongs to the reader.
 
+import "./copy.js";
+import "./diff.js";
+import "./ticks.js";
 import { Chart } from "./chart.js";
 import { showControls, startControls } from "./controls.js";
 import { Drawer } from "./drawer.js";
@@ -124,17 +127,27 @@ const ACTS = {
   parent: () => step("parent"),
   child: () => step("child"),
   close: () => select(null),
+  diff: () => difference(),
   live: () => (live.paused ? live.resume() : live.pause()),
   replay: () => (replay.on ? replay.close() : replay.open()),
   "replay-back": () => replay.step(-1),
   "replay-next": () => replay.step(1),
   "replay-play": () => replay.play(),
 };
-const KEYS = { "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", 0: "fit", b: "best", e: "newest", o: "follow", l: "live", "[": "parent", "]": "child" };
+const KEYS = { "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", 0: "fit", b: "best", e: "newest", o: "follow", l: "live", "[": "parent", "]": "child", d: "diff" };
 const SHIFTED = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
 
 function goTo(n) {
   select(n, { focus: false, reveal: "centre" });
+}
+
+// The difference of the chosen node, else of the best.
+function difference() {
+  const n = selected ?? scene.best;
+  if (n === null) return;
+  drawer.wanted = "tab=diff";
+  if (drawer.shown === n) drawer.load();
+  else select(n, { focus: false });
 }
 
 function setFollow(on) {

@@ -2,6 +2,8 @@
 
 const CHORD_MS = 1200;
 let chordUntil = 0;
+let asked = null;
+let answer = false;
 
 export function keysAreOn() {
   try {
@@ -15,10 +17,13 @@ export function typing(target) {
   return target instanceof HTMLElement && target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]") !== null;
 }
 
-// True for `g` and for the key after it: they lead to another page.
+// True for `g` and for the key after it: they lead to another page. Several listeners may ask about one event.
 export function followed(event) {
+  if (event === asked) return answer;
   const now = performance.now();
   const second = now < chordUntil;
   chordUntil = !second && event.key === "g" ? now + CHORD_MS : 0;
-  return second || event.key === "g";
+  asked = event;
+  answer = second || event.key === "g";
+  return answer;
 }

@@ -27,7 +27,7 @@ from search.models import Run  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
 from tests.judge import gpu_rows  # noqa: E402
 from tests.memory import failure_rows, rule_rows  # noqa: E402
-from tests.search import live_rows, makers  # noqa: E402
+from tests.search import kernel_rows, live_rows, makers  # noqa: E402
 
 
 def user(name: str, password: str) -> dict[str, Any]:
@@ -52,6 +52,11 @@ def admission(**entry: Any) -> dict[str, Any]:
 def gpu() -> dict[str, Any]:
     """A GPU with a history; ids of what is worth looking at."""
     return gpu_rows.history()
+
+
+def kernels() -> dict[str, Any]:
+    """Kernels to compare, on two GPUs and the interpreter; their keys."""
+    return kernel_rows.gallery()
 
 
 def ask(steps: int = 5) -> dict[str, Any]:
@@ -140,6 +145,7 @@ COMMANDS = {
         run,
         admission,
         gpu,
+        kernels,
         ask,
         mention,
         tell,
