@@ -5,11 +5,13 @@ from __future__ import annotations
 from django.urls import include, path
 
 from search.views import (
+    activity,
     adapt,
     campaigns,
     devices,
     downloads,
     failures,
+    find,
     imports,
     lab,
     nodes,
@@ -36,6 +38,11 @@ urlpatterns = [
     path("adapt/<int:adapt_id>/resume", adapt.adapt_resume, name="adapt-resume"),
     path("adapt/<int:adapt_id>/stop", adapt.adapt_stop, name="adapt-stop"),
     path("adapt/<int:adapt_id>/transfer", adapt.adapt_transfer, name="adapt-transfer"),
+    path("activity/", activity.activity, name="activity"),
+    path("activity/activity.<slug:form>", activity.activity_file, name="activity-file"),
+    path("activity/<int:action_id>/undo", activity.action_undo, name="action-undo"),
+    path("find/", find.find, name="find"),
+    path("find/names", find.find_names, name="find-names"),
     path("report/", reports.report, name="report"),
     path("import", imports.run_import, name="run-import"),
     path("s/<int:run_id>/run.zip", downloads.run_folder_download, name="run-folder-download"),
