@@ -79,7 +79,7 @@ class RunFacts:
             waiting[run_id].add(number)
         acts = Action.objects.filter(object_type="run", object_id__in=[str(pk) for pk in ids]).order_by()
         newest = set[int]()
-        for verbs in (list(_STATE), ["run.concurrency"]):
+        for verbs in (list(_STATE), ["run.concurrency"], list(_ARCHIVE)):
             last = acts.filter(verb__in=verbs).values("object_id").annotate(last=Max("pk"))
             newest |= set(last.values_list("last", flat=True))
         live = Run.objects.filter(branched_from__run__in=ids).exclude(state__in=Run.ENDED)
@@ -123,12 +123,14 @@ def _with_inverse(row: ActivityRow, action: Action, facts: RunFacts) -> Activity
     run = facts.runs[int(action.object_id)]
     verb, inverse, standing = action.verb, None, row.standing
     steer = reverse("run-steer", args=[run.pk])
-    if verb in _STATE or verb == "run.concurrency":
+    if verb in _STATE or verb in _ARCHIVE or verb == "run.concurrency":
         if action.pk not in facts.newest:
             return replace(row, standing="replaced")
         if verb in _STATE:
             name = _STATE[verb].get(run.state, "")
             inverse = Inverse(name.capitalize(), reverse(f"run-{name}", args=[run.pk])) if name else None
+        elif verb in _ARCHIVE:
+            inverse = Inverse("Undo", reverse("run-archive", args=[run.pk]), {"archived": _ARCHIVE[verb]})
         elif not run.ended:
             fields = {"act": "concurrency", "concurrency": str(action.after["before"])}
             inverse = Inverse("Undo", steer, fields)
@@ -142,6 +144,7 @@ def _with_inverse(row: ActivityRow, action: Action, facts: RunFacts) -> Activity
     return replace(row, inverse=inverse, standing=standing)
 
 
+_ARCHIVE = {"run.archive": "", "run.unarchive": "1"}  # what the inverse sends
 _STATE: dict[str, dict[str, str]] = {
     "run.pause": {Run.State.PAUSED: "resume"},
     "run.resume": {Run.State.RUNNING: "pause"},

@@ -17,6 +17,7 @@ from django.utils.functional import SimpleLazyObject
 
 from judge.models import Device
 from search.models import Node, Proposal
+from search.run_costs import Cost
 from search.services.leases import QUEUED, RETRY
 from search.spending import FREE_MODELS, UNPRICED
 
@@ -26,24 +27,16 @@ WAITING = ("", QUEUED, RETRY, Node.PERSON)
 
 @dataclass(frozen=True)
 class Figures:
-    """`gpus` judge here, `busy` of them right now. `calls` of today were billed, `unpriced` of them have no price."""
+    """`gpus` judge here, `busy` of them right now. `cost` is that of today's calls."""
 
     gpus: int
     busy: int
-    calls: int
-    unpriced: int
-    usd: Decimal
+    cost: Cost
 
     @property
     def spend(self) -> str:
-        """What today has cost, in words: an unknown price is never taken for none."""
-        if not self.calls:
-            return "no paid calls"
-        gaps = f" ({self.unpriced} call{'' if self.unpriced == 1 else 's'} unpriced)"
-        if self.unpriced == self.calls:
-            return f"unknown{gaps}"
-        amount = f"${self.usd:.2f}" if self.usd >= Decimal("0.01") or not self.usd else "under $0.01"
-        return f"at least {amount}{gaps}" if self.unpriced else amount
+        """What today has cost, in words."""
+        return self.cost.words or "no paid calls"
 
 
 def context(request: HttpRequest) -> dict[str, object]:
@@ -71,9 +64,7 @@ def figures_read(now: datetime) -> Figures:
     return Figures(
         gpus=here.count(),
         busy=judging.order_by().values("run__device").distinct().count(),
-        calls=spent["calls"],
-        unpriced=spent["unpriced"],
-        usd=spent["usd"] or Decimal(0),
+        cost=Cost(spent["calls"], spent["unpriced"], spent["usd"] or Decimal(0)),
     )
 
 

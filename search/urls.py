@@ -51,6 +51,7 @@ urlpatterns = [
     path("s/<int:run_id>/pause", runs.run_pause, name="run-pause"),
     path("s/<int:run_id>/resume", runs.run_resume, name="run-resume"),
     path("s/<int:run_id>/stop", runs.run_stop, name="run-stop"),
+    path("s/<int:run_id>/archive", runs.run_archive, name="run-archive"),
     path("s/<int:run_id>/steer", steering.run_steer, name="run-steer"),
     path("s/<int:run_id>/remove", imports.run_remove, name="run-remove"),
     path("s/<int:run_id>/activity/", steering.run_activity, name="run-activity"),

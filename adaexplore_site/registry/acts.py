@@ -47,6 +47,14 @@ SEARCH = (
         "run.kill", "Stop the search at once", OPERATOR, "run-stop", "run.kill", RUN, {"now": "1"}, COCKPIT,
         inverse="run.resume",
     ),
+    Act(
+        "run.archive", "Archive the search", OPERATOR, "run-archive", "run.archive", RUN, {"archived": "1"}, COCKPIT,
+        inverse="run.unarchive",
+    ),
+    Act(
+        "run.unarchive", "List the search again", OPERATOR, "run-archive", "run.unarchive", RUN, {"archived": ""},
+        COCKPIT, inverse="run.archive",
+    ),
     _steer("pin", "Pin the node", key="p"),
     _steer("prune", "Prune the node", key="x", inverse="steer.restore"),
     _steer("restore", "Restore the node"),

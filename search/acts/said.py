@@ -17,7 +17,18 @@ from search.act_words import act_detail, act_text
 from search.models import Campaign, Run
 
 MOST_CHANGES = 4
-_HIDDEN = ("revision", "current", "decided_at", "decided_by", "seq", "muted_count", "back_to", "moved", "other")
+_HIDDEN = (
+    "number",
+    "revision",
+    "current",
+    "decided_at",
+    "decided_by",
+    "seq",
+    "muted_count",
+    "back_to",
+    "moved",
+    "other",
+)
 
 _SAID = {
     "campaign.start": "Started", "campaign.pause": "Paused", "campaign.resume": "Resumed", "campaign.stop": "Stopped",

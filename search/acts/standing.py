@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.contrib.auth.models import User
 from django.db.models import Max
@@ -47,8 +47,8 @@ class Standing:
     """`label` of the button that takes the act back, for who holds `role`; or `why_not`, in words."""
 
     label: str = ""
-    role: Role = Role.OPERATOR
     why_not: str = ""
+    role: Role = Role.OPERATOR
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,12 @@ def standings(actions: list[Action], subjects: Subjects) -> dict[int, Standing]:
     for action in actions:
         if action.pk not in found:
             found[action.pk] = _one(action, subjects, facts)
-    return found
+    return {
+        action.pk: replace(found[action.pk], role=_ROLES.get(action.object_type, Role.OPERATOR)) for action in actions
+    }
+
+
+_ROLES = {"rule": Role.REVIEWER, "rules": Role.REVIEWER, "cluster": Role.REVIEWER, "user": Role.ADMIN}
 
 
 def _no(action: Action, why: str = "") -> Standing:
@@ -123,11 +128,11 @@ def _rule(action: Action, rules: Mapping[int, Rule], facts: Facts) -> Standing:
     if action.pk in facts.undone:
         return Standing(why_not="undone")
     if action.object_type == "rules":
-        return Standing("Undo", Role.REVIEWER)
+        return Standing("Undo")
     if int(action.object_id) not in rules:
         return Standing(why_not="the rule is gone")
     stands = action.after.get("revision") in facts.standing.get(int(action.object_id), ())
-    return Standing("Undo", Role.REVIEWER) if stands else Standing(why_not="changed since")
+    return Standing("Undo") if stands else Standing(why_not="changed since")
 
 
 def _cluster(action: Action, rows: Mapping[int, FailureCluster], facts: Facts) -> Standing:
@@ -138,7 +143,7 @@ def _cluster(action: Action, rows: Mapping[int, FailureCluster], facts: Facts) -
         return Standing(why_not="undone")
     if action.verb != clusters.PROPOSE and not clusters.holds(action, row):
         return Standing(why_not="changed since")
-    return Standing("Undo", Role.REVIEWER)
+    return Standing("Undo")
 
 
 def _member(action: Action, people: Mapping[int, User]) -> Standing:
@@ -147,7 +152,7 @@ def _member(action: Action, people: Mapping[int, User]) -> Standing:
         return _no(action)
     now = {"roles": sorted(roles_held(person)), "active": person.is_active}
     same = all(now[name] == value for name, value in action.after.items())
-    return Standing("Undo", Role.ADMIN) if same else Standing(why_not="changed since")
+    return Standing("Undo") if same else Standing(why_not="changed since")
 
 
 def _facts(actions: list[Action], subjects: Subjects) -> Facts:

@@ -20,6 +20,7 @@ from search.acts.said import Subjects
 from search.acts.standing import standings
 from search.models import Campaign, Run
 from search.services import adapt_runs, campaigns
+from search.services.archiving import run_archive
 from search.services.budget_undo import run_budget_take
 from search.services.devices import device_state_set
 from search.services.hops import Hop
@@ -52,6 +53,9 @@ def _run(action: Action, who: Who) -> list[Hop]:
             return advance(run_resume(run=run, **who))
         case "run.resume":
             run_pause(run=run, **who)
+            return []
+        case "run.archive" | "run.unarchive":
+            run_archive(run=run, archived=action.verb == "run.unarchive", **who)
             return []
         case "run.concurrency":
             return advance(run_concurrency(run=run, concurrency=action.after["before"], **who))

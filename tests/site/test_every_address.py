@@ -22,6 +22,7 @@ CHANGES = {
     "run-pause",
     "run-resume",
     "run-stop",
+    "run-archive",
     "node-reply",
     "node-branch",
     "run-steer",
