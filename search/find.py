@@ -27,6 +27,7 @@ class Found:
     label: str
     detail: str
     url: str
+    measure: Measure | None = None  # the speedup that `detail` says in plain words, for the one tag that prints them
 
 
 def found(q: str) -> list[Found]:
@@ -103,11 +104,15 @@ def _kernels(runs: list[Run]) -> list[Found]:
         Found(
             "Kernels",
             f"Best of {_title(run)} #{run.pk}: node {payload['number']}",
-            str(Measure.of(rows[payload["evaluation"]]) or ""),
+            str(measure or ""),
             reverse("node-detail", args=[run.pk, payload["number"]]),
+            measure,
         )
-        for run, payload in kept
-        if payload["evaluation"] in rows
+        for run, payload, measure in (
+            (run, payload, Measure.of(rows[payload["evaluation"]]))
+            for run, payload in kept
+            if payload["evaluation"] in rows
+        )
     ]
 
 

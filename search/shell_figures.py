@@ -54,22 +54,28 @@ def figures_of(now: datetime) -> Figures:
 
 
 def figures_read(now: datetime) -> Figures:
-    """As of now."""
+    """As of now. Where nothing judges on a GPU and nobody has ever called a model, two queries."""
     here = Device.objects.filter(kind=Device.Kind.CUDA, remote=False).exclude(state=Device.State.QUARANTINED)
-    judging = Node.objects.filter(state=Node.State.JUDGING, run__device__in=here).exclude(lease_owner__in=WAITING)
+    gpus, busy = here.count(), 0
+    if gpus:
+        judging = Node.objects.filter(state=Node.State.JUDGING, run__device__in=here).exclude(lease_owner__in=WAITING)
+        busy = judging.order_by().values("run__device").distinct().count()
     midnight = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
-    calls = Proposal.objects.filter(pk__gte=first_call(midnight), created_at__gte=midnight)
+    return Figures(gpus=gpus, busy=busy, cost=_cost(midnight))
+
+
+def _cost(midnight: datetime) -> Cost:
+    first = first_call(midnight)
+    if not first:
+        return Cost()
+    calls = Proposal.objects.filter(pk__gte=first, created_at__gte=midnight)
     paid = calls.exclude(model__in=FREE_MODELS).order_by()
     spent = paid.aggregate(calls=Count("pk"), unpriced=Count("pk", filter=UNPRICED), usd=Sum("price_usd"))
-    return Figures(
-        gpus=here.count(),
-        busy=judging.order_by().values("run__device").distinct().count(),
-        cost=Cost(spent["calls"], spent["unpriced"], spent["usd"] or Decimal(0)),
-    )
+    return Cost(spent["calls"], spent["unpriced"], spent["usd"] or Decimal(0))
 
 
 def first_call(since: datetime) -> int:
-    """A number that no call since then lies below, found in about twenty steps and kept for the day.
+    """A number that no call since then lies below, found in about twenty steps and kept for the day; 0 without calls.
 
     Calls are numbered in the order in which they are written, so their times need no index of their own.
     """
@@ -79,7 +85,9 @@ def first_call(since: datetime) -> int:
         return known
     calls = Proposal.objects.order_by("pk").values_list("pk", "created_at")
     last = calls.last()
-    low, high = 0, last[0] + 1 if last else 0
+    if last is None:
+        return 0
+    low, high = 1, last[0] + 1
     while low < high:  # every call below `low` is older, the one at `high` or after it is not
         middle = (low + high) // 2
         row = calls.filter(pk__gte=middle).first()

@@ -19,7 +19,10 @@ PLACES = (
         detail="Clusters of failures with one cause",
     ),
     Place("rules", "Rules", "rule-list", "g r", bar=True, here=("rule-",), detail="The review queue and the library"),
-    Place("judge", "Judge", "self-test-list", "g j", bar=True, here=("self-test-",), detail="Self-tests of the judge"),
+    Place(
+        "judge", "Judge", "self-test-list", "g j", bar=True, here=("self-test-",),
+        detail="Whether the judge is to be trusted",
+    ),
     Place("fleet", "Devices", "device-list", "g f", bar=True, here=("device-",), detail="The fleet and its health"),
     Place(
         "lab", "Lab", "lab-list", "g l", bar=True, here=("lab-",), title="Policy laboratory",
