@@ -33,7 +33,7 @@ def _act(action: Action, subjects: Subjects) -> dict[str, Any]:
         "who": who,
         "source": source,
         "verb": action.verb,
-        "what": said(action),
+        "what": said(action, subjects),
         "kind": subject.kind,
         "object": action.object_id,
         "name": subject.label,

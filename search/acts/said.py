@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -14,30 +14,20 @@ from judge.models import Device, Problem
 from memory.models import AdaptRun, FailureCluster, Rule
 from memory.rule_words import act_said
 from search.act_words import act_detail, act_text
+from search.failure_words import ActWords
 from search.models import Campaign, Run
 
 MOST_CHANGES = 4
-_HIDDEN = (
-    "number",
-    "revision",
-    "current",
-    "decided_at",
-    "decided_by",
-    "seq",
-    "muted_count",
-    "back_to",
-    "moved",
-    "other",
-)
+_HIDDEN = {  # row numbers, whole lists, and what the words say already
+    "number", "revision", "current", "decided_at", "decided_by", "seq", "muted_count", "muted_at", "back_to", "moved",
+    "other", "acts", "made", "counts", "added", "lessons", "assignee_id", "merged_into_id", "of", "undoes", "action",
+}  # fmt: skip
 
 _SAID = {
     "campaign.start": "Started", "campaign.pause": "Paused", "campaign.resume": "Resumed", "campaign.stop": "Stopped",
     "adapt.start": "Started", "adapt.pause": "Paused", "adapt.resume": "Resumed", "adapt.stop": "Stopped",
     "device.activate": "Activated", "device.drain": "Drained", "device.quarantine": "Quarantined",
     "device.check": "A check was asked for", "device.drift": "Its baselines were taken to be out of date",
-    "cluster.assign": "Assigned", "cluster.mute": "Muted", "cluster.unmute": "Listed again",
-    "cluster.merge": "Merged into another cluster", "cluster.split": "Split off", "cluster.undo": "An act was undone",
-    "cluster.propose": "A rule was proposed from it",
     "problem.upload": "Uploaded", "selftest.start": "A self-test was started",
     "member.invite": "Invited", "member.roles": "Roles changed", "member.link": "A sign-in link was made",
     "member.off": "Switched off", "member.on": "Switched on",
@@ -65,11 +55,13 @@ class Subjects:
     clusters: Mapping[int, FailureCluster] = field(default_factory=dict)
     problems: Mapping[int, Problem] = field(default_factory=dict)
     people: Mapping[int, User] = field(default_factory=dict)
+    words: ActWords | None = None  # of acts on clusters
 
     @classmethod
     def of(cls, actions: Iterable[Action]) -> Subjects:
         """The rows that are still there."""
         ids: dict[str, set[int]] = {}
+        actions = list(actions)
         for action in actions:
             ids.setdefault(action.object_type, set()).add(_number(action))
         runs = Run.objects.select_related("problem", "device").filter(pk__in=ids.get("run", ()))
@@ -82,6 +74,9 @@ class Subjects:
             rules=Rule.objects.select_related("current").in_bulk(ids.get("rule", ())),
             clusters=FailureCluster.objects.in_bulk(ids.get("cluster", ())),
             problems={problem.pk: problem for problem in problems},
+            words=ActWords.of([one for one in actions if one.object_type == "cluster"], 0)
+            if "cluster" in ids
+            else None,
             people=User.objects.prefetch_related("groups").in_bulk(ids.get("user", ())),
         )
 
@@ -118,8 +113,11 @@ class Subjects:
         return Subject(kind, f"{kind} {action.object_id}, which is gone")
 
 
-def said(action: Action) -> str:
+def said(action: Action, subjects: Subjects) -> str:
     """What was done, without the thing it was done to."""
+    if action.object_type == "cluster" and subjects.words is not None:
+        text = replace(subjects.words, own=_number(action)).said(action)
+        return f"{text[:1].upper()}{text[1:]}"
     if action.object_type in ("rule", "rules"):
         return act_said(action)
     if action.object_type == "run":

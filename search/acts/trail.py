@@ -130,7 +130,7 @@ def _row(action: Action, subjects: Subjects, standing: Standing, user: User) -> 
         who=who,
         source=source,
         verb=action.verb,
-        text=said(action),
+        text=said(action, subjects),
         change=change(action),
         subject=subjects.subject(action),
         standing=standing,

@@ -20,7 +20,7 @@ from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
 from adaexplore_site.requests import SiteRequest
 from search.acts.files import trail_csv, trail_json
-from search.acts.said import said
+from search.acts.said import Subjects, said
 from search.acts.trail import COMMAND, Chosen, chosen_of, trail_page, verbs
 from search.acts.undoing import action_undo as undo
 from search.tasks import send
@@ -93,7 +93,8 @@ def _undo(request: SiteRequest, action_id: int) -> HttpResponse:
     except ActionRefused as error:
         return _page(request, chosen, status=409, refused=str(error))
     send(hops)
-    messages.success(request, f"Undone: {said(action).rstrip('.')}.")
+    done = said(action, Subjects.of([action])).rstrip(".")
+    messages.success(request, f"Undone: {done}.")
     return redirect(reverse("activity") + chosen.query(before=chosen.before))
 
 
