@@ -11,6 +11,7 @@ from django.urls import get_resolver
 from django.urls.resolvers import URLPattern, URLResolver
 from django.utils import timezone
 
+from adaexplore_site.audit import action_on
 from memory.fingerprints import fingerprint
 from memory.models import AdaptRun, AdaptTask, Rule
 from memory.services.failures import clusters_of
@@ -80,12 +81,20 @@ def addresses(run: Run) -> list[Address]:
         "rule_id": _rule(),
         "adapt_id": _adapt(run),
         "form": "csv",
+        "tab": "members",
+        "action_id": _act(run),
+        "user_id": User.objects.get_or_create(username=HOSTILE)[0].pk,
     }
     found = []
     for route, name in _routes(get_resolver().url_patterns, ""):
         path = re.sub(r"<(?:\w+:)?(\w+)>", lambda hit: str(values[hit[1]]), route)
         found.append(Address(name, f"/{path}"))
     return found
+
+
+def _act(run: Run) -> int:
+    """An act on the run that can be taken back."""
+    return action_on(verb="run.budget", on=("run", run.pk), user=None, key=None, before={}, after={}).pk
 
 
 def _rule() -> int:

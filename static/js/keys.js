@@ -1,5 +1,6 @@
 // When a page's own single keys count: not while somebody types, not when they are switched off, not after `g`.
 
+export const KEYS_OFF = "adaexplore-keys-off";
 const CHORD_MS = 1200;
 let chordUntil = 0;
 let asked = null;
@@ -7,7 +8,7 @@ let answer = false;
 
 export function keysAreOn() {
   try {
-    return localStorage.getItem("adaexplore-keys-off") !== "1";
+    return localStorage.getItem(KEYS_OFF) !== "1";
   } catch {
     return true;
   }
