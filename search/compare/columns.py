@@ -57,7 +57,8 @@ class Calls:
 
 @dataclass(frozen=True)
 class Column:
-    """One kernel. `letter` is its place; `case` is the problem's case that its device judges."""
+    """One kernel. `letter` is its place; `case` is the problem's case that its device judges,
+    None for its plain constants and where somebody else judged."""
 
     letter: str
     key: Key
@@ -147,7 +148,7 @@ def _column(letter: str, node: Node, timing: Measurement | None, calls: list[Pro
         over_compile=evaluation_facts.over_compile(evaluation),
         raced=evaluation_facts.measure_of(evaluation.report.get("versus_incumbent")) if evaluation else None,
         timing=timing,
-        case=case_of(node.run.problem, evaluation.device) if evaluation else None,
+        case=case_of(node.run.problem, evaluation.device) if evaluation and not evaluation.elsewhere else None,
         cases=tuple(_case(row) for row in (evaluation.report.get("cases", ()) if evaluation else ())[:ROWS]),
         kernels=kernels,
         resources=_resources(kernels),

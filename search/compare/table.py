@@ -87,7 +87,7 @@ def trust_rows(columns: Sequence[Column]) -> list[Row]:
         texts("Closest to its tolerance", "tolerance", _tolerance),
         texts("Precision", "precision", lambda column: column.policy.precision.value),
         texts("Sealed cases", "sealed", lambda column: column.sealed or ("none tried" if column.evaluation else "")),
-        texts("Case", "case", lambda column: column.case or "plain" if column.evaluation else ""),
+        texts("Case", "case", _case),
         texts("Toolchain", "toolchain", lambda column: column.evaluation.toolchain if column.evaluation else ""),
         texts("Sandbox", "sandbox", _sandbox),
         texts("Judged in", "wall_ms", _judged_in),
@@ -154,6 +154,12 @@ def _counts(
 
 def _signed(change: int, shown: Callable[[float | None], str]) -> str:
     return f"{'−' if change < 0 else '+'}{shown(abs(change))}" if change else "equal"
+
+
+def _case(column: Column) -> str:
+    if column.evaluation is None:
+        return ""
+    return "unknown" if column.evaluation.elsewhere else column.case or "plain"
 
 
 def _tolerance(column: Column) -> str:

@@ -24,7 +24,7 @@ def winners_json(rows: Iterable[Winner]) -> list[dict[str, Any]]:
             "device": row.device.name,
             "precision": row.policy.precision.value,
             "dtype": row.policy.dtype,
-            "decided": not row.is_tied,
+            "decided": row.decided,
             "leader": _kernel(row.leader),
             "tied": [_kernel(one) for one in row.tied],
             "tied_count": row.tied_count,

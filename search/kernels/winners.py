@@ -66,6 +66,11 @@ class Winner:
         return self.tied_count > 0
 
     @property
+    def decided(self) -> bool:
+        """Whether it has won. A reported figure has no interval, so nobody knows."""
+        return not self.is_tied and self.leader.measure.basis is not Basis.REPORTED
+
+    @property
     def degenerate(self) -> bool:
         return self.problem.state == Problem.State.DEGENERATE
 
@@ -84,11 +89,11 @@ class Page:
 
     @property
     def won(self) -> int:
-        return sum(not row.is_tied for row in self.counted)
+        return sum(row.decided for row in self.counted)
 
     @property
     def tied(self) -> int:
-        return len(self.counted) - self.won
+        return sum(row.is_tied for row in self.counted)
 
     @property
     def degenerate(self) -> int:

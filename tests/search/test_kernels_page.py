@@ -99,7 +99,9 @@ def test_bases_never_mix(viewer):
         text = page(viewer, f"basis={basis}")
         assert shown in text and not any(other in text for other in hidden)
     assert "MODELLED No clock timed these" in page(viewer, "basis=modelled")
-    assert "reported, not measured here" in page(viewer, "basis=reported")
+    reported = page(viewer, "basis=reported")
+    assert "reported, not measured here" in reported and "highest reported" in reported
+    assert not viewer.get("/kernels/?basis=reported&as=json").json()[0]["decided"]
 
 
 def test_without_a_measured_kernel_the_modelled_ones_are_shown_first(viewer):
