@@ -61,6 +61,7 @@ VIEW_KEYS = (
     ViewKey("Esc", "Close a dialog, menu or panel"),
     ViewKey("j k", "Next and previous row", LISTS),
     ViewKey("Enter", "Open the row", LISTS),
+    ViewKey("[ ]", "Previous and next tab", ("settings", "settings-tab")),
     ViewKey("u", "Undo the selected act", ("activity", "run-activity")),
     ViewKey("c", "Tick the best kernel for a comparison", ("run-list",)),
     ViewKey("c", "Tick the kernel for a comparison", ("run-detail", "node-detail", "kernel-list")),

@@ -95,7 +95,7 @@ def _undo(request: SiteRequest, action_id: int) -> HttpResponse:
     send(hops)
     done = said(action, Subjects.of([action])).rstrip(".")
     messages.success(request, f"Undone: {done}.")
-    return redirect(reverse("activity") + chosen.query(before=chosen.before))
+    return redirect(f"{reverse('activity')}{chosen.query(before=chosen.before)}#act-{action.pk}")
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:

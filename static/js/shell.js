@@ -42,6 +42,7 @@ function onKey(event) {
 function single(key) {
   if (key === "n") return follow("n");
   if (key === "j" || key === "k") return move(key === "j" ? 1 : -1);
+  if ((key === "[" || key === "]") && tab(key === "]" ? 1 : -1)) return true;
   const item = document.activeElement?.closest("[data-item]");
   if (item) {
     const button = item.closest("tr, li")?.querySelector(`[data-row-key="${CSS.escape(key)}"]`);
@@ -56,6 +57,14 @@ function single(key) {
   }
   const act = commands.acts.find((one) => one.key === key);
   return act !== undefined && perform(act);
+}
+
+// The tab before or after the one that is open.
+function tab(step) {
+  const links = [...document.querySelectorAll("nav[data-tab-keys] a")];
+  const at = links.findIndex((link) => link.hasAttribute("aria-current"));
+  if (links[at + step]) links[at + step].click();
+  return links.length > 0;
 }
 
 function move(step) {
@@ -77,7 +86,7 @@ function focusFilter(event) {
   if (!field) return;
   event.preventDefault();
   field.focus();
-  field.select();
+  if (field.select) field.select();
 }
 
 function closeMenus(except) {
@@ -162,3 +171,6 @@ document.addEventListener("htmx:responseError", (event) => {
   if (elt.hasAttribute("data-poll") || [401, 409, 422].includes(xhr.status)) return;
   say(xhr.status === 403 ? "Your account may not do this, or the page is too old: reload it." : `The server failed (${xhr.status}). Try again; its log says more.`);
 });
+
+// A list that comes again after an act on one of its rows goes on where its reader was.
+document.getElementById(location.hash.slice(1))?.closest("[data-item]")?.focus();
