@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.ready static/node_modules/.ready
-setup-dev: setup $(VENV)/.ready-dev
+setup-dev: setup $(VENV)/.ready-dev static/node_modules/.ready-dev
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "No python3 was found. Install Python 3.11 or newer, then run make again."; exit 1; }
@@ -37,6 +37,12 @@ static/node_modules/.ready: static/package-lock.json $(VENV)/.ready
 	@PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --omit=dev --no-fund --no-audit --loglevel=error --prefix static >/dev/null || { \
 		echo "Installing the browser libraries failed. Check the network, then run make again."; exit 1; }
 	@touch $@
+
+# What tests look at pages with comes on top: npm installs both sorts anew, so the first stamp is made again.
+static/node_modules/.ready-dev: static/package-lock.json static/node_modules/.ready
+	@PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --no-fund --no-audit --loglevel=error --prefix static >/dev/null || { \
+		echo "Installing axe-core failed. Check the network, then run make again."; exit 1; }
+	@touch static/node_modules/.ready $@
 
 # Children may not write their bytecode; without it each of them would compile the judge's modules anew.
 bytecode: setup

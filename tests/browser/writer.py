@@ -16,15 +16,16 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adaexplore_site.settings")
 django.setup()
 
-from django.contrib.auth.models import User  # noqa: E402
+from django.contrib.auth.models import Group, User  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from adaexplore_site.models import Action  # noqa: E402
-from memory.models import Rule  # noqa: E402
+from memory.models import Failure, FailureCluster, Rule  # noqa: E402
 from search.events import event_write  # noqa: E402
 from search.models import Run  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
+from tests import page_rows  # noqa: E402
 from tests.judge import gpu_rows  # noqa: E402
 from tests.memory import failure_rows, rule_rows  # noqa: E402
 from tests.search import live_rows, makers  # noqa: E402
@@ -40,9 +41,9 @@ def run(steps: int = 50) -> dict[str, Any]:
 
 
 def admission(**entry: Any) -> dict[str, Any]:
-    """The problem of these tests with this entry for its one device; `started` is now."""
+    """A problem with this entry for its one device; `started` is now."""
     makers.make_device()
-    problem = makers.make_problem()
+    problem = makers.make_problem("uploaded")
     problem.state = "refused" if entry["state"] == "refused" else "admitted"
     problem.admission = {"interpreter": {"started": timezone.now().isoformat(), "stages": []} | entry}
     problem.save()
@@ -89,7 +90,9 @@ def grow(run: int, count: int = 1, speedup: float | None = 1.5, parent: int = 0,
 
 
 def failures(count: int = 3) -> dict[str, Any]:
-    """Failures of two causes; the key of the more frequent one."""
+    """Nothing but failures of two causes; the key of the more frequent one."""
+    Failure.objects.all().delete()
+    FailureCluster.objects.all().delete()
     row = makers.make_run()
     failure_rows.failed(row, failure_rows.UNKNOWN)
     return {"run": row.pk, "key": failure_rows.cluster_of(row, count=count).key}
@@ -105,6 +108,21 @@ def user_too(name: str) -> dict[str, Any]:
     first = User.objects.order_by("pk")[0]
     User.objects.create(username=name, password=first.password, is_superuser=True)
     return {}
+
+
+def person(name: str, role: str) -> dict[str, Any]:
+    """One more user with one role and the password of the first."""
+    row = User.objects.create(username=name, password=User.objects.order_by("pk")[0].password)
+    row.groups.add(Group.objects.get_or_create(name=role)[0])
+    return {}
+
+
+def young() -> dict[str, Any]:
+    return dict(page_rows.young())
+
+
+def full() -> dict[str, Any]:
+    return dict(page_rows.full())
 
 
 def rules(count: int, seen: int = 2) -> dict[str, Any]:
@@ -135,6 +153,9 @@ COMMANDS = {
     for command in (
         user,
         user_too,
+        person,
+        young,
+        full,
         rules,
         rule_states,
         run,
