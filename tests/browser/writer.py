@@ -17,12 +17,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adaexplore_site.settings")
 django.setup()
 
 from django.contrib.auth.models import Group, User  # noqa: E402
+from django.contrib.sessions.models import Session  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from adaexplore_site.models import Action  # noqa: E402
 from memory.models import Failure, FailureCluster, Rule  # noqa: E402
 from search.events import event_write  # noqa: E402
+from search.live.words import feed_items  # noqa: E402
 from search.models import Run  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
 from tests import page_rows  # noqa: E402
@@ -82,9 +84,10 @@ def grow(run: int, count: int = 1, speedup: float | None = 1.5, parent: int = 0,
     row = Run.objects.get(pk=run)
     for k in range(count):
         value = None if speedup is None or k % 5 == 4 else speedup + 0.01 * k
-        node = live_rows.grow(row, speedup=value, parent=parent, kind="small" if parent else "large")
-        if value is not None and k == 0:
-            live_rows.new_best(node)
+        with transaction.atomic():  # a verdict and the best it makes are one change
+            node = live_rows.grow(row, speedup=value, parent=parent, kind="small" if parent else "large")
+            if value is not None and k == 0:
+                live_rows.new_best(node)
         time.sleep(gap_s)
     return {"head": Run.objects.get(pk=run).event_seq, "nodes": row.nodes.count(), "at": time.time()}
 
@@ -117,6 +120,15 @@ def person(name: str, role: str) -> dict[str, Any]:
     return {}
 
 
+def sign_out(name: str) -> dict[str, Any]:
+    """End every session of this user, as an admin would."""
+    pk = str(User.objects.get(username=name).pk)
+    for session in Session.objects.all():
+        if session.get_decoded().get("_auth_user_id") == pk:
+            session.delete()
+    return {}
+
+
 def young() -> dict[str, Any]:
     return dict(page_rows.young())
 
@@ -139,6 +151,20 @@ def rule_states() -> dict[str, Any]:
     return {str(row[0]): row[1:] for row in rows}
 
 
+def truth(run: int) -> dict[str, Any]:
+    """What the rows say: nodes by number, how many are told, and the events that are lines of the feed, in order."""
+    row = Run.objects.get(pk=run)
+    nodes = list(row.nodes.order_by("number").values_list("number", "parent__number", "told_order"))
+    numbers, parents, orders = zip(*nodes, strict=True)
+    return {
+        "numbers": numbers,
+        "parents": [-1 if parent is None else parent for parent in parents],
+        "orders": orders,
+        "told": row.nodes.filter(state="told").exclude(kind="root").count(),
+        "lines": [item.seq for item in feed_items(row.events.order_by("seq"))],
+    }
+
+
 def end(run: int) -> dict[str, Any]:
     with transaction.atomic():
         row = Run.objects.select_for_update().get(pk=run)
@@ -154,6 +180,7 @@ COMMANDS = {
         user,
         user_too,
         person,
+        sign_out,
         young,
         full,
         rules,
@@ -167,6 +194,7 @@ COMMANDS = {
         grow,
         failures,
         reserve,
+        truth,
         end,
     )
 }
