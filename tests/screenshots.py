@@ -66,7 +66,7 @@ class Tour:
             print(f"{sight.name}, {width}: {error.message.splitlines()[0]}")
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            page.wait_for_timeout(400)
+            page.wait_for_timeout(250)
             page.screenshot(path=self.folder / f"{sight.name}-{size}-{scheme}.png", full_page=not sight.window)
             self.taken += 1
         page.close()

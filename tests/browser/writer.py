@@ -29,6 +29,7 @@ from search.models import Run  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
 from tests import page_rows  # noqa: E402
 from tests.judge import gpu_rows  # noqa: E402
+from tests.load import forest as bulk  # noqa: E402
 from tests.memory import failure_rows, rule_rows  # noqa: E402
 from tests.search import live_rows, makers  # noqa: E402
 
@@ -151,6 +152,21 @@ def rule_states() -> dict[str, Any]:
     return {str(row[0]): row[1:] for row in rows}
 
 
+def forest(nodes: int) -> dict[str, Any]:
+    """A large search at once."""
+    return {"run": bulk.forest(nodes).pk}
+
+
+def many_runs(count: int) -> dict[str, Any]:
+    bulk.many(count)
+    return {}
+
+
+def cold_diff(lines: int, seed: int) -> dict[str, Any]:
+    """Milliseconds of a diff and its page part, of two texts that were never compared."""
+    return {"ms": bulk.cold_diff(lines, seed)}
+
+
 def truth(run: int) -> dict[str, Any]:
     """What the rows say: nodes by number, how many are told, and the events that are lines of the feed, in order."""
     row = Run.objects.get(pk=run)
@@ -195,6 +211,9 @@ COMMANDS = {
         failures,
         reserve,
         truth,
+        forest,
+        many_runs,
+        cold_diff,
         end,
     )
 }
