@@ -12,7 +12,8 @@ pytestmark = pytest.mark.browser
 COLUMNS = {
     "n": [0, 1, 2, 3, 5], "p": [-1, 0, 1, 0, 3], "o": [0, 2, None, 1, 3], "b": [0.0, 1.5, 1.7, 1.7, 1234.5],
     "t": [0.0, 3.1, None, 2.2, 1300.0], "x": [None, 2.314999, None, 1.005, 123.456],
-    "lo": [None, 2.245, None, 0.9, 61.728], "hi": [None, 2.375, None, 1.115, 246.912], "bs": ["", "measured", "", "measured", "modelled"], "k": [0, 1, 1, 2, 2],
+    "lo": [None, 2.245, None, 0.9, 61.728], "hi": [None, 2.375, None, 1.115, 246.912],
+    "bs": ["", "measured", "", "measured", "modelled"], "k": [0, 1, 1, 2, 2],
 }  # fmt: skip
 
 
