@@ -22,6 +22,13 @@ def young() -> Names:
     return {"waiting": make_run(steps=10).pk}
 
 
+def paused() -> Names:
+    """The same, with workers about that would take it up."""
+    names = young()
+    Run.objects.filter(pk=names["waiting"]).update(state=Run.State.PAUSED)
+    return names
+
+
 def full() -> Names:
     """Everything else; the names are those in the paths of the list."""
     run = pages.full_run()

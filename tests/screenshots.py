@@ -142,7 +142,7 @@ def tour(folder: Path, only: list[str]) -> None:
 def walk(tour: Tour) -> None:
     tour.sign_in()
     tour.take(page_list.EMPTY)
-    tour.add("young")
+    tour.add("paused")
     tour.take(page_list.YOUNG)
     tour.take(page_list.WORKED)
     tour.names["problem"] = "layer_norm_gelu"
