@@ -1,4 +1,4 @@
-# make setup | run | test | faults | lint | lock | clean. Needs Python 3.11+ and make; everything else is installed into .venv.
+# make setup | run | test | faults | screenshots | pictures | still | lint | lock | clean. Needs Python 3.11+ and make; everything else is installed into .venv.
 SHELL := /bin/sh
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV := .venv
@@ -8,7 +8,7 @@ PORT ?= 8000
 export PORT
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup setup-dev bytecode run test faults lint lock clean screenshots
+.PHONY: setup setup-dev bytecode run test faults lint lock clean screenshots pictures still
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.ready static/node_modules/.ready
@@ -75,6 +75,13 @@ lock:
 
 screenshots: setup-dev
 	$(BIN)/python -m tests.screenshots screenshots
+
+# The few pictures that README.md and docs/ show.
+pictures: setup-dev
+	$(BIN)/python -m tests.screenshots docs/img --chosen
+
+still: setup-dev
+	STILL_MINUTES=$${STILL_MINUTES:-5} $(BIN)/python -m pytest -q -s tests/browser/test_still_view.py
 
 clean:
 	rm -rf $(VENV) static/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache screenshots

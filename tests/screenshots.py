@@ -2,7 +2,8 @@
 
 Starts the product in a data folder of its own and runs a real search; what that cannot show (a GPU, rules in every
 state) is added as rows. When `ADAEXPLORE_FIXTURES` names a folder with `recorded_searches/`, the import is one of them.
-With names, only pages whose name contains one of them are taken.
+With names, only pages whose name contains one of them are taken. `--chosen` takes the few that the documents show, the
+window only: `python -m tests.screenshots docs/img --chosen`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from tests.browser.stack import Stack, wait_for
 from tests.page_list import Sight
 
 WIDTHS = {"wide": 1400, "narrow": 320}
-STEPS = 12
+STEPS = 20
+CHOSEN = {"cockpit-drawer": "cockpit", "evaluation": "evaluation", "rules": "rules"}  # and their names in docs/img
 
 
 @dataclass
@@ -37,6 +39,7 @@ class Tour:
     people: dict[str, BrowserContext] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
     taken: int = 0
+    chosen: bool = False
 
     def sign_in(self) -> None:
         self.people["nobody"] = self.browser.new_context()
@@ -49,10 +52,19 @@ class Tour:
 
     def take(self, sights: list[Sight]) -> None:
         for sight in sights:
-            if not self.only or any(part in sight.name for part in self.only):
+            if self.wanted(sight.name):
                 for size, width in WIDTHS.items():
-                    self.picture(sight, size, width)
+                    if not self.chosen or size == "wide":
+                        self.picture(sight, size, width)
                 print(sight.name, flush=True)
+
+    def wanted(self, name: str) -> bool:
+        return name in CHOSEN if self.chosen else not self.only or any(part in name for part in self.only)
+
+    def place(self, name: str, size: str, scheme: str) -> Path:
+        if self.chosen:
+            return self.folder / f"{CHOSEN[name]}{'-dark' if scheme == 'dark' else ''}.png"
+        return self.folder / f"{name}-{size}-{scheme}.png"
 
     def picture(self, sight: Sight, size: str, width: int) -> None:
         page = self.people[sight.who].new_page()
@@ -67,7 +79,8 @@ class Tour:
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             page.wait_for_timeout(250)
-            page.screenshot(path=self.folder / f"{sight.name}-{size}-{scheme}.png", full_page=not sight.window)
+            whole = not (sight.window or self.chosen)
+            page.screenshot(path=self.place(sight.name, size, scheme), full_page=whole)
             self.taken += 1
         page.close()
 
@@ -77,6 +90,8 @@ class Tour:
         page.get_by_label("Steps").fill(str(steps))
         page.get_by_label("Seed").fill("7")
         page.locator(f"input[name=proposer][value={proposer}]").check()
+        if proposer == "builtin":
+            page.locator("select[name=dialect]").select_option("mixed")  # some kernels fail, as a model's do
         page.locator("#start-button").click()
         page.wait_for_url("**/s/*/**", timeout=60_000)
         self.names[name] = int(page.url.split("/s/")[1].split("/")[0])
@@ -127,12 +142,12 @@ class Tour:
             self.add("imported")
 
 
-def tour(folder: Path, only: list[str]) -> None:
+def tour(folder: Path, only: list[str], chosen: bool = False) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="adaexplore-pictures-") as data, launched() as browser:
         stack = Stack(Path(data) / "data").start()
         try:
-            tour = Tour(stack, browser, folder, only)
+            tour = Tour(stack, browser, folder, only, chosen=chosen)
             walk(tour)
             print(f"{tour.taken} pictures in {folder}")
         finally:
@@ -162,4 +177,4 @@ def walk(tour: Tour) -> None:
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         raise SystemExit(__doc__)
-    tour(Path(sys.argv[1]), sys.argv[2:])
+    tour(Path(sys.argv[1]), [name for name in sys.argv[2:] if name != "--chosen"], chosen="--chosen" in sys.argv)

@@ -81,11 +81,18 @@ def _events(run: Run, nodes: list[Node]) -> None:
 
 
 def many(count: int) -> None:
-    """So many finished searches, for the list of them."""
+    """So many finished searches of two candidates each, for the list of them."""
     problem, device, now = make_problem(), make_device(), timezone.now()
     given = {"problem": problem, "device": device, "proposer": "builtin", "steps": 1, "seed": 1, "state": "finished"}
     runs = Run.objects.bulk_create((Run(**given, ended_at=now) for _ in range(count)), BATCH)
-    Node.objects.bulk_create((Node(run=run, number=0, kind="root", state="told") for run in runs), BATCH)
+    roots = Node.objects.bulk_create(
+        (Node(run=run, number=0, kind="root", state="told", told_order=0) for run in runs), BATCH
+    )
+    verdict = _verdict(runs[0], 1, 2.0)
+    verdict.save()
+    told = {"kind": "large", "state": "told", "evaluation": verdict, "told_at": now}
+    pairs = ((root, k) for root in roots for k in (1, 2))
+    Node.objects.bulk_create((Node(run_id=r.run_id, parent=r, number=k, told_order=k, **told) for r, k in pairs), BATCH)
 
 
 def cold_diff(lines: int, seed: int) -> float:
