@@ -75,11 +75,11 @@ def addresses(run: Run) -> list[Address]:
         "uid": "x",
         "token": "y",
         "device": "interpreter",
-        "campaign_id": _campaign(run),
+        "campaign_id": campaign(run),
         "result_id": lab_result().pk,
         "key": _cluster(run),
         "rule_id": _rule(),
-        "adapt_id": _adapt(run),
+        "adapt_id": adapt(run),
         "form": "csv",
         "tab": "members",
         "action_id": _act(run),
@@ -106,11 +106,11 @@ def _rule() -> int:
     return known.pk
 
 
-def _campaign(run: Run) -> int:
+def campaign(run: Run) -> int:
     """A campaign whose only search is this one."""
-    campaign = Campaign.objects.create(title=HOSTILE, device=run.device, proposer="builtin", steps=10)
-    CampaignEntry.objects.create(campaign=campaign, problem=run.problem, place=1, state="started", run=run)
-    return campaign.pk
+    row = Campaign.objects.create(title=HOSTILE, device=run.device, proposer="builtin", steps=10)
+    CampaignEntry.objects.create(campaign=row, problem=run.problem, place=1, state="started", run=run)
+    return row.pk
 
 
 def _cluster(run: Run) -> str:
@@ -122,12 +122,12 @@ def _cluster(run: Run) -> str:
     return str(run.failures.values_list("cluster__key", flat=True).first() or empty.key)
 
 
-def _adapt(run: Run) -> int:
+def adapt(run: Run) -> int:
     """An adapt run with this search as its only task."""
-    adapt = AdaptRun.objects.create(title=HOSTILE, device=run.device, proposer="builtin", tasks=2, control_steps=1)
-    AdaptTask.objects.create(adapt=adapt, problem=run.problem, place=1, state="started", run=run)
-    AdaptTask.objects.create(adapt=adapt, place=2, state="refused", reason=HOSTILE)
-    return adapt.pk
+    row = AdaptRun.objects.create(title=HOSTILE, device=run.device, proposer="builtin", tasks=2, control_steps=1)
+    AdaptTask.objects.create(adapt=row, problem=run.problem, place=1, state="started", run=run)
+    AdaptTask.objects.create(adapt=row, place=2, state="refused", reason=HOSTILE)
+    return row.pk
 
 
 def _routes(patterns: list[URLPattern | URLResolver], prefix: str) -> list[tuple[str, str]]:

@@ -233,7 +233,8 @@ live.addEventListener("state", (event) => {
   $("live-word").textContent = detail ? `${word} · ${detail}` : word;
   button.title = word === "paused" ? "Resume live updates (l)" : "Pause live updates (l)";
   if (changed && ["offline", "signed out", "polling"].includes(word)) announce(`Connection: ${word}`);
-  $("signed-out")?.remove();
+  if ($("signed-out") && word === "live") actionsAllowed(true);
+  if (word === "signed out" || word === "live") $("signed-out")?.remove();
   if (word === "signed out") signedOut();
 });
 $("live").addEventListener("click", () => {
@@ -242,6 +243,7 @@ $("live").addEventListener("click", () => {
 });
 
 function signedOut() {
+  actionsAllowed(false);
   const note = document.createElement("p");
   note.id = "signed-out";
   note.className = "notice notice-warning";
@@ -250,6 +252,11 @@ function signedOut() {
   link.textContent = "Sign in again";
   note.append("You are signed out. What you see stays, but it no longer updates. ", link);
   $("messages").append(note);
+}
+
+// Without a session no act would be taken.
+function actionsAllowed(yes) {
+  for (const button of document.querySelectorAll('#cockpit form[method="post"] button')) button.disabled = !yes;
 }
 
 // One message in five seconds at most.

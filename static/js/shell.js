@@ -99,6 +99,8 @@ function closeMenus(except) {
 }
 
 document.addEventListener("keydown", onKey);
+// An open menu would lie over what gets the focus next.
+document.addEventListener("focusin", (event) => closeMenus(event.target.closest("details.menu")));
 document.addEventListener("click", (event) => {
   closeMenus(event.target.closest("details.menu"));
   if (event.target.closest("[data-open-help]")) openHelp();
