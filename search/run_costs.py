@@ -25,14 +25,24 @@ class Cost:
 
     @property
     def words(self) -> str:
-        """An unknown price is never taken for none."""
+        """An unknown price is never taken for none. Empty without a paid call."""
+        return f"{self.amount} {self.gaps}".strip()
+
+    @property
+    def amount(self) -> str:
+        """`$3.10`, `$0.0004`, `at least $3.10`, `unknown`; empty without a paid call."""
         if not self.calls:
             return ""
         if self.unpriced == self.calls:
-            return f"unknown ({self.unpriced} call{'' if self.unpriced == 1 else 's'} unpriced)"
-        amount = f"${self.usd:.2f}" if self.usd >= Decimal("0.01") or not self.usd else "under $0.01"
-        gaps = f" ({self.unpriced} call{'' if self.unpriced == 1 else 's'} unpriced)"
-        return f"at least {amount}{gaps}" if self.unpriced else amount
+            return "unknown"
+        small = 0 < self.usd < Decimal("0.01")
+        known = f"${self.usd:.6f}".rstrip("0") if small else f"${self.usd:.2f}"
+        return f"at least {known}" if self.unpriced else known
+
+    @property
+    def gaps(self) -> str:
+        """`(4 calls unpriced)`, or nothing."""
+        return f"({self.unpriced} call{'' if self.unpriced == 1 else 's'} unpriced)" if self.unpriced else ""
 
 
 NOTHING = Cost()

@@ -33,11 +33,6 @@ class Figures:
     busy: int
     cost: Cost
 
-    @property
-    def spend(self) -> str:
-        """What today has cost, in words."""
-        return self.cost.words or "no paid calls"
-
 
 def context(request: HttpRequest) -> dict[str, object]:
     """Template context: `figures`, asked of the database only where a template prints them."""

@@ -176,3 +176,11 @@ document.addEventListener("htmx:responseError", (event) => {
 
 // A list that comes again after an act on one of its rows goes on where its reader was.
 document.getElementById(location.hash.slice(1))?.closest("[data-item]")?.focus();
+
+// On a narrow window the bar's links scroll: the one of this page is in sight.
+const current = document.querySelector(".bar-nav [aria-current]");
+if (current) {
+  const nav = current.parentElement;
+  const past = current.getBoundingClientRect().right - nav.getBoundingClientRect().right;
+  if (past > 0) nav.scrollLeft += past + 8;
+}

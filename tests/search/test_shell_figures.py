@@ -30,19 +30,23 @@ def call(run: Run, usd: str | None, *, age: timedelta = timedelta(0), model: str
 
 def test_no_paid_call_is_no_zero():
     call(make_run(), "0", model="builtin")
-    assert figures_read(timezone.now()).spend == "no paid calls"
+    html = client_of("viewer").get("/problems/").content.decode()
+    assert "no paid calls" in html and "$0" not in html
+    assert figures_read(timezone.now()).cost.words == ""
 
 
 def test_unpriced_calls_make_the_sum_a_least_one_and_alone_unknown():
     run = make_run()
     call(run, None)
-    assert figures_read(timezone.now()).spend == "unknown (1 call unpriced)"
+    assert figures_read(timezone.now()).cost.words == "unknown (1 call unpriced)"
     call(run, "3.1")
-    assert figures_read(timezone.now()).spend == "at least $3.10 (1 call unpriced)"
+    assert figures_read(timezone.now()).cost.words == "at least $3.10 (1 call unpriced)"
+    html = client_of("viewer").get("/problems/").content.decode()
+    assert "at least $3.10" in html and "(1 call unpriced) today" in html
     Proposal.objects.filter(price_usd=None).delete()
-    assert figures_read(timezone.now()).spend == "$3.10"
+    assert figures_read(timezone.now()).cost.words == "$3.10"
     Proposal.objects.update(price_usd=Decimal("0.001"))
-    assert figures_read(timezone.now()).spend == "under $0.01"
+    assert figures_read(timezone.now()).cost.words == "$0.001"
 
 
 def test_only_the_calls_of_today_count_wherever_the_day_begins():
@@ -50,7 +54,7 @@ def test_only_the_calls_of_today_count_wherever_the_day_begins():
     for days in (9, 5, 3, 2, 2):
         call(run, "100", age=timedelta(days=days))
     call(run, "2")
-    assert figures_read(now).spend == "$2.00"
+    assert figures_read(now).cost.words == "$2.00"
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     assert first_call(midnight) <= Proposal.objects.latest("pk").pk
     assert first_call(midnight - timedelta(days=4)) <= Proposal.objects.order_by("pk")[2].pk
