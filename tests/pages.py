@@ -80,6 +80,7 @@ def addresses(run: Run) -> list[Address]:
         "rule_id": _rule(),
         "adapt_id": _adapt(run),
         "form": "csv",
+        "picture": "best-so-far",
     }
     found = []
     for route, name in _routes(get_resolver().url_patterns, ""):

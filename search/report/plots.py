@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judge.plots import Axis, Tick
+from judge.axes import Axis, Tick
 from search.report.aggregates import CAP
 from search.report.values import Block
 
