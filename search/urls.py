@@ -16,6 +16,7 @@ from search.views import (
     pictures,
     reports,
     runs,
+    spend,
     steering,
     what_if,
 )
@@ -61,6 +62,7 @@ urlpatterns = [
     path("s/<int:run_id>/pictures/", pictures.run_pictures, name="run-pictures"),
     path("s/<int:run_id>/pictures/<slug:picture>.<slug:form>", pictures.picture_file, name="run-picture-file"),
     path("s/<int:run_id>/failures/", failures.run_failures, name="run-failures"),
+    path("spend/", spend.spend, name="spend"),
     path("lab/", lab.lab_list, name="lab-list"),
     path("lab/<int:result_id>/", lab.lab_detail, name="lab-detail"),
     path("devices/", devices.device_list, name="device-list"),
