@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from search.views import (
     adapt,
@@ -65,7 +66,8 @@ urlpatterns = [
     path("spend/", spend.spend, name="spend"),
     path("lab/", lab.lab_list, name="lab-list"),
     path("lab/<int:result_id>/", lab.lab_detail, name="lab-detail"),
-    path("devices/", devices.device_list, name="device-list"),
+    path("fleet/", devices.device_list, name="device-list"),
+    path("devices/", RedirectView.as_view(pattern_name="device-list", query_string=True), name="device-list-old"),
     path("devices/<int:device_id>/", devices.device_detail, name="device-detail"),
     path("devices/<int:device_id>/state", devices.device_state, name="device-state"),
     path("devices/<int:device_id>/check", devices.device_check, name="device-check"),

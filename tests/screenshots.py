@@ -241,7 +241,7 @@ AFTER = [
     Shot("manual-node", "/s/{manual}/n/1/"),
 ]
 JUDGE = [
-    Shot("devices", "/devices/"),
+    Shot("fleet", "/fleet/"),
     Shot("device", "/devices/{gpu}/"),
     Shot("device-viewer", "/devices/{gpu}/", "vera"),
     Shot("device-interpreter", "/devices/{interpreter}/"),
