@@ -41,6 +41,7 @@ FORMS = {
     "run-new",
     "problem-preflight",
     "run-import",
+    "gallery",
     "run-remove",
     "campaign-new",
     "adapt-new",
