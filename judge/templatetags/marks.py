@@ -57,13 +57,13 @@ _SAME = {
 @register.simple_tag
 def mark(name: str) -> SafeString:
     """The shape of a state as an SVG without a label; the word must stand beside it."""
-    style, path = _shape(name)
+    style, path = shape_of(name)
     return format_html(
         '<svg class="{}" viewBox="0 0 12 12" aria-hidden="true"><path d="{}"/></svg>', style, mark_safe(path)
     )
 
 
-def _shape(name: str) -> tuple[str, str]:
+def shape_of(name: str) -> tuple[str, str]:
     """(CSS classes, path) of a state."""
     shape = _SAME.get(name, name)
     if shape in _SOLID:
@@ -72,9 +72,21 @@ def _shape(name: str) -> tuple[str, str]:
 
 
 @register.simple_tag
+def basis(value: Any, title: str = "") -> SafeString:
+    """`{% basis device.basis %}`: where a number comes from, the one way in which pages say it. Takes a Basis, its
+    value or `simulated`; nothing for a device without times."""
+    name = str(getattr(value, "value", value) or "")
+    if not name:
+        return SafeString("")
+    word = name.upper() if name in {"modelled", "simulated"} else name
+    said = format_html(' title="{}"', title) if title else ""
+    return format_html('<span class="basis basis-{}"{}>{}</span>', name, said, word)
+
+
+@register.simple_tag
 def mark_symbols(*names: str) -> SafeString:
     """The same shapes around (0, 0), for `<use href="#spot-NAME">` in pictures that hold hundreds of them."""
-    rows = ((name, *_shape(name)) for name in names)
+    rows = ((name, *shape_of(name)) for name in names)
     return format_html_join(
         "",
         '<g id="spot-{}" transform="translate(-5.4 -5.4) scale(.9)"><path class="{}" d="{}"/></g>',
