@@ -11,6 +11,7 @@ from judge.models import Measurement
 from judge.plots import Roof
 from judge.templatetags.units import flop_rate, microseconds, percent, significant
 from judge.values import Basis, Subject
+from search.facts import NodeRow
 from search.pictures.book import Book
 from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rule, Spot, Table
 
@@ -38,7 +39,7 @@ def roofline(book: Book) -> Picture:
     if book.basis is Basis.REPORTED or not known or not report.get("flops"):
         return Picture(NAME, TITLE, _missing(book, report))
     roof = Roof(report["flops"], report["compulsory_bytes"], known["dram_gb_s"], known["peak_tflops"])
-    found = [_kernel(book, roof, node, row) for node, row in _timed(book)]
+    found = [_kernel(book, roof, row, timed) for row, timed in _timed(book)]
     unknown = len(book.correct) - len(found)
     table = Table(NAMES, HEADS, tuple(found))
     kernels = f"{len(found)} correct kernel{'s' * (len(found) != 1)}"
@@ -80,16 +81,15 @@ def _missing(book: Book, report: dict[str, Any]) -> str:
     return "The roofs of this device are not known: its architecture is not among those with published peaks."
 
 
-def _timed(book: Book) -> list[tuple[int, dict[str, Any]]]:
-    """(node row id, time and counted bytes) of correct nodes, in one query that leaves samples where they are."""
+def _timed(book: Book) -> list[tuple[NodeRow, dict[str, Any]]]:
+    """(node, time and counted bytes) of correct nodes, in one query that leaves samples where they are."""
     rows = Measurement.objects.filter(evaluation__nodes__run=book.run, subject=Subject.CANDIDATE.value)
     rows = rows.filter(basis=book.basis.value).annotate(node=F("evaluation__nodes"))
     found = {row["node"]: row for row in rows.values("node", "median_us", "detail__unique_bytes")}
-    return [(row.id, dict(found[row.id])) for row in book.correct if row.id in found]
+    return [(row, dict(found[row.id])) for row in book.correct if row.id in found]
 
 
-def _kernel(book: Book, roof: Roof, node: int, timed: dict[str, Any]) -> tuple[Cell, ...]:
-    row = next(row for row in book.correct if row.id == node)
+def _kernel(book: Book, roof: Roof, row: NodeRow, timed: dict[str, Any]) -> tuple[Cell, ...]:
     counted = timed["detail__unique_bytes"]
     moved = counted if isinstance(counted, int | float) and counted > 0 else roof.bytes
     rate, intensity = roof.flops / (timed["median_us"] * 1e-6), roof.flops / moved
