@@ -21,6 +21,7 @@ from judge.values import PROTOCOL, AdmissionReport, Audit, Job, JudgeError, Limi
 
 WORTH_A_BENCH = 12  # entries that wait for a kind of bench for each one that is open
 ONCE = "faster in one pair of two"
+MESSAGE_CHARS = 600
 RETRIES = 2  # a fault of the judge is tried again before it counts
 Progress = Callable[[EntryResult], None]
 
@@ -279,6 +280,11 @@ def _wrong(entry: Entry, verdict: str) -> State:
     return State.MISSED if passed or entry.corpus in (Corpus.HONEST, Corpus.AA) else State.REASON
 
 
+def _shortened(message: str) -> str:
+    """Both ends: a traceback says at its end what happened."""
+    return message if len(message) <= MESSAGE_CHARS else f"{message[:200]} … {message[203 - MESSAGE_CHARS :]}"
+
+
 def _row(entry: Entry, kind: str, state: State, verdict: str, reason: str, message: str) -> EntryResult:
     return EntryResult(
         corpus=entry.corpus,
@@ -288,7 +294,7 @@ def _row(entry: Entry, kind: str, state: State, verdict: str, reason: str, messa
         state=state,
         verdict=verdict,
         reason=reason,
-        message=message[:600],
+        message=_shortened(message),
         expected=" | ".join(str(one) for one in entry.endings(kind)),
         number=entry.number,
     )

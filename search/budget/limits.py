@@ -46,6 +46,16 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "step_usd": "Money held for a step (US dollars)",
     }
 )
+
+
+class BadLimit(ValueError):
+    """A limit that cannot be; `name` is the field, "" where the sentence is about several."""
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
 ADDABLE = ("steps", "evaluations", "device_s", "tokens", "usd", "wall_s", "stale_steps")
 
 
@@ -58,7 +68,7 @@ class RunLimits:
     pauses included; after it nothing new begins. Goals: no new best in the last `stale_steps` told steps, an audited
     best of at least `target_speedup`, or one at `roofline_share` (0..1) of the problem's bound on the device.
     `step_device_s`, `step_tokens` and `step_usd` are held for every step in flight; a larger step of the same run
-    raises what is held for the next ones. Raises ValueError with a sentence for a value out of range.
+    raises what is held for the next ones. Raises BadLimit with a sentence for a value out of range.
     """
 
     steps: int
@@ -80,16 +90,17 @@ class RunLimits:
             if value is None and name != "steps":
                 continue
             if value is None or not _finite(value) or not least <= value <= greatest:
-                raise ValueError(f"{_WORDS[name]} must be from {least:g} to {greatest:g}, not {value}.")
+                raise BadLimit(f"{_WORDS[name]} must be from {least:g} to {greatest:g}, not {value}.", name)
             object.__setattr__(self, name, value)
         if self.usd is not None and self.step_usd is None:
-            raise ValueError("A limit of money needs to know how much to hold for a step: give step_usd.")
+            raise BadLimit("A limit of money needs to know how much to hold for a step: give step_usd.", "step_usd")
         for name in ("device_s", "tokens", "usd"):
             limit, step = getattr(self, name), getattr(self, f"step_{name}")
             if limit is not None and limit < step:
-                raise ValueError(
+                raise BadLimit(
                     f"{_WORDS[name]} ({limit}) is below what is held for a single step ({step}): raise the limit, or "
-                    f"lower what a step may need."
+                    f"lower what a step may need.",
+                    name,
                 )
 
     def to_json(self) -> dict[str, Any]:
@@ -100,10 +111,10 @@ class RunLimits:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, steps: int) -> Self:
-        """Limits from a mapping. Raises ValueError on unknown names and on values out of range."""
+        """Limits from a mapping. Raises BadLimit on unknown names and on values out of range."""
         unknown = sorted(set(data) - set(_RANGES))
         if unknown:
-            raise ValueError(f"Unknown limit {', '.join(unknown)}. Known: {', '.join(_RANGES)}.")
+            raise BadLimit(f"Unknown limit {', '.join(unknown)}. Known: {', '.join(_RANGES)}.")
         return cls(**{**data, "steps": steps})
 
     def extended(self, delta: Mapping[str, Any]) -> Self:
@@ -124,23 +135,17 @@ class RunLimits:
 
 
 def _typed(name: str, value: Any) -> Any:
-    """The value as its field holds it; texts are read. Raises ValueError with a sentence."""
+    """The value as its field holds it; texts are read. Raises BadLimit with a sentence."""
     if value is None or value == "":
         return None
     kind = Decimal if name.endswith("usd") else int if name in _WHOLE else float
     if isinstance(value, bool) or (kind is int and isinstance(value, float) and value != int(value)):
-        raise ValueError(f"{_WORDS[name]} must be a whole number, not {value!r}.")
+        raise BadLimit(f"{_WORDS[name]} must be a whole number, not {value!r}.", name)
     try:
         return kind(str(value)) if kind is Decimal else kind(value)
     except (ValueError, TypeError, OverflowError, InvalidOperation):
         whole = "whole " if kind is int else ""
-        raise ValueError(f"{_WORDS[name]} must be a {whole}number, not {value!r}.") from None
-
-
-def limit_named(message: str) -> str:
-    """The limit that a refusal of `RunLimits` is about; empty where it names none."""
-    begins = next((name for name, words in _WORDS.items() if message.startswith(words)), "")
-    return begins or ("step_usd" if "give step_usd" in message else "")
+        raise BadLimit(f"{_WORDS[name]} must be a {whole}number, not {value!r}.", name) from None
 
 
 def _finite(value: Any) -> bool:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from adaexplore_site.audit import ActionRefused, FieldsRefused
 from judge.models import Device, Problem
 from judge.services.evaluations import evaluation_limits
-from search.budget.limits import RunLimits, limit_named
+from search.budget.limits import BadLimit, RunLimits
 from search.budget.prices import BadPrices, Price
 from search.pricing import STEP_TOKENS_IN, STEP_TOKENS_OUT, price_of
 
@@ -42,8 +42,8 @@ def limits_checked(
         _check_bound(problem, device)
     try:
         return RunLimits.from_json(given, steps=steps)
-    except ValueError as error:
-        raise FieldsRefused({limit_named(str(error)): str(error)}) from error
+    except BadLimit as error:
+        raise FieldsRefused({error.name: str(error)}) from error
 
 
 def check_use(proposer: str, given: Mapping[str, Any]) -> None:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+import torch
 
 from judge.bench.device import clocks
+from judge.bench.device.bandwidth import bandwidth_bytes_per_us, nominal_bytes_per_us
 from judge.bench.device.clocks import SmClock, WallClock, wait_until_quiet
+from judge.bench.device.graph_costs import graph_copy_us
+from judge.bench.device.rousing import highest_mhz, rouse, sm_mhz
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU here")
+
+
+def awake(device: str) -> None:
+    """A GPU whose clock is up."""
 
 
 def test_measuring_waits_until_tiny_kernels_are_quick_again():
     told = iter([32.0, 31.0, 2.1])
-    waited_s = wait_until_quiet("cuda:0", lambda device: next(told))
+    waited_s = wait_until_quiet("cuda:0", lambda device: next(told), awake)
     assert waited_s >= 0.1 and next(told, None) is None
 
 
 def test_a_gpu_that_never_gets_quiet_is_not_waited_for_for_ever(monkeypatch):
     monkeypatch.setattr(clocks, "QUIET_WAIT_S", 0.2)
-    assert 0.2 <= wait_until_quiet("cuda:0", lambda device: 40.0) < 2.0
+    assert 0.2 <= wait_until_quiet("cuda:0", lambda device: 40.0, awake) < 2.0
 
 
 def test_the_processor_is_not_asked_for_quiet():
@@ -32,3 +44,27 @@ def test_a_wall_clock_reads_more_than_nothing():
 def test_without_a_gpu_there_is_no_sm_clock():
     clock = SmClock("cpu")
     assert (clock.mhz(), clock.throttle_reasons()) == (0, 0) and clock.unavailable == "no GPU"
+
+
+@on_a_gpu
+@pytest.mark.cuda
+def test_an_idle_gpu_is_woken_and_its_clock_read_without_nvml():
+    nvml = SmClock("cuda:0")
+    torch.zeros(1, device="cuda:0")
+    time.sleep(1)
+    rouse("cuda:0")
+    assert sm_mhz("cuda:0") == pytest.approx(nvml.mhz() or highest_mhz("cuda:0"), rel=0.1)
+    assert rouse("cuda:0") == 0.0  # it is awake
+
+
+@on_a_gpu
+@pytest.mark.cuda
+def test_a_graphs_copy_costs_more_than_nothing_and_less_than_a_launch():
+    assert 0.3 < graph_copy_us("cuda:0") < 15.0
+
+
+@on_a_gpu
+@pytest.mark.cuda
+def test_the_memory_is_not_seen_to_be_faster_than_its_clock_allows():
+    seen, nominal = bandwidth_bytes_per_us("cuda:0"), nominal_bytes_per_us("cuda:0")
+    assert 0.5 * nominal < seen <= 1.05 * nominal

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.budget.limits import RunLimits, limits_from_texts
+from search.budget.limits import BadLimit, RunLimits, limits_from_texts
 
 
 def test_limits_come_back_from_json_as_they_were():
@@ -35,6 +35,21 @@ def test_money_without_a_share_for_a_step_is_refused():
 def test_text_that_is_no_number_says_so():
     with pytest.raises(ValueError, match="must be a number, not 'a lot'"):
         RunLimits.from_json({"wall_s": "a lot"}, steps=5)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"wall_s": "a lot"}, "wall_s"),
+        ({"tokens": 1.5}, "tokens"),
+        ({"usd": 1}, "step_usd"),
+        ({"device_s": 3}, "device_s"),
+    ],
+)
+def test_a_refused_limit_names_its_field(given, name):
+    with pytest.raises(BadLimit) as refused:
+        RunLimits.from_json(given, steps=5)
+    assert refused.value.name == name
 
 
 def test_unknown_names_are_listed_with_the_known_ones():

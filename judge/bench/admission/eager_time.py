@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from judge.bench.device.rousing import rouse
 from judge.bench.device.statistics import median_interval
 from judge.bench.foreign.whereabouts import FORWARD, SILENT, Whereabouts
 from judge.bench.interpreting.targets import TARGETS
@@ -25,7 +26,8 @@ def eager_time(
     repeats: int = 32,
     whereabouts: Whereabouts = SILENT,
 ) -> EagerTime:
-    """`repeats` forwards by CUDA events; the L2 cache is flushed by reading before each."""
+    """`repeats` forwards by CUDA events on a GPU that is awake; the L2 cache is flushed by reading before each."""
+    rouse(device)
     flush = torch.zeros(FLUSH_BYTES // 4, device=device)
     samples = []
     with torch.no_grad(), torch.cuda.device(device):

@@ -1,4 +1,8 @@
-"""Could anything be this fast? The bytes that must move, over the bandwidth that this GPU was just seen to reach."""
+"""Could anything be this fast? The bytes that must move, over the bandwidth of this GPU's memory.
+
+That is what its clock and bus allow, or what it was just seen to reach if that is more: others who use the GPU lower
+what is seen, and nobody is suspect for that.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import torch
 from judge.bench.admission.flops import compulsory_bytes
 from judge.bench.admission.graph_trace import trace_report
 from judge.bench.audit.setting import STAGE, Setting
-from judge.bench.device.bandwidth import bandwidth_bytes_per_us
+from judge.bench.device.bandwidth import bandwidth_bytes_per_us, nominal_bytes_per_us
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.judging.asking import Question
@@ -24,11 +28,16 @@ def least_us(read_bytes: int, written_bytes: int, l2_bytes: int, bytes_per_us: f
     return (read_bytes + max(0, written_bytes - l2_bytes)) / bytes_per_us
 
 
+def peak_bytes_per_us(device: str) -> float:
+    """Bytes a microsecond that the memory moves at most. Hold the GPU alone meanwhile."""
+    return max(bandwidth_bytes_per_us(device), nominal_bytes_per_us(device))
+
+
 def check_roofline(setting: Setting, question: Question, lock: GpuLock) -> str:
     """Raises Ended (`physics.roofline`) for a measured time that no DRAM of this device allows."""
     assert setting.candidate_us is not None
     with lock.alone():
-        peak = bandwidth_bytes_per_us(setting.device)
+        peak = peak_bytes_per_us(setting.device)
     l2_bytes = int(getattr(torch.cuda.get_device_properties(setting.device), "L2_cache_size", 0)) or UNKNOWN_L2
     floor_us = 0.0
     for exact in (False, True):  # the graph says what is only gathered from; tracing it pays when in doubt
@@ -41,7 +50,7 @@ def check_roofline(setting: Setting, question: Question, lock: GpuLock) -> str:
         STAGE,
         "physics.roofline",
         f"{setting.candidate_us:.2f} µs is less than the {floor_us:.2f} µs in which {(read + written) / 1e6:.1f} MB "
-        f"can move at the {peak / 1e6:.2f} TB/s measured on this GPU",
+        f"can move at {peak / 1e6:.2f} TB/s, the most that this GPU's memory does",
     )
 
 

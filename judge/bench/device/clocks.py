@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import torch
 
+from judge.bench.device.rousing import rouse
+
 IDLE_SYNC_US = 30.0  # a device-wide wait takes less than this when nothing is left to do
 CACHE_BYTES = 64 << 20  # when the device does not tell the size of its L2
 CYCLES_PER_US = 2000  # upper bound of a GPU's clock, for the length of a hold
@@ -132,14 +134,18 @@ def is_quiet(device: str) -> bool:
     return device == "cpu" or tiny_kernel_us(device) <= QUIET_KERNEL_US
 
 
-def wait_until_quiet(device: str, tell: Callable[[str], float] = tiny_kernel_us) -> float:
-    """Wait while processes that have just ended still hold up the GPU. Seconds waited; QUIET_WAIT_S at most.
+def wait_until_quiet(
+    device: str, tell: Callable[[str], float] = tiny_kernel_us, rouse: Callable[[str], object] = rouse
+) -> float:
+    """Wait while processes that have just ended still hold up the GPU. Seconds waited; QUIET_WAIT_S at most, and what
+    it takes to raise an idle GPU's clock. Hold the GPU alone.
 
     After a profiled process, or many at once, every kernel of everybody takes some 30 us more for a second or two.
     """
     if device == "cpu":
         return 0.0
     started = time.monotonic()
+    rouse(device)
     while tell(device) > QUIET_KERNEL_US and time.monotonic() - started < QUIET_WAIT_S:
         time.sleep(0.05)
     return time.monotonic() - started

@@ -24,6 +24,7 @@ from judge.bench.judging.families import CENTRED
 from judge.bench.judging.fitting import SEEDED, Fit
 from judge.bench.judging.precision import ILL_CONDITIONED
 from judge.bench.judging.reference import Reference, State
+from judge.bench.judging.rounding import decided_by_rounding
 from judge.values import CaseRecord, Finding, Precision, Verdict
 
 __all__ = ["HOPELESS", "REPEATS", "Question", "Rounds", "Slots", "call", "check_structure", "same_bits"]
@@ -234,7 +235,7 @@ class Rounds:
                 worst = max(worst, (error, limit), key=lambda row: row[0] / row[1] if row[1] else 0.0)
             elif lottery.eligible(question.expected, number):
                 chance = lottery.check(self, question, number, value)
-            else:
+            elif not decided_by_rounding(self, question, number, value):
                 explain(self, question, number, value, fault)
                 raise self.failed(question, number, fault)
         detail = chance or ("" if question.expected.fp64 else "oracle in the reference's own type")

@@ -19,6 +19,7 @@ from judge.bench.judging.precision import (
     coarse_kind,
     errors,
     joined,
+    reach,
 )
 from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, State
 from judge.bench.judging.traits import Traits, traits_of
@@ -209,10 +210,10 @@ class _Oracle:
         low: Errors | None = None
         for found in coarse if coarse_kind(same.dtype) else []:
             low = joined(errors(found, exact), low)
-        if self.reference.policy.precision is Precision.STRICT:
-            limit = allowed(error, low, same.dtype, self.learned.traits.length, same.numel())
-        else:  # a candidate may err like the reference in the format that is allowed
-            limit = allowed(joined(error, low), None, same.dtype, self.learned.traits.length, same.numel())
+        bound = (error, low)
+        if self.reference.policy.precision is not Precision.STRICT:  # it may err like the reference in that format
+            bound = (joined(error, low), None)
+        limit = allowed(*bound, same.dtype, self.learned.traits.length, same.numel(), outlier=reach(exact))
         if cut is not None:  # no more than that: on content of both signs such an error is near that of half precision
             limit = limit.widened(errors(cut, exact), CUT_ROOM)
         return Target(same, exact, limit, error, low)

@@ -26,6 +26,7 @@ NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 TELLING_UNITS = 64.0  # a coarse error below this is honest rounding, not the format's
 FLAT = 1e-6  # spread over size: below it the oracle does not vary
 MOST_SQUARED_32, MOST_SQUARED_64 = 1e3, 1e9  # mean square over variance up to which a type tells the variance
+ROUNDED_SHARE = 2e-5  # of an integer output's elements that lie so near a step that rounding decides; more is a bug
 LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
 
 
@@ -114,15 +115,39 @@ class Allowed:
         return Allowed(max(self.rms, room * other.rms), max(self.largest, room * other.largest))
 
     def accepts(self, value: torch.Tensor, exact: torch.Tensor, gain: float = 1.0) -> bool:
-        """Whether `value` may stand for `exact`, with `gain` times the error: integers and booleans only if equal."""
+        """Whether `value` may stand for `exact`, with `gain` times the error; integers if hardly any differ.
+
+        Those that do are looked at in the rounds (`judging/rounding.py`); here it is asked whether the work was done.
+        """
         if not value.is_floating_point() and not value.is_complex():
-            return bool(torch.equal(value, exact))
+            return bool(torch.equal(value, exact)) or few_differ(value, exact)
         limit = Allowed(gain * self.rms, gain * self.largest)
         quick = _quickly(value, exact)
         return (quick is not None and limit.holds(quick)) or limit.holds(errors(value, exact))
 
 
-def allowed(reference: Errors, low: Errors | None, dtype: torch.dtype, length: int, count: int = MANY) -> Allowed:
+def few_differ(value: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether no more of an integer output differs than rounding may decide: nothing of a small one."""
+    if value.shape != exact.shape or value.dtype != exact.dtype:
+        return False
+    return bool((value != exact).sum() <= ROUNDED_SHARE * exact.numel())
+
+
+def reach(oracle: torch.Tensor) -> float:
+    """Size of the oracle's largest element over its spread: what a relative error of one is, as `Errors.largest`."""
+    found = errors(oracle.new_zeros(()), oracle)
+    return found.largest if found.finite else 0.0
+
+
+def allowed(
+    reference: Errors,
+    low: Errors | None,
+    dtype: torch.dtype,
+    length: int,
+    count: int = MANY,
+    *,
+    outlier: float = 0.0,
+) -> Allowed:
     """`max(k * e_ref, min(32 u sqrt(L), e_low / 4))`, and likewise for the largest error with k = 8 and 128 u.
 
     `reference`: errors of the honest same-dtype reference; `low`: of the reference in a coarser format, None where the
@@ -130,6 +155,8 @@ def allowed(reference: Errors, low: Errors | None, dtype: torch.dtype, length: i
     honest rounding bounds nothing: content that happens to fit the coarser format says nothing about precision. L is at
     most LONGEST_CHAIN: by its own length a mean of thirty million numbers might be wrong by a hundredth.
     An output of `count` elements, fewer than MANY, has no mean that evens out: its RMS may come near its largest error.
+    `outlier` is the oracle's `reach`: an element a thousand spreads away is rounded a thousand times as coarsely, and
+    how well the reference happens to meet that one element says nothing. 32 u of it are always allowed.
     """
     roundoff = ROUNDOFF.get(dtype, FP32_ROUNDOFF)
     unit = roundoff * math.sqrt(min(max(1, length), LONGEST_CHAIN))
@@ -140,7 +167,7 @@ def allowed(reference: Errors, low: Errors | None, dtype: torch.dtype, length: i
             max(low.largest / 4, 4 * LEAST_UNITS * roundoff),
         )
     rms = max(K_RMS * reference.rms, min(UNITS_RMS * unit, coarse_rms))
-    largest = max(K_MAX * reference.largest, min(UNITS_MAX * unit, coarse_max))
+    largest = max(K_MAX * reference.largest, min(UNITS_MAX * unit, coarse_max), UNITS_RMS * roundoff * outlier)
     if count < MANY:
         largest *= SPARSE
         rms = max(rms, largest / math.sqrt(max(1, count)))

@@ -92,7 +92,10 @@ def _supported(sides: list[Bursts], calls: int, method: str, claimed_us: float, 
                 side.burst(size, graph=method == "graph_burst")
         copying = {size: min(burst.copy_us for side in sides for burst in side.seen[size]) for size in sizes}
         mine, theirs = (side.slope(copying) for side in sides)
-        beside = max(min(max(theirs - eager_us, 0.0), sides[0].dearest_us()), sides[0].written_us())
+        more = theirs - (
+            eager_us - terms.nothing_us
+        )  # a burst is read by one clock, a call by one that reads nothing too
+        beside = max(min(max(more, 0.0), sides[0].dearest_us()), sides[0].written_us(method))
         call_us = max(mine - beside, 0.0)
         found = Trusted(call_us, method, calls, beside, number, theirs, terms.believes(claimed_us, call_us))
         if found.supported and number >= terms.least:
@@ -165,10 +168,12 @@ class Bursts:
         """What a burst may cost per call beside the call, at most."""
         return self.terms.gap_us + sum(meta.nbytes for meta in self._outputs) / self.terms.copied
 
-    def written_us(self) -> float:
+    def written_us(self, method: str) -> float:
         """What a burst costs per call at least: outputs are stored, and the memory has no pause to write in."""
         written = PASSES * sum(meta.nbytes for meta in self._outputs) / self.terms.moved
-        return written + self.terms.stored_us * len(self._outputs)
+        terms = self.terms
+        each_us = max(terms.stored_us, terms.graph_stored_us) if method == "graph_burst" else terms.stored_us
+        return written + each_us * len(self._outputs)
 
     def slope(self, copying: dict[int, float]) -> float:
         """Wall time per further call, from all bursts so far: of each size the fastest counts.

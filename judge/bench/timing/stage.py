@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from judge.bench.device.clocks import empty_us, make_clock, wait_until_quiet
+from judge.bench.device.clocks import LONGEST_HOLD_US, empty_us, make_clock, wait_until_quiet
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.statistics import paired_speedup, timing_of, unpaired_speedup
 from judge.bench.exchange.contact import Contact, SubjectFailed
@@ -152,7 +152,10 @@ class TimingStage:
             if not trusted.supported:
                 raise _mismatch(claimed_us, trusted)
             eager_us = statistics.median(self._sides["eager"].samples_us)
-            if self.device == "cpu" or not trusted.disturbed(eager_us):
+            held = statistics.median(self._sides["eager"].host_us) <= LONGEST_HOLD_US
+            if self.device == "cpu" or not (
+                held and trusted.disturbed(eager_us)
+            ):  # launches are timed, too: of no help
                 data = {**dataclasses.asdict(trusted), "claimed_us": claimed_us}
                 found.findings.append(Finding("time.trusted", _agreement(claimed_us, trusted), data))
                 return found

@@ -10,6 +10,7 @@ import torch
 
 from judge.bench.device.bandwidth import bandwidth_bytes_per_us
 from judge.bench.device.clocks import empty_us
+from judge.bench.device.graph_costs import graph_copy_us
 
 PASSES = 3  # of an output over the memory's bus that a burst pays and a single call does not: written back, copied
 
@@ -30,6 +31,7 @@ class Terms:
     moved: float = math.inf  # bytes a microsecond that the device's memory is seen to move
     nothing_us: float = 0.0  # what a subject's clock reads around nothing
     stored_us: float = 0.0  # what storing an output takes at least, however small: a kernel of its own, after the call
+    graph_stored_us: float = 0.0  # the same in a CUDA graph, where the copy is another engine's
 
     def believes(self, claimed_us: float, call_us: float) -> bool:
         """Whether the claim is no faster than the trusted clock allows."""
@@ -37,7 +39,7 @@ class Terms:
 
 
 MEMORY_SHARE = 0.07  # of a GPU's memory, for the content of a burst
-GPU = Terms(96, 3000.0, 4 << 30, 3, 48, 0.8, 1.0, 20.0, 1e5, stored_us=1.2)
+GPU = Terms(96, 3000.0, 4 << 30, 3, 48, 0.85, 1.0, 20.0, 1e5, stored_us=1.2)
 CPU = Terms(6, 2000.0, 2 << 30, 8, 80, 0.7, 20.0, 60.0, 1e3)  # a shared processor is lost in the middle of long bursts
 DISTURBED, DISTURBED_US = 1.5, 5.0  # a baseline this much slower in the pairs than in its bursts was held up there
 
@@ -73,4 +75,5 @@ def terms_of(device: str) -> Terms:
         memory=int(MEMORY_SHARE * memory),
         moved=bandwidth_bytes_per_us(device),
         nothing_us=empty_us(device),
+        graph_stored_us=graph_copy_us(device),
     )
