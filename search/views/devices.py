@@ -65,7 +65,7 @@ class Shown:
 def device_list(request: SiteRequest) -> HttpResponse:
     """Every device that judges here or elsewhere, then those that only own imported numbers.
 
-    Query: `sort`; `device` gives the live part of one.
+    Query: `sort`; `worker` shows one device, by name; `device` gives the live part of one.
     """
     now = timezone.now()
     devices = device_facts.ordered(Device.objects.all())
@@ -76,11 +76,15 @@ def device_list(request: SiteRequest) -> HttpResponse:
         return render(request, "judge/device_list.html#device", {"one": Shown(fleet_rows(chosen, now=now)[0])})
     ours = [device for device in devices if device.kind != Device.Kind.EXTERNAL]
     external = [device for device in devices if device.kind == Device.Kind.EXTERNAL]
+    worker = request.GET.get("worker", "")
+    alone = [device for device in ours if device.name == worker]
     sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else SORTS[0]
     context = {
-        "rows": [Shown(row) for row in fleet_rows(ours, now=now, sort=sort)],
-        "external": device_facts.device_rows(external, now=now),
+        "rows": [Shown(row) for row in fleet_rows(alone or ours, now=now, sort=sort)],
+        "external": [] if alone else device_facts.device_rows(external, now=now),
+        "alone": bool(alone),
+        "worker": worker,
         "only_interpreter": bool(ours) and not any(device.kind == Device.Kind.CUDA for device in ours),
         "sort": sort,
         "sorts": tuple(zip(SORTS, ("By name", "Longest queue first", "Longest silent first"), strict=True)),

@@ -168,3 +168,15 @@ def test_the_longest_queue_comes_first_when_asked():
     Node.objects.filter(pk=reserve(run).pk).update(state="judging", lease_owner="queue", lease_until=timezone.now())
     rows = fleet_rows([other, run.device], now=timezone.now(), sort="queue")
     assert [one.device for one in rows] == [run.device, other]
+
+
+@pytest.mark.django_db
+def test_one_device_can_be_shown_alone_and_drained_by_key_and_an_unknown_one_is_said():
+    make_device()
+    gpu()
+    operator = client_of("operator")
+    alone = operator.get("/fleet/?worker=cuda:0").content.decode()
+    assert alone.count('class="panel fleet-device"') == 1 and 'data-page-key="d"' in alone
+    every = operator.get("/fleet/?worker=<b>").content.decode()
+    assert every.count('class="panel fleet-device"') == 2 and 'data-page-key="d"' not in every
+    assert "There is no device" in every and "<b>" not in every
