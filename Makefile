@@ -1,4 +1,4 @@
-# make setup | run | test | faults | lint | lock | clean. Needs Python 3.11+ and make; everything else is installed into .venv.
+# make setup | run | test | faults | screenshots | pictures | still | lint | lock | clean. Needs Python 3.11+ and make; everything else is installed into .venv.
 SHELL := /bin/sh
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV := .venv
@@ -8,11 +8,11 @@ PORT ?= 8000
 export PORT
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup setup-dev bytecode run test faults lint lock clean screenshots
+.PHONY: setup setup-dev bytecode run test faults lint lock clean screenshots pictures still
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.ready static/node_modules/.ready
-setup-dev: setup $(VENV)/.ready-dev
+setup-dev: setup $(VENV)/.ready-dev static/node_modules/.ready-dev
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "No python3 was found. Install Python 3.11 or newer, then run make again."; exit 1; }
@@ -37,6 +37,12 @@ static/node_modules/.ready: static/package-lock.json $(VENV)/.ready
 	@PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --omit=dev --no-fund --no-audit --loglevel=error --prefix static >/dev/null || { \
 		echo "Installing the browser libraries failed. Check the network, then run make again."; exit 1; }
 	@touch $@
+
+# What tests look at pages with comes on top: npm installs both sorts anew, so the first stamp is made again.
+static/node_modules/.ready-dev: static/package-lock.json static/node_modules/.ready
+	@PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --no-fund --no-audit --loglevel=error --prefix static >/dev/null || { \
+		echo "Installing axe-core failed. Check the network, then run make again."; exit 1; }
+	@touch static/node_modules/.ready $@
 
 # Children may not write their bytecode; without it each of them would compile the judge's modules anew.
 bytecode: setup
@@ -69,6 +75,13 @@ lock:
 
 screenshots: setup-dev
 	$(BIN)/python -m tests.screenshots screenshots
+
+# The few pictures that README.md and docs/ show.
+pictures: setup-dev
+	$(BIN)/python -m tests.screenshots docs/img --chosen
+
+still: setup-dev
+	STILL_MINUTES=$${STILL_MINUTES:-5} $(BIN)/python -m pytest -q -s tests/browser/test_still_view.py
 
 clean:
 	rm -rf $(VENV) static/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache screenshots

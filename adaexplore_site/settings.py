@@ -68,7 +68,9 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "adaexplore_site.access.context",
+                "adaexplore_site.registry.commands.context",
                 "memory.navigation.context",
+                "search.shell_figures.context",
             ],
         },
     },
@@ -83,6 +85,13 @@ CHANNEL_LAYERS = {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         "CONFIG": {"hosts": [REDIS_URL], "prefix": "adaexplore"},
     },
+}
+
+# Of each process. Differences may be long: few are kept.
+_MEMORY = "django.core.cache.backends.locmem.LocMemCache"
+CACHES = {
+    "default": {"BACKEND": _MEMORY},
+    "diffs": {"BACKEND": _MEMORY, "LOCATION": "diffs", "OPTIONS": {"MAX_ENTRIES": 40}},
 }
 
 CELERY_BROKER_URL = env.celery_url()

@@ -6,6 +6,7 @@ from django.urls import include, path
 
 urlpatterns = [
     path("", include("adaexplore_site.signin")),
+    path("", include("adaexplore_site.settings_views")),
     path("", include("judge.urls")),
     path("", include("memory.urls")),
     path("", include("search.urls")),

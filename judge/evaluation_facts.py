@@ -119,6 +119,18 @@ def stages(evaluation: Evaluation) -> tuple[list[StageLine], list[StageLine]]:
     return [line for line in lines if line.name not in AUDIT], [line for line in lines if line.name in AUDIT]
 
 
+def sealed_check(stages: Any) -> str:
+    """What came of the sealed cases, out of a report's stages: `3 right`, `failed`; empty where none were tried."""
+    rows = [row for row in stages if isinstance(row, dict)] if isinstance(stages, list | tuple) else []
+    row = next((row for row in rows if row.get("name") == "audit.sealed"), None)
+    if row is None or row.get("state") == "skipped":
+        return ""
+    detail = visible(str(row.get("detail", ""))[:100])
+    if row.get("state") != "ok":
+        return str(row.get("state"))[:20]
+    return detail if detail[:1].isdigit() else ""  # else the problem has none
+
+
 def findings(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Code, title and message of what was noticed; a profile with its kernels as rows."""
     found = []

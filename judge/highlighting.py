@@ -98,7 +98,7 @@ def render(runs: Iterable[Run], marked: tuple[Span, ...] = ()) -> SafeString:
     """One line as HTML. Columns inside `marked` are wrapped in <mark>."""
     parts: list[str] = []
     for style, text, is_marked in _cut(runs, marked):
-        body = "".join(_shown(char) for char in text)
+        body = escape(text) if _plain(text) else "".join(_shown(char) for char in text)
         if is_marked:
             body = f"<mark>{body}</mark>"
         parts.append(f'<span class="{style}">{body}</span>' if style else body)
@@ -114,6 +114,11 @@ def _cut(runs: Iterable[Run], marked: tuple[Span, ...]) -> Iterator[tuple[str, s
             at = column + start
             yield style, text[start:end], any(low <= at < high for low, high in marked)
         column += len(text)
+
+
+def _plain(text: str) -> bool:
+    """Whether nothing in it is hidden; most pieces of most sources are."""
+    return text.isascii() and text.replace("\t", " ").isprintable()
 
 
 def _shown(char: str) -> str:

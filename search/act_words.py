@@ -13,6 +13,8 @@ _RUN = {
     "run.resume": "resumed the search",
     "run.kill": "stopped the search at once",
     "run.stop": "stopped the search",
+    "run.archive": "archived the search",
+    "run.unarchive": "listed the search again",
     "node.reply": "replied by hand",
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from django.db.models import Max
 from django.urls import reverse
 
 from adaexplore_site.models import Action
@@ -13,8 +14,8 @@ from search.act_words import act_detail, act_text
 from search.algorithm.steering import BUDGET, INJECT, PARAMS, Act, Steering
 from search.history import history_of, history_undone
 from search.models import Node, Run
-from search.services.budget_undo import budget_undone
-from search.steering_log import steering_of
+from search.services.budget_undo import budgets_undone
+from search.steering_log import steerings_of
 
 MOST = 200
 
@@ -48,10 +49,48 @@ class ActivityRow:
 def activity_of(run: Run) -> list[ActivityRow]:
     """The newest acts on a run."""
     actions = Action.objects.filter(object_type="run", object_id=str(run.pk)).select_related("actor")
-    steering = steering_of(run.pk)
-    waiting = set(run.nodes.filter(state__in=Node.IN_FLIGHT, touched=True).values_list("number", flat=True))
-    rows = [_row(action, run, steering, waiting) for action in actions[:MOST]]
-    return (_with_inverses(rows, list(actions[:MOST]), run) + _history(run))[:MOST]
+    return (run_acts(list(actions[:MOST]), {run.pk: run}) + _history(run))[:MOST]
+
+
+def run_acts(actions: list[Action], runs: Mapping[int, Run]) -> list[ActivityRow]:
+    """Acts on these runs with what can be undone, in the order given and a constant number of queries."""
+    facts = RunFacts.read(runs)
+    return [_with_inverse(_row(action, facts), action, facts) for action in actions]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What decides whether acts on runs can be undone. `newest`: of each run's acts on one thing the last one."""
+
+    runs: Mapping[int, Run]
+    steering: Mapping[int, Steering]
+    waiting: Mapping[int, set[int]]  # injected nodes that wait for a verdict
+    budgets: set[int]  # additions that were taken back
+    newest: set[int]
+    branches: set[int]  # searches branched from these that still run
+
+    @classmethod
+    def read(cls, runs: Mapping[int, Run]) -> RunFacts:
+        """Six queries."""
+        ids = list(runs)
+        waiting: dict[int, set[int]] = {pk: set() for pk in ids}
+        nodes = Node.objects.filter(run__in=ids, state__in=Node.IN_FLIGHT, touched=True)
+        for run_id, number in nodes.order_by().values_list("run", "number"):
+            waiting[run_id].add(number)
+        acts = Action.objects.filter(object_type="run", object_id__in=[str(pk) for pk in ids]).order_by()
+        newest = set[int]()
+        for verbs in (list(_STATE), ["run.concurrency"], list(_ARCHIVE)):
+            last = acts.filter(verb__in=verbs).values("object_id").annotate(last=Max("pk"))
+            newest |= set(last.values_list("last", flat=True))
+        live = Run.objects.filter(branched_from__run__in=ids).exclude(state__in=Run.ENDED)
+        return cls(
+            runs=runs,
+            steering=steerings_of(ids),
+            waiting=waiting,
+            budgets=budgets_undone(ids),
+            newest=newest,
+            branches=set(live.values_list("pk", flat=True)),
+        )
 
 
 def activity_kept(run_id: int) -> list[ActivityRow]:
@@ -79,34 +118,33 @@ def _history(run: Run) -> list[ActivityRow]:
     ]
 
 
-def _with_inverses(rows: list[ActivityRow], actions: list[Action], run: Run) -> list[ActivityRow]:
-    """What takes back acts that are not in the fold. Of acts on the state and on concurrency only the newest counts."""
-    undone, newest = budget_undone(run.pk), set[str]()
-    live = dict(Run.objects.filter(branched_from__run=run).exclude(state__in=Run.ENDED).values_list("pk", "state"))
-    steer, found = reverse("run-steer", args=[run.pk]), list(rows)
-    for place, action in enumerate(actions):
-        verb, inverse, standing = action.verb, None, rows[place].standing
-        group = "state" if verb in _STATE else verb
-        if group in newest:
-            continue
+def _with_inverse(row: ActivityRow, action: Action, facts: RunFacts) -> ActivityRow:
+    """What takes back an act that is not in the fold. On state and concurrency only the newest act counts."""
+    run = facts.runs[int(action.object_id)]
+    verb, inverse, standing = action.verb, None, row.standing
+    steer = reverse("run-steer", args=[run.pk])
+    if verb in _STATE or verb in _ARCHIVE or verb == "run.concurrency":
+        if action.pk not in facts.newest:
+            return replace(row, standing="replaced")
         if verb in _STATE:
             name = _STATE[verb].get(run.state, "")
             inverse = Inverse(name.capitalize(), reverse(f"run-{name}", args=[run.pk])) if name else None
-            newest.add(group)
-        elif verb == "run.concurrency" and not run.ended:
-            inverse = Inverse("Undo", steer, {"act": "concurrency", "concurrency": str(action.after["before"])})
-            newest.add(group)
-        elif verb == "run.budget":
-            standing = "undone" if action.pk in undone else ""
-            if not standing and not run.ended:
-                inverse = Inverse("Undo", steer, {"act": "limits-undo", "action": str(action.pk)})
-        elif verb == "run.branch" and action.after.get("run") in live:
-            branch = action.after["run"]
-            inverse = Inverse(f"Stop #{branch}", reverse("run-stop", args=[branch]))
-        found[place] = replace(rows[place], inverse=inverse, standing=standing)
-    return found
+        elif verb in _ARCHIVE:
+            inverse = Inverse("Undo", reverse("run-archive", args=[run.pk]), {"archived": _ARCHIVE[verb]})
+        elif not run.ended:
+            fields = {"act": "concurrency", "concurrency": str(action.after["before"])}
+            inverse = Inverse("Undo", steer, fields)
+    elif verb == "run.budget":
+        standing = "undone" if action.pk in facts.budgets else ""
+        if not standing and not run.ended:
+            inverse = Inverse("Undo", steer, {"act": "limits-undo", "action": str(action.pk)})
+    elif verb == "run.branch" and action.after.get("run") in facts.branches:
+        branch = action.after["run"]
+        inverse = Inverse(f"Stop #{branch}", reverse("run-stop", args=[branch]))
+    return replace(row, inverse=inverse, standing=standing)
 
 
+_ARCHIVE = {"run.archive": "", "run.unarchive": "1"}  # what the inverse sends
 _STATE: dict[str, dict[str, str]] = {
     "run.pause": {Run.State.PAUSED: "resume"},
     "run.resume": {Run.State.RUNNING: "pause"},
@@ -115,13 +153,13 @@ _STATE: dict[str, dict[str, str]] = {
 }
 
 
-def _row(action: Action, run: Run, steering: Steering, waiting: set[int]) -> ActivityRow:
-    payload = action.after
-    seq = payload.get("seq")
-    act = steering.act(seq) if seq is not None else None
+def _row(action: Action, facts: RunFacts) -> ActivityRow:
+    run = facts.runs[int(action.object_id)]
+    seq = action.after.get("seq")
+    act = facts.steering[run.pk].act(seq) if seq is not None else None
     undo, standing = None, ""
     if action.verb.startswith("steer.") and action.verb != "steer.undo":
-        standing = "undone" if act is None else _standing(act, steering, waiting)
+        standing = "undone" if act is None else _standing(act, facts.steering[run.pk], facts.waiting[run.pk])
         if not standing and not run.ended:
             undo = seq
     return replace(_plain(action), undo=undo, standing=standing)

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.template import Context, Engine
 
-from judge.models import Measurement
+from judge.models import Measurement, Problem
 from judge.problem_facts import flag_codes
 from judge.storable import storable
 from judge.values import Basis
@@ -143,9 +143,14 @@ def _readme(node: Node, calls: list[str]) -> str:
     return template.render(Context(values, autoescape=False))
 
 
+def kernel_stem(node: Node, problem: Problem) -> str:
+    """The name of a kernel's file without its suffix: also the name of the module to import."""
+    slug = re.sub(r"[^a-z0-9]+", "_", problem.slug.lower()).strip("_")[:60] or "problem"
+    return f"kernel_{slug}_run{node.run_id}_node{node.number}"
+
+
 def _stem(node: Node) -> str:
-    slug = re.sub(r"[^a-z0-9]+", "_", node.run.problem.slug.lower()).strip("_")[:60] or "problem"
-    return f"kernel_{slug}_run{node.run.pk}_node{node.number}"
+    return kernel_stem(node, node.run.problem)
 
 
 def _parses(source: str) -> bool:

@@ -13,7 +13,7 @@ from search.events import HISTORY
 from search.models import Run, RunEvent
 from search.recorded_acts import RecordedAct
 
-NOT_ACTS = ("run.export", "run.import")  # they changed nothing of the search
+NOT_ACTS = ("run.export", "run.import", "run.archive", "run.unarchive")  # they changed nothing of the search
 
 
 def acts_document(run: Run) -> list[dict[str, Any]]:

@@ -56,6 +56,7 @@ class Run(models.Model):
     )  # its kernel is node 1 of this run
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    archived_at = models.DateTimeField(null=True, blank=True)  # out of the lists, nothing else
 
     class Meta:
         ordering = ("-created_at", "-id")

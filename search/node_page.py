@@ -1,4 +1,4 @@
-"""What the node page shows, read from rows: relations in the tree, numbers, the comparison, the exchange."""
+"""What the node page shows, read from rows: relations in the tree, numbers, the exchange."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import datetime
 
 from judge.highlighting import visible
 from judge.measures import Measure
-from search.diffs import Diff, diff
 from search.live.looks import WORDS, look_of
 from search.models import Node, Proposal, Run
 from search.selectors import RunTree, TreeNode
@@ -35,16 +34,6 @@ class Exchange:
     reply: str
     error: str
     cut: bool
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The difference to another source. `label` names it; `diff` is None when there is nothing to compare with."""
-
-    base: str
-    label: str
-    diff: Diff | None
-    node: int | None = None
 
 
 def node_look(node: TreeNode, run: Run, best: int | None) -> str:
@@ -97,6 +86,16 @@ def children(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
     return [item for item in found if item is not None]
 
 
+def best_child(tree: RunTree, run: Run, number: int) -> NodeLink | None:
+    """The child on the way to the best node, else the fastest one, else the first; None without children."""
+    below = [node for node in tree.nodes if node.parent == number]
+    if not below:
+        return None
+    way = set() if tree.best is None else set(path_up(tree, tree.best))
+    best = max(below, key=lambda node: (node.number in way, node.speedup or -1.0, -node.number))
+    return link(tree, run, best.number)
+
+
 def waits_for_person(node: Node) -> bool:
     """Whether a reply by hand is expected."""
     return node.state == Node.State.PROPOSING and node.lease_owner == Node.PERSON
@@ -105,32 +104,6 @@ def waits_for_person(node: Node) -> bool:
 def age_s(node: Node, *, now: datetime) -> float | None:
     """Seconds in flight; None once it has ended."""
     return (now - node.created_at).total_seconds() if node.state in Node.IN_FLIGHT else None
-
-
-def comparison(run: Run, tree: RunTree, node: Node, wanted: str) -> Comparison:
-    """The difference that `base` in the query asks for: parent, best, reference or a node number."""
-    base, other = _base(tree, node, wanted)
-    if other is None:
-        return Comparison("reference", "the reference", diff(run.problem.source, node.source) if node.source else None)
-    label = {"parent": f"parent, node {other}", "best": f"best, node {other}"}.get(base, f"node {other}")
-    if other == node.number or not node.source:
-        return Comparison(base, label, None, other)
-    source = run.nodes.filter(number=other).values_list("source", flat=True).first() or ""
-    return Comparison(base, label, diff(source, node.source), other)
-
-
-def _base(tree: RunTree, node: Node, wanted: str) -> tuple[str, int | None]:
-    """(base, node number), or ("reference", None). A parent without source stands for the reference."""
-    row = tree.get(node.number)
-    parent = row.parent if row else None
-    has_source = parent is not None and bool(tree.nodes[parent].source_hash)
-    if wanted.isascii() and wanted.isdigit() and len(wanted) < 9 and tree.get(int(wanted)) is not None:
-        return wanted, int(wanted)
-    if wanted == "best" and tree.best is not None:
-        return "best", tree.best
-    if wanted != "reference" and has_source:
-        return "parent", parent
-    return "reference", None
 
 
 def exchanges(node: Node) -> list[Exchange]:

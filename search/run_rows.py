@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 
 from judge.values import Verdict
 from search.models import Run
+from search.run_costs import NOTHING, Cost, costs_of, since_of
 from search.selectors import RunSummary
+from search.spending import limits_of
 
 SPARK_WIDTH, SPARK_HEIGHT, SPARK_PAD = 96, 24, 2
 SILENT_AT_LEAST_S = 60.0
@@ -33,10 +36,30 @@ class RunRow:
     failed: int
     spark: Spark | None
     silent_s: float | None  # seconds without an event, when a running search should have had one
+    in_state_s: float | None = None
+    cost: Cost = NOTHING
+    limit_usd: Decimal | None = None
+    pick: str = ""  # run.node of its best kernel, for a comparison
 
     @property
     def run(self) -> Run:
         return self.summary.run
+
+
+def run_rows(summaries: list[RunSummary], *, now: datetime) -> list[RunRow]:
+    """Shape the summaries of a page; two queries more."""
+    runs = [summary.run for summary in summaries]
+    costs, since = costs_of([run.pk for run in runs]), since_of(runs)
+    return [
+        replace(
+            run_row(summary, now=now),
+            in_state_s=max((now - since[pk]).total_seconds(), 0.0) if (pk := summary.run.pk) in since else None,
+            cost=costs.get(pk, NOTHING),
+            limit_usd=limits_of(summary.run).usd,
+            pick="" if summary.best is None else f"{pk}.{summary.best}",
+        )
+        for summary in summaries
+    ]
 
 
 def run_row(summary: RunSummary, *, now: datetime) -> RunRow:

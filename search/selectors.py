@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, Max, Min
 from django.utils import timezone
 
 from judge.models import MAY_BE_BEST, Evaluation
@@ -176,35 +176,6 @@ def told_counts(run_ids: Iterable[int]) -> dict[int, int]:
     """Run id -> told nodes, the root not counted; runs without one are missing."""
     told = Node.objects.filter(run__in=list(run_ids), state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT)
     return dict(told.order_by().values_list("run").annotate(Count("id")))
-
-
-def runs_list(
-    *,
-    states: Sequence[str] = (),
-    problem_id: int | None = None,
-    q: str = "",
-    limit: int = 50,
-    before: int | None = None,
-    adapt: bool | None = None,
-) -> list[RunSummary]:
-    """Newest runs first, with their summaries, in a constant number of queries.
-
-    `adapt`: only the searches of adapt runs, or none of them; None takes all.
-
-    `q` is looked for in the titles of run and problem and in the slug; `before` is a run id to page by.
-    """
-    runs: QuerySet[Run] = Run.objects.select_related("problem", "device", "owner").order_by("-id")
-    if states:
-        runs = runs.filter(state__in=states)
-    if adapt is not None:
-        runs = runs.filter(origin=Run.Origin.ADAPT) if adapt else runs.exclude(origin=Run.Origin.ADAPT)
-    if problem_id is not None:
-        runs = runs.filter(problem_id=problem_id)
-    if q:
-        runs = runs.filter(Q(title__icontains=q) | Q(problem__title__icontains=q) | Q(problem__slug__icontains=q))
-    if before is not None:
-        runs = runs.filter(pk__lt=before)
-    return _summaries(list(runs[:limit]))
 
 
 def events_since(run: Run, seq: int, limit: int = 500) -> list[RunEvent]:

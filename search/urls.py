@@ -6,13 +6,17 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from search.views import (
+    activity,
     adapt,
     campaigns,
+    compare,
     devices,
     downloads,
     failures,
+    find,
     gallery,
     imports,
+    kernels,
     lab,
     nodes,
     pictures,
@@ -23,9 +27,13 @@ from search.views import (
     what_if,
 )
 
+_MOVED = RedirectView.as_view(pattern_name="device-list", query_string=True, http_method_names=["get", "head"])
+
 urlpatterns = [
     path("", runs.run_list, name="run-list"),
     path("new", runs.run_new, name="run-new"),
+    path("compare", compare.compare, name="compare"),
+    path("kernels/", kernels.kernel_list, name="kernel-list"),
     path("campaigns/", campaigns.campaign_list, name="campaign-list"),
     path("campaigns/new", campaigns.campaign_new, name="campaign-new"),
     path("campaigns/<int:campaign_id>/", campaigns.campaign_detail, name="campaign-detail"),
@@ -40,6 +48,11 @@ urlpatterns = [
     path("adapt/<int:adapt_id>/resume", adapt.adapt_resume, name="adapt-resume"),
     path("adapt/<int:adapt_id>/stop", adapt.adapt_stop, name="adapt-stop"),
     path("adapt/<int:adapt_id>/transfer", adapt.adapt_transfer, name="adapt-transfer"),
+    path("activity/", activity.activity, name="activity"),
+    path("activity/activity.<slug:form>", activity.activity_file, name="activity-file"),
+    path("activity/<int:action_id>/undo", activity.action_undo, name="action-undo"),
+    path("find/", find.find, name="find"),
+    path("find/names", find.find_names, name="find-names"),
     path("report/", reports.report, name="report"),
     path("gallery/", gallery.gallery, name="gallery"),
     path("import", imports.run_import, name="run-import"),
@@ -49,6 +62,7 @@ urlpatterns = [
     path("s/<int:run_id>/pause", runs.run_pause, name="run-pause"),
     path("s/<int:run_id>/resume", runs.run_resume, name="run-resume"),
     path("s/<int:run_id>/stop", runs.run_stop, name="run-stop"),
+    path("s/<int:run_id>/archive", runs.run_archive, name="run-archive"),
     path("s/<int:run_id>/steer", steering.run_steer, name="run-steer"),
     path("s/<int:run_id>/remove", imports.run_remove, name="run-remove"),
     path("s/<int:run_id>/activity/", steering.run_activity, name="run-activity"),
@@ -69,7 +83,7 @@ urlpatterns = [
     path("lab/", lab.lab_list, name="lab-list"),
     path("lab/<int:result_id>/", lab.lab_detail, name="lab-detail"),
     path("fleet/", devices.device_list, name="device-list"),
-    path("devices/", RedirectView.as_view(pattern_name="device-list", query_string=True), name="device-list-old"),
+    path("devices/", _MOVED, name="device-list-old"),
     path("devices/<int:device_id>/", devices.device_detail, name="device-detail"),
     path("devices/<int:device_id>/state", devices.device_state, name="device-state"),
     path("devices/<int:device_id>/check", devices.device_check, name="device-check"),

@@ -11,6 +11,7 @@ from django.urls import get_resolver
 from django.urls.resolvers import URLPattern, URLResolver
 from django.utils import timezone
 
+from adaexplore_site.audit import action_on
 from memory.fingerprints import fingerprint
 from memory.models import AdaptRun, AdaptTask, Rule
 from memory.services.failures import clusters_of
@@ -74,19 +75,27 @@ def addresses(run: Run) -> list[Address]:
         "uid": "x",
         "token": "y",
         "device": "interpreter",
-        "campaign_id": _campaign(run),
+        "campaign_id": campaign(run),
         "result_id": lab_result().pk,
         "key": _cluster(run),
         "rule_id": _rule(),
-        "adapt_id": _adapt(run),
+        "adapt_id": adapt(run),
         "form": "csv",
         "picture": "best-so-far",
+        "tab": "members",
+        "action_id": _act(run),
+        "user_id": User.objects.get_or_create(username=HOSTILE)[0].pk,
     }
     found = []
     for route, name in _routes(get_resolver().url_patterns, ""):
         path = re.sub(r"<(?:\w+:)?(\w+)>", lambda hit: str(values[hit[1]]), route)
         found.append(Address(name, f"/{path}"))
     return found
+
+
+def _act(run: Run) -> int:
+    """An act on the run that can be taken back."""
+    return action_on(verb="run.budget", on=("run", run.pk), user=None, key=None, before={}, after={}).pk
 
 
 def _rule() -> int:
@@ -98,11 +107,11 @@ def _rule() -> int:
     return known.pk
 
 
-def _campaign(run: Run) -> int:
+def campaign(run: Run) -> int:
     """A campaign whose only search is this one."""
-    campaign = Campaign.objects.create(title=HOSTILE, device=run.device, proposer="builtin", steps=10)
-    CampaignEntry.objects.create(campaign=campaign, problem=run.problem, place=1, state="started", run=run)
-    return campaign.pk
+    row = Campaign.objects.create(title=HOSTILE, device=run.device, proposer="builtin", steps=10)
+    CampaignEntry.objects.create(campaign=row, problem=run.problem, place=1, state="started", run=run)
+    return row.pk
 
 
 def _cluster(run: Run) -> str:
@@ -114,12 +123,12 @@ def _cluster(run: Run) -> str:
     return str(run.failures.values_list("cluster__key", flat=True).first() or empty.key)
 
 
-def _adapt(run: Run) -> int:
+def adapt(run: Run) -> int:
     """An adapt run with this search as its only task."""
-    adapt = AdaptRun.objects.create(title=HOSTILE, device=run.device, proposer="builtin", tasks=2, control_steps=1)
-    AdaptTask.objects.create(adapt=adapt, problem=run.problem, place=1, state="started", run=run)
-    AdaptTask.objects.create(adapt=adapt, place=2, state="refused", reason=HOSTILE)
-    return adapt.pk
+    row = AdaptRun.objects.create(title=HOSTILE, device=run.device, proposer="builtin", tasks=2, control_steps=1)
+    AdaptTask.objects.create(adapt=row, problem=run.problem, place=1, state="started", run=run)
+    AdaptTask.objects.create(adapt=row, place=2, state="refused", reason=HOSTILE)
+    return row.pk
 
 
 def _routes(patterns: list[URLPattern | URLResolver], prefix: str) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from adaexplore_site.settings import *  # noqa: E402, F403
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 CELERY_BROKER_URL = "memory://"
+CACHES = {**CACHES, "default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}  # noqa: F405  # tests count queries
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 if "sqlite3" in str(DATABASES["default"]["ENGINE"]):  # noqa: F405
     # A file, as in production: the in-memory database shares one cache between threads and refuses their writes.

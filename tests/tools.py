@@ -96,3 +96,11 @@ def _cluster(folder: Path, place: Path) -> Iterator[str]:
         yield f"postgres://tests@127.0.0.1:{port}/postgres"
     finally:
         subprocess.run([folder / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **{**run, "check": False})  # type: ignore[call-overload]
+
+
+def axe_script() -> str:
+    """Source of axe-core, which `make setup-dev` installs; FileNotFoundError says so when it is missing."""
+    path = Path(__file__).resolve().parent.parent / "static" / "node_modules" / "axe-core" / "axe.min.js"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: run make setup-dev")
+    return path.read_text()

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
+from adaexplore_site.audit import action_on
 from judge.models import Problem
 from judge.source_checks import ProblemRejected, check_problem
 from judge.storable import storable_text
@@ -59,6 +60,9 @@ def _insert(row: Problem, base: str) -> tuple[Problem, bool]:
         try:
             with transaction.atomic():
                 row.save(force_insert=True)
+                if row.origin == Problem.Origin.UPLOAD and row.created_by is not None:
+                    after = {"slug": row.slug, "title": row.title}
+                    action_on(verb="problem.upload", on=("problem", row.pk), user=row.created_by, key=None, after=after)
         except IntegrityError:
             winner = Problem.objects.filter(source_hash=row.source_hash).first()
             if winner is not None:

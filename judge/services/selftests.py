@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from adaexplore_site.audit import action_on
 from judge.models import Device, SelfTest
 from judge.runner import Bench
 from judge.sandbox_minimum import required_layers
@@ -33,7 +34,13 @@ def selftest_queue(*, device: Device, user: Any = None) -> SelfTest | None:
     )
     try:
         with transaction.atomic():
-            return SelfTest.objects.create(device=device, started_by=user if getattr(user, "pk", None) else None)
+            person = user if getattr(user, "pk", None) else None
+            row = SelfTest.objects.create(device=device, started_by=person)
+            if person is not None:
+                action_on(
+                    verb="selftest.start", on=("selftest", row.pk), user=person, key=None, after={"device": device.name}
+                )
+            return row
     except IntegrityError:
         return None
 

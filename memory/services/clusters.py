@@ -106,8 +106,8 @@ def cluster_undo(*, action: Action, user: AbstractBaseUser | None, key: str | No
     row = _locked(int(action.object_id)) if action.object_type == OBJECT and action.verb in UNDOABLE else None
     if row is None:
         raise ActionRefused("There is nothing to undo: the act is of another kind, or its cluster is gone.")
-    changed = {name: value for name, value in action.after.items() if name != "moved"}
-    if _values(row, changed) != changed:
+    changed = _fields(action)
+    if not holds(action, row):
         raise ActionRefused("Something has changed it since. Undo that first, or decide anew.")
     before = {name: action.before[name] for name in changed}
     _check_restorable(row, before)
@@ -117,6 +117,15 @@ def cluster_undo(*, action: Action, user: AbstractBaseUser | None, key: str | No
     return action_on(
         verb=UNDO, on=(OBJECT, row.pk), user=user, key=key, before=changed, after={"of": action.pk, **before}
     )
+
+
+def holds(action: Action, row: FailureCluster) -> bool:
+    """Whether the cluster still is what the act made of it."""
+    return _values(row, _fields(action)) == _fields(action)
+
+
+def _fields(action: Action) -> dict[str, Any]:
+    return {name: value for name, value in action.after.items() if name != "moved"}
 
 
 def _act(

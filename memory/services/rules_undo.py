@@ -218,3 +218,4 @@ _UNDOS: Mapping[str, Undo] = {
     "rules.import": _import,
     "rules.bulk": _bulk,
 }
+UNDOABLE = frozenset(_UNDOS)

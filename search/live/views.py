@@ -20,6 +20,7 @@ from search.live.chart import chart_of
 from search.live.columns import node_columns, replay_columns
 from search.live.looks import LOOKS, WORDS
 from search.live.outline import PAGE, outline
+from search.live.packing import packed
 from search.live.panels import panel_context
 from search.models import Run
 from search.removal import removed
@@ -82,8 +83,16 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
 @require_safe
 @never_cache
 def run_snapshot(request: HttpRequest, run_id: int) -> HttpResponseBase:
-    """Everything the page draws as columns, and the event number it stands at."""
-    return _json(request, run_id, "snapshot", lambda run: json.dumps(frames.snapshot(run), separators=(",", ":")))
+    """Everything the page draws as columns, and the event number it stands at. `?packed=1`: columns in short."""
+    short = request.GET.get("packed") == "1"
+
+    def text(run: Run) -> str:
+        document = frames.snapshot(run)
+        if short:
+            document["nodes"] = packed(document["nodes"])
+        return json.dumps(document, separators=(",", ":"))
+
+    return _json(request, run_id, "packed" if short else "snapshot", text)
 
 
 @require_safe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def run_budget_take(
         if action_done(key=key, verb=TAKEN):
             return []
         act = Action.objects.filter(pk=action_id, verb=ADDED, object_type="run", object_id=str(run.pk)).first()
-        if act is None or action_id in budget_undone(run.pk):
+        if act is None or action_id in budgets_undone([run.pk]):
             raise ActionRefused("There is no such addition to undo, or it was undone before.")
         if locked.ended:
             raise ActionRefused(f"This search has already ended ({locked.state}): its limits are history.")
@@ -60,9 +61,9 @@ def run_budget_take(
         return run_follow(run=locked, now=now)
 
 
-def budget_undone(run_id: int) -> set[int]:
-    """Ids of the acts that added to this run's limits and were undone."""
-    acts = Action.objects.filter(verb=TAKEN, object_type="run", object_id=str(run_id))
+def budgets_undone(run_ids: Collection[int]) -> set[int]:
+    """The additions to these runs that were taken back, as numbers of acts."""
+    acts = Action.objects.filter(verb=TAKEN, object_type="run", object_id__in=[str(pk) for pk in run_ids])
     return {after["action"] for after in acts.values_list("after", flat=True)}
 
 

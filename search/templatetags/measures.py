@@ -16,15 +16,16 @@ register = template.Library()
 
 
 @register.simple_tag
-def measure(row: Any, empty: str = "—") -> SafeString:
+def measure(row: Any, empty: str = "—", metric: str = "speedup") -> SafeString:
     """`{% measure evaluation %}` -> `2.31× [2.24–2.38] n=48 measured`. Takes anything `Measure.of` takes, or None."""
     value = Measure.of(row)
     if value is None:
         return format_html('<span class="measure measure-more">{}</span>', empty)
     count = f" n={value.n}" if value.n and value.basis is Basis.MEASURED else ""
     return format_html(
-        '<span class="measure" data-metric="speedup"{}><strong>{}</strong>'
+        '<span class="measure" data-metric="{}"{}><strong>{}</strong>'
         ' <span class="measure-more">{}{}</span> <span class="basis basis-{}">{}</span></span>',
+        metric,
         format_html(' title="{}"', value) if value.error is not None else "",
         value.number,
         value.interval,

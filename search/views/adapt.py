@@ -17,6 +17,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from adaexplore_site.access import Role, require, role_required
 from adaexplore_site.audit import ActionRefused
+from adaexplore_site.gate import question
 from adaexplore_site.llm import endpoint_from_settings
 from adaexplore_site.requests import SiteRequest
 from judge.models import Problem
@@ -179,8 +180,14 @@ def adapt_resume(request: SiteRequest, adapt_id: int) -> HttpResponse:
 @role_required(Role.OPERATOR)
 @require_POST
 def adapt_stop(request: SiteRequest, adapt_id: int) -> HttpResponse:
-    """End it and its searches. What was learned is kept."""
-    return _act(request, adapt_id, services.adapt_stop, "Stopped. What was learned is kept.")
+    """End it and its searches, once the person is sure. What was learned is kept."""
+    back = reverse("adapt-detail", args=[adapt_id])
+    what = (
+        "Its searches are stopped, and no other task starts. "
+        "What was learned is kept. A stop stays; a pause can be undone."
+    )
+    asked = question(request, ask="Stop this adapt run?", what=what, yes="Stop the adapt run", back=back)
+    return asked or _act(request, adapt_id, services.adapt_stop, "Stopped. What was learned is kept.")
 
 
 def _act(

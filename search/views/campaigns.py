@@ -16,6 +16,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from adaexplore_site.access import Role, require, role_required
 from adaexplore_site.audit import ActionRefused
+from adaexplore_site.gate import question
 from adaexplore_site.requests import SiteRequest
 from judge.models import Problem
 from judge.selectors import judging_devices
@@ -179,8 +180,14 @@ def campaign_resume(request: SiteRequest, campaign_id: int) -> HttpResponse:
 @role_required(Role.OPERATOR)
 @require_POST
 def campaign_stop(request: SiteRequest, campaign_id: int) -> HttpResponse:
-    """End it and its searches."""
-    return _act(request, campaign_id, services.campaign_stop, "Stopping. What was found is kept.")
+    """End it and its searches, once the person is sure: nothing starts the rest again."""
+    back = reverse("campaign-detail", args=[campaign_id])
+    what = (
+        "Its searches are stopped, and no other one starts. "
+        "What was found is kept. A stop stays; a pause can be undone."
+    )
+    asked = question(request, ask="Stop this campaign?", what=what, yes="Stop the campaign", back=back)
+    return asked or _act(request, campaign_id, services.campaign_stop, "Stopping. What was found is kept.")
 
 
 def _act(

@@ -24,8 +24,10 @@ from judge.highlighting import listing, visible
 from judge.selectors import judging_devices
 from judge.trust import doubt_about
 from judge.values import Verdict
-from search import node_page
+from search import diff_page, node_page
 from search.algorithm.params import POLICY_NAMES
+from search.compare.columns import calls_summed
+from search.compare.table import cost_text, tokens_text
 from search.models import Node, Run
 from search.near import near_of
 from search.rules_panel import prompt_rules
@@ -49,7 +51,8 @@ TABS = (
 @vary_on_headers("HX-Request")
 @require_safe
 def node_detail(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
-    """The node's page, or its panel for the drawer. Query: `tab`, `base` (parent, best, reference or a number)."""
+    """The node's page, or its panel for the drawer. Query: `tab`, and of the difference `base`, `view`,
+    `ws`, `open` and `large` (search.diff_page)."""
     run, node = node_load(run_id, number)
     response = node_response(request, run, node)
     own = reverse("node-detail", args=[run.pk, node.number])
@@ -87,6 +90,7 @@ def node_response(request: SiteRequest, run: Run, node: Node, *, status: int = 2
         "is_best": tree.best == node.number,
         "best": tree.best,
         "parent": node_page.link(tree, run, row.parent) if row.parent is not None else None,
+        "best_child": node_page.best_child(tree, run, node.number),
         "waiting": node_page.waits_for_person(node),
         "age_s": node_page.age_s(node, now=timezone.now()),
         "key": secrets.token_urlsafe(16),
@@ -115,6 +119,7 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
     report = node.evaluation.report if node.evaluation else {}
     links = [node_page.link(tree, run, number) for number in node.context if isinstance(number, int)]
     cases = report.get("cases", ())
+    calls = calls_summed(list(node.proposals.defer("prompt", "reply", "error")))
     return {
         "timings": evaluation_samples.timings(evaluation_samples.slim_measurements(node.evaluation)),
         "doubt": doubt_about(node.evaluation, now=timezone.now()),
@@ -127,6 +132,9 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
         "lineage": node_page.lineage(tree, run, node.number),
         "children": node_page.children(tree, run, node.number)[: node_page.ROWS],
         "environment": report.get("environment", {}),
+        "tokens": tokens_text(run, calls),
+        "cost": cost_text(run, calls),
+        "findings": evaluation_facts.findings(node.evaluation) if node.evaluation else [],
         "near": near_of(node),
         "prompt_rules": prompt_rules(node),
     }
@@ -137,8 +145,12 @@ def _source(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[s
 
 
 def _diff(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
-    shown = node_page.comparison(run, tree, node, request.GET.get("base", "parent"))
-    return {"comparison": shown}
+    query = {name: str(value)[:2_000] for name, value in request.GET.items()}
+    memory = request.session.get("diff", {})
+    remembered = diff_page.remembered(query, memory)
+    if remembered != memory:
+        request.session["diff"] = remembered
+    return {"comparison": diff_page.comparison(run, tree, node, query, memory)}
 
 
 def _exchange(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from typing import Any
+from urllib.parse import parse_qsl
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
+from django.urls import Resolver404, resolve, reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -28,23 +29,16 @@ from judge.views import preflight_start
 from search import proposers
 from search.forms import StartForm
 from search.models import Run
-from search.run_rows import run_row
-from search.selectors import runs_list
+from search.run_filter import SORTS, TABS, RunFilter, devices_searched
+from search.run_rows import run_rows
+from search.selectors import run_summaries
+from search.services import archiving
 from search.services import runs as run_services
 from search.services.hops import Hop
 from search.tasks import send
 
 PAGE = 50
 FIRST_SAMPLE = "bias_gelu_scale"  # small and quick on the interpreter
-_ENDED = [state.value for state in Run.ENDED]
-ADAPT = "adapt"  # hundreds of short searches: a tab of their own, and in no other
-TABS = (
-    ("", "All", ()),
-    ("running", "Running", ("running", "stopping")),
-    ("paused", "Paused", ("paused",)),
-    ("ended", "Ended", tuple(_ENDED)),
-    (ADAPT, "Of adapt runs", ()),
-)
 
 
 @never_cache
@@ -52,32 +46,34 @@ TABS = (
 @require_safe
 def run_list(request: SiteRequest) -> HttpResponse:
     """Every search with its best speedup and progress; the table asks again every three seconds."""
-    chosen = {"q": request.GET.get("q", "").strip()[:80], "state": request.GET.get("state", "")}
-    states = next((states for name, _, states in TABS if name == chosen["state"]), ())
+    chosen = RunFilter.of({name: str(value) for name, value in request.GET.items()})
     before = _whole(request.GET.get("before"))
-    found = runs_list(states=states, q=chosen["q"], limit=PAGE + 1, before=before, adapt=chosen["state"] == ADAPT)
-    now = timezone.now()
+    found = list(chosen.runs(before)[: PAGE + 1])
     context: dict[str, Any] = {
-        "rows": [run_row(summary, now=now) for summary in found[:PAGE]],
+        "rows": run_rows(run_summaries(found[:PAGE]), now=timezone.now()),
         "chosen": chosen,
         "after_cursor": before is not None,
-        "newest": _list_url(chosen),
-        "older": _list_url({**chosen, "before": found[PAGE - 1].run.pk}) if len(found) > PAGE else None,
+        "newest": chosen.url(),
+        "older": chosen.url(before=found[PAGE - 1].pk) if len(found) > PAGE else None,
+        "compare": _compare(),
     }
     if request.htmx:
-        return render(request, "search/run_list.html#runs", context)
+        return render(request, "search/run_list.html#runs", context | {"fragment": True})
     context["any_run"] = bool(found) or Run.objects.exists()
-    context["tabs"] = [
-        (_list_url({**chosen, "state": name}), label, name == chosen["state"]) for name, label, _ in TABS
-    ]
+    context["tabs"] = [(chosen.url(state=name), label, name == chosen.state) for name, (label, _) in TABS.items()]
+    context |= {"sorts": SORTS.items(), "devices": devices_searched()}
     if not context["any_run"]:
         context["sample"] = _first_sample()
     return render(request, "search/run_list.html", context)
 
 
-def _list_url(query: dict[str, Any]) -> str:
-    kept = {name: value for name, value in query.items() if value}
-    return reverse("run-list", query=kept) if kept else reverse("run-list")
+def _compare() -> str:
+    """Where ticked kernels are compared; empty while there is no such page."""
+    try:
+        resolve("/compare")
+    except Resolver404:
+        return ""
+    return "/compare"
 
 
 def _first_sample() -> Problem | None:
@@ -201,6 +197,24 @@ def run_stop(request: SiteRequest, run_id: int) -> HttpResponse:
     if request.POST.get("now"):
         return _steer(request, run_id, partial(run_services.run_stop, drain=False), "Stopped. The tree is kept.")
     return _steer(request, run_id, run_services.run_stop, "Stopping. The tree is kept.")
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def run_archive(request: SiteRequest, run_id: int) -> HttpResponse:
+    """Take an ended search out of the lists (`archived` is 1), or back into them."""
+    archive = request.POST.get("archived") == "1"
+    run = get_object_or_404(Run.objects.select_related("problem"), pk=run_id)
+    try:
+        archiving.run_archive(
+            run=run, archived=archive, user=request.user, key=request.POST.get("key", "")[:64] or None
+        )
+    except ActionRefused as error:
+        return refused(request, str(error), run)
+    told = "is archived: the tab Archived lists it" if archive else "is listed again"
+    messages.success(request, f"Search {run.pk} {told}.")
+    back = request.POST.get("back", "")
+    return redirect(RunFilter.of(dict(parse_qsl(back[:400]))).url())
 
 
 def _steer(

@@ -52,15 +52,16 @@ export class Chart extends EventTarget {
     const rows = this.scene.told.filter((node) => !byTime || node.t !== null);
     if (byTime) rows.sort((a, b) => a.t - b.t);
     this.rows = rows;
-    const xs = rows.map((node, i) => (byTime ? node.t : i + 1));
+    const made = { xs: [], steps: [], failed: [], points: SERIES.map(() => new Array(rows.length).fill(null)) };
     let best = null;
-    const steps = rows.map((node) => {
+    rows.forEach((node, i) => {
+      made.xs.push(byTime ? node.t : i + 1);
       if (node.x !== null && (best === null || node.x > best)) best = node.x;
-      return best;
+      made.steps.push(best);
+      made.failed.push(node.x === null ? 0.5 : null);
+      if (node.x !== null) made.points[SERIES.indexOf(this.lookHere(node))][i] = node.x;
     });
-    const points = SERIES.map((look) => rows.map((node) => (node.x !== null && this.lookHere(node) === look ? node.x : null)));
-    const failed = rows.map((node) => (node.x === null ? 0.5 : null));
-    return [xs, steps, ...points, failed];
+    return [made.xs, made.steps, ...made.points, made.failed];
   }
 
   lookHere(node) {

@@ -1,5 +1,8 @@
 // The cockpit: joins store, tree, chart, table, feed and drawer. Data comes from Live; the view belongs to the reader.
 
+import "./copy.js";
+import "./diff.js";
+import "./ticks.js";
 import { Chart } from "./chart.js";
 import { showControls, startControls } from "./controls.js";
 import { Drawer } from "./drawer.js";
@@ -124,17 +127,27 @@ const ACTS = {
   parent: () => step("parent"),
   child: () => step("child"),
   close: () => select(null),
+  diff: () => difference(),
   live: () => (live.paused ? live.resume() : live.pause()),
   replay: () => (replay.on ? replay.close() : replay.open()),
   "replay-back": () => replay.step(-1),
   "replay-next": () => replay.step(1),
   "replay-play": () => replay.play(),
 };
-const KEYS = { "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", 0: "fit", b: "best", e: "newest", o: "follow", l: "live", "[": "parent", "]": "child" };
+const KEYS = { "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", 0: "fit", b: "best", e: "newest", o: "follow", l: "live", "[": "parent", "]": "child", d: "diff" };
 const SHIFTED = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
 
 function goTo(n) {
   select(n, { focus: false, reveal: "centre" });
+}
+
+// The difference of the chosen node, else of the best.
+function difference() {
+  const n = selected ?? scene.best;
+  if (n === null) return;
+  drawer.wanted = "tab=diff";
+  if (drawer.shown === n) drawer.load();
+  else select(n, { focus: false });
 }
 
 function setFollow(on) {
@@ -221,7 +234,8 @@ live.addEventListener("state", (event) => {
   $("live-word").textContent = detail ? `${word} · ${detail}` : word;
   button.title = word === "paused" ? "Resume live updates (l)" : "Pause live updates (l)";
   if (changed && ["offline", "signed out", "polling"].includes(word)) announce(`Connection: ${word}`);
-  $("signed-out")?.remove();
+  if ($("signed-out") && word === "live") actionsAllowed(true);
+  if (word === "signed out" || word === "live") $("signed-out")?.remove();
   if (word === "signed out") signedOut();
 });
 $("live").addEventListener("click", () => {
@@ -230,6 +244,7 @@ $("live").addEventListener("click", () => {
 });
 
 function signedOut() {
+  actionsAllowed(false);
   const note = document.createElement("p");
   note.id = "signed-out";
   note.className = "notice notice-warning";
@@ -238,6 +253,11 @@ function signedOut() {
   link.textContent = "Sign in again";
   note.append("You are signed out. What you see stays, but it no longer updates. ", link);
   $("messages").append(note);
+}
+
+// Without a session no act would be taken.
+function actionsAllowed(yes) {
+  for (const button of document.querySelectorAll('#cockpit form[method="post"] button')) button.disabled = !yes;
 }
 
 // One message in five seconds at most.

@@ -11,6 +11,7 @@ export class Drawer {
     this.base = base;
     this.shown = null;
     this.loaded = null; // whose panel is there
+    this.wanted = ""; // the query of the next panel; without one it stays what it was
     this.outdated = false;
     // An answer to a refresh comes a moment after it was asked for: the reader may have begun to use the panel meanwhile.
     body.addEventListener("htmx:beforeSwap", (event) => {
@@ -46,12 +47,16 @@ export class Drawer {
   async load() {
     const n = this.shown;
     const said = this.sentence(n);
+    const asked = this.wanted !== "";
     const unfolded = this.shown === this.loaded ? opened(this.body).map(name) : [];
     this.outdated = false;
+    const query = this.wanted || (n === this.loaded ? (this.body.querySelector(".difference") || this.body.querySelector("[data-query]"))?.dataset.query : "");
+    this.wanted = "";
     this.body.setAttribute("aria-busy", "true");
     try {
-      await window.htmx.ajax("GET", `${this.base}n/${n}/`, { target: this.body, swap: "innerHTML" });
+      await window.htmx.ajax("GET", `${this.base}n/${n}/${query ? `?${query}` : ""}`, { target: this.body, swap: "innerHTML" });
       this.loaded = n;
+      if (asked) this.body.querySelector(".tabs")?.scrollIntoView({ block: "start" });
       for (const part of this.body.querySelectorAll("details")) part.open ||= unfolded.includes(name(part));
       if (said && !said.isConnected && this.shown === n) this.body.querySelector(".steer")?.before(said);
     } finally {

@@ -2,6 +2,7 @@
 
 import { element as measure } from "./measure.js";
 import { handsOn, KINDS, lookOf } from "./store.js";
+import { ticked } from "./ticks.js";
 
 const MOST = 200;
 
@@ -12,6 +13,7 @@ export class Grid extends EventTarget {
     this.table = table;
     this.more = more;
     this.base = base;
+    this.run = Number(base.split("/").at(-2));
     this.words = words;
     this.folded = new Set();
     this.selected = null;
@@ -89,6 +91,7 @@ export class Grid extends EventTarget {
       why.textContent = node.r;
     }
     row.append(
+      cell("grid-tick", ...(node.n ? [this.tick(node.n)] : [])),
       cell("grid-node", link),
       cell("", this.state(node), ...handsOn(node).map(([word]) => hand(word))),
       cell("num", measure(node)),
@@ -96,6 +99,21 @@ export class Grid extends EventTarget {
       cell("grid-why", why, node.d ? ` ${node.d}` : ""),
     );
     return row;
+  }
+
+  tick(n) {
+    const label = document.createElement("label");
+    label.className = "tick";
+    const box = document.createElement("input");
+    box.type = "checkbox";
+    box.tabIndex = -1; // within a row the keys act: c ticks it
+    box.dataset.tick = `${this.run}.${n}`;
+    box.checked = ticked().includes(box.dataset.tick);
+    const word = document.createElement("span");
+    word.className = "visually-hidden";
+    word.textContent = `Compare node ${n}`;
+    label.append(box, word);
+    return label;
   }
 
   state(node) {
@@ -120,7 +138,7 @@ export class Grid extends EventTarget {
 
   click(event) {
     const row = event.target.closest("tr");
-    if (!row || event.target.closest("a") || String(getSelection())) return;
+    if (!row || event.target.closest("a, label") || String(getSelection())) return;
     this.dispatchEvent(new CustomEvent("choose", { detail: Number(row.dataset.number) }));
   }
 

@@ -1,6 +1,8 @@
 // Keeps one run fresh: a websocket, ordered by event number, resumed after any gap; polling where sockets do not pass.
 // Emits: frame, snapshot, state {word, detail}, gone.
 
+import { unpack } from "./unpack.js";
+
 const FIRST_MS = [300, 3000];
 const MOST_MS = 15000;
 const SILENCE_MS = 25000;
@@ -173,8 +175,9 @@ export class Live extends EventTarget {
   }
 
   async snapshot() {
-    const answer = await this.fetch("snapshot");
+    const answer = await this.fetch("snapshot?packed=1");
     if (!answer) return false;
+    answer.nodes = unpack(answer.nodes);
     this.last = answer.to;
     this.head = answer.head;
     this.dispatchEvent(new CustomEvent("snapshot", { detail: answer }));

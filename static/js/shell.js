@@ -1,25 +1,16 @@
 // Keys that work on every page, the help dialog, menus that close, and focus after errors.
 
-const KEYS_OFF = "adaexplore-keys-off";
+import { commands, perform } from "./acts.js";
+import { KEYS_OFF, keysAreOn, typing } from "./keys.js";
+import { openPalette } from "./palette.js";
+
 const CHORD_MS = 1200;
 let chordUntil = 0;
 
-function keysAreOn() {
-  try {
-    return localStorage.getItem(KEYS_OFF) !== "1";
-  } catch {
-    return true;
-  }
-}
-
-function typing(target) {
-  return target instanceof HTMLElement && target.closest("input, textarea, select, [contenteditable]") !== null;
-}
-
 function follow(key) {
-  const link = document.querySelector(`a[data-key="${key}"]`);
-  if (link) link.click();
-  return link !== null;
+  const url = commands.go[key];
+  if (url) location.assign(url);
+  return Boolean(url);
 }
 
 export function openHelp() {
@@ -28,8 +19,12 @@ export function openHelp() {
 }
 
 function onKey(event) {
-  if (event.key === "Escape") return closeMenus();
-  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || !keysAreOn()) return;
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k" && commands.find) {
+    event.preventDefault();
+    return openPalette();
+  }
+  if (event.key === "Escape") return escape(event);
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || !keysAreOn()) return;
   if (document.querySelector("dialog[open]")) return;
   const now = performance.now();
   if (now < chordUntil) {
@@ -40,7 +35,50 @@ function onKey(event) {
   if (event.key === "g") chordUntil = now + CHORD_MS;
   else if (event.key === "?") openHelp();
   else if (event.key === "/") focusFilter(event);
-  else if (event.key === "n" && follow("n")) event.preventDefault();
+  else if (single(event.key)) event.preventDefault();
+}
+
+// A key by itself: a new search, a move in the list, something done to the chosen row, an act of this page.
+function single(key) {
+  if (key === "n") return follow("n");
+  if (key === "j" || key === "k") return move(key === "j" ? 1 : -1);
+  if ((key === "[" || key === "]") && tab(key === "]" ? 1 : -1)) return true;
+  const item = document.activeElement?.closest("[data-item]");
+  if (item) {
+    const button = item.closest("tr, li")?.querySelector(`[data-row-key="${CSS.escape(key)}"]`);
+    if (button) {
+      button.click();
+      return true;
+    }
+    if (key === "Enter" && item.matches("tr")) {
+      item.querySelector("a")?.click();
+      return true;
+    }
+  }
+  const act = commands.acts.find((one) => one.key === key);
+  return act !== undefined && perform(act);
+}
+
+// The tab before or after the one that is open.
+function tab(step) {
+  const links = [...document.querySelectorAll("nav[data-tab-keys] a")];
+  const at = links.findIndex((link) => link.hasAttribute("aria-current"));
+  if (links[at + step]) links[at + step].click();
+  return links.length > 0;
+}
+
+function move(step) {
+  const items = [...document.querySelectorAll("[data-item]")].filter((item) => item.getClientRects().length);
+  if (!items.length) return false;
+  const at = items.indexOf(document.activeElement?.closest("[data-item]"));
+  const next = at < 0 ? (step > 0 ? 0 : items.length - 1) : Math.min(items.length - 1, Math.max(0, at + step));
+  items[next].focus();
+  return true;
+}
+
+function escape(event) {
+  closeMenus();
+  if (event.target instanceof HTMLElement && event.target.matches("[data-filter]")) event.target.blur();
 }
 
 function focusFilter(event) {
@@ -48,7 +86,7 @@ function focusFilter(event) {
   if (!field) return;
   event.preventDefault();
   field.focus();
-  field.select();
+  if (field.select) field.select();
 }
 
 function closeMenus(except) {
@@ -61,9 +99,15 @@ function closeMenus(except) {
 }
 
 document.addEventListener("keydown", onKey);
+// An open menu would lie over what gets the focus next.
+document.addEventListener("focusin", (event) => closeMenus(event.target.closest("details.menu")));
 document.addEventListener("click", (event) => {
   closeMenus(event.target.closest("details.menu"));
   if (event.target.closest("[data-open-help]")) openHelp();
+  if (event.target.closest("[data-open-palette]") && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    openPalette();
+  }
 });
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-keys-switch]")) return;
@@ -129,3 +173,6 @@ document.addEventListener("htmx:responseError", (event) => {
   if (elt.hasAttribute("data-poll") || [401, 409, 422].includes(xhr.status)) return;
   say(xhr.status === 403 ? "Your account may not do this, or the page is too old: reload it." : `The server failed (${xhr.status}). Try again; its log says more.`);
 });
+
+// A list that comes again after an act on one of its rows goes on where its reader was.
+document.getElementById(location.hash.slice(1))?.closest("[data-item]")?.focus();

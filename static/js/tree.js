@@ -116,7 +116,7 @@ export class Tree extends EventTarget {
     this.ratio = ratio;
     // The reader changed the room, not the data: a view that nobody has moved yet is fitted again.
     if (this.scene && !this.moved) this.fit(true);
-    this.paint();
+    if (!document.hidden) this.paint();
   }
 
   draw() {

@@ -5,6 +5,7 @@ import { paintLabels } from "./treelabels.js";
 import { CIRCLE, radius } from "./treemarks.js";
 
 const MANY = 3000; // visible nodes beyond which they are plain squares
+const MANY_EDGES = 1000; // visible nodes beyond which edges are straight
 const FADED = 0.35; // how much is left of what was pruned
 const MARGIN = 20; // px beyond the edge where a mark may still reach into the picture
 export const COLOURS = {
@@ -35,9 +36,10 @@ export function paint(tree, ctx, spots) {
   const { scene, view } = tree;
   ctx.clearRect(0, 0, view.width, view.height);
   const visible = scene.nodes.filter((node) => spots.has(node.n) && view.touches(spots.get(node.n), MARGIN));
-  paintEdges(tree, ctx, spots);
+  const many = visible.length > MANY;
+  paintEdges(tree, ctx, spots, visible.length > MANY_EDGES);
   paintContext(tree, ctx, spots);
-  if (visible.length > MANY) paintSquares(tree, ctx, spots, visible);
+  if (many) paintSquares(tree, ctx, spots, visible);
   else paintMarks(tree, ctx, spots, visible);
   paintHands(tree, ctx, spots, visible);
   paintRings(tree, ctx, spots);
@@ -45,19 +47,29 @@ export function paint(tree, ctx, spots) {
   return visible.length;
 }
 
-function paintEdges({ scene, view, colours }, ctx, spots) {
+// Of many edges, straight hair lines without dashes are all that can be seen, and the drawing of curves is what costs.
+function paintEdges({ scene, view, colours }, ctx, spots, many) {
   const paths = { large: new Path2D(), small: new Path2D(), spine: new Path2D() };
   const below = view.height + MARGIN;
+  const right = view.width + MARGIN;
   for (const node of scene.nodes) {
     const b = spots.get(node.n);
     const a = spots.get(node.p);
     if (!a || !b || (a.y < -MARGIN && b.y < -MARGIN) || (a.y > below && b.y > below)) continue;
-    const path = scene.spine.has(node.n) ? paths.spine : node.k === 1 ? paths.large : paths.small;
+    if ((a.x < -MARGIN && b.x < -MARGIN) || (a.x > right && b.x > right)) continue;
+    const spine = scene.spine.has(node.n);
+    const path = spine ? paths.spine : node.k === 1 || many ? paths.large : paths.small;
     const bend = a.x + (b.x - a.x) * 0.5;
     path.moveTo(a.x, a.y);
-    path.bezierCurveTo(bend, a.y, bend, b.y, b.x, b.y);
+    if (many) path.lineTo(b.x, b.y);
+    else path.bezierCurveTo(bend, a.y, bend, b.y, b.x, b.y);
   }
   ctx.strokeStyle = colours.edge;
+  if (many) {
+    ctx.lineWidth = 0.5;
+    ctx.stroke(paths.large);
+    paths.large = new Path2D();
+  }
   ctx.setLineDash([2, 2.5]);
   ctx.lineWidth = 1;
   ctx.stroke(paths.small);
@@ -166,21 +178,18 @@ function paintDots(view, ctx, spots, nodes, colour) {
   ctx.fill();
 }
 
+// One rectangle after the other: as one path of thousands they would be filled far slower.
 function paintSquares({ scene, colours }, ctx, spots, visible) {
-  const groups = new Map();
-  for (const node of visible) {
-    const look = lookOf(scene, node);
-    const faded = scene.faded.has(node.n);
-    const key = `${look} ${faded}`;
-    if (!groups.has(key)) groups.set(key, { look, faded, path: new Path2D() });
-    const { x, y } = spots.get(node.n);
+  const groups = Map.groupBy(visible, (node) => `${lookOf(scene, node)} ${scene.faded.has(node.n)}`);
+  for (const nodes of groups.values()) {
+    const look = lookOf(scene, nodes[0]);
     const half = look === "best" ? 3 : 2;
-    groups.get(key).path.rect(x - half, y - half, 2 * half, 2 * half);
-  }
-  for (const { look, faded, path } of groups.values()) {
-    ctx.globalAlpha = faded ? FADED : 1;
+    ctx.globalAlpha = scene.faded.has(nodes[0].n) ? FADED : 1;
     ctx.fillStyle = colours[look] || colours.soft;
-    ctx.fill(path);
+    for (const node of nodes) {
+      const { x, y } = spots.get(node.n);
+      ctx.fillRect(Math.round(x) - half, Math.round(y) - half, 2 * half, 2 * half);
+    }
   }
   ctx.globalAlpha = 1;
 }

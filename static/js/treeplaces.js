@@ -7,6 +7,7 @@ const EASE_MS = 150;
 export class Places {
   constructor(hierarchy) {
     this.hierarchy = hierarchy;
+    this.laid = new Map(); // subtrees as they were laid out last
     this.at = new Map();
     this.from = new Map();
     this.columns = 1;
@@ -25,7 +26,7 @@ export class Places {
   // Lay out a scene; with `ease` the nodes walk to their new places.
   set(scene, ease) {
     this.from = this.at;
-    const laid = layout(scene, this.hierarchy);
+    const laid = layout(scene, this.hierarchy, this.laid);
     this.at = laid.places;
     this.columns = laid.columns;
     this.rows = laid.rows;

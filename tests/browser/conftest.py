@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +14,13 @@ from tests.browser.live import LiveStack
 from tests.browser.watch import Faults
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def watched() -> Faults:
-    """What goes wrong in the module's browser, the signing in before the first test included."""
+    """What goes wrong in the browser, the signing in before the first test included."""
     return Faults()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(watched: Faults) -> Iterator[Browser]:
     with launched() as browser:
         watched.watch(browser)
@@ -41,16 +42,25 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stack.data
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def live_stack(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[LiveStack]:
-    """Daphne, a channel server and a writer on a private database, without workers."""
-    stack = LiveStack(tmp_path_factory.mktemp("live") / "data", migrated)
+    """Daphne, a channel server and a writer on one database for all tests of a worker; each makes runs of its own."""
+    with stacked(tmp_path_factory, migrated) as stack:
+        yield stack
+
+
+@contextlib.contextmanager
+def stacked(places: pytest.TempPathFactory, migrated: Path) -> Iterator[LiveStack]:
+    """A stack for the block, for the modules that need a database without the rows of others."""
+    stack = LiveStack(places.mktemp("live") / "data", migrated)
     stack.start()
-    yield stack
-    stack.stop()
+    try:
+        yield stack
+    finally:
+        stack.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def context(browser: Browser, live_stack: LiveStack) -> Iterator[BrowserContext]:
     """Signed in to the live stack, with room for the cockpit's three columns."""
     context = live_stack.sign_in(browser, viewport={"width": 1400, "height": 900})

@@ -108,6 +108,11 @@ class LiveStack:
     def sign_in(self, browser: Browser, name: str = NAME, **options: Any) -> BrowserContext:
         """A browser context of the one user, or of another that `write("user")` made with the same password."""
         context = browser.new_context(**options)
+        self.sign_in_again(context, name)
+        return context
+
+    def sign_in_again(self, context: BrowserContext, name: str = NAME) -> None:
+        """A new session in a context whose old one ended."""
         page = context.new_page()
         page.goto(self.address + "/sign-in/")
         page.get_by_label("User name").or_(page.locator("[name=username]")).first.fill(name)
@@ -115,7 +120,6 @@ class LiveStack:
         page.locator("[name=password]").press("Enter")
         page.wait_for_url(lambda url: "sign-in" not in url)
         page.close()
-        return context
 
     def _listens(self) -> bool:
         import socket

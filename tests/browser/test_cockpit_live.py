@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 
 from tests.browser.live import LiveStack
-from tests.browser.stack import wait_for
 from tests.browser.watch import SERVER_AWAY, Faults
 
 pytestmark = pytest.mark.browser
@@ -237,20 +236,6 @@ def test_the_page_weighs_less_than_150_kb_and_keeps_to_its_own_server(
     assert {answer.url.split("/")[2] for answer in answers} == {live_stack.address.split("/")[2]}
     weight = sum(len(gzip.compress(answer.body(), 6)) for answer in answers if answer.status == 200)
     assert weight < 150_000, f"{weight} bytes"
-    page.close()
-
-
-@pytest.mark.parametrize("width", [1400, 780, 320])
-def test_the_page_fits_its_width_in_both_themes(context: BrowserContext, live_stack: LiveStack, width: int) -> None:
-    run = live_stack.write("run")["run"]
-    live_stack.write("grow", run=run, count=4)
-    page = context.new_page()
-    page.set_viewport_size({"width": width, "height": 800})
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        watch(page, live_stack, run)
-        wait_for(lambda: told(page) == 4, 5, "four nodes")
-        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     page.close()
 
 

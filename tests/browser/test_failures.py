@@ -32,12 +32,3 @@ def test_keys_move_open_mute_and_lead_to_the_rule(page: Page, live_stack: LiveSt
     expect(page.locator("#messages")).to_contain_text("sightings now and waits for review")
     page.goto(f"{live_stack.address}/failures/")
     expect(page.get_by_role("link", name="1 muted")).to_be_visible()
-
-
-@pytest.mark.parametrize("width", [320, 760, 1280])
-def test_no_page_is_wider_than_its_window(page: Page, live_stack: LiveStack, width: int) -> None:
-    made = live_stack.write("failures", count=1)
-    page.set_viewport_size({"width": width, "height": 700})
-    for path in ("/failures/?muted=1", f"/s/{made['run']}/failures/?muted=1", f"/failures/{made['key']}/"):
-        page.goto(live_stack.address + path)
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path

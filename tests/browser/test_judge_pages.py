@@ -1,36 +1,36 @@
-"""The judge's pages in a real browser: room on a phone, readable without scripts, acts on a device, a live cost."""
+"""The judge's pages in a real browser: readable without scripts, acts on a device, a live cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.browser.conftest import stacked
 from tests.browser.live import LiveStack
 
 pytestmark = pytest.mark.browser
-WIDTHS = (320, 700, 1400)
+
+
+@pytest.fixture(scope="module")
+def live_stack(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[LiveStack]:
+    """A stack of its own: where a GPU is, new searches choose it."""
+    with stacked(tmp_path_factory, migrated) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, live_stack: LiveStack) -> Iterator[BrowserContext]:
+    context = live_stack.sign_in(browser)
+    yield context
+    context.close()
 
 
 @pytest.fixture(scope="module")
 def rows(live_stack: LiveStack) -> dict[str, int]:
     return live_stack.write("gpu")
-
-
-def addresses(rows: dict[str, int]) -> list[str]:
-    numbers = [rows[name] for name in ("best_evaluation", "wrong_evaluation", "flagged_evaluation")]
-    pages = ["/devices/", f"/devices/{rows['gpu']}/", "/problems/row-softmax/", "/problems/sum-max-mean/"]
-    return pages + [f"/evaluations/{number}/" for number in numbers]
-
-
-def test_no_page_is_wider_than_its_window(page: Page, live_stack: LiveStack, rows: dict[str, int]) -> None:
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 800})
-        for path in addresses(rows):
-            page.goto(live_stack.address + path)
-            over = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
-            assert over <= 0, f"{path} is {over} px wider than {width}"
 
 
 @pytest.fixture

@@ -16,18 +16,22 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adaexplore_site.settings")
 django.setup()
 
-from django.contrib.auth.models import User  # noqa: E402
+from django.contrib.auth.models import Group, User  # noqa: E402
+from django.contrib.sessions.models import Session  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from adaexplore_site.models import Action  # noqa: E402
-from memory.models import Rule  # noqa: E402
+from memory.models import Failure, FailureCluster, Rule  # noqa: E402
 from search.events import event_write  # noqa: E402
+from search.live.words import feed_items  # noqa: E402
 from search.models import Run  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
+from tests import page_rows  # noqa: E402
 from tests.judge import gpu_rows  # noqa: E402
+from tests.load import forest as bulk  # noqa: E402
 from tests.memory import failure_rows, rule_rows  # noqa: E402
-from tests.search import live_rows, makers  # noqa: E402
+from tests.search import kernel_rows, live_rows, makers  # noqa: E402
 
 
 def user(name: str, password: str) -> dict[str, Any]:
@@ -40,9 +44,9 @@ def run(steps: int = 50) -> dict[str, Any]:
 
 
 def admission(**entry: Any) -> dict[str, Any]:
-    """The problem of these tests with this entry for its one device; `started` is now."""
+    """A problem with this entry for its one device; `started` is now."""
     makers.make_device()
-    problem = makers.make_problem()
+    problem = makers.make_problem("uploaded")
     problem.state = "refused" if entry["state"] == "refused" else "admitted"
     problem.admission = {"interpreter": {"started": timezone.now().isoformat(), "stages": []} | entry}
     problem.save()
@@ -52,6 +56,11 @@ def admission(**entry: Any) -> dict[str, Any]:
 def gpu() -> dict[str, Any]:
     """A GPU with a history; ids of what is worth looking at."""
     return gpu_rows.history()
+
+
+def kernels() -> dict[str, Any]:
+    """Kernels to compare, on two GPUs and the interpreter; their keys."""
+    return kernel_rows.gallery()
 
 
 def ask(steps: int = 5) -> dict[str, Any]:
@@ -81,15 +90,18 @@ def grow(run: int, count: int = 1, speedup: float | None = 1.5, parent: int = 0,
     row = Run.objects.get(pk=run)
     for k in range(count):
         value = None if speedup is None or k % 5 == 4 else speedup + 0.01 * k
-        node = live_rows.grow(row, speedup=value, parent=parent, kind="small" if parent else "large")
-        if value is not None and k == 0:
-            live_rows.new_best(node)
+        with transaction.atomic():  # a verdict and the best it makes are one change
+            node = live_rows.grow(row, speedup=value, parent=parent, kind="small" if parent else "large")
+            if value is not None and k == 0:
+                live_rows.new_best(node)
         time.sleep(gap_s)
     return {"head": Run.objects.get(pk=run).event_seq, "nodes": row.nodes.count(), "at": time.time()}
 
 
 def failures(count: int = 3) -> dict[str, Any]:
-    """Failures of two causes; the key of the more frequent one."""
+    """Nothing but failures of two causes; the key of the more frequent one."""
+    Failure.objects.all().delete()
+    FailureCluster.objects.all().delete()
     row = makers.make_run()
     failure_rows.failed(row, failure_rows.UNKNOWN)
     return {"run": row.pk, "key": failure_rows.cluster_of(row, count=count).key}
@@ -107,6 +119,30 @@ def user_too(name: str) -> dict[str, Any]:
     return {}
 
 
+def person(name: str, role: str) -> dict[str, Any]:
+    """One more user with one role and the password of the first."""
+    row = User.objects.create(username=name, password=User.objects.order_by("pk")[0].password)
+    row.groups.add(Group.objects.get_or_create(name=role)[0])
+    return {}
+
+
+def sign_out(name: str) -> dict[str, Any]:
+    """End every session of this user, as an admin would."""
+    pk = str(User.objects.get(username=name).pk)
+    for session in Session.objects.all():
+        if session.get_decoded().get("_auth_user_id") == pk:
+            session.delete()
+    return {}
+
+
+def young() -> dict[str, Any]:
+    return dict(page_rows.young())
+
+
+def full() -> dict[str, Any]:
+    return dict(page_rows.full())
+
+
 def rules(count: int, seen: int = 2) -> dict[str, Any]:
     """Nothing but `count` proposed rules with sightings."""
     Action.objects.filter(object_type__in=("rule", "rules")).delete()
@@ -119,6 +155,35 @@ def rule_states() -> dict[str, Any]:
     """State, revision, text and reason of each rule, by number."""
     rows = Rule.objects.values_list("pk", "state", "revision", "current__text", "reject_reason")
     return {str(row[0]): row[1:] for row in rows}
+
+
+def forest(nodes: int) -> dict[str, Any]:
+    """A large search at once."""
+    return {"run": bulk.forest(nodes).pk}
+
+
+def many_runs(count: int) -> dict[str, Any]:
+    bulk.many(count)
+    return {}
+
+
+def cold_diff(lines: int, seed: int) -> dict[str, Any]:
+    """Milliseconds of a diff and its page part, of two texts that were never compared."""
+    return {"ms": bulk.cold_diff(lines, seed)}
+
+
+def truth(run: int) -> dict[str, Any]:
+    """What the rows say: nodes by number, how many are told, and the events that are lines of the feed, in order."""
+    row = Run.objects.get(pk=run)
+    nodes = list(row.nodes.order_by("number").values_list("number", "parent__number", "told_order"))
+    numbers, parents, orders = zip(*nodes, strict=True)
+    return {
+        "numbers": numbers,
+        "parents": [-1 if parent is None else parent for parent in parents],
+        "orders": orders,
+        "told": row.nodes.filter(state="told").exclude(kind="root").count(),
+        "lines": [item.seq for item in feed_items(row.events.order_by("seq"))],
+    }
 
 
 def end(run: int) -> dict[str, Any]:
@@ -135,17 +200,26 @@ COMMANDS = {
     for command in (
         user,
         user_too,
+        person,
+        sign_out,
+        young,
+        full,
         rules,
         rule_states,
         run,
         admission,
         gpu,
+        kernels,
         ask,
         mention,
         tell,
         grow,
         failures,
         reserve,
+        truth,
+        forest,
+        many_runs,
+        cold_diff,
         end,
     )
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from judge.bench.compiling.tuning_choices import write_choices
+from judge.bench.processes.artefacts import artefact_key
+from judge.bench.processes.kept_texts import kept_texts
 from judge.runner import Bench
 from judge.values import Job, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, TRITON, candidate
@@ -164,8 +166,11 @@ def test_artefacts_outlive_the_bench(tmp_path):
     for known in (False, True):
         with Bench("compile:sm_90", artefacts=tmp_path) as bench:
             detail = compiled(bench, TRITON).stages[-1].detail
+            toolchain = str(bench.facts()["toolchain"])
         assert ("known from before" in detail) is known
     assert list(tmp_path.rglob("norm_gelu.cubin"))
+    ((name, text),) = kept_texts(tmp_path, toolchain, artefact_key(TRITON, ProblemSpec(PROBLEM).hash, None), ".ptx")
+    assert name == "norm_gelu.ptx" and ".target sm_90" in text  # for people to read
 
 
 def test_choices_of_configurations_go_to_the_next_child_of_the_same_candidate(bench, tmp_path):

@@ -84,7 +84,7 @@ def test_the_page_costs_the_same_number_of_queries_however_many_kernels_passed(d
     device, row = gpu(), problem()
     passed(row, device, 243.7)
     client = client_of("viewer")
-    with django_assert_max_num_queries(16) as first:
+    with django_assert_max_num_queries(19) as first:
         client.get(f"/problems/{row.slug}/")
     for us in range(244, 264):
         passed(row, device, float(us), audit="")

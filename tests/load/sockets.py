@@ -67,8 +67,9 @@ def commits(stack: LiveStack, run: int, nodes: int, gap_s: float) -> dict[int, f
     return times
 
 
-async def measure(stack: LiveStack, sockets: int, nodes: int, gap_s: float) -> None:
-    run = stack.write("run", steps=nodes)["run"]
+async def measure(stack: LiveStack, sockets: int, nodes: int, gap_s: float, run: int | None = None) -> dict[int, float]:
+    """Print the delays; returns when each event was committed, by number. A new run unless one is given."""
+    run = run or stack.write("run", steps=nodes)["run"]
     cookie = await asyncio.to_thread(sign_in, stack.address)
     url = f"ws://127.0.0.1:{stack.port}/ws/run/{run}?since=0&v=1"
     until = 1 + 3 * nodes  # the run's start, then reserved, told and best for each node
@@ -90,6 +91,7 @@ async def measure(stack: LiveStack, sockets: int, nodes: int, gap_s: float) -> N
     say(f"{sockets} sockets, {nodes} nodes, one every {gap_s} s: ")
     say(f"{len(delays)} of {expected} deliveries, {gaps} gaps\n")
     say(f"commit -> message: p50 {share(0.5):.0f} ms, p95 {share(0.95):.0f} ms, p99 {share(0.99):.0f} ms\n")
+    return times
 
 
 def main() -> None:

@@ -77,7 +77,7 @@ def add_up() -> None:
     from search.models import Node, Proposal, Spending
 
     for (run, day, model, kind), amounts in (
-        import_module("search.migrations.0010_spending").sums_of(Proposal, Node).items()
+        import_module("search.migrations.0011_spending").sums_of(Proposal, Node).items()
     ):
         Spending.objects.create(run_id=run, day=day, model=model, kind=kind, **amounts)
 

@@ -36,7 +36,10 @@ def gallery() -> dict[str, int]:
     rule("You cannot call tl.any in a kernel.")
     rule("Always call tl.any: reduce an integer mask with tl.max instead.")
     rules_import(data=FILE, name="adaexplore_rules_v1_200.txt", user=rita)
-    for text, state in (("Do not cast the accumulator of tl.dot to float16.", "approved"), ("Try harder.", "rejected")):
+    for text, state in (
+        ("Do not cast the accumulator of tl.dot to float16.", "approved"),
+        ("Try harder to be fast everywhere.", "rejected"),
+    ):
         row = rule(text, seen=2)
         if state == "approved":
             acts.rule_approve(now=now, **card(row, rita))

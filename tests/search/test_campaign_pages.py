@@ -95,7 +95,7 @@ def test_pause_resume_and_stop_by_form(sent):
     campaign, operator = make_campaign("a", "b"), client_of("operator")
     campaign_advance(campaign_id=campaign.pk)
     for act, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
-        answer = operator.post(f"/campaigns/{campaign.pk}/{act}", {"key": act})
+        answer = operator.post(f"/campaigns/{campaign.pk}/{act}", {"key": act, "sure": "1"})
         assert answer.status_code == 302
         assert (Campaign.objects.get().state, Run.objects.get().state) == (state, state)
     assert [hop.task for hop in sent] == ["advance"]

@@ -1,4 +1,4 @@
-"""Differences: right lines, folded context, word marks, and a bound on work whatever the texts."""
+"""Differences: right lines, folds that open, word marks, blanks, limits, and a bound on work whatever the texts."""
 
 from __future__ import annotations
 
@@ -6,99 +6,150 @@ import html
 import re
 import time
 
+from django.core.cache import caches
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.diffs import CONTEXT, Diff, diff
+from search.diffing import cached
+from search.diffing.comparing import MOST_ROWS, compare
+from search.diffing.values import CONTEXT, MOST_CHARS, MOST_LINES, PAGE_LINES, Diff, Options
 
 LINES = [f"line_{number} = {number}" for number in range(40)]
 
 
+def cells(found: Diff, side: str, kind: str = "change") -> list[str]:
+    """The texts of one side, in order."""
+    rows = "".join(part.html for part in found.parts if part.kind == kind)
+    texts = re.findall(rf'<td class="lc {side}">(.*?)</td>', rows)
+    return [html.unescape(re.sub(r"<[^>]+>", "", text)) for text in texts]
+
+
 def sides(found: Diff) -> tuple[list[str], list[str]]:
-    """The texts of changed lines, old and new."""
-    rows = [row for hunk in found.hunks for block in hunk.blocks if block.kind == "change" for row in block.rows]
-    texts = [[html.unescape(re.sub(r"<[^>]+>", "", side.html)) for side in column if side] for column in zip(*rows)]  # noqa: B905
-    return texts[0], texts[1]
+    return cells(found, "old"), cells(found, "new")
+
+
+def folds(found: Diff) -> list[int]:
+    return [part.lines for part in found.parts if part.kind == "fold"]
 
 
 def text(*lines: str) -> str:
     return "\n".join(lines)
 
 
-def test_equal_texts_have_no_hunks():
-    assert diff(text(*LINES), text(*LINES) + "\n").same
-    assert diff("a\r\nb", "a\nb").same
-    assert diff("", "").same
+def test_equal_texts_have_no_parts():
+    for old, new in ((text(*LINES), text(*LINES) + "\n"), ("a\r\nb", "a\nb"), ("", "")):
+        assert compare(old, new).same and not compare(old, new).parts
 
 
 def test_a_changed_line_is_one_hunk_with_context_and_folded_rest():
-    found = diff(text(*LINES), text(*LINES[:20], "line_20 = 99", *LINES[21:]))
-    (hunk,) = found.hunks
-    assert (hunk.skipped, found.skipped_after) == (20 - CONTEXT, 40 - 21 - CONTEXT)
+    found = compare(text(*LINES), text(*LINES[:20], "line_20 = 99", *LINES[21:]))
+    assert found.hunks == 1 and folds(found) == [20 - CONTEXT, 40 - 21 - CONTEXT]
     assert sides(found) == (["line_20 = 20"], ["line_20 = 99"])
     assert (found.added, found.removed) == (1, 1)
 
 
 def test_line_numbers_follow_their_own_side():
-    found = diff(text(*LINES), text("new", *LINES[:30], *LINES[31:]))
-    numbers = [
-        (left and left.number, right and right.number)
-        for hunk in found.hunks
-        for b in hunk.blocks
-        for left, right in b.rows
-    ]
-    assert (None, 1) in numbers and (1, 2) in numbers and (31, None) in numbers and (32, 32) in numbers
+    found = compare(text(*LINES), text("new", *LINES[:30], *LINES[31:]))
+    rows = "".join(part.html for part in found.parts)
+    assert 'void"></td><td class="ln new" data-n="1"' in rows  # added
+    assert re.search(r'<td class="ln old" data-n="31"></td><td class="lc old">[^v]*</td><td class="ln new void">', rows)
+    assert re.search(r'data-n="32"></td><td class="lc old">.*?</td><td class="ln new" data-n="32">', rows)
 
 
 def test_hunks_close_to_each_other_are_one():
     changed = [f"{line}!" if place in (10, 14) else line for place, line in enumerate(LINES)]
-    assert len(diff(text(*LINES), text(*changed)).hunks) == 1
+    assert compare(text(*LINES), text(*changed)).hunks == 1
     changed = [f"{line}!" if place in (5, 30) else line for place, line in enumerate(LINES)]
-    assert [hunk.skipped for hunk in diff(text(*LINES), text(*changed)).hunks] == [2, 30 - 6 - 2 * CONTEXT]
+    far = compare(text(*LINES), text(*changed))
+    assert far.hunks == 2 and folds(far) == [2, 30 - 6 - 2 * CONTEXT, 40 - 31 - CONTEXT]
+
+
+def test_a_fold_opens_alone_or_with_all_others():
+    old, new = text(*LINES), text(*LINES[:20], "line_20 = 99", *LINES[21:])
+    first = compare(old, new, Options(opened=frozenset({1})))
+    assert cells(first, "new", "equal") == [*LINES[:20], *LINES[21:24]]
+    assert [part.open for part in first.parts if part.kind == "fold"] == [True, False]
+    whole = compare(old, new, Options(whole=True))
+    assert cells(whole, "old", "equal") == [*LINES[:20], *LINES[21:]] and folds(whole) == folds(first)
 
 
 def test_added_and_removed_ends_are_shown():
-    assert sides(diff("a", "a\nb\nc")) == ([], ["b", "c"])
-    assert sides(diff("", "x")) == ([], ["x"])
-    assert sides(diff("x\ny", "y")) == (["x"], [])
+    assert sides(compare("a", "a\nb\nc")) == ([], ["b", "c"])
+    assert sides(compare("", "x")) == ([], ["x"])
+    assert sides(compare("x\ny", "y")) == (["x"], [])
 
 
-def test_words_that_differ_are_marked():
-    found = diff("BLOCK = 128", "BLOCK = 256")
-    (left, right) = found.hunks[0].blocks[0].rows[0]
-    assert left and right
-    assert "<mark>" in left.html and "<mark>" in right.html
-    assert "BLOCK" not in "".join(re.findall(r"<mark>(.*?)</mark>", left.html))
+def test_unified_shows_all_old_lines_of_a_change_before_all_new_ones():
+    found = compare("a\nb\nz", "c\nd\nz", Options(unified=True))
+    (change,) = (part.html for part in found.parts if part.kind == "change")
+    assert re.findall(r'class="lc (\w+)"', change) == ["old", "old", "new", "new"]
+    assert re.findall(r"<tr>(.*?)<td class=\"lc", change)[0].count("<td") == 2  # both numbers
 
 
-def test_markup_in_lines_stays_text():
-    found = diff("x", "<script>alert(1)</script>\u202e")
-    assert "<script" not in str(found) and "\u202e" not in str(found)
+def test_blanks_count_unless_told_otherwise():
+    old, new = "if x:\n    y = 1\nz", "if x:\n        y  =  1\nz"
+    assert compare(old, new).added == 1
+    assert compare(old, new, Options(ignore_space=True)).same
+    mixed = compare(old + "\nw", new + "\nv", Options(ignore_space=True))
+    assert sides(mixed) == (["w"], ["v"])
+    assert (cells(mixed, "old", "equal")[1], cells(mixed, "new", "equal")[1]) == ("    y = 1", "        y  =  1")
+
+
+def test_words_that_differ_are_marked_but_not_in_long_changes():
+    left, right = (compare("BLOCK = 128", "BLOCK = 256").parts[0].html.split("</td>")[place] for place in (1, 3))
+    assert "<mark>" in left and "<mark>" in right
+    assert re.findall(r"<mark>(.*?)</mark>", left + right) == ["128", "256"]
+    many = compare(text(*LINES * 3), text(*[f"{line}1" for line in LINES * 3]))
+    assert "<mark>" not in many.parts[0].html
+
+
+def test_markup_in_lines_stays_text_and_hidden_characters_are_flagged():
+    found = compare("x\u200b", "<script>alert(1)</script>\u202e")
+    assert "<script" not in str(found) and "\u202e" not in str(found) and "U+202E" in str(found)
+    assert (found.hidden_old, found.hidden) == ((1,), (1,))
 
 
 def test_texts_made_to_hang_the_aligner_are_shown_as_one_replacement():
     old = "\n".join(f"x\nu{number}" for number in range(1_900))
     new = "\n".join(f"x\nv{number}" for number in range(1_900))
     started = time.perf_counter()
-    found = diff(old, new)
+    found = compare(old, new, Options(large=True))
     assert found.unaligned and found.added == 3_799
     assert time.perf_counter() - started < 20  # unbounded it takes many minutes
 
 
-def test_very_long_texts_are_not_compared():
-    assert diff("x\n" * 5_000, "y").too_large
+def test_long_texts_are_compared_on_demand_and_very_long_ones_never():
+    long = "x\n" * (PAGE_LINES + 1)
+    assert compare(long, "y").too_large == "demand"
+    asked = compare(long, "y", Options(large=True))
+    assert not asked.too_large and asked.removed == PAGE_LINES + 1 and not asked.cut
+    endless = "x\n" * (MOST_LINES + 1)
+    assert compare(endless, "y", Options(large=True)).too_large == "file"
+    assert compare("x" * (MOST_CHARS + 1), "y", Options(large=True)).too_large == "file"
+    wide = compare("x\n" * (MOST_ROWS + 7), "y", Options(large=True))
+    assert wide.cut == 7 and len(cells(wide, "old")) == MOST_ROWS
+
+
+def test_what_was_compared_before_comes_out_of_the_cache(monkeypatch):
+    caches["diffs"].clear()
+    first = cached.diff("a", "b")
+    monkeypatch.setattr(cached, "compare", lambda *_: Diff(lines=-1))
+    assert cached.diff("a", "b") == first
+    for old, new, options in (("a", "c", None), ("b", "a", None), ("a", "b", Options(unified=True))):
+        assert cached.diff(old, new, options).lines == -1
+    monkeypatch.setattr(cached, "FORMATTER", "2")
+    assert cached.diff("a", "b").lines == -1
 
 
 @given(
-    st.lists(st.sampled_from("abc\r\x0c\u2028<"), max_size=30),
-    st.lists(st.sampled_from("abc\r\x0c\u2028<"), max_size=30),
+    st.lists(st.sampled_from("abc\r\x0c\u2028< "), max_size=30),
+    st.lists(st.sampled_from("abc\r\x0c\u2028< "), max_size=30),
+    st.booleans(),
 )
-def test_the_parts_add_up_to_both_texts(old, new):
+def test_the_parts_add_up_to_both_texts(old, new, ignore_space):
     before, after = "\n".join(old), "\n".join(new)
-    found = diff(before, after)
-    shown = [row for hunk in found.hunks for block in hunk.blocks for row in block.rows]
-    folded = sum(hunk.skipped for hunk in found.hunks) + found.skipped_after
-    for side, source in enumerate((before, after)):
-        count = len([row for row in shown if row[side]]) + folded
+    found = compare(before, after, Options(ignore_space=ignore_space))
+    for side, source in (("old", before), ("new", after)):
+        count = len(cells(found, side)) + len(cells(found, side, "equal")) + sum(folds(found))
         lines = source.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
         assert found.same or count == (lines.count("\n") + 1 if lines else 0)

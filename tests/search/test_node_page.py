@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -80,8 +83,67 @@ def test_the_difference_is_against_parent_best_reference_or_a_number(run, viewer
     assert "best, node 2" in text(viewer, run, 1, "?tab=diff&base=best")
     assert "against node 1" in text(viewer, run, 3, "?tab=diff&base=1")
     assert "the node itself" in text(viewer, run, 2, "?tab=diff&base=2")
-    for nonsense in ("999", "-1", "%00", "²"):
-        assert "lines against" in text(viewer, run, 2, f"?tab=diff&base={nonsense}")
+    for nonsense in ("999", "-1", "%00", "²", "1.", "999.1"):
+        html = text(viewer, run, 2, f"?tab=diff&base={nonsense}")
+        assert "lines against" in html and "There is no node" in html and "Shown against" in html
+
+
+def test_the_difference_reaches_into_other_searches(run, viewer):
+    other = make_run()
+    grow(other)
+    other.nodes.filter(number=1).update(source="x = 'elsewhere'\n")
+    html = text(viewer, run, 2, f"?tab=diff&base={other.pk}.1")
+    assert f"against node 1 of search {other.pk}" in html and "elsewhere" in html
+    assert "against node 1" in text(viewer, run, 2, f"?tab=diff&base={run.pk}.1")
+
+
+LONG = "".join(f"line_{number} = {number}\n" for number in range(40))
+
+
+def hrefs(html: str, name: str) -> str:
+    """The address of the link with this id."""
+    found = re.search(rf'<a id="{name}"[^>]*href="([^"]+)"', html)
+    assert found, name
+    return unescape(found[1])
+
+
+def follow(client: Client, html: str, name: str) -> str:
+    answer = client.get(hrefs(html, name).split("#")[0])
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_folds_blanks_and_view_are_links_that_work_without_scripts(run, viewer):
+    Node.objects.filter(run=run, number=1).update(source=LONG)
+    Node.objects.filter(run=run, number=2).update(source=LONG.replace("= 20", "=  21"))
+    html = text(viewer, run, 2, "?tab=diff")
+    assert "17 equal lines" in html and "line_3<" not in html
+    assert hrefs(html, "diff-fold-1").endswith("#diff-fold-1")
+    opened = follow(viewer, html, "diff-fold-1")
+    assert 'data-n="5"' in opened and 'data-n="35"' not in opened and "Fold 17 equal lines" in opened
+    assert 'data-n="5"' not in follow(viewer, opened, "diff-fold-1")
+    assert 'data-n="35"' in follow(viewer, html, "diff-whole")
+    assert "is-unified" in follow(viewer, html, "diff-view")
+    assert "blanks not counted" in follow(viewer, html, "diff-space")
+
+
+def test_how_a_difference_is_shown_is_remembered_and_the_permalink_says_all_of_it(run, viewer):
+    Node.objects.filter(run=run, number=1).update(source=LONG)
+    text(viewer, run, 2, "?tab=diff&base=best&view=unified&ws=ignore")
+    html = text(viewer, run, 1, "?tab=diff")
+    assert "is-unified" in html and "blanks not counted" in html and "best, node 2" in html
+    link = hrefs(html, "diff-link")
+    assert "base=2&" in link and "view=unified" in link and "ws=ignore" in link  # the best, by its number
+    somebody = client_of("viewer", "somebody")
+    text(somebody, run, 1, "?tab=diff&base=reference&view=split&ws=show")
+    assert "is-unified" in somebody.get(link).content.decode()
+
+
+def test_long_texts_are_compared_on_demand(run, viewer):
+    Node.objects.filter(run=run, number=2).update(source="x = 1\n" * 2_500)
+    html = text(viewer, run, 2, "?tab=diff&base=reference")
+    assert "Compare them now" in html and "lines against" not in html and "kernel.py" in html
+    assert "lines against" in text(viewer, run, 2, "?tab=diff&base=reference&large=1")
 
 
 def test_prompt_and_reply_are_plain_text_and_unknown_costs_say_so(run, viewer):
@@ -159,3 +221,23 @@ def test_a_longer_tree_costs_no_more_queries(run, viewer):
             text(viewer, run, 2)
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def test_the_header_leads_to_the_parent_and_to_the_best_child(run, viewer):
+    grow(run, parent=1, speedup=1.1)
+    html = text(viewer, run, 1)
+    assert re.search(r'data-best-child><a [^>]*data-node="2"', html)  # on the way to the best
+    assert "data-best-child" not in text(viewer, run, 4)
+    assert re.search(r'data-parent><a [^>]*data-node="1"', text(viewer, run, 2))
+
+
+def test_the_overview_says_calls_cost_and_what_the_judge_noticed(run, viewer):
+    Run.objects.filter(pk=run.pk).update(proposer="openai")
+    node = run.nodes.get(number=2)
+    Proposal.objects.create(node=node, attempt=1, proposer="openai", tokens_in=900, tokens_out=100)
+    Proposal.objects.create(node=node, attempt=2, proposer="openai")
+    data = {"kernels": [["mine", 3.0, True], ["gemm", 1.0, False]]}
+    evaluate(run, 2, findings=[{"code": "profile.kernels", "message": "Where time goes.", "data": data}])
+    html = text(viewer, run, 2)
+    assert "2 calls, at least 1,000 tokens" in html and "$0" not in html
+    assert "Where time goes." in html and "75 %" in html

@@ -77,6 +77,7 @@ def test_titles_of_earlier_imports_lose_their_claims_and_nobody_else_s_does(run)
 def test_no_page_shows_a_published_speedup_as_ours(run, viewer):
     pages = {f"/s/{run.pk}/n/{n}/?tab={tab}" for n in (0, 1, 2, 3) for tab in ("overview", "diff", "exchange", "log")}
     pages |= {"/", "/problems/", f"/problems/{run.problem.slug}/", f"/s/{run.pk}/", f"/new?problem={run.problem.slug}"}
+    pages |= {"/activity/", f"/find/?q={run.pk}", f"/find/?q={run.problem.slug}"}
     pages |= {
         f"/s/{run.pk}/{name}"
         for name in ("activity/", "remove", "failures/", "what-if/", "what-if/?at=3&policy=greedy")
@@ -144,5 +145,5 @@ def test_every_address_of_an_imported_search_was_looked_at(run):
         "run-folder-download",
         "run-packed-download",
     }
-    acts = {"run-pause", "run-resume", "run-stop", "run-steer", "node-reply", "node-branch"}
+    acts = {"run-pause", "run-resume", "run-stop", "run-archive", "run-steer", "node-reply", "node-branch"}
     assert about == looked_at | acts

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from judge.models import Problem
-from search.models import Run, RunEvent
+from search.models import Proposal, Run, RunEvent
 from search.proposers import get as get_proposer
 from search.run_rows import spark
 from search.services.runs import run_pause
@@ -134,3 +134,55 @@ def test_a_spark_line_steps_up_within_its_box():
     assert line is not None and line.path.count("V") == 2
     assert 0 < line.y < line.baseline < 24 and line.x <= 96
     assert spark((), last=3) is None
+
+
+def test_the_list_is_sorted_and_narrowed_by_device_and_pages_go_on_in_that_order(monkeypatch):
+    monkeypatch.setattr(page, "PAGE", 2)
+    runs = [make_run(title=title) for title in ("one", "two", "three")]
+    client = client_of("viewer")
+    html = client.get("/?sort=oldest").content.decode()
+    assert html.index(">one<") < html.index(">two<") and ">three<" not in html
+    assert f"sort=oldest&amp;before={runs[1].pk}" in html
+    assert ">three<" in client.get(f"/?sort=oldest&before={runs[1].pk}").content.decode()
+    rows = [client.get(path).content.decode() for path in ("/?sort=problem", f"/?sort=problem&before={runs[1].pk}")]
+    assert ">three<" in rows[0] and ">one<" in rows[1] and ">three<" not in rows[1]
+    assert "No search matches" in client.get("/?device=nowhere").content.decode()
+    assert ">two<" in client.get("/?device=interpreter&sort=nonsense").content.decode()
+
+
+def test_a_row_says_since_when_it_is_in_its_state_and_what_it_has_cost():
+    run = full_run()
+    run_pause(run=run, user=None)
+    RunEvent.objects.filter(run=run).update(created_at=timezone.now() - timedelta(minutes=4))
+    node = run.nodes.get(number=1)
+    Proposal.objects.create(node=node, attempt=1, proposer="openai", model="big", price_usd="1.25")
+    Proposal.objects.create(node=node, attempt=2, proposer="openai", model="big")
+    html = client_of("viewer").get("/").content.decode()
+    assert "for 4 min" in html and "at least $1.25 (1 call unpriced)" in html
+
+
+def test_an_ended_search_is_archived_and_listed_again():
+    run, other = full_run(), make_run(title="other")
+    operator = client_of("operator")
+    refused = operator.post(f"/s/{run.pk}/archive", {"archived": "1"})
+    assert refused.status_code == 409 and "Stop it first" in refused.content.decode()
+    Run.objects.filter(pk=run.pk).update(state="finished")
+    answer = operator.post(f"/s/{run.pk}/archive", {"archived": "1", "back": "state=ended"})
+    assert answer["Location"] == "/?state=ended"
+    assert (
+        f'id="run-{run.pk}"' not in operator.get("/").content.decode()
+        and f'id="run-{other.pk}"' in operator.get("/").content.decode()
+    )
+    assert f'id="run-{run.pk}"' in operator.get("/?state=archived").content.decode()
+    operator.post(f"/s/{run.pk}/archive", {"archived": ""})
+    assert f'id="run-{run.pk}"' in operator.get("/").content.decode()
+    assert client_of("viewer").post(f"/s/{run.pk}/archive", {"archived": "1"}).status_code == 403
+
+
+def test_the_best_kernels_can_be_ticked_where_there_is_a_page_to_compare_them(monkeypatch):
+    run = full_run()
+    monkeypatch.setattr(page, "_compare", lambda: "/compare")
+    html = client_of("viewer").get("/").content.decode()
+    assert f'form="compare" name="k" value="{run.pk}.2"' in html and 'action="/compare"' in html
+    monkeypatch.setattr(page, "_compare", lambda: "")
+    assert 'name="k"' not in client_of("viewer", "other").get("/").content.decode()

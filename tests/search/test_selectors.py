@@ -11,10 +11,11 @@ from django.test.utils import CaptureQueriesContext
 from judge.models import Evaluation
 from search.events import event_write
 from search.models import Node, Run
-from search.selectors import events_since, run_summary, run_tree, runs_list
+from search.run_filter import RunFilter
+from search.selectors import events_since, run_summaries, run_summary, run_tree
 from search.services.hops import Hop
 from tests.search.fakes import FakeBench, ScriptedProposer, passed, wrong
-from tests.search.makers import Worker, make_device, make_problem, make_run, told
+from tests.search.makers import Worker, make_device, make_run, told
 
 pytestmark = pytest.mark.django_db
 
@@ -73,7 +74,7 @@ def test_a_running_run_has_a_median_step_and_an_estimate():
 def test_the_list_takes_the_same_number_of_queries_for_one_run_and_for_many():
     def queries():
         with CaptureQueriesContext(connection) as captured:
-            found = runs_list()
+            found = run_summaries(RunFilter().runs())
         return len(captured), found
 
     Worker().run(make_run(steps=2))
@@ -89,9 +90,9 @@ def test_the_list_takes_the_same_number_of_queries_for_one_run_and_for_many():
 def test_the_list_filters_and_pages():
     runs = [make_run(seed=seed) for seed in range(3)]
     Run.objects.filter(pk=runs[0].pk).update(state=Run.State.PAUSED)
-    assert [s.run.pk for s in runs_list(states=[Run.State.PAUSED])] == [runs[0].pk]
-    assert [s.run.pk for s in runs_list(before=runs[2].pk, limit=1)] == [runs[1].pk]
-    assert runs_list(problem_id=make_problem("other").pk) == []
+    assert [run.pk for run in RunFilter(state="paused").runs()] == [runs[0].pk]
+    assert [run.pk for run in RunFilter().runs(before=runs[2].pk)[:1]] == [runs[1].pk]
+    assert not RunFilter(device="another").runs()
 
 
 def test_events_come_after_the_cursor_oldest_first():

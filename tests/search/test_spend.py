@@ -59,7 +59,7 @@ def test_a_search_s_calls_and_device_time_add_up_by_search_model_and_kind():
 def test_the_sums_are_those_of_the_stored_calls_and_verdicts():
     searched({1: billed("0.10"), 2: billed(None, (None, None)), 3: kernel, 4: billed("0.05", again=True)})
     kept = {(row.run_id, row.day, row.model, row.kind): row for row in Spending.objects.all()}
-    found = import_module("search.migrations.0010_spending").sums_of(Proposal, Node)
+    found = import_module("search.migrations.0011_spending").sums_of(Proposal, Node)
     assert set(found) == set(kept)
     for key, amounts in found.items():
         for name, value in amounts.items():

@@ -22,6 +22,7 @@ CHANGES = {
     "run-pause",
     "run-resume",
     "run-stop",
+    "run-archive",
     "node-reply",
     "node-branch",
     "run-steer",
@@ -32,6 +33,11 @@ CHANGES = {
     "adapt-resume",
     "adapt-stop",
     "adapt-transfer",
+    "action-undo",
+    "member-invite",
+    "member-roles",
+    "member-link",
+    "member-access",
 }
 DECIDES = {"failure-act", "rule-act", "rule-hold", "rule-undo", "rule-import"}  # what a reviewer changes
 MOVED = {"device-list-old"}  # leads to its new place
@@ -75,15 +81,21 @@ def test_a_viewer_reads_every_page_and_changes_nothing(run):
         if address.name in CHANGES | DECIDES | FORMS:
             answer = viewer.post(address.path)
             assert answer.status_code == 403, address
-            role = "reviewer" if address.name in DECIDES or address.name.startswith("rule-") else "operator"
-            assert role in answer.content.decode(), address
+            assert role_for(address.name) in answer.content.decode(), address
+
+
+def role_for(name: str) -> str:
+    """Who may POST there."""
+    if name.startswith("member-"):
+        return "admin"
+    return "reviewer" if name in DECIDES or name.startswith("rule-") else "operator"
 
 
 def test_what_changes_something_cannot_be_had_by_a_link(run):
-    clients = {"operator": client_of("operator"), "reviewer": client_of("reviewer")}
+    clients = {role: client_of(role) for role in ("operator", "reviewer", "admin")}
     for address in closed(run):
         if address.name in CHANGES | DECIDES:
-            client = clients["reviewer" if address.name in DECIDES else "operator"]
+            client = clients[role_for(address.name)]
             assert client.get(address.path).status_code == 405, address
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 import socket
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from judge.bench.compiling.report import CompileReport
 from judge.bench.compiling.tuning_choices import MOST_ROWS, read_choices
 from judge.bench.processes.artefacts import Artefacts, Handover, artefact_key
 from judge.bench.processes.crew import Crew
+from judge.bench.processes.kept_texts import pool_name
 from judge.bench.processes.listening import MALFORMED, Host, Listening
 from judge.bench.words import counted
 from judge.values import Job, Limits, Outcome, ProblemSpec, StageRecord
@@ -155,7 +155,7 @@ class StubPlan(Listening):
 
 def open_pool(root: Path, toolchain: str) -> Artefacts:
     """The folder of one toolchain and target under `root`."""
-    return Artefacts(root / re.sub(r"[^A-Za-z0-9.+-]+", "_", toolchain))
+    return Artefacts(root / pool_name(toolchain))
 
 
 def outcome_of(report: CompileReport) -> Outcome:

@@ -49,7 +49,7 @@ def backfill(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('search', '0009_campaign_memory'),
+        ('search', '0010_archived'),
     ]
 
     operations = [

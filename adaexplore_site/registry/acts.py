@@ -1,0 +1,230 @@
+"""Every act of people, by the room whose rows it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from adaexplore_site.access import Role
+from adaexplore_site.registry.entries import Act
+
+OPERATOR, REVIEWER, ADMIN = Role.OPERATOR, Role.REVIEWER, Role.ADMIN
+RUN, NODE = ("run_id",), ("run_id", "number")
+COCKPIT, PANEL = ("run-detail",), ("run-detail", "node-detail")
+
+
+def _steer(name: str, label: str, *, key: str = "", pages: tuple[str, ...] = PANEL, inverse: str = "steer.undo") -> Act:
+    """An act in the fold of a search's steering."""
+    return Act(
+        f"steer.{name}", label, OPERATOR, "run-steer", f"steer.{name}", RUN, {"act": name}, pages, key, inverse=inverse
+    )
+
+
+def _many(kind: str, word: str) -> Iterable[Act]:
+    """Pause, resume and stop what starts many searches."""
+    back = {"pause": f"{kind}.resume", "resume": f"{kind}.pause", "stop": ""}
+    asks = "A page asks, as nothing starts the rest again."
+    for name, inverse in back.items():
+        yield Act(
+            f"{kind}.{name}", f"{name.capitalize()} the {word}", OPERATOR, f"{kind}-{name}", f"{kind}.{name}",
+            (f"{kind}_id",), pages=(f"{kind}-detail",), inverse=inverse, confirm="" if inverse else asks,
+        )  # fmt: skip
+
+
+SEARCH = (
+    Act("run.start", "Start the search", OPERATOR, "run-new", "run.start", pages=("run-new",), inverse="run.stop"),
+    Act("run.import", "Import", OPERATOR, "run-import", "run.import", pages=("run-import",), inverse="run.remove"),
+    Act(
+        "gallery.import", "Import and play", OPERATOR, "gallery", "run.import", pages=("gallery",), inverse="run.remove"
+    ),
+    Act(
+        "run.remove", "Remove the imported search", OPERATOR, "run-remove", "run.remove", RUN,
+        confirm="A page says what goes along with it.",
+    ),
+    Act("run.pause", "Pause the search", OPERATOR, "run-pause", "run.pause", RUN, pages=COCKPIT, inverse="run.resume"),
+    Act(
+        "run.resume", "Resume the search", OPERATOR, "run-resume", "run.resume", RUN, pages=COCKPIT,
+        inverse="run.pause",
+    ),
+    Act("run.stop", "Stop the search", OPERATOR, "run-stop", "run.stop", RUN, pages=COCKPIT, inverse="run.resume"),
+    Act(
+        "run.kill", "Stop the search at once", OPERATOR, "run-stop", "run.kill", RUN, {"now": "1"}, COCKPIT,
+        inverse="run.resume",
+    ),
+    Act(
+        "run.archive", "Archive the search", OPERATOR, "run-archive", "run.archive", RUN, {"archived": "1"}, COCKPIT,
+        inverse="run.unarchive",
+    ),
+    Act(
+        "run.unarchive", "List the search again", OPERATOR, "run-archive", "run.unarchive", RUN, {"archived": ""},
+        COCKPIT, inverse="run.archive",
+    ),
+    _steer("pin", "Pin the node", key="p"),
+    _steer("prune", "Prune the node", key="x", inverse="steer.restore"),
+    _steer("restore", "Restore the node"),
+    _steer("boost", "Boost the node"),
+    _steer("force", "Force the next step"),
+    _steer("note", "Note for the prompts below", key="i"),
+    _steer("inject", "Add a kernel by hand"),
+    _steer("params", "Change parameters", pages=COCKPIT),
+    Act(
+        "steer.undo", "Undo an act of steering", OPERATOR, "run-steer", "steer.undo", RUN, {"act": "undo"},
+        stays="It takes an act back; the act can be done again.",
+    ),
+    Act(
+        "run.budget", "Add to the budget", OPERATOR, "run-steer", "run.budget", RUN, {"act": "limits"}, COCKPIT,
+        inverse="run.budget.undo",
+    ),
+    Act(
+        "run.budget.undo", "Take added budget back", OPERATOR, "run-steer", "run.budget.undo", RUN,
+        {"act": "limits-undo"}, inverse="run.budget",
+    ),
+    Act(
+        "run.concurrency", "Set the steps in flight", OPERATOR, "run-steer", "run.concurrency", RUN,
+        {"act": "concurrency"}, COCKPIT, inverse="run.concurrency",
+    ),
+    Act(
+        "run.branch", "Branch a new search", OPERATOR, "node-branch", "run.branch", NODE, pages=("node-detail",),
+        inverse="run.stop",
+    ),
+    Act(
+        "node.reply", "Send the reply", OPERATOR, "node-reply", "node.reply", NODE, pages=("node-detail",),
+        stays="A candidate that was handed in is judged and stays in the tree; pruning ends its branch.",
+    ),
+    Act(
+        "campaign.start", "Start the campaign", OPERATOR, "campaign-new", "campaign.start", pages=("campaign-new",),
+        inverse="campaign.stop",
+    ),
+    *_many("campaign", "campaign"),
+    *_many("adapt", "adapt run"),
+    Act(
+        "adapt.start", "Start the adapt run", OPERATOR, "adapt-new", "adapt.start", pages=("adapt-new",),
+        inverse="adapt.stop",
+    ),
+    Act(
+        "adapt.transfer", "Search with and without what was learned", OPERATOR, "adapt-transfer", "adapt.start",
+        ("adapt_id",), pages=("adapt-detail",), inverse="adapt.stop",
+    ),
+    *(
+        Act(
+            f"device.{name}", f"{name.capitalize()} the device", OPERATOR, "device-state", f"device.{name}",
+            ("device_id",), {"state": state}, ("device-detail",), key, inverse=inverse,
+        )
+        for name, state, key, inverse in (
+            ("activate", "active", "", "device.drain"),
+            ("drain", "draining", "d", "device.activate"),
+            ("quarantine", "quarantined", "", "device.activate"),
+        )
+    ),
+    Act(
+        "device.check", "Check the device", OPERATOR, "device-check", "device.check", ("device_id",),
+        pages=("device-detail",), stays="A measurement changes nothing unless it fails.",
+    ),
+    Act(
+        "action.undo", "Undo an act", OPERATOR, "action-undo", "", ("action_id",),
+        stays="It does the inverse of an act, which is audited under its own verb.",
+    ),
+)  # fmt: skip
+
+JUDGE = (
+    Act(
+        "problem.upload", "Upload a problem", OPERATOR, "problem-upload", "problem.upload",
+        stays="A problem that no search uses costs nothing, and equal text is never stored twice.",
+    ),
+    Act(
+        "selftest.start", "Start the self-test", OPERATOR, "self-test-start", "selftest.start", ("device",),
+        pages=("self-test-detail",), stays="A test changes nothing; searches on the device wait meanwhile.",
+    ),
+)  # fmt: skip
+
+
+def _rule(name: str, label: str, *, key: str = "", inverse: str = "rule.undo") -> Act:
+    pages = ("rule-list", "rule-detail") if key else ("rule-detail",)
+    return Act(
+        f"rule.{name}", label, REVIEWER, "rule-act", f"rule.{name}", ("rule_id",), {"act": name}, pages, key, True,
+        inverse=inverse,
+    )  # fmt: skip
+
+
+def _cluster(name: str, label: str, *, key: str = "", inverse: str = "cluster.undo") -> Act:
+    return Act(
+        f"cluster.{name}", label, REVIEWER, "failure-act", f"cluster.{name}", ("key",), {"act": name},
+        ("failure-cluster",), key, True, inverse=inverse,
+    )  # fmt: skip
+
+
+MEMORY = (
+    _rule("approve", "Approve the rule", key="a"),
+    _rule("reject", "Reject the rule", key="r"),
+    _rule("edit", "Edit the rule", key="e"),
+    _rule("merge", "Merge the rule into another", key="m"),
+    _rule("split", "Split the rule", key="v"),
+    _rule("defer", "Defer the rule", key="s"),
+    _rule("scope", "Change the scope of the rule", key="1 – 4"),
+    _rule("retire", "Retire the rule"),
+    _rule("restore", "Propose the rule again"),
+    _rule("rollback", "Roll the rule back"),
+    _rule("unmerge", "Part the rule again"),
+    Act("rule.create", "Propose a rule", OPERATOR, "rule-new", "rule.create", pages=("rule-new",), inverse="rule.undo"),
+    Act(
+        "rules.import", "Import rules", REVIEWER, "rule-import", "rules.import", pages=("rule-list",),
+        inverse="rule.undo",
+    ),
+    Act(
+        "rules.bulk", "Decide many rules at once", REVIEWER, "rule-bulk", "rules.bulk", pages=("rule-bulk",),
+        inverse="rule.undo",
+    ),
+    Act(
+        "rule.undo", "Undo the last act on rules", REVIEWER, "rule-undo", "rule.undo", (), {},
+        ("rule-list",), "u", True, stays="It takes an act back; the act can be done again.",
+    ),
+    _cluster("assign", "Assign the cluster"),
+    _cluster("mute", "Mute the cluster", key="m", inverse="cluster.unmute"),
+    _cluster("unmute", "List the cluster again", inverse="cluster.mute"),
+    _cluster("merge", "Merge the cluster into another", inverse="cluster.split"),
+    _cluster("split", "Split the cluster off"),
+    _cluster("propose", "Propose a rule from the cluster", key="y"),
+    Act(
+        "cluster.undo", "Undo an act on the cluster", REVIEWER, "failure-act", "cluster.undo", ("key",),
+        {"act": "undo"}, stays="It takes an act back; the act can be done again.",
+    ),
+)  # fmt: skip
+
+SITE = (
+    Act("member.invite", "Invite a member", ADMIN, "member-invite", "member.invite", inverse="member.off"),
+    Act(
+        "member.roles", "Change a member's roles", ADMIN, "member-roles", "member.roles", ("user_id",),
+        inverse="member.roles",
+    ),
+    Act(
+        "member.link", "Make a sign-in link", ADMIN, "member-link", "member.link", ("user_id",),
+        stays="The link is used once or expires; switching the member off voids it.",
+    ),
+    Act(
+        "member.off", "Switch a member off", ADMIN, "member-access", "member.off", ("user_id",),
+        {"active": ""}, inverse="member.on",
+    ),
+    Act(
+        "member.on", "Switch a member on", ADMIN, "member-access", "member.on", ("user_id",),
+        {"active": "1"}, inverse="member.off",
+    ),
+)  # fmt: skip
+
+ACTS: tuple[Act, ...] = (*SEARCH, *JUDGE, *MEMORY, *SITE)
+
+# Routes that take a POST and are no act, each with the reason.
+NOT_ACTS: Mapping[str, str] = {
+    "sign-in": "a session begins: nothing of the product changes",
+    "sign-out": "a session ends",
+    "problem-preflight": "asks the judge to look at a problem; whoever opens a new search does so, too",
+    "rule-hold": "a claim of one minute on a card, which ends by itself",
+}
+
+
+def acts_by_id(acts: Iterable[Act] = ACTS) -> dict[str, Act]:
+    """Id -> act. Raises ValueError when two share one."""
+    found: dict[str, Act] = {}
+    for act in acts:
+        if act.id in found:
+            raise ValueError(f"two acts are called {act.id}")
+        found[act.id] = act
+    return found

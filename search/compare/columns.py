@@ -1,0 +1,201 @@
+"""The kernels of a comparison with everything that is known of each. Three queries, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Q
+
+from judge import evaluation_facts
+from judge.highlighting import visible
+from judge.measures import Measure
+from judge.models import Evaluation, Measurement
+from judge.services.evaluations import case_of
+from judge.values import Policy, Subject
+from search.compare.asked import Key
+from search.models import Node, Proposal, Run
+
+ROWS = 200
+LETTERS = "ABCD"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One correctness round: what was given, whether it agreed, error and what was allowed."""
+
+    name: str
+    family: str
+    ok: bool
+    error: float | None
+    allowed: float | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the kernels of a candidate take: sums and largest values over its launches, None where nobody knows."""
+
+    launches: int
+    registers: int | None  # of the hungriest kernel
+    shared_bytes: int | None  # the same
+    spills: int | None  # of all
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of the proposer. Unknown is None, never zero; `unpriced` and `untold` count what is missing in a sum."""
+
+    count: int = 0
+    tokens: int | None = None
+    untold: int = 0
+    price_usd: Decimal | None = None
+    unpriced: int = 0
+
+
+@dataclass(frozen=True)
+class Column:
+    """One kernel. `letter` is its place; `case` is the problem's case that its device judges,
+    None for its plain constants and where somebody else judged."""
+
+    letter: str
+    key: Key
+    node: Node
+    measure: Measure | None
+    over_compile: Measure | None
+    raced: Measure | None  # over the best before it, measured side by side
+    timing: Measurement | None
+    case: str | None
+    cases: tuple[Case, ...]
+    kernels: tuple[dict[str, Any], ...]
+    resources: Resources
+    calls: Calls
+    own_share: float | None  # of the GPU's time, as a profile found it
+    policy: Policy = field(repr=False)
+
+    @property
+    def run(self) -> Run:
+        return self.node.run
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        return self.node.evaluation
+
+    @property
+    def basis(self) -> str:
+        """Of its numbers; empty without any."""
+        return self.evaluation.basis if self.evaluation else ""
+
+    @property
+    def label(self) -> str:
+        return f"node {self.key.number} of search {self.key.run_id}"
+
+    @property
+    def tolerance(self) -> tuple[float, float] | None:
+        """(error, what was allowed) of the round that came closest to its limit; None where no round says both."""
+        known = [case for case in self.cases if case.error is not None and case.allowed]
+        worst = max(known, key=lambda case: (case.error or 0) / (case.allowed or 1), default=None)
+        return (worst.error or 0.0, worst.allowed or 0.0) if worst else None
+
+    @property
+    def sealed(self) -> str:
+        """What came of the sealed cases; empty where none were tried."""
+        return evaluation_facts.sealed_check(self.evaluation.report.get("stages") if self.evaluation else None)
+
+    @property
+    def environment(self) -> list[tuple[str, str]]:
+        return evaluation_facts.environment(self.evaluation) if self.evaluation else []
+
+    @property
+    def layers(self) -> list[evaluation_facts.Layer]:
+        """Layers of the sandbox that it was judged in."""
+        found = self.evaluation.report.get("environment", {}) if self.evaluation else {}
+        return evaluation_facts.sandbox(found)
+
+
+def columns(keys: Sequence[Key]) -> list[Column]:
+    """These kernels in this order; what does not exist is missing."""
+    wanted = Q()
+    for key in keys:
+        wanted |= Q(run_id=key.run_id, number=key.number)
+    if not keys:
+        return []
+    rows = Node.objects.filter(wanted).select_related("run__problem", "run__device", "evaluation__device", "parent")
+    nodes = {Key(node.run_id, node.number): node for node in rows}
+    evaluations = [node.evaluation_id for node in nodes.values() if node.evaluation_id]
+    times = Measurement.objects.filter(evaluation__in=evaluations, subject=Subject.CANDIDATE).defer("samples_us")
+    timings = {row.evaluation_id: row for row in times}
+    calls: dict[int, list[Proposal]] = {}
+    for call in Proposal.objects.filter(node__in=nodes.values()).defer("prompt", "reply", "error"):
+        calls.setdefault(call.node_id, []).append(call)
+    found = [nodes[key] for key in keys if key in nodes]
+    return [
+        _column(letter, node, timings.get(node.evaluation_id or 0), calls.get(node.pk, []))
+        for letter, node in zip(LETTERS, found, strict=False)
+    ]
+
+
+def _column(letter: str, node: Node, timing: Measurement | None, calls: list[Proposal]) -> Column:
+    evaluation = node.evaluation
+    kernels = tuple(evaluation_facts.kernels(evaluation))
+    return Column(
+        letter=letter,
+        key=Key(node.run_id, node.number),
+        node=node,
+        measure=Measure.of(evaluation),
+        over_compile=evaluation_facts.over_compile(evaluation),
+        raced=evaluation_facts.measure_of(evaluation.report.get("versus_incumbent")) if evaluation else None,
+        timing=timing,
+        case=case_of(node.run.problem, evaluation.device) if evaluation and not evaluation.elsewhere else None,
+        cases=tuple(_case(row) for row in (evaluation.report.get("cases", ()) if evaluation else ())[:ROWS]),
+        kernels=kernels,
+        resources=_resources(kernels),
+        calls=calls_summed(calls),
+        own_share=_own_share(evaluation),
+        policy=Policy.from_json(node.run.problem.policy),
+    )
+
+
+def _case(row: dict[str, Any]) -> Case:
+    return Case(
+        name=visible(str(row.get("case") or "plain"))[:100],
+        family=visible(str(row.get("family", "")))[:60],
+        ok=bool(row.get("ok")),
+        error=_number(row.get("error")),
+        allowed=_number(row.get("allowed")),
+        detail=visible(str(row.get("detail", "")))[:300],
+    )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _resources(kernels: Sequence[dict[str, Any]]) -> Resources:
+    def known(name: str) -> list[int]:
+        return [int(row[name]) for row in kernels if isinstance(row[name], int | float)]
+
+    registers, shared, spills = known("registers"), known("shared_bytes"), known("spills")
+    return Resources(
+        len(kernels), max(registers, default=None), max(shared, default=None), sum(spills) if spills else None
+    )
+
+
+def calls_summed(rows: Sequence[Proposal]) -> Calls:
+    """The calls of one node as sums of what is known and counts of what is not."""
+    told = [row for row in rows if row.tokens_in is not None or row.tokens_out is not None]
+    priced = [row.price_usd for row in rows if row.price_usd is not None]
+    return Calls(
+        count=len(rows),
+        tokens=sum((row.tokens_in or 0) + (row.tokens_out or 0) for row in told) if told else None,
+        untold=len(rows) - len(told),
+        price_usd=sum(priced, Decimal(0)) if priced else None,
+        unpriced=len(rows) - len(priced),
+    )
+
+
+def _own_share(evaluation: Evaluation | None) -> float | None:
+    profiles = [row["profile"] for row in evaluation_facts.findings(evaluation) if row["profile"]] if evaluation else []
+    return sum(row["share"] for row in profiles[0] if row["own"]) if profiles else None

@@ -1,0 +1,118 @@
+"""A comparison as JSON and CSV: every number with its basis, every ratio with the baseline it belongs to."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from judge.measures import Measure
+from search.compare.columns import Column
+from search.compare.deltas import cautions, ratio, why_not
+
+FORMAT = "adaexplore-comparison/1"
+_RISKY = ("=", "+", "-", "@", "\t", "\r")
+
+
+def comparison_json(columns: Sequence[Column], base: Column) -> dict[str, Any]:
+    """Everything, field by field."""
+    return {
+        "format": FORMAT,
+        "baseline": str(base.key),
+        "kernels": [_kernel(column, base) for column in columns],
+    }
+
+
+def comparison_csv(columns: Sequence[Column], base: Column) -> str:
+    """One line a kernel and figure, with its basis, the baseline of a ratio, and why there is none."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        [
+            "kernel",
+            "problem",
+            "device",
+            "case",
+            "basis",
+            "metric",
+            "value",
+            "low",
+            "high",
+            "n",
+            "baseline",
+            "not_comparable",
+        ]
+    )
+    for column in columns:
+        barred = why_not(column, base)
+        device = column.evaluation.device.name if column.evaluation else ""
+        place = [str(column.key), cell(column.run.problem.slug), cell(device), cell(column.case or "")]
+        for metric, measure in _figures(column, base):
+            against = str(base.key) if metric.endswith("_ratio") else ""
+            numbers = [_plain(measure.value), _plain(measure.low), _plain(measure.high), measure.n or ""]
+            writer.writerow([*place, _basis(measure), metric, *numbers, against, barred])
+        for metric, count in dataclasses.asdict(column.resources).items():
+            if count is not None:
+                writer.writerow([*place, "", metric, count, "", "", "", "", barred])
+    return out.getvalue()
+
+
+def cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_RISKY) else text
+
+
+def _figures(column: Column, base: Column) -> list[tuple[str, Measure]]:
+    found = [("speedup", column.measure, base.measure), ("speedup_compile", column.over_compile, base.over_compile)]
+    rows: list[tuple[str, Measure]] = [(name, measure) for name, measure, _ in found if measure is not None]
+    if column is not base and not why_not(column, base):
+        ratios = ((f"{name}_ratio", ratio(measure, other)) for name, measure, other in found)
+        rows += [(name, measure) for name, measure in ratios if measure is not None]
+    return rows
+
+
+def _kernel(column: Column, base: Column) -> dict[str, Any]:
+    evaluation = column.evaluation
+    timing = column.timing
+    return {
+        "kernel": str(column.key),
+        "problem": {
+            "slug": column.run.problem.slug,
+            "sha256": column.run.problem.source_hash,
+            "state": column.run.problem.state,
+        },
+        "case": column.case,
+        "candidate_hash": column.node.source_hash,
+        "device": evaluation.device.name if evaluation else None,
+        "toolchain": evaluation.toolchain if evaluation else None,
+        "protocol": evaluation.protocol if evaluation else None,
+        "verdict": evaluation.verdict if evaluation else None,
+        "audit": (evaluation.audit or "none") if evaluation else None,
+        "basis": column.basis or None,
+        "figures": {
+            name: {**dataclasses.asdict(row), "basis": row.basis.value} for name, row in _figures(column, base)
+        },
+        "not_comparable": why_not(column, base) or None,
+        "cautions": cautions(column, base),
+        "time_us": None
+        if timing is None
+        else {key: getattr(timing, key) for key in ("basis", "method", "n", "median_us", "low_us", "high_us")},
+        "resources": dataclasses.asdict(column.resources),
+        "kernels": list(column.kernels),
+        "cases": [dataclasses.asdict(case) for case in column.cases],
+        "calls": {**dataclasses.asdict(column.calls), "price_usd": _price(column)},
+    }
+
+
+def _price(column: Column) -> str | None:
+    return None if column.calls.price_usd is None else str(column.calls.price_usd)
+
+
+def _basis(measure: Measure) -> str:
+    return "MODELLED" if measure.basis.value == "modelled" else measure.basis.value
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

@@ -1,0 +1,67 @@
+"""The list of winners as JSON and CSV: every number with interval, n and basis; who is tied is no winner."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from typing import Any
+
+from search.compare.document import cell
+from search.kernels.winners import Kernel, Winner
+
+MOST = 5_000
+_NUMBERS = ("speedup", "low", "high", "n", "basis")
+
+
+def winners_json(rows: Iterable[Winner]) -> list[dict[str, Any]]:
+    """One entry a problem and device."""
+    return [
+        {
+            "problem": row.problem.slug,
+            "problem_sha256": row.problem.source_hash,
+            "degenerate": row.degenerate,
+            "device": row.device.name,
+            "precision": row.policy.precision.value,
+            "dtype": row.policy.dtype,
+            "decided": row.decided,
+            "leader": _kernel(row.leader),
+            "tied": [_kernel(one) for one in row.tied],
+            "tied_count": row.tied_count,
+            "tolerance": None if row.tolerance is None else dict(zip(("error", "allowed"), row.tolerance, strict=True)),
+            "sealed_check": row.sealed or None,
+            "toolchain": row.leader.evaluation.toolchain,
+            "judged_at": row.leader.evaluation.created_at.isoformat(),
+        }
+        for row in rows
+    ]
+
+
+def winners_csv(rows: Iterable[Winner]) -> str:
+    """One line a problem and device."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    places = ("problem", "degenerate", "device", "precision", "dtype", "decided", "tied_with")
+    writer.writerow([*places, "kernel", *_NUMBERS, "audit", "candidate_hash", "judged_at"])
+    for row in winners_json(rows):
+        leader = row["leader"]
+        here = [cell(row["problem"]), row["degenerate"], cell(row["device"]), row["precision"], row["dtype"] or ""]
+        numbers = ["" if leader[name] is None else leader[name] for name in _NUMBERS]
+        last = [leader["audit"], leader["candidate_hash"], row["judged_at"]]
+        writer.writerow([*here, row["decided"], row["tied_count"], leader["kernel"], *numbers, *last])
+    return out.getvalue()
+
+
+def _kernel(one: Kernel) -> dict[str, Any]:
+    measure = one.measure
+    return {
+        "kernel": f"{one.node.run_id}.{one.node.number}",
+        "candidate_hash": one.evaluation.candidate_hash,
+        "speedup": measure.value,
+        "low": measure.low,
+        "high": measure.high,
+        "n": measure.n,
+        "basis": "MODELLED" if measure.basis.value == "modelled" else measure.basis.value,
+        "audit": one.evaluation.audit or "none",
+        "assisted": one.node.touched,
+    }

@@ -1,0 +1,273 @@
+"""Who leads: per problem and device the fastest kernel that may be a best, of one basis. Seven queries for any page."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
+from django.db.models.fields.json import KeyTransform
+
+from judge.evaluation_facts import sealed_check
+from judge.measures import Measure
+from judge.models import MAY_BE_BEST, Device, Evaluation, Problem
+from judge.values import Audit, Basis, Policy
+from search.models import Node, Run
+
+PAGE = 50  # problems
+MOST_ROWS = 200
+MOST_TIED = 2_000  # rows read to name who ties, over the whole page
+LISTED_TIED = 8  # kernels named beside a leader
+BY_HAND = "manual"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a list is asked for. `problem` is looked for in slug and title, `device` is a name, `dtype` as a policy
+    writes it or `given` for the source's own."""
+
+    basis: Basis
+    problem: str = ""
+    device: str = ""
+    dtype: str = ""
+    unassisted: bool = False
+    after: int = 0  # the id of the last problem of the page before
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: where its node is, and what is known of it."""
+
+    node: Node
+    evaluation: Evaluation
+    measure: Measure
+
+
+@dataclass(frozen=True)
+class Winner:
+    """One problem on one device. `tied` are other correct kernels whose intervals reach the leader's, audited or not:
+    then nobody has won."""
+
+    problem: Problem
+    device: Device
+    policy: Policy
+    leader: Kernel
+    tied: tuple[Kernel, ...]
+    tied_count: int
+    tolerance: tuple[float, float] | None  # (error, allowed) of the round closest to its limit
+    sealed: str  # what came of the sealed cases; "": none were tried
+
+    @property
+    def is_tied(self) -> bool:
+        return self.tied_count > 0
+
+    @property
+    def decided(self) -> bool:
+        """Whether it has won. A reported figure has no interval, so nobody knows."""
+        return not self.is_tied and self.leader.measure.basis is not Basis.REPORTED
+
+    @property
+    def degenerate(self) -> bool:
+        return self.problem.state == Problem.State.DEGENERATE
+
+
+@dataclass(frozen=True)
+class Page:
+    """The rows of one page; `after` leads to the next one, None at the end."""
+
+    rows: tuple[Winner, ...]
+    after: int | None
+
+    @property
+    def counted(self) -> list[Winner]:
+        """Rows that count: those of degenerate problems do not."""
+        return [row for row in self.rows if not row.degenerate]
+
+    @property
+    def won(self) -> int:
+        return sum(row.decided for row in self.counted)
+
+    @property
+    def tied(self) -> int:
+        return sum(row.is_tied for row in self.counted)
+
+    @property
+    def degenerate(self) -> int:
+        return len(self.rows) - len(self.counted)
+
+
+def winners(wanted: Wanted) -> Page:
+    """One page, by problem title. Problems that adapt runs composed are in no list."""
+    problems = list(_problems(wanted)[: PAGE + 1])
+    tops = _tops(wanted, problems[:PAGE])
+    shown: list[Problem] = []
+    count = 0
+    for problem in problems[:PAGE]:
+        count += len(tops[problem.pk])
+        if shown and count > MOST_ROWS:
+            break
+        shown.append(problem)
+    found = _of_problems(wanted, shown, tops)
+    rows = [row for problem in shown for row in found.get(problem.pk, ())]
+    return Page(tuple(rows), shown[-1].pk if len(shown) < len(problems) else None)
+
+
+def all_winners(wanted: Wanted, most: int) -> Iterator[Winner]:
+    """Page after page, at most about `most` rows."""
+    page = winners(wanted)
+    count = 0
+    while True:
+        yield from page.rows
+        count += len(page.rows)
+        if page.after is None or count >= most:
+            return
+        page = winners(replace(wanted, after=page.after))
+
+
+def _valid(wanted: Wanted) -> QuerySet[Evaluation]:
+    """Evaluations that may be a best, of a kernel that a search found."""
+    return _timed(wanted).filter(MAY_BE_BEST)
+
+
+def _timed(wanted: Wanted) -> QuerySet[Evaluation]:
+    """Every correct kernel with a speedup, audited or not: who reaches the leader leaves the race open."""
+    nodes = Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.TOLD)
+    if wanted.unassisted:
+        nodes = nodes.filter(touched=False).exclude(run__proposer=BY_HAND)
+    rows = Evaluation.objects.filter(Exists(nodes), speedup__isnull=False, basis=wanted.basis.value)
+    rows = rows.exclude(audit=Audit.FAILED.value)
+    return rows.filter(device__name=wanted.device) if wanted.device else rows
+
+
+def _problems(wanted: Wanted) -> QuerySet[Problem]:
+    rows = Problem.objects.exclude(origin=Problem.Origin.SYNTHETIC).defer("source", "admission")
+    rows = rows.filter(Exists(_valid(wanted).filter(problem=OuterRef("pk")))).order_by("title", "pk")
+    for word in wanted.problem.split():
+        rows = rows.filter(Q(title__icontains=word) | Q(slug__icontains=word))
+    if wanted.dtype:
+        rows = rows.filter(~Q(policy__has_key="dtype") if wanted.dtype == "given" else Q(policy__dtype=wanted.dtype))
+    last = Problem.objects.filter(pk=wanted.after).values_list("title", flat=True).first() if wanted.after else None
+    if last is not None:
+        rows = rows.filter(Q(title__gt=last) | Q(title=last, pk__gt=wanted.after))
+    return rows
+
+
+Place = tuple[int, int]  # problem, device
+
+
+def _tops(wanted: Wanted, problems: Sequence[Problem]) -> dict[int, list[tuple[int, float]]]:
+    """By problem the devices that have a kernel, each with the highest speedup."""
+    valid = _valid(wanted).filter(problem__in=problems).order_by()
+    found: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for problem, device, top in valid.values_list("problem", "device").annotate(top=Max("speedup")):
+        found[problem].append((device, top))
+    return found
+
+
+def _of_problems(
+    wanted: Wanted, problems: Sequence[Problem], tops: dict[int, list[tuple[int, float]]]
+) -> dict[int, list[Winner]]:
+    places = [
+        Q(problem=problem, device=device, speedup=top)
+        for problem in problems
+        for device, top in tops[problem.pk][:MOST_ROWS]
+    ]
+    if not places:
+        return {}
+    leaders: dict[Place, Evaluation] = {}
+    for row in _slim(_valid(wanted)).filter(_any(places)).order_by("pk"):
+        leaders.setdefault((row.problem_id, row.device_id), row)
+    rivals = _slim(_timed(wanted)).filter(_any(map(_reaches, leaders.values())))
+    kinds = rivals.order_by().values_list("problem", "device").annotate(kinds=Count("candidate_hash", distinct=True))
+    counts = {(problem, device): kinds - 1 for problem, device, kinds in kinds}  # the leader reaches itself
+    tied: dict[Place, dict[str, Evaluation]] = defaultdict(dict)
+    for row in rivals.order_by("-speedup", "pk")[:MOST_TIED]:
+        leader = leaders[row.problem_id, row.device_id]
+        if row.candidate_hash != leader.candidate_hash:
+            tied[row.problem_id, row.device_id].setdefault(row.candidate_hash, row)
+    listed = {place: list(rows.values())[:LISTED_TIED] for place, rows in tied.items()}
+    everyone = [*leaders.values(), *(row for rows in listed.values() for row in rows)]
+    nodes = _nodes([row.pk for row in everyone], unassisted=wanted.unassisted)
+    facts = _facts([row.pk for row in leaders.values()])
+    by_id = {problem.pk: problem for problem in problems}
+    found: dict[int, list[Winner]] = defaultdict(list)
+    for place, leader in sorted(leaders.items(), key=lambda item: (item[0][0], item[1].device.name)):
+        kernel = _kernel(leader, nodes)
+        if kernel is None:
+            continue
+        others = [one for row in listed.get(place, ()) if (one := _kernel(row, nodes)) is not None]
+        problem = by_id[place[0]]
+        tolerance, sealed = facts.get(leader.pk, (None, ""))
+        found[problem.pk].append(
+            Winner(
+                problem=problem,
+                device=leader.device,
+                policy=Policy.from_json(problem.policy),
+                leader=kernel,
+                tied=tuple(others),
+                tied_count=counts.get(place, 0),
+                tolerance=tolerance,
+                sealed=sealed,
+            )
+        )
+    return found
+
+
+def _slim(rows: QuerySet[Evaluation]) -> QuerySet[Evaluation]:
+    return rows.select_related("device").defer("source", "report", "message")
+
+
+def _reaches(leader: Evaluation) -> Q:
+    """Kernels whose interval reaches the leader's; without intervals, those of the same speedup."""
+    place = Q(problem=leader.problem_id, device=leader.device_id)
+    if leader.speedup_low is None or leader.basis == Basis.REPORTED:
+        return place & Q(speedup=leader.speedup)
+    return place & Q(speedup_high__gte=leader.speedup_low)
+
+
+def _any(parts: Iterable[Q]) -> Q:
+    return reduce(or_, parts)
+
+
+def _nodes(evaluations: list[int], *, unassisted: bool) -> dict[int, Node]:
+    """Of each evaluation the first node that took it, one that no person touched where only such count."""
+    rows = Node.objects.filter(evaluation__in=evaluations, state=Node.State.TOLD).select_related("run")
+    if unassisted:
+        rows = rows.filter(touched=False).exclude(run__proposer=BY_HAND)
+    found: dict[int, Node] = {}
+    for node in rows.defer("source", "sketch", "why", "message").order_by("pk"):
+        found.setdefault(node.evaluation_id or 0, node)
+    return found
+
+
+def _kernel(evaluation: Evaluation, nodes: dict[int, Node]) -> Kernel | None:
+    measure, node = Measure.of(evaluation), nodes.get(evaluation.pk)
+    return None if measure is None or node is None else Kernel(node, evaluation, measure)
+
+
+def _facts(evaluations: list[int]) -> dict[int, tuple[tuple[float, float] | None, str]]:
+    """Tolerance and sealed check of each, without the rest of their reports."""
+    rows = Evaluation.objects.filter(pk__in=evaluations).order_by()
+    parts = rows.annotate(cases=KeyTransform("cases", "report"), checks=KeyTransform("stages", "report"))
+    return {
+        pk: (_closest(cases), sealed_check(checks)) for pk, cases, checks in parts.values_list("pk", "cases", "checks")
+    }
+
+
+def _closest(cases: Any) -> tuple[float, float] | None:
+    known = [
+        (float(row["error"]), float(row["allowed"]))
+        for row in (cases if isinstance(cases, list) else ())
+        if isinstance(row, dict) and isinstance(row.get("error"), int | float) and row.get("allowed")
+    ]
+    return max(known, key=lambda pair: pair[0] / pair[1], default=None)
+
+
+def running_searches(most: int = 5) -> list[Run]:
+    """Searches that may bring a kernel soon, the newest first."""
+    busy = Run.objects.filter(state__in=(Run.State.RUNNING, Run.State.STOPPING)).exclude(origin=Run.Origin.ADAPT)
+    return list(busy.select_related("problem").defer("problem__source", "problem__admission").order_by("-pk")[:most])

@@ -1,0 +1,151 @@
+// The command palette: one field over pages, acts of this page, and what the server finds by name.
+
+import { commands, doorOf, perform } from "./acts.js";
+
+const WAIT_MS = 120;
+const dialog = document.getElementById("palette");
+const input = document.getElementById("palette-input");
+const list = document.getElementById("palette-list");
+const counter = document.getElementById("palette-count");
+let shown = []; // what the list holds, in order
+let chosen = 0;
+let timer = 0;
+let asked = null; // of the request on its way, to give it up
+
+export function openPalette() {
+  if (!dialog || dialog.open) return;
+  input.value = "";
+  dialog.showModal();
+  show(local(""), "");
+}
+
+function local(words) {
+  const rows = commands.acts
+    .filter((act) => doorOf(act) !== null)
+    .map((act) => ({ group: "On this page", label: act.label, detail: "", key: act.shown, run: () => perform(act) }));
+  for (const [label, detail, url, key] of commands.places) rows.push({ group: "Pages", label, detail, key, url });
+  rows.push({ group: "This browser", label: "Keyboard shortcuts", detail: "", key: "?", run: () => document.querySelector("[data-open-help]").click() });
+  for (const input of document.querySelectorAll("[data-theme-switch] input")) {
+    rows.push({ group: "This browser", label: `Theme: ${input.value}`, detail: "", key: "", run: () => input.click() });
+  }
+  const parts = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const fits = rows.filter((row) => parts.every((part) => `${row.label} ${row.detail}`.toLowerCase().includes(part)));
+  return fits.sort((a, b) => rank(a, parts) - rank(b, parts)); // stable: equal ranks keep their order
+}
+
+// What begins with the words goes before what only holds them, within its group.
+function rank(row, parts) {
+  const group = ["On this page", "Pages", "This browser"].indexOf(row.group) * 2;
+  return group + (parts.length && row.label.toLowerCase().startsWith(parts[0]) ? 0 : 1);
+}
+
+function show(rows, words) {
+  shown = rows;
+  chosen = Math.min(chosen, Math.max(0, rows.length - 1));
+  list.replaceChildren();
+  let group = null;
+  let name = "";
+  rows.forEach((row, place) => {
+    if (row.group !== name) {
+      name = row.group;
+      group = document.createElement("div");
+      group.setAttribute("role", "group");
+      group.setAttribute("aria-label", name);
+      const title = document.createElement("div");
+      title.className = "palette-group";
+      title.setAttribute("aria-hidden", "true");
+      title.textContent = name;
+      group.append(title);
+      list.append(group);
+    }
+    group.append(option(row, place));
+  });
+  counter.textContent = rows.length ? `${rows.length} found` : `Nothing is called “${words}”`;
+  mark();
+}
+
+function option(row, place) {
+  const line = document.createElement("div");
+  line.id = `palette-${place}`;
+  line.className = "palette-option";
+  line.setAttribute("role", "option");
+  line.append(part("palette-name", row.label));
+  if (row.detail) line.append(part("palette-detail", row.detail));
+  if (row.key) {
+    const keys = part("palette-key", "");
+    for (const key of row.key.split(" ")) keys.append(Object.assign(document.createElement("kbd"), { textContent: key }), " ");
+    line.append(keys);
+  }
+  line.addEventListener("click", () => take(place));
+  line.addEventListener("pointermove", () => {
+    if (chosen === place) return;
+    chosen = place;
+    mark(false);
+  });
+  return line;
+}
+
+function part(name, text) {
+  const element = document.createElement("span");
+  element.className = name;
+  element.textContent = text;
+  return element;
+}
+
+function mark(scroll = true) {
+  shown.forEach((_, place) => {
+    const line = document.getElementById(`palette-${place}`);
+    line.setAttribute("aria-selected", String(place === chosen));
+    if (place === chosen && scroll) line.scrollIntoView({ block: "nearest" });
+  });
+  if (shown.length) input.setAttribute("aria-activedescendant", `palette-${chosen}`);
+  else input.removeAttribute("aria-activedescendant");
+}
+
+function take(place) {
+  const row = shown[place];
+  if (!row) return;
+  dialog.close(); // gives the focus back; an act may then lead it to a field
+  if (row.url) location.assign(row.url);
+  else row.run();
+}
+
+function typed() {
+  const words = input.value.trim();
+  chosen = 0;
+  show(local(words), words);
+  clearTimeout(timer);
+  if (asked) asked.abort();
+  if (words) timer = setTimeout(() => ask(words), WAIT_MS);
+}
+
+async function ask(words) {
+  asked = new AbortController();
+  try {
+    const url = `${commands.find}?q=${encodeURIComponent(words)}`;
+    const answer = await fetch(url, { signal: asked.signal, redirect: "manual", headers: { Accept: "application/json" } });
+    if (!answer.ok) throw new Error(String(answer.status));
+    const { rows } = await answer.json();
+    if (input.value.trim() !== words) return;
+    show([...local(words), ...rows.map(([group, label, detail, url]) => ({ group, label, detail, url, key: "" }))], words);
+  } catch (error) {
+    if (error.name !== "AbortError") counter.textContent = "The server does not answer: only pages and acts are listed.";
+  }
+}
+
+function onKey(event) {
+  const last = shown.length - 1;
+  const moves = { ArrowDown: chosen === last ? 0 : chosen + 1, ArrowUp: chosen === 0 ? last : chosen - 1, PageDown: Math.min(last, chosen + 8), PageUp: Math.max(0, chosen - 8) };
+  if (event.key in moves && shown.length) {
+    chosen = moves[event.key];
+    mark();
+  } else if (event.key === "Enter" && !event.isComposing) take(chosen);
+  else return;
+  event.preventDefault();
+}
+
+if (dialog) {
+  input.addEventListener("input", typed);
+  input.addEventListener("keydown", onKey);
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+}

@@ -1,0 +1,91 @@
+"""Rows behind every page of `page_list`: searches in all states, a GPU's history, rules, failures, an import."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from judge.models import Device, Problem
+from search.models import Run
+from search.proposers import get as get_proposer
+from search.services.imports import search_import
+from tests import pages
+from tests.judge import gpu_rows
+from tests.memory import failure_rows, rule_pictures
+from tests.search.makers import Worker, make_device, make_problem, make_run
+from tests.search.recorded import packed, step
+
+Names = dict[str, int | str]
+
+
+def young() -> Names:
+    """A search that waits for its first proposal, on a site that has nothing else."""
+    return {"waiting": make_run(steps=10).pk}
+
+
+def paused() -> Names:
+    """The same, with workers about that would take it up."""
+    names = young()
+    Run.objects.filter(pk=names["waiting"]).update(state=Run.State.PAUSED)
+    return names
+
+
+def full() -> Names:
+    """Everything else; the names are those in the paths of the list."""
+    run = pages.full_run()
+    best = run.nodes.get(number=2)
+    assert best.evaluation is not None
+    names: Names = {
+        "run": run.pk,
+        "best": best.number,
+        "problem": run.problem.slug,
+        "modelled_evaluation": best.evaluation.pk,
+        "campaign": pages.campaign(run),
+        "adapt": pages.adapt(run),
+        "manual": manual().pk,
+    }
+    return names | judged() | reviewed(run) | imported()
+
+
+def judged() -> Names:
+    """A GPU that this machine may not have, preflights in two states, a result of the laboratory."""
+    return {
+        **gpu_rows.history(),
+        "interpreter": make_device().pk,
+        "refused": uploaded("refused", message="It returns a dict."),
+        "checking": uploaded("running"),
+        "lab": pages.lab_result().pk,
+    }
+
+
+def reviewed(run: Run | None = None) -> Names:
+    """Failures of two causes and rules in every state."""
+    run = run or make_run()
+    cluster = failure_rows.cluster_of(run, count=3)
+    failure_rows.failed(run, failure_rows.UNKNOWN)
+    return {"cluster": cluster.key, **rule_pictures.gallery()}
+
+
+def manual() -> Run:
+    """A search whose first two nodes wait for a person's reply."""
+    run = make_run(proposer="manual", steps=5, concurrency=2)
+    worker = Worker()
+    worker.proposer = get_proposer
+    return worker.run(run)
+
+
+def uploaded(state: str, **entry: str) -> str:
+    """A problem whose preflight on the interpreter is in this state; its slug."""
+    problem = make_problem(f"upload-{state}")
+    begun = {"started": timezone.now().isoformat(), "stages": []}
+    problem.state = Problem.State.REFUSED if state == "refused" else Problem.State.ADMITTED
+    problem.admission = {Device.objects.get(name="interpreter").name: {**begun, "state": state, **entry}}
+    problem.save()
+    return problem.slug
+
+
+def imported() -> Names:
+    """A recorded search of six steps, one of them wrong."""
+    steps = [step(1, 0), step(2, 1, kind="small_step", fast_p=2.0, context=[1]), step(3, 0, fast_p=0)]
+    steps += [step(k, 2, kind="small_step", fast_p=2.0 + k / 10) for k in (4, 5, 6)]
+    run = search_import(data=packed(steps, label=pages.HOSTILE), name="recorded.json")
+    return {"imported": run.pk, "imported_node": 2}
