@@ -42,11 +42,43 @@ def parse_health(text: str, uuid: str) -> GpuHealth:
     return GpuHealth(listed=not text.strip())
 
 
-def nvidia_smi(query: str = _QUERY) -> str:
+@dataclass(frozen=True)
+class GpuReading:
+    """What a GPU does at a moment; None for what its driver does not tell. Use in per cent, memory in MiB."""
+
+    use: int | None
+    memory_used: int | None
+    memory_total: int | None
+    temperature_c: int | None
+    clock_mhz: int | None
+    clock_most_mhz: int | None
+
+
+_READING = (
+    "uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,clocks.current.sm,clocks.max.sm"  # as GpuReading
+)
+
+
+def gpu_readings(timeout_s: float = 3.0) -> dict[str, GpuReading]:
+    """UUID -> reading of every GPU that nvidia-smi lists; empty when it does not answer."""
+    return parse_readings(nvidia_smi(_READING, timeout_s))
+
+
+def parse_readings(text: str) -> dict[str, GpuReading]:
+    """From CSV lines in the order of `GpuReading`, the UUID first. Lines of another length are skipped."""
+    found = {}
+    for line in text.splitlines():
+        uuid, *cells = (cell.strip() for cell in line.split(","))
+        if len(cells) == 6:
+            found[uuid] = GpuReading(*(int(cell) if cell.isdigit() else None for cell in cells))
+    return found
+
+
+def nvidia_smi(query: str = _QUERY, timeout_s: float = 20.0) -> str:
     """CSV lines of nvidia-smi, or "" when it is absent, fails or hangs: then there is no usable GPU."""
     command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

@@ -5,73 +5,15 @@ Widths are per cent of the picture, so that it fits every screen while its text 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from judge.axes import Axis, Tick
 
 ROOF_HEIGHT = 240
 ROOF_PAD = 14.0
 LABEL_GAP = 15.0
 MOST_TICKS = 400  # samples drawn in one strip; more are thinned evenly
-CLOSE = 3.0  # a range below this factor gets even ticks
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A labelled place on an axis."""
-
-    at: float
-    label: str
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A logarithmic axis from `low` to `high` (positive), laid out from `start` to `end`."""
-
-    low: float
-    high: float
-    start: float = 0.0
-    end: float = 100.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.low < self.high < math.inf:
-            raise ValueError("an axis runs from a positive value to a larger one")
-
-    def at(self, value: float) -> float:
-        """The place of a value; beyond the ends stays at the end."""
-        share = math.log(min(max(value, self.low), self.high) / self.low) / math.log(self.high / self.low)
-        return round(self.start + share * (self.end - self.start), 2)
-
-    def ticks(self, label: Callable[[float], str], most: int = 6) -> tuple[Tick, ...]:
-        """Round values inside the range, at most `most` of them."""
-        values = _even(self.low, self.high, most) if self.high / self.low < CLOSE else _decades(self.low, self.high)
-        while len(values) > most:
-            values = values[::2]
-        return tuple(Tick(self.at(value), label(value)) for value in values)
-
-    @classmethod
-    def around(cls, values: Iterable[float], margin: float, start: float = 0.0, end: float = 100.0) -> Axis:
-        """An axis that holds all values with a factor of `margin` on either side."""
-        found = [value for value in values if value > 0 and math.isfinite(value)]
-        return cls(min(found) / margin, max(found) * margin, start, end)
-
-
-def _decades(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, ... or whole decades where those would be many."""
-    steps = (1, 2, 5) if high / low < 200 else (1,)
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-    return [value for value in values if low <= value <= high]
-
-
-def _even(low: float, high: float, most: int) -> list[float]:
-    unit = 10.0 ** math.floor(math.log10((high - low) / most))
-    for factor in (1, 2, 5, 10, 20):
-        step = unit * factor
-        values = [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
-        if len(values) <= most:
-            return values
-    return []
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def node_rows(run_id: int) -> list[NodeRow]:
 def tree_of(rows: list[NodeRow], params: SearchParams) -> Tree:
     """The replayed tree, with the rewards of `params`. Cancelled nodes leave no trace; nodes in flight are pending."""
     numbers = {row.id: row.number for row in rows}
-    cells = _cells(rows) if params.policy == "map_elites" else {}
+    cells = cells_of(rows) if params.policy == "map_elites" else {}
     facts = (
         Fact(
             number=row.number,
@@ -128,7 +128,7 @@ def tree_of(rows: list[NodeRow], params: SearchParams) -> Tree:
 
 def row_tell(tree: Tree, row: NodeRow, params: SearchParams) -> None:
     """Tell a node of `tree_of`'s tree what its row says: the same tree as replayed with it, without replaying."""
-    cells = _cells([row]) if params.policy == "map_elites" else {}
+    cells = cells_of([row]) if params.policy == "map_elites" else {}
     tree.tell(
         row.number,
         row.reward,
@@ -142,7 +142,7 @@ def _speedup(row: NodeRow) -> float | None:
     return (row.speedup or 0.0) if row.evaluation_verdict == Verdict.PASS else None
 
 
-def _cells(rows: list[NodeRow]) -> dict[int, str]:
+def cells_of(rows: list[NodeRow]) -> dict[int, str]:
     """Cell by row id of the correct nodes. Sources are read once per process and candidate: a cell is a few letters."""
     correct = [row for row in rows if row.evaluation_verdict == Verdict.PASS]
     new = {row.source_hash: row.id for row in correct if row.source_hash not in _CELLS}

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 
 UNREADABLE = "unreadable"
 _LAUNCHES = ((1, "1"), (2, "2"), (4, "3-4"))  # up to so many: the bucket
+LAUNCHES = ("0", *(name for _, name in _LAUNCHES), "5+")  # every bucket, in order
 _PATTERNS = (  # the first that is met names the pattern
     ("dot", frozenset({"dot", "dot_scaled"})),
     ("scan", frozenset({"associative_scan", "cumsum", "cumprod", "sort"})),
     ("reduction", frozenset({"sum", "max", "min", "reduce", "argmax", "argmin", "softmax", "xor_sum"})),
 )
+PATTERNS = (*(name for name, _ in _PATTERNS), "elementwise", "torch")  # in order, without "+atomic"
 
 
 def cell_of(source: str) -> str:

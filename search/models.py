@@ -10,8 +10,9 @@ from django.db.models import Q
 
 from judge.models import Device, Evaluation, Problem
 from search.campaign_models import Campaign, CampaignEntry
+from search.spend_models import Spending
 
-__all__ = ["Campaign", "CampaignEntry", "LabResult", "Node", "Proposal", "Run", "RunEvent"]
+__all__ = ["Campaign", "CampaignEntry", "LabResult", "Node", "Proposal", "Run", "RunEvent", "Spending"]
 
 
 class Run(models.Model):

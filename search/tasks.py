@@ -17,6 +17,7 @@ from judge.selectors import served_devices
 from memory.distil.table import TableDistiller
 from memory.library_names import InstalledNames
 from memory.services.learning import failure_learn
+from search.heartbeats import heartbeat_start
 from search.proposers import get as get_proposer
 from search.services.adapt_advance import adapt_follow, adapts_advance
 from search.services.adapt_tasks import task_admit, task_compose
@@ -150,6 +151,13 @@ def check_device(device_id: int, action_id: int | None = None) -> None:
     if device is not None:
         asked = Action.objects.filter(pk=action_id).first() if action_id is not None else None
         device_check(device=device, bench_for=bench_for, asked=asked)
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def beat_first(sender: Any, **_: Any) -> None:
+    """A worker says from now on that it serves its devices."""
+    served = set(sender.app.amqp.queues.consume_from)
+    heartbeat_start([device.pk for device in served_devices() if device.queue in served])
 
 
 @worker_ready.connect  # type: ignore[untyped-decorator]

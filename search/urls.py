@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from search.views import (
     activity,
@@ -13,15 +14,20 @@ from search.views import (
     downloads,
     failures,
     find,
+    gallery,
     imports,
     kernels,
     lab,
     nodes,
+    pictures,
     reports,
     runs,
+    spend,
     steering,
     what_if,
 )
+
+_MOVED = RedirectView.as_view(pattern_name="device-list", query_string=True, http_method_names=["get", "head"])
 
 urlpatterns = [
     path("", runs.run_list, name="run-list"),
@@ -48,6 +54,7 @@ urlpatterns = [
     path("find/", find.find, name="find"),
     path("find/names", find.find_names, name="find-names"),
     path("report/", reports.report, name="report"),
+    path("gallery/", gallery.gallery, name="gallery"),
     path("import", imports.run_import, name="run-import"),
     path("s/<int:run_id>/run.zip", downloads.run_folder_download, name="run-folder-download"),
     path("s/<int:run_id>/run.json.gz", downloads.run_packed_download, name="run-packed-download"),
@@ -69,10 +76,14 @@ urlpatterns = [
     path("failures/", failures.failure_list, name="failure-list"),
     path("failures/<slug:key>/", failures.failure_cluster, name="failure-cluster"),
     path("failures/<slug:key>/act", failures.failure_act, name="failure-act"),
+    path("s/<int:run_id>/pictures/", pictures.run_pictures, name="run-pictures"),
+    path("s/<int:run_id>/pictures/<slug:picture>.<slug:form>", pictures.picture_file, name="run-picture-file"),
     path("s/<int:run_id>/failures/", failures.run_failures, name="run-failures"),
+    path("spend/", spend.spend, name="spend"),
     path("lab/", lab.lab_list, name="lab-list"),
     path("lab/<int:result_id>/", lab.lab_detail, name="lab-detail"),
-    path("devices/", devices.device_list, name="device-list"),
+    path("fleet/", devices.device_list, name="device-list"),
+    path("devices/", _MOVED, name="device-list-old"),
     path("devices/<int:device_id>/", devices.device_detail, name="device-detail"),
     path("devices/<int:device_id>/state", devices.device_state, name="device-state"),
     path("devices/<int:device_id>/check", devices.device_check, name="device-check"),

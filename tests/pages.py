@@ -81,6 +81,7 @@ def addresses(run: Run) -> list[Address]:
         "rule_id": _rule(),
         "adapt_id": adapt(run),
         "form": "csv",
+        "picture": "best-so-far",
         "tab": "members",
         "action_id": _act(run),
         "user_id": User.objects.get_or_create(username=HOSTILE)[0].pk,

@@ -34,6 +34,9 @@ SEARCH = (
     Act("run.start", "Start the search", OPERATOR, "run-new", "run.start", pages=("run-new",), inverse="run.stop"),
     Act("run.import", "Import", OPERATOR, "run-import", "run.import", pages=("run-import",), inverse="run.remove"),
     Act(
+        "gallery.import", "Import and play", OPERATOR, "gallery", "run.import", pages=("gallery",), inverse="run.remove"
+    ),
+    Act(
         "run.remove", "Remove the imported search", OPERATOR, "run-remove", "run.remove", RUN,
         confirm="A page says what goes along with it.",
     ),

@@ -23,7 +23,7 @@ PLACES = (
         "judge", "Judge", "self-test-list", "g j", bar=True, here=("self-test-",),
         detail="Whether the judge is to be trusted",
     ),
-    Place("fleet", "Devices", "device-list", "g f", bar=True, here=("device-",), detail="The fleet and its health"),
+    Place("fleet", "Fleet", "device-list", "g f", bar=True, here=("device-",), detail="Devices: their work and health"),
     Place(
         "lab", "Lab", "lab-list", "g l", bar=True, here=("lab-",), title="Policy laboratory",
         detail="Policies compared on simulated spaces",
@@ -35,6 +35,7 @@ PLACES = (
     Place("spend", "Spend", "spend", "g m", here=("spend",), detail="Money and tokens"),
     Place("activity", "Activity", "activity", "g a", here=("activity",), detail="Who did what, with Undo"),
     Place("campaigns", "Campaigns", "campaign-list", "g c", detail="Searches over many problems"),
+    Place("gallery", "Gallery", "gallery", detail="Recorded searches to play"),
     Place("report", "Report", "report", detail="Aggregates over many searches"),
     Place("settings", "Settings", "settings", "g ,", detail="Theme, shortcuts, members, providers"),
     Place("find", "Find", "find", detail="Searches, problems, rules and kernels by name"),
@@ -46,7 +47,7 @@ PLACES = (
 )  # fmt: skip
 
 # The page that each of these belongs to is being built; a link to it appears with its route.
-AWAITED = frozenset({"spend"})
+AWAITED: frozenset[str] = frozenset()
 
 COCKPIT, NODE, QUEUE = ("run-detail",), ("node-detail",), ("rule-list",)
 LISTS = (
@@ -68,6 +69,10 @@ VIEW_KEYS = (
     ViewKey("Shift C", "Compare what is ticked", ("run-detail", "node-detail", "kernel-list")),
     ViewKey("1 – 4", "Baseline", ("compare",)),
     ViewKey("s", "Swap baseline and other", ("compare",)),
+    ViewKey("1 – 3", "Grouping", ("spend",)),
+    ViewKey("d", "Drain the device that is shown alone", ("device-list",)),
+    ViewKey("y", "Play or pause the replay", COCKPIT),
+    ViewKey(", .", "One step back and on in the replay", COCKPIT),
     ViewKey("e", "Archive an ended search", ("run-list",)),
     ViewKey("b", "Best node", COCKPIT),
     ViewKey("e", "Newest node", COCKPIT),

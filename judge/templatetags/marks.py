@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import template
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from judge.verdict_looks import verdict_look
@@ -30,9 +30,10 @@ _LINES = {
     "ok": "M1.5 6.5 4.8 10 10.8 2.2",
     "warned": "M6 1.6 11 10.6H1zM6 5v2.4",
     "skipped": "M2 6h8",
+    "tied": "M6 1l5 5-5 5-5-5z",
+    "at-bound": "M11 6H2M5.5 2.5 2 6l3.5 3.5",
     "pruned": "M6 1.2a4.8 4.8 0 1 1 0 9.6 4.8 4.8 0 1 1 0-9.6zM2.4 9.6l7.2-7.2",
     "suspect": "M3.4 3.6a2.6 2.6 0 1 1 4 2.3C6.4 6.5 6 7 6 8M6 10.8v.2",
-    "tied": "M6 1l5 5-5 5-5-5z",
     "root": "M6 3.4a2.6 2.6 0 1 1 0 5.2 2.6 2.6 0 1 1 0-5.2z",
 }
 _SAME = {
@@ -56,13 +57,40 @@ _SAME = {
 @register.simple_tag
 def mark(name: str) -> SafeString:
     """The shape of a state as an SVG without a label; the word must stand beside it."""
-    shape = _SAME.get(name, name)
-    if shape in _SOLID:
-        style, path = "mark", _SOLID[shape]
-    else:
-        style, path = "mark mark-line", _LINES.get(shape, _LINES["suspect"])
+    style, path = shape_of(name)
     return format_html(
         '<svg class="{}" viewBox="0 0 12 12" aria-hidden="true"><path d="{}"/></svg>', style, mark_safe(path)
+    )
+
+
+def shape_of(name: str) -> tuple[str, str]:
+    """(CSS classes, path) of a state."""
+    shape = _SAME.get(name, name)
+    if shape in _SOLID:
+        return "mark", _SOLID[shape]
+    return "mark mark-line", _LINES.get(shape, _LINES["suspect"])
+
+
+@register.simple_tag
+def basis(value: Any, title: str = "") -> SafeString:
+    """`{% basis device.basis %}`: where a number comes from, the one way in which pages say it. Takes a Basis, its
+    value or `simulated`; nothing for a device without times."""
+    name = str(getattr(value, "value", value) or "")
+    if not name:
+        return SafeString("")
+    word = name.upper() if name in {"modelled", "simulated"} else name
+    said = format_html(' title="{}"', title) if title else ""
+    return format_html('<span class="basis basis-{}"{}>{}</span>', name, said, word)
+
+
+@register.simple_tag
+def mark_symbols(*names: str) -> SafeString:
+    """The same shapes around (0, 0), for `<use href="#spot-NAME">` in pictures that hold hundreds of them."""
+    rows = ((name, *shape_of(name)) for name in names)
+    return format_html_join(
+        "",
+        '<g id="spot-{}" transform="translate(-5.4 -5.4) scale(.9)"><path class="{}" d="{}"/></g>',
+        ((name, style.replace("mark", "spot"), path) for name, style, path in rows),
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
+from judge.axes import speedup_axis, speedup_ticks
 from search.algorithm.ranking import rank
 from search.live.looks import LOOKS
 
@@ -50,17 +50,12 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
     )
     speedups = [columns["x"][index] for _, index in told]
     known = [value for value in speedups if value]
-    low = math.floor(math.log2(min([*known, 1.0])))
-    high = math.ceil(math.log2(max([*known, 2.0])))
+    axis = speedup_axis(known, HEIGHT - BOTTOM, TOP)
     span = max(1, len(told))
     stride = 1 + len(told) // MAX_DOTS
 
     def at_x(place: int) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * (place + 1) / (span + 1), 1)
-
-    def at_y(value: float) -> float:
-        share = (math.log2(value) - low) / (high - low)
-        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * share, 1)
 
     dots: list[Dot] = []
     records: list[int] = []
@@ -72,17 +67,12 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
         if record:
             best = rank(value, number)
             records.append(number)
-            path.append(f"{'H' if path else 'M'}{at_x(place)}{'V' if path else ' '}{at_y(value)}")
-        y = at_y(value) if value else HEIGHT - BOTTOM + 4
+            path.append(f"{'H' if path else 'M'}{at_x(place)}{'V' if path else ' '}{axis.at(value)}")
+        y = axis.at(value) if value else HEIGHT - BOTTOM + 4
         if not record and place % stride:
             continue
         dots.append(Dot(at_x(place), y, LOOKS[columns["s"][index]], number, record))
     if path:
         path.append(f"H{WIDTH - RIGHT}")
-    step = max(1, round((high - low) / 5))
-    ticks = tuple(Tick(at_y(2.0**power), _label(power), power == 0) for power in range(low, high + 1, step))
+    ticks = tuple(Tick(tick.at, tick.label, tick.label == "1×") for tick in speedup_ticks(axis))
     return Chart(tuple(dots), ticks, "".join(path), len(told), tuple(records))
-
-
-def _label(power: int) -> str:
-    return f"{2**power}×" if power >= 0 else f"1/{2**-power}×"

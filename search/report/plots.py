@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judge.plots import Axis, Tick
+from judge.axes import Axis, Tick, speedup_axis, speedup_ticks
 from search.report.aggregates import CAP
 from search.report.values import Block
 
@@ -49,14 +49,14 @@ def shares_picture(block: Block) -> Picture | None:
     tops = [p for points in block.shares.values() for p, _ in points]
     if not any(tops):
         return None
-    axis = Axis(LEAST_P, max(CAP, *tops) * 1.1)
+    axis = speedup_axis([LEAST_P, CAP, *tops])
     curves = tuple(
         Curve(name, name, _steps([(axis.at(max(p, LEAST_P)), share) for p, share in points], end=100.0))
         for name, points in block.shares.items()
     )
     shares = tuple(Tick(round(100 * (1 - share), 1), f"{share:.0%}") for share in (0.0, 0.5, 1.0))
     says = f"Share of {len(block.lines)} problems with a speedup above p, for p from {LEAST_P:g} to {axis.high:.0f}."
-    ticks = axis.ticks(lambda value: f"{value:g}×", 5)
+    ticks = speedup_ticks(axis)
     return Picture("Fast@p", "p, speedup over eager", "problems above p", curves, ticks, shares, says)
 
 

@@ -18,6 +18,7 @@ from search.models import Node, Run
 from search.selectors import best_node
 from search.services.failing import failure_keep
 from search.services.hops import Hop
+from search.services.spending_add import verdict_add
 from search.services.texts import clip
 from search.spending import stop_of
 
@@ -61,6 +62,8 @@ def node_tell(
         return None
     node.refresh_from_db()
     event_write(run=run, kind="node.told", payload=told_payload(node, evaluation))
+    if evaluation is not None:
+        verdict_add(node=node, evaluation=evaluation, reused=reused, now=now)
     learning = failure_keep(run=run, node=node, evaluation=evaluation, now=now)
     if evaluation is not None and is_better(node.number, evaluation, previous):
         event_write(run=run, kind="node.best", payload=best_payload(node, evaluation))

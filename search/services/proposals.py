@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from judge.storable import storable_text
 from search.models import Node, Proposal
 from search.proposers.protocol import Call
+from search.services.spending_add import calls_add
 
 
 def proposals_record(*, node: Node, proposer: str, calls: Iterable[Call]) -> None:
     """Append the calls to the node's record, in the caller's transaction with the run row locked."""
     first = Proposal.objects.filter(node=node).count() + 1
+    numbered = list(enumerate(calls, start=first))
+    calls_add(node=node, calls=numbered)
     Proposal.objects.bulk_create(
         Proposal(
             node=node,
@@ -27,5 +30,5 @@ def proposals_record(*, node: Node, proposer: str, calls: Iterable[Call]) -> Non
             price_usd=call.price_usd,
             latency_ms=call.latency_ms,
         )
-        for attempt, call in enumerate(calls, start=first)
+        for attempt, call in numbered
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -12,6 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
 
 from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
@@ -21,6 +23,7 @@ from judge import device_facts
 from judge.models import Device
 from judge.services.device_checks import check_last, noise_last
 from judge.trust import doubt_of, trusts
+from search.fleet import SORTS, FleetRow, fleet_rows
 from search.models import Node, Run
 from search.services.devices import CHECK, device_check_ask, device_state_set
 from search.tasks import check_send
@@ -34,15 +37,57 @@ ACTS = (
 )
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A device of the fleet with the acts that are possible on it."""
+
+    one: FleetRow
+
+    @property
+    def acts(self) -> list[tuple[str, ...]]:
+        return _acts(self.one.device)
+
+    @property
+    def checkable(self) -> bool:
+        return _checkable(self.one.device)
+
+    @property
+    def key(self) -> str:
+        return secrets.token_urlsafe(16)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.one, name)
+
+
 @never_cache
+@vary_on_headers("HX-Request")
 @require_safe
 def device_list(request: SiteRequest) -> HttpResponse:
-    """Every device that judges here or elsewhere, then those that only own imported numbers."""
-    rows = device_facts.device_rows(device_facts.ordered(Device.objects.all()), now=timezone.now())
-    waiting = _waiting()
+    """Every device that judges here or elsewhere, then those that only own imported numbers.
+
+    Query: `sort`; `worker` shows one device, by name; `device` gives the live part of one.
+    """
+    now = timezone.now()
+    devices = device_facts.ordered(Device.objects.all())
+    if request.htmx and request.GET.get("device", "").isdecimal():
+        chosen = [device for device in devices if str(device.pk) == request.GET["device"] and device.judges]
+        if not chosen:
+            raise Http404("There is no such device any more.")
+        return render(request, "judge/device_list.html#device", {"one": Shown(fleet_rows(chosen, now=now)[0])})
+    ours = [device for device in devices if device.kind != Device.Kind.EXTERNAL]
+    external = [device for device in devices if device.kind == Device.Kind.EXTERNAL]
+    worker = request.GET.get("worker", "")
+    alone = [device for device in ours if device.name == worker]
+    sort = request.GET.get("sort", "")
+    sort = sort if sort in SORTS else SORTS[0]
     context = {
-        "rows": [(row, waiting.get(row.device.pk)) for row in rows if row.device.kind != Device.Kind.EXTERNAL],
-        "external": [row for row in rows if row.device.kind == Device.Kind.EXTERNAL],
+        "rows": [Shown(row) for row in fleet_rows(alone or ours, now=now, sort=sort)],
+        "external": [] if alone else device_facts.device_rows(external, now=now),
+        "alone": bool(alone),
+        "worker": worker,
+        "only_interpreter": bool(ours) and not any(device.kind == Device.Kind.CUDA for device in ours),
+        "sort": sort,
+        "sorts": tuple(zip(SORTS, ("By name", "Longest queue first", "Longest silent first"), strict=True)),
     }
     return render(request, "judge/device_list.html", context)
 
@@ -109,11 +154,19 @@ def _context(device: Device) -> dict[str, Any]:
         "waiting": _waiting().get(device.pk),
         "running": runs.filter(state=Run.State.RUNNING)[:RUNS_SHOWN],
         "actions": _actions(device),
-        "acts": [(state.value, *words) for state, *words in ACTS if state != device.state and device.judges],
-        "checkable": device.judges and not device.remote and (device.measures or device.state_cause),
+        "acts": _acts(device),
+        "checkable": _checkable(device),
         "key": secrets.token_urlsafe(16),
         "check_key": secrets.token_urlsafe(16),
     }
+
+
+def _acts(device: Device) -> list[tuple[str, ...]]:
+    return [(state.value, *words) for state, *words in ACTS if state != device.state and device.judges]
+
+
+def _checkable(device: Device) -> bool:
+    return device.judges and not device.remote and bool(device.measures or device.state_cause)
 
 
 def _waiting() -> dict[int, dict[str, Any]]:

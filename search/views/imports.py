@@ -36,11 +36,11 @@ def run_import(request: SiteRequest) -> HttpResponse:
         return render(request, "search/run_import.html", context)
     require(request.user, Role.OPERATOR)
     try:
-        run = _take(request)
+        run = upload_take(request)
     except ActionRefused as error:
         context = {"error": str(error), "limit_mib": MAX_ZIP_BYTES >> 20}
         return render(request, "search/run_import.html", context, status=422)
-    _examine(run.problem)
+    examine(run.problem)
     return redirect("run-detail", run_id=run.pk)
 
 
@@ -64,7 +64,8 @@ def run_remove(request: SiteRequest, run_id: int) -> HttpResponse:
     return render(request, "search/run_remove.html", context, status=status)
 
 
-def _take(request: SiteRequest) -> Run:
+def upload_take(request: SiteRequest) -> Run:
+    """The run of the uploaded file. Raises ActionRefused with what to do."""
     sent: UploadedFile[bytes] | None = request.FILES.get("file")
     if sent is None:
         raise ActionRefused("No file came with the form. Choose a .zip, .json or .json.gz file.")
@@ -73,7 +74,7 @@ def _take(request: SiteRequest) -> Run:
     return search_import(data=sent.read(), name=sent.name or "upload", user=request.user)
 
 
-def _examine(problem: Problem) -> None:
+def examine(problem: Problem) -> None:
     """Queue the preflight of a problem nobody has looked at: a degenerate one must be flagged."""
     device = judging_devices().filter(name=EXAMINER).first()
     if device is not None and problem.state == Problem.State.PENDING and not problem.report_for(device.name):

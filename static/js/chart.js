@@ -113,7 +113,7 @@ export class Chart extends EventTarget {
       scale: "y",
       stroke: c[look],
       paths: () => null,
-      points: { show: true, size: size_, width: 1.4, stroke: c[look], fill: filled ? c[look] : c.surface },
+      points: { show: true, size: size_, width: 1.4, stroke: c[look], fill: filled ? c[look] : c.surface, ...(SHAPES[look] && { paths: SHAPES[look] }) },
     });
     return {
       ...size,
@@ -274,7 +274,32 @@ function ticksOf({ min, max }) {
 }
 
 function timesLabel(value) {
-  return value >= 0.5 ? `${Number(value.toFixed(2))}×` : `1/${Math.round(1 / value)}×`;
+  const part = 1 / value;
+  return value < 1 && Number.isInteger(part) ? `1/${part}×` : `${Number(value.toFixed(2))}×`;
+}
+
+// The shapes of the legend: a diamond for a new best, a square for what is slower than eager, else a circle.
+const SHAPES = {
+  best: shaped((path, x, y, r) => {
+    path.moveTo(x, y - r);
+    path.lineTo(x + r, y);
+    path.lineTo(x, y + r);
+    path.lineTo(x - r, y);
+    path.closePath();
+  }, 5.2),
+  slower: shaped((path, x, y, r) => path.rect(x - r, y - r, 2 * r, 2 * r), 2.4),
+};
+
+function shaped(draw, radius) {
+  return (u, seriesIdx, idx0, idx1) => {
+    const path = new Path2D();
+    const data = u.data[seriesIdx];
+    for (let i = idx0; i <= idx1; i += 1) {
+      if (data[i] === null || data[i] === undefined) continue;
+      draw(path, u.valToPos(u.data[0][i], "x", true), u.valToPos(data[i], "y", true), radius * (devicePixelRatio || 1));
+    }
+    return { stroke: path, fill: path, clip: null, flags: 3 };
+  };
 }
 
 function crosses(u, seriesIdx, idx0, idx1) {

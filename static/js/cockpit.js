@@ -180,6 +180,7 @@ document.addEventListener("keydown", (event) => {
     const picture = setView($("stage").hidden ? "tree" : "table");
     remember("tab", picture ? "" : "table");
   } else {
+    if (replay && !event.shiftKey && replay.key(event.key)) return event.preventDefault();
     const act = event.shiftKey && SHIFTED[event.key] ? SHIFTED[event.key] : KEYS[event.key];
     if (!act) return;
     event.preventDefault();
@@ -278,6 +279,8 @@ if (replay) {
     root.classList.toggle("replaying", replay.on);
     remember("at", replay.on ? replay.at : null);
     show();
+    // A view that nobody has moved follows the growth that somebody asked to see.
+    if (tree && replay.playing && !tree.moved && !$("tree-outside").hidden) tree.fit(true);
     if (replay.on) replayHeader();
     else if (latest) swap(latest);
   });
@@ -349,4 +352,9 @@ await live.start();
 const asked = address.searchParams.get("n");
 if (asked !== null && /^\d+$/.test(asked) && scene.by.has(Number(asked))) select(Number(asked), { focus: false });
 const moment = address.searchParams.get("at");
-if (replay && moment !== null && /^\d+$/.test(moment)) await replay.open(Number(moment));
+if (replay && moment !== null && /^\d+$/.test(moment)) {
+  await replay.open(Number(moment));
+  const play = address.searchParams.has("play");
+  remember("play", null);
+  if (play && !matchMedia("(prefers-reduced-motion: reduce)").matches) replay.play();
+}

@@ -15,6 +15,10 @@ export class Replay extends EventTarget {
     root.hidden = false;
   }
 
+  get playing() {
+    return Boolean(this.timer);
+  }
+
   get on() {
     return this.data !== undefined;
   }
@@ -69,6 +73,7 @@ export class Replay extends EventTarget {
     if (this.timer) return this.stop();
     if (this.at >= this.head) this.go(0);
     this.playButton.textContent = "Pause";
+    this.word.setAttribute("aria-live", "off"); // eight times a second is no message
     const tick = () => {
       if (!this.step(1)) return this.stop();
       this.timer = setTimeout(tick, 1000 / Number(this.speed.value));
@@ -82,5 +87,14 @@ export class Replay extends EventTarget {
     clearTimeout(this.timer);
     this.timer = null;
     this.playButton.textContent = "Play";
+    this.word.removeAttribute("aria-live");
+  }
+
+  // Keys count only while the bar is open. Returns whether the key was one of them.
+  key(name) {
+    const acts = { ",": () => this.step(-1), ".": () => this.step(1), y: () => this.play() };
+    if (!this.on || !acts[name]) return false;
+    acts[name]();
+    return true;
   }
 }

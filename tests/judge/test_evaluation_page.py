@@ -41,7 +41,7 @@ def test_a_failure_says_where_it_ended_and_shows_no_speed():
 def test_numbers_of_a_degenerate_problem_are_marked_beside_them():
     html = page(passed(flagged(), gpu(), 28.7))
     head = html.split("</header>")[1]
-    assert "degenerate problem" in head and "left out of every aggregate" in html
+    assert "degenerate problem" in head and "left out of every comparison and aggregate" in html
 
 
 def test_hostile_texts_are_escaped():

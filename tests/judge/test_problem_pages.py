@@ -62,7 +62,7 @@ def test_the_page_of_a_problem_shows_source_graph_shapes_and_flag():
         "aten.relu.default",
         "4×8",
         "Always the same.",
-        "flagged as degenerate",
+        "This problem is degenerate",
         '<span class="k">class</span>',
     ):
         assert text in html

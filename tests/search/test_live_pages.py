@@ -71,7 +71,7 @@ def test_an_unknown_price_is_unknown_and_a_partial_sum_says_so(viewer):
     assert "cost unknown" in text_of(viewer, run)
     Proposal.objects.create(node=node, attempt=2, proposer="openai", model="m", price_usd="0.25")
     html = text_of(viewer, run)
-    assert "at least $0.25 (1 unpriced)" in html
+    assert "at least $0.2500 (1 call unpriced)" in html
     assert "at least 1 ktokens" in html.replace("1 k tokens", "1 ktokens")
     assert "$0.00" not in html
 

@@ -1,0 +1,104 @@
+"""The stored rows that the pictures of a search are drawn from, each read once and only when a picture asks."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import cached_property
+
+from judge.measures import Measure
+from judge.models import Measurement
+from judge.values import Basis, Subject
+from search.algorithm.ranking import rank
+from search.facts import NodeRow, node_rows
+from search.live.looks import look_of
+from search.models import Node, Run
+from search.spending import NO_CALLS, Calls, calls_of
+
+MOST_NODES = 20_000
+
+
+class Book:
+    """One search. Speedups of another basis than the device's are left out and counted: bases never mix."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.basis = run.device.basis or Basis.REPORTED
+        self.imported = run.origin == Run.Origin.IMPORT
+
+    @cached_property
+    def rows(self) -> list[NodeRow]:
+        """Every node in number order, the root first."""
+        return node_rows(self.run.pk)
+
+    @cached_property
+    def told(self) -> list[NodeRow]:
+        """The attempts in the order in which they ended."""
+        ended = [row for row in self.rows if row.told_order is not None and row.kind != Node.Kind.ROOT]
+        return sorted(ended, key=lambda row: row.told_order or 0)
+
+    @cached_property
+    def correct(self) -> list[NodeRow]:
+        """Attempts with a speedup of this search's basis, the fastest first."""
+        found = [row for row in self.told if self.speedup(row) is not None]
+        return sorted(found, key=lambda row: rank(row.speedup, row.number), reverse=True)
+
+    @cached_property
+    def other_basis(self) -> int:
+        """Attempts whose speedup is of another basis."""
+        return sum(row.speedup is not None and row.basis != self.basis for row in self.told)
+
+    @cached_property
+    def best(self) -> NodeRow | None:
+        return next((row for row in self.correct if row.may_be_best), None)
+
+    def speedup(self, row: NodeRow) -> Measure | None:
+        """The row's speedup when it is of this search's basis."""
+        return Measure.of(row) if row.basis == self.basis else None
+
+    def look(self, row: NodeRow) -> str:
+        return look_of(kind=row.kind, state=row.state, verdict=row.verdict or None, speedup=row.speedup)
+
+    @cached_property
+    def evaluations(self) -> dict[int, int]:
+        """Node row id -> evaluation."""
+        return dict(self.run.nodes.exclude(evaluation=None).values_list("pk", "evaluation"))
+
+    @cached_property
+    def calls(self) -> dict[int, Calls]:
+        """Billed calls by node row id."""
+        return calls_of(self.run.pk)
+
+    @cached_property
+    def device_ms(self) -> dict[int, float]:
+        """Milliseconds of the device by node row id, for nodes judged here."""
+        judged = self.run.nodes.filter(reused=False, evaluation__isnull=False)
+        return {} if self.imported else dict(judged.values_list("pk", "evaluation__wall_ms"))
+
+    @cached_property
+    def baselines(self) -> dict[str, Measurement]:
+        """Eager and torch.compile as timed beside the best kernel."""
+        if self.best is None:
+            return {}
+        rows = Measurement.objects.filter(evaluation=self.evaluations[self.best.id]).exclude(subject=Subject.CANDIDATE)
+        return {row.subject: row for row in rows.filter(basis=self.basis.value)}
+
+    def spent(self, row: NodeRow) -> tuple[int | None, Decimal | None]:
+        """(tokens, dollars) of the row's billed calls; None for what is not wholly known."""
+        calls = self.calls.get(row.id, NO_CALLS)
+        return None if calls.untold else calls.tokens, None if calls.unpriced else calls.usd
+
+    def left_out(self) -> tuple[str, ...]:
+        """What no picture of speedups holds, in sentences."""
+        found = []
+        if self.other_basis:
+            many = self.other_basis != 1
+            found.append(
+                f"{self.other_basis} attempt{'s' * many} with a speedup that is not {words_of(self.basis)} "
+                f"{'are' if many else 'is'} left out."
+            )
+        return tuple(found)
+
+
+def words_of(basis: Basis) -> str:
+    """How a basis is named to people."""
+    return "MODELLED" if basis is Basis.MODELLED else basis.value

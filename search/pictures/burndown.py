@@ -1,0 +1,148 @@
+"""Burn-down: what is left of each limited budget, and when the search's own pace would use it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from judge.axes import Linear, time_unit
+from judge.templatetags.units import duration
+from search.budget.forecast import Range
+from search.budget.ledger import limit_amounts
+from search.live.budget import TITLES, burn_down, forecast_of, said
+from search.pictures.book import Book
+from search.pictures.values import Cell, Panel, Path, Picture, Rule, Table
+from search.spending import NO_CALLS, books_of, limits_of
+
+NAME, TITLE = "burn-down", "Budget burn-down"
+NAMES = ("steps", "at_s", "evaluations", "device_s", "tokens", "usd")
+HEADS = ("Steps told", "Seconds since the start", "Evaluations", "Device seconds", "Tokens", "US dollars")
+COLUMNS = {"evaluations": "evaluations", "device_ms": "device_s", "tokens": "tokens", "usd": "usd"}
+MOST = 400  # points of a line
+
+
+@dataclass(frozen=True)
+class Track:
+    """What is left over told steps or seconds: points, the limit, and the range in which it ends."""
+
+    title: str
+    x_name: str
+    points: Sequence[tuple[float, float]]
+    limit: float
+    x_says: Callable[[float], str]
+    y_says: Callable[[float], str]
+    ahead: tuple[tuple[float, float], ...] = ()  # corners of the forecast
+    end: float = 0.0  # x of the last corner, or of the budget's end
+
+
+def burn_down_picture(book: Book) -> Picture:
+    """One panel per limited budget; what has no limit is said in words."""
+    run = book.run
+    if book.imported:
+        return Picture(NAME, TITLE, "An imported search brings no budget: there is nothing to draw.", timed=False)
+    limits, (ledger, calls) = limits_of(run), books_of(run.pk)
+    columns = burn_down(run)
+    unknown = [(_unknown(book, pk, "tokens"), _unknown(book, pk, "usd")) for pk in (row.id for row in book.told)]
+    table = Table(NAMES, HEADS, _rows(columns, unknown))
+    bounds = limit_amounts(limits)
+    coming = forecast_of(run, limits, ledger, billed=calls != NO_CALLS)
+    told = len(columns["steps"])
+    if not told:
+        return Picture(NAME, TITLE, "No step has ended yet, so nothing has been used.", table=table, timed=False)
+    tracks = [_steps(columns, limits.steps, coming.wall_s)]
+    ranges = {"device_ms": coming.device_s, "tokens": coming.tokens, "usd": coming.usd}
+    alarms, notes = [], []
+    for name, column in COLUMNS.items():
+        limit = bounds.get(name)
+        if limit is None:
+            spent = getattr(ledger.spent, name)
+            if spent:
+                notes.append(f"No limit of {TITLES[name].lower()}: {said(name, spent)} used.")
+            continue
+        ceiling = limit / 1000 if name == "device_ms" else float(limit)
+        span = ranges.get(name)
+        used = [float(value) for value in columns[column]]
+        tracks.append(_budget(name, used, ceiling, span, coming.steps))
+        if span is not None and used[-1] + span.high > ceiling:
+            certain = used[-1] + span.low > ceiling
+            alarms.append(
+                f"{TITLES[name]}: at this search's pace the limit of {said(name, limit)} "
+                f"{'is' if certain else 'may be'} reached before the last step."
+            )
+    for missing, words in ((calls.untold, "without a count of tokens"), (calls.unpriced, "unpriced")):
+        if missing:
+            notes.append(f"{missing} call{'s' * (missing != 1)} {words}: the real use is higher than drawn.")
+    if coming.steps and coming.wall_s is None:
+        notes.append("No forecast yet: it needs three told steps.")
+    left = f"{told} of {limits.steps} steps told"
+    says = (
+        f"{left}. The solid line is what is left; the wedge runs from the last step to where the middle half of this "
+        "search's own steps would lead."
+    )
+    return Picture(NAME, TITLE, says, tuple(map(_panel, tracks)), None, table, tuple(notes), tuple(alarms), timed=False)
+
+
+def _unknown(book: Book, pk: int, what: str) -> bool:
+    calls = book.calls.get(pk, NO_CALLS)
+    return bool(calls.untold if what == "tokens" else calls.unpriced)
+
+
+def _rows(columns: dict[str, Sequence[Any]], unknown: list[tuple[bool, bool]]) -> tuple[tuple[Cell, ...], ...]:
+    """From the first call without a count or a price on, the sum is unknown: None."""
+    found = []
+    tokens_gone = usd_gone = False
+    for place, row in enumerate(zip(*(columns[name] for name in NAMES), strict=True)):
+        tokens_gone, usd_gone = tokens_gone or unknown[place][0], usd_gone or unknown[place][1]
+        steps, at_s, evaluations, device_s, tokens, usd = row
+        found.append((steps, at_s, evaluations, device_s, None if tokens_gone else tokens, None if usd_gone else usd))
+    return tuple(found)
+
+
+def _steps(columns: dict[str, Sequence[Any]], limit: int, span: Range | None) -> Track:
+    points = [(0.0, float(limit))]
+    points += [
+        (at, float(limit - step)) for step, at in zip(columns["steps"], columns["at_s"], strict=True) if at is not None
+    ]
+    last = points[-1]
+    ahead = () if span is None or not last[1] else ((last[0] + span.low, 0.0), (last[0] + span.high, 0.0))
+    end = ahead[-1][0] if ahead else last[0]
+    return Track("Steps left", "time since the start", points, float(limit), duration, _whole, ahead, end)
+
+
+def _budget(name: str, used: list[float], limit: float, span: Range | None, steps_left: int) -> Track:
+    points = [(0.0, limit)] + [(float(step), limit - value) for step, value in enumerate(used, start=1)]
+    end = float(len(used) + steps_left)
+    left = limit - used[-1]
+    ahead = () if span is None or not steps_left else ((end, left - span.low), (end, left - span.high))
+    says = {"device_ms": duration, "usd": lambda value: f"${value:.2f}"}.get(name, _whole)
+    return Track(f"{TITLES[name]} left", "steps told", points, limit, _whole, says, ahead, end)
+
+
+def _panel(track: Track) -> Panel:
+    along = Linear(0.0, max(track.end, track.points[-1][0]) or 1.0, 1.0, 99.0)
+    floor = min(0.0, *(y for _, y in (*track.points, *track.ahead)))
+    up = Linear(floor, track.limit * 1.04, 98.0, 4.0)
+    stride = 1 + len(track.points) // MOST
+    kept = [point for place, point in enumerate(track.points) if not place % stride or place == len(track.points) - 1]
+    path = f"M{along.at(kept[0][0])} {up.at(kept[0][1])}" + "".join(f"H{along.at(x)}V{up.at(y)}" for x, y in kept[1:])
+    paths = [Path("line-left", path)]
+    last = track.points[-1]
+    if track.ahead:
+        corners = "".join(f"L{along.at(x)} {up.at(y)}" for x, y in track.ahead)
+        paths.insert(0, Path("area-forecast", f"M{along.at(last[0])} {up.at(last[1])}{corners}Z"))
+    return Panel(
+        title=track.title,
+        says=f"{track.title}: {track.y_says(last[1])} of {track.y_says(track.limit)} after {track.x_says(last[0])}"
+        + ("" if track.x_name.startswith("time") else " steps"),
+        height=150,
+        x_name=track.x_name,
+        x_ticks=along.ticks(track.x_says, 4, time_unit(along.high) if track.x_says is duration else 1.0),
+        y_ticks=up.ticks(track.y_says, 4, time_unit(up.high) if track.y_says is duration else 1.0),
+        paths=tuple(paths),
+        rules=(Rule("rule-limit", 0, up.at(0.0), 100, up.at(0.0)),),
+    )
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"

@@ -1,0 +1,160 @@
+"""A picture as a value: shapes in per cent of a panel, a caption, and its table. Pure; templates draw the SVG.
+
+Widths and heights are per cent of the panel, so that it fits every screen while text and marks keep their size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from judge.axes import Tick
+from judge.measures import Measure
+from judge.plots import Strips
+from judge.values import Basis
+
+ROWS_SHOWN = 200  # of a table on the page; the files hold all
+
+
+@dataclass(frozen=True)
+class Path:
+    """A stroke or an area in a box of 100 by 100; `kind` is its CSS class."""
+
+    kind: str
+    d: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A straight line, with a name at its end where it has one."""
+
+    kind: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A state's mark at a place; `number` is the node it stands for, `label` its text beside it."""
+
+    look: str
+    x: float
+    y: float
+    title: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A rectangle with lines of text: a cell of a grid."""
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+    texts: tuple[str, ...] = ()
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+    @property
+    def centre(self) -> float:
+        return self.y + self.height / 2
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Shapes over two axes, `height` pixels high."""
+
+    title: str
+    says: str  # for whoever does not see it
+    height: int = 240
+    x_name: str = ""
+    y_name: str = ""
+    x_ticks: tuple[Tick, ...] = ()
+    y_ticks: tuple[Tick, ...] = ()
+    paths: tuple[Path, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    spots: tuple[Spot, ...] = ()
+    tiles: tuple[Tile, ...] = ()
+    grid: bool = True
+
+
+@dataclass(frozen=True)
+class NodeRef:
+    """A node by its number, in a table."""
+
+    number: int
+
+
+Cell = str | int | float | None | Measure | NodeRef | Basis
+
+
+@dataclass(frozen=True)
+class Table:
+    """The values behind a picture. `names` are the columns in the files, `heads` on the page; None is unknown."""
+
+    names: tuple[str, ...]
+    heads: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...] = ()
+
+    @property
+    def shown(self) -> tuple[tuple[tuple[str, Cell], ...], ...]:
+        """The first rows, each cell with the head of its column."""
+        return tuple(tuple(zip(self.heads, row, strict=True)) for row in self.rows[:ROWS_SHOWN])
+
+    @property
+    def hidden(self) -> int:
+        return max(0, len(self.rows) - ROWS_SHOWN)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture. Without panels `says` tells what is missing and how it would come; `notes` what is left out."""
+
+    name: str  # in addresses
+    title: str
+    says: str
+    panels: tuple[Panel, ...] = ()
+    strips: Strips | None = None
+    table: Table = Table((), ())
+    notes: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
+    key: tuple[tuple[str, str], ...] = ()  # (mark, word) of the states in it
+    choices: tuple[tuple[str, str, bool], ...] = ()  # (value of x, words, chosen)
+    timed: bool = True  # holds times or speedups, so that its basis is named
+
+    @property
+    def drawn(self) -> bool:
+        return bool(self.panels) or self.strips is not None
+
+    def document(self) -> dict[str, Any]:
+        """Everything but places: what the JSON file holds beside the search's own facts."""
+        return {"picture": self.name, "says": self.says, "notes": list(self.notes), "rows": self.records()}
+
+    def records(self) -> list[dict[str, Any]]:
+        """One plain mapping per row; a speedup becomes its value with interval, count and basis."""
+        return [
+            {key: value for name, cell in zip(self.table.names, row, strict=True) for key, value in plain(name, cell)}
+            for row in self.table.rows
+        ]
+
+
+MEASURE_PARTS = ("", "_low", "_high", "_n", "_basis")
+
+
+def plain(name: str, cell: Cell) -> list[tuple[str, Any]]:
+    """A cell as columns of a file."""
+    if isinstance(cell, Measure):
+        values = (cell.value, cell.low, cell.high, cell.n, cell.basis.value)
+        return [(f"{name}{part}", value) for part, value in zip(MEASURE_PARTS, values, strict=True)]
+    if name == "speedup":
+        return [(f"{name}{part}", None) for part in MEASURE_PARTS]
+    if isinstance(cell, NodeRef):
+        return [(name, cell.number)]
+    return [(name, cell.value if isinstance(cell, Basis) else cell)]

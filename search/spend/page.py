@@ -1,0 +1,146 @@
+"""What the page of spending shows and its files hold: one row per group, the total, prices and their dates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Max
+
+from judge.measures import Measure
+from judge.models import Evaluation
+from search.budget.ledger import Amounts
+from search.budget.prices import BadPrices, Price
+from search.models import Node, Run, RunEvent
+from search.pricing import price_table
+from search.spend.sums import Period, spent_by
+from search.spend.values import Amount, dollars
+
+SHOWN = 100  # rows on the page; the files hold all
+TENTH = 0.1
+
+
+@dataclass(frozen=True)
+class Line:
+    """One group. `run` and `best` only where groups are searches; `per_tenth` is the money for each 0.1 of speedup."""
+
+    label: str
+    amount: Amount
+    run: Run | None = None
+    best: Evaluation | None = None
+    per_tenth: str = ""
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Groups with the most money first. `held_usd` is reserved for calls in flight: the most that they may cost."""
+
+    lines: tuple[Line, ...]
+    hidden: int
+    total: Amount
+    held_usd: Decimal
+    prices: tuple[Price, ...] = ()
+    price_error: str = ""
+    unlisted: tuple[str, ...] = field(default=())  # models with unpriced calls
+
+
+def spending(by: str, period: Period, *, shown: int | None = SHOWN) -> Spending:
+    """The page's facts. A constant number of queries."""
+    groups = spent_by(by, period)
+    models = groups if by == "model" else spent_by("model", period)
+    total = sum(groups.values(), Amount())
+    ordered = sorted(groups.items(), key=lambda item: (-item[1].usd, -item[1].unpriced, -_ms(item[1]), str(item[0])))
+    kept = ordered[:shown]
+    lines = _searches(kept, whole=period.whole) if by == "search" else [Line(str(key), one) for key, one in kept]
+    try:
+        prices, error = tuple(row for row in price_table().rows if row.model in models), ""
+    except BadPrices as bad:
+        prices, error = (), str(bad)
+    unlisted = tuple(sorted(str(name) for name, one in models.items() if one.unpriced))
+    return Spending(tuple(lines), len(ordered) - len(kept), total, _held(), prices, error, unlisted)
+
+
+def _ms(amount: Amount) -> float:
+    return amount.gpu_ms + amount.interpreter_ms
+
+
+def _held() -> Decimal:
+    """Dollars reserved for steps in flight, where a search limits its money."""
+    held = Node.objects.filter(state__in=Node.IN_FLIGHT).exclude(held={}).values_list("held", flat=True)
+    return sum((Amounts.from_json(one).usd for one in held), Decimal(0))
+
+
+def _searches(groups: Iterable[tuple[Any, Amount]], *, whole: bool) -> list[Line]:
+    """Rows of searches; those of adapt runs outside of searches come as their words."""
+    rows = list(groups)
+    ids = [key for key, _ in rows if isinstance(key, int)]
+    runs = Run.objects.select_related("problem", "device").in_bulk(ids)
+    bests = _bests(ids)
+    lines = []
+    for key, amount in rows:
+        run = runs.get(key) if isinstance(key, int) else None
+        if run is None:
+            lines.append(Line(str(key), amount))
+            continue
+        best = bests.get(run.pk)
+        price = per_tenth(amount, best) if whole and run.problem.state != "degenerate" else ""
+        lines.append(Line(run.title or run.problem.title, amount, run, best, price))
+    return lines
+
+
+def _bests(run_ids: list[int]) -> dict[int, Evaluation]:
+    """Run -> evaluation of its last new best. Two queries."""
+    last = RunEvent.objects.filter(run__in=run_ids, kind="node.best").order_by().values("run").annotate(last=Max("seq"))
+    seqs = {row["run"]: row["last"] for row in last}
+    rows = RunEvent.objects.filter(run__in=seqs, seq__in=set(seqs.values()), kind="node.best")
+    found = {
+        run: payload["evaluation"]
+        for run, seq, payload in rows.values_list("run", "seq", "payload")
+        if seqs[run] == seq
+    }
+    evaluations = Evaluation.objects.defer("source", "report").in_bulk(found.values())
+    return {run: evaluations[pk] for run, pk in found.items() if pk in evaluations}
+
+
+def per_tenth(amount: Amount, best: Evaluation | None) -> str:
+    """Money for each 0.1 of speedup above 1.0; empty where nothing was priced or won."""
+    measure = Measure.of(best) if best is not None else None
+    if measure is None or measure.value <= 1.0 or not amount.priced or not amount.usd:
+        return ""
+    each = amount.usd / (Decimal(measure.value - 1.0) / Decimal(TENTH))
+    return f"{'at least ' if amount.unpriced else ''}{dollars(each)}"
+
+
+NAMES = (
+    "group", "run", "calls", "usd_known", "calls_unpriced", "tokens_in_known", "tokens_out_known", "calls_uncounted",
+    "gpu_s", "interpreter_s", "known_verdicts", "saved_s", "best_speedup", "best_low", "best_high", "best_basis",
+    "usd_per_tenth",
+)  # fmt: skip
+
+
+def records(found: Spending) -> list[dict[str, Any]]:
+    """One plain mapping per group for the files; unknown is None."""
+    return [dict(zip(NAMES, _record(line), strict=True)) for line in found.lines]
+
+
+def _record(line: Line) -> tuple[Any, ...]:
+    amount, best = line.amount, Measure.of(line.best) if line.best is not None else None
+    evidence = (best.value, best.low, best.high, best.basis.value) if best else (None, None, None, None)
+    return (
+        line.label,
+        line.run.pk if line.run else None,
+        amount.calls,
+        str(amount.usd) if amount.priced else None,
+        amount.unpriced,
+        amount.tokens_in,
+        amount.tokens_out,
+        amount.untold,
+        round(amount.gpu_ms / 1e3, 3),
+        round(amount.interpreter_ms / 1e3, 3),
+        amount.reused,
+        round(amount.saved_ms / 1e3, 3),
+        *evidence,
+        line.per_tenth or None,
+    )

@@ -1,0 +1,24 @@
+"""Money and time on the page of spending."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from django import template
+
+from judge.templatetags.units import duration
+from search.spend import values
+
+register = template.Library()
+
+
+@register.filter
+def dollars(value: Decimal) -> str:
+    """`$3.10`."""
+    return values.dollars(value)
+
+
+@register.filter
+def from_ms(value: float) -> str:
+    """A duration given in milliseconds: `2 min 10 s`."""
+    return duration(value / 1e3)
