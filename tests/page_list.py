@@ -47,6 +47,19 @@ class Sight:
     status: int = 200
 
 
+# Live data has come, the panel beside it too, and nothing is on its way.
+SETTLED = """() => {
+  const live = document.getElementById("live");
+  return (!live || live.dataset.state !== "still") && !document.querySelector("[aria-busy=true]");
+}"""
+
+
+def settle(page: Page) -> None:
+    """Wait until a page shows what it has to show."""
+    page.wait_for_load_state("load")
+    page.wait_for_function(SETTLED, timeout=10_000)
+
+
 def press(*keys: str) -> Act:
     """Keys, once the page's scripts listen."""
 

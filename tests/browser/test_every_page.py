@@ -57,7 +57,7 @@ class Sweep:
         self.say(sight, [] if answer.status == sight.status else [f"status {answer.status}"])
         if sight.act:
             sight.act(tab.page)
-        tab.page.wait_for_load_state("load")
+        page_list.settle(tab.page)
         self.say(sight, tab.page.evaluate("() => look.once()"))
         self.say(sight, tab.page.evaluate("() => look.axe('light', 1280)"))
         self.say(sight, tab.page.evaluate("() => look.focus()"))
