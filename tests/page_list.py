@@ -45,6 +45,7 @@ class Sight:
     act: Act | None = None  # what is done on the page before it is looked at
     window: bool = False  # what matters fits the window: a picture shows no more
     status: int = 200
+    answer: int = 200  # status of what `act` sends
 
 
 # Live data has come, the panel beside it too, and nothing is on its way.
@@ -149,7 +150,7 @@ FULL = [
     Sight("help", "/", act=press("?"), window=True),
     Sight("new", "/new"),
     Sight("new-problem", "/new?problem={problem}"),
-    Sight("new-refused", "/new?problem={problem}", act=submit("form:has(#start-button)", steps="x")),
+    Sight("new-refused", "/new?problem={problem}", act=submit("form:has(#start-button)", steps="x"), answer=422),
     Sight("problems", "/problems/"),
     Sight("problem", "/problems/{problem}/"),
     Sight("problem-viewer", "/problems/{problem}/", "vera"),

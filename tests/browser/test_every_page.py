@@ -68,7 +68,7 @@ class Sweep:
         tab.show(NARROW, "dark")
         self.say(sight, tab.page.evaluate("() => look.reflow(320)"))
         self.say(sight, tab.page.evaluate(f"() => look.axe('dark', 320, {BY_SIZE})"))
-        self.faults.forgive(*([f"status of {sight.status}"] if sight.status >= 400 else []))
+        self.faults.forgive(*(f"status of {code}" for code in (sight.status, sight.answer) if code >= 400))
         self.say(sight, self.faults.settle())
 
     def say(self, sight: Sight, wrong: list[str]) -> None:
