@@ -45,6 +45,20 @@ class Sight:
     act: Act | None = None  # what is done on the page before it is looked at
     window: bool = False  # what matters fits the window: a picture shows no more
     status: int = 200
+    answer: int = 200  # status of what `act` sends
+
+
+# Live data has come, the panel beside it too, and nothing is on its way.
+SETTLED = """() => {
+  const live = document.getElementById("live");
+  return (!live || live.dataset.state !== "still") && !document.querySelector("[aria-busy=true]");
+}"""
+
+
+def settle(page: Page) -> None:
+    """Wait until a page shows what it has to show."""
+    page.wait_for_load_state("load")
+    page.wait_for_function(SETTLED, timeout=10_000)
 
 
 def press(*keys: str) -> Act:
@@ -156,7 +170,7 @@ FULL = [
     Sight("compare-nonsense", "/compare?k={run}.{best}&k=banana", status=422),
     Sight("new", "/new"),
     Sight("new-problem", "/new?problem={problem}"),
-    Sight("new-refused", "/new?problem={problem}", act=submit("form:has(#start-button)", steps="x")),
+    Sight("new-refused", "/new?problem={problem}", act=submit("form:has(#start-button)", steps="x"), answer=422),
     Sight("problems", "/problems/"),
     Sight("problem", "/problems/{problem}/"),
     Sight("problem-viewer", "/problems/{problem}/", "vera"),

@@ -57,7 +57,7 @@ class Sweep:
         self.say(sight, [] if answer.status == sight.status else [f"status {answer.status}"])
         if sight.act:
             sight.act(tab.page)
-        tab.page.wait_for_load_state("load")
+        page_list.settle(tab.page)
         self.say(sight, tab.page.evaluate("() => look.once()"))
         self.say(sight, tab.page.evaluate("() => look.axe('light', 1280)"))
         self.say(sight, tab.page.evaluate("() => look.focus()"))
@@ -68,7 +68,7 @@ class Sweep:
         tab.show(NARROW, "dark")
         self.say(sight, tab.page.evaluate("() => look.reflow(320)"))
         self.say(sight, tab.page.evaluate(f"() => look.axe('dark', 320, {BY_SIZE})"))
-        self.faults.forgive(*([f"status of {sight.status}"] if sight.status >= 400 else []))
+        self.faults.forgive(*(f"status of {code}" for code in (sight.status, sight.answer) if code >= 400))
         self.say(sight, self.faults.settle())
 
     def say(self, sight: Sight, wrong: list[str]) -> None:

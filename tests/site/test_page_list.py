@@ -18,7 +18,7 @@ def names() -> page_rows.Names:
 
 
 def listed(names: page_rows.Names) -> set[str]:
-    paths = (sight.path.format_map(names).split("?")[0] for sight in EVERY if sight.status == 200)
+    paths = (sight.path.format_map(names).split("?")[0] for sight in EVERY if sight.status not in (403, 404))
     return {str(resolve(path).url_name) for path in paths}
 
 
