@@ -80,7 +80,7 @@ def test_no_page_shows_a_published_speedup_as_ours(run, viewer):
     pages |= {"/activity/", f"/find/?q={run.pk}", f"/find/?q={run.problem.slug}"}
     pages |= {
         f"/s/{run.pk}/{name}"
-        for name in ("activity/", "remove", "failures/", "what-if/", "what-if/?at=3&policy=greedy")
+        for name in ("activity/", "pictures/", "remove", "failures/", "what-if/", "what-if/?at=3&policy=greedy")
     }
     for path in sorted(pages):
         html = viewer.get(path).content.decode()
@@ -124,6 +124,13 @@ def test_downloads_say_so_in_the_line_of_every_published_speedup(run, viewer):
     assert report["evaluation"]["basis"] == "reported" and "not measured" in report["run"]["imported"]["figures"]
 
 
+def test_the_files_of_its_pictures_say_that_figures_are_reported(run, viewer):
+    for name in ("best-so-far", "lineage"):
+        document = viewer.get(f"/s/{run.pk}/pictures/{name}.json").json()
+        assert document["basis"] == "reported"
+        assert {row["speedup_basis"] for row in document["rows"]} <= {"reported", None}
+
+
 def test_every_address_of_an_imported_search_was_looked_at(run):
     """A new page about a run or node belongs into the tests above."""
     about = {entry.name for entry in addresses(run) if entry.path.startswith(f"/s/{run.pk}/")}
@@ -136,6 +143,8 @@ def test_every_address_of_an_imported_search_was_looked_at(run):
         "run-activity",
         "run-remove",
         "run-failures",
+        "run-pictures",
+        "run-picture-file",
         "run-counterfactual",
         "run-what-if",
         "node-detail",
