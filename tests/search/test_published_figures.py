@@ -26,6 +26,7 @@ MARKED = (
     r'<span class="measure" data-metric="speedup">(?:(?!</span></span>).)*not measured here</span></span>',
     r'<p class="basis-note"><span class="basis basis-reported">reported</span>.*?</p>',
     r'(?:aria-label|title)="[^"]*reported, not measured here[^"]*"',
+    r"[\d.]+× reported, not measured here",  # in a caption, and in the title of a mark
 )
 
 
