@@ -26,6 +26,7 @@ MARKED = (
     r'<span class="measure" data-metric="speedup">(?:(?!</span></span>).)*not measured here</span></span>',
     r'<p class="basis-note"><span class="basis basis-reported">reported</span>.*?</p>',
     r'(?:aria-label|title)="[^"]*reported, not measured here[^"]*"',
+    r"[\d.]+× reported, not measured here",  # in a caption, and in the title of a mark
 )
 
 
@@ -80,7 +81,7 @@ def test_no_page_shows_a_published_speedup_as_ours(run, viewer):
     pages |= {"/activity/", f"/find/?q={run.pk}", f"/find/?q={run.problem.slug}"}
     pages |= {
         f"/s/{run.pk}/{name}"
-        for name in ("activity/", "remove", "failures/", "what-if/", "what-if/?at=3&policy=greedy")
+        for name in ("activity/", "pictures/", "remove", "failures/", "what-if/", "what-if/?at=3&policy=greedy")
     }
     for path in sorted(pages):
         html = viewer.get(path).content.decode()
@@ -124,6 +125,13 @@ def test_downloads_say_so_in_the_line_of_every_published_speedup(run, viewer):
     assert report["evaluation"]["basis"] == "reported" and "not measured" in report["run"]["imported"]["figures"]
 
 
+def test_the_files_of_its_pictures_say_that_figures_are_reported(run, viewer):
+    for name in ("best-so-far", "lineage"):
+        document = viewer.get(f"/s/{run.pk}/pictures/{name}.json").json()
+        assert document["basis"] == "reported"
+        assert {row["speedup_basis"] for row in document["rows"]} <= {"reported", None}
+
+
 def test_every_address_of_an_imported_search_was_looked_at(run):
     """A new page about a run or node belongs into the tests above."""
     about = {entry.name for entry in addresses(run) if entry.path.startswith(f"/s/{run.pk}/")}
@@ -136,6 +144,8 @@ def test_every_address_of_an_imported_search_was_looked_at(run):
         "run-activity",
         "run-remove",
         "run-failures",
+        "run-pictures",
+        "run-picture-file",
         "run-counterfactual",
         "run-what-if",
         "node-detail",
