@@ -167,11 +167,6 @@ def many_runs(count: int) -> dict[str, Any]:
     return {}
 
 
-def cold_diff(lines: int, seed: int) -> dict[str, Any]:
-    """Milliseconds of a diff and its page part, of two texts that were never compared."""
-    return {"ms": bulk.cold_diff(lines, seed)}
-
-
 def truth(run: int) -> dict[str, Any]:
     """What the rows say: nodes by number, how many are told, and the events that are lines of the feed, in order."""
     row = Run.objects.get(pk=run)
@@ -219,7 +214,6 @@ COMMANDS = {
         truth,
         forest,
         many_runs,
-        cold_diff,
         end,
     )
 }

@@ -1,4 +1,4 @@
-"""How fast the cockpit is: frames and appends of a large tree, weights, commit to pixels, pages, diffs. Run by hand:
+"""How fast the cockpit is: frames and appends of a large tree, weights, commit to pixels, pages. Run by hand:
 
     python -m tests.load.cockpit [tree] [pixels] [pages]      # all three without a name
 
@@ -153,7 +153,7 @@ def pixels(browser: Browser, stack: LiveStack, viewers: int) -> None:
 
 
 def pages(stack: LiveStack) -> None:
-    """The list of many searches, and a diff nobody asked for before."""
+    """The list of many searches."""
     stack.write("many_runs", count=10_000)
     cookie = sockets.sign_in(stack.address)
     for path in ("/", "/?state=ended", "/?q=relu"):
@@ -165,8 +165,6 @@ def pages(stack: LiveStack) -> None:
             took.append(1000 * (time.monotonic() - begun))
         print(f"first {took[0]:.0f} ms;", end=" ")
         say(f"{path} with 10,000 searches", took[1:])
-    took = [stack.write("cold_diff", lines=300, seed=k)["ms"] for k in range(12)]
-    say("diff of 300 lines, cold", took)
 
 
 def main() -> None:

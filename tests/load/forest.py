@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
-from pathlib import Path
 from random import Random
 
-from django.template.loader import render_to_string
 from django.utils import timezone
 
 from judge.models import Evaluation
-from search import diffs
 from search.models import Node, Run, RunEvent
-from search.node_page import Comparison
 from tests.search.makers import make_device, make_problem, make_run
 
 BATCH = 1000
@@ -93,15 +88,3 @@ def many(count: int) -> None:
     told = {"kind": "large", "state": "told", "evaluation": verdict, "told_at": now}
     pairs = ((root, k) for root in roots for k in (1, 2))
     Node.objects.bulk_create((Node(run_id=r.run_id, parent=r, number=k, told_order=k, **told) for r, k in pairs), BATCH)
-
-
-def cold_diff(lines: int, seed: int) -> float:
-    """Milliseconds to compare and render two texts of so many lines, a seventh of them changed here and there."""
-    dice = Random(seed)
-    old = Path(diffs.__file__).read_text().splitlines() * 9
-    old = [f"{line}  # {k}" if dice.random() < 0.1 else line for k, line in enumerate(old[:lines])]
-    new = [line if dice.random() > 1 / 7 else f"{line[:-3]} + {dice.randrange(1000)}" for line in old]
-    begun = time.perf_counter()
-    found = diffs.diff("\n".join(old), "\n".join(new))
-    render_to_string("search/_diff.html", {"comparison": Comparison("parent", "the parent", found)})
-    return 1000 * (time.perf_counter() - begun)
