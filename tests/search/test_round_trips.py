@@ -177,7 +177,7 @@ def test_pages_of_an_imported_model_say_modelled_and_claim_no_audit_of_ours(clie
     back = there_and_back(own_run(), "zip")
     client.force_login(django_user_model.objects.create_user("looker"))
     node = back.nodes.select_related("evaluation").get(number=run_tree(back).best)
-    pages = (f"/s/{back.pk}/", f"/s/{back.pk}/n/{node.number}/", f"/evaluations/{node.evaluation_id}/", "/devices/")
+    pages = (f"/s/{back.pk}/", f"/s/{back.pk}/n/{node.number}/", f"/evaluations/{node.evaluation_id}/", "/fleet/")
     for address in pages:
         text = client.get(address).content.decode()
         assert "MODELLED" in text and "basis-reported" not in text, address
