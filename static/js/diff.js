@@ -31,6 +31,13 @@ function toHunk(step) {
   here.scrollIntoView({ block: "center", inline: "nearest" });
 }
 
+// The panel was fetched anew: the change that was gone to is still the one.
+document.addEventListener("htmx:afterSwap", () => {
+  if (!here || here.isConnected) return;
+  here = document.getElementById(here.id);
+  here?.classList.add("is-here");
+});
+
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !keysAreOn() || typing(event.target)) return;
   if (document.querySelector("dialog[open]") || followed(event)) return;
