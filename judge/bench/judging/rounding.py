@@ -7,6 +7,7 @@ lose: an element that it then answers as the candidate does was decided by round
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from judge.bench.judging.state import State
 from judge.values import Finding
 
 CODE = "value.rounded"
-TRIES = 24  # each puts an element on the other side of its step by a chance of a third or so
+TRIES = 24  # each puts an element on the other side of its step by a chance of nearly a half
 UNITS = 16.0  # roundings: what each number is off by at most
 
 
@@ -36,8 +37,9 @@ def decided_by_rounding(rounds: Asker, question: Question, number: int, value: t
         return False
     wrong = ~target.agrees(value)
     count = int(wrong.sum())
+    chance = torch.Generator(value.device).manual_seed(secrets.randbits(62))  # its own: a run resets the common one
     for _ in range(TRIES):
-        answer = _nearby(rounds, question)
+        answer = _nearby(rounds, question, chance)
         if answer is None or answer.outputs[number].shape != value.shape:
             return False
         wrong &= answer.outputs[number] != value
@@ -53,22 +55,25 @@ def _few(target: Target, value: torch.Tensor) -> bool:
     return few_differ(torch.where(target.agrees(value), target.same, value), target.same)
 
 
-def _nearby(rounds: Asker, question: Question) -> Answer | None:
+def _nearby(rounds: Asker, question: Question, chance: torch.Generator) -> Answer | None:
     """The reference's answer to content that is off by a few roundings; None where it refuses."""
     reference, wide = rounds.reference, question.expected.fp64
-    inputs = mapped(lambda tensor: _shaken(tensor, wide=wide), question.inputs)
-    state = State(((name, _shaken(tensor, wide=wide)) for name, tensor in question.state.items()), question.state.seed)
+    inputs = mapped(lambda tensor: _shaken(tensor, chance, wide=wide), question.inputs)
+    state = State(
+        ((name, _shaken(tensor, chance, wide=wide)) for name, tensor in question.state.items()), question.state.seed
+    )
     if wide:
         return reference.answer_in(torch.float64, inputs, state, question.seed)
     return reference.attempt(lambda: reference.answer(inputs, state, question.seed))
 
 
-def _shaken(tensor: Any, *, wide: bool) -> Any:
+def _shaken(tensor: Any, chance: torch.Generator, *, wide: bool) -> Any:
     if not tensor.is_floating_point():
         return tensor
     unit = ROUNDOFF.get(tensor.dtype, FP32_ROUNDOFF)
     base = tensor.double() if wide else tensor
-    return base * (1 + UNITS * unit * (2 * torch.rand_like(base) - 1))
+    drawn = torch.rand(base.shape, dtype=base.dtype, device=base.device, generator=chance)
+    return base * (1 + UNITS * unit * (2 * drawn - 1))
 
 
 def _note(rounds: Asker, number: int, count: int, elements: int) -> None:
