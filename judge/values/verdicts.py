@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-PROTOCOL = "judge/3"
+PROTOCOL = "judge/4"
 
 
 class Verdict(StrEnum):
