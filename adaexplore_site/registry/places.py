@@ -46,9 +46,6 @@ PLACES = (
     Place("rule-new", "Propose a rule", "rule-new", role=Role.OPERATOR, detail="In your own words"),
 )  # fmt: skip
 
-# The page that each of these belongs to is being built; a link to it appears with its route.
-AWAITED: frozenset[str] = frozenset()
-
 COCKPIT, NODE, QUEUE = ("run-detail",), ("node-detail",), ("rule-list",)
 LISTS = (
     "run-list", "problem-list", "campaign-list", "adapt-list", "device-list", "lab-list", "failure-list",

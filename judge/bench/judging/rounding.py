@@ -15,9 +15,8 @@ import torch
 from judge.bench.exchange.nested import mapped
 from judge.bench.judging.asker import Asker
 from judge.bench.judging.asking import Question
-from judge.bench.judging.expected import Target
 from judge.bench.judging.families import TIES
-from judge.bench.judging.precision import FP32_ROUNDOFF, ROUNDOFF, few_differ
+from judge.bench.judging.precision import FP32_ROUNDOFF, ROUNDED_SHARE, ROUNDOFF
 from judge.bench.judging.reference import Answer
 from judge.bench.judging.state import State
 from judge.values import Finding
@@ -33,10 +32,12 @@ def decided_by_rounding(rounds: Asker, question: Question, number: int, value: t
     Never where elements lie on edges by construction (the family of ties): there the reference's rule counts.
     """
     target = question.expected.outputs[number]
-    if question.family == TIES or question.expected.random or not _few(target, value):
+    if not target.integer or question.family == TIES or question.expected.random:
         return False
     wrong = ~target.agrees(value)
     count = int(wrong.sum())
+    if count > ROUNDED_SHARE * value.numel():
+        return False
     chance = torch.Generator(value.device).manual_seed(secrets.randbits(62))  # its own: a run resets the common one
     for _ in range(TRIES):
         answer = _nearby(rounds, question, chance)
@@ -47,12 +48,6 @@ def decided_by_rounding(rounds: Asker, question: Question, number: int, value: t
             _note(rounds, number, count, value.numel())
             return True
     return False
-
-
-def _few(target: Target, value: torch.Tensor) -> bool:
-    if not target.integer:
-        return False
-    return few_differ(torch.where(target.agrees(value), target.same, value), target.same)
 
 
 def _nearby(rounds: Asker, question: Question, chance: torch.Generator) -> Answer | None:
