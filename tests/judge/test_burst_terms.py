@@ -28,13 +28,27 @@ def side(*, in_place: bool = True, device: str = "cuda:0", outputs: int = 1) -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [({}, 2 * GIB), ({"in_place": False}, GIB // 4), ({"device": "cpu"}, float("inf"))],
+    ("given", "allowed", "free"),
+    [({}, 4 * GIB, 2 * GIB), ({"in_place": False}, GIB // 4, 2 * GIB), ({"device": "cpu"}, 4 * GIB, float("inf"))],
     ids=["shared", "through the host", "no GPU"],
 )
-def test_a_burst_takes_a_part_of_what_is_free(monkeypatch, given, expected) -> None:
+def test_a_burst_takes_a_part_of_what_is_free(monkeypatch, given, allowed, free) -> None:
     monkeypatch.setattr(bursts, "free_bytes", lambda device: 16 * GIB)
-    assert Bursts._affordable(side(**given)) == expected
+    assert (Bursts._allowed(side(**given)), Bursts._free(side(**given))) == (allowed, free)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "alone", "now", "calls"),
+    [(96.0, 30, 100, 30), (96.0, 30, 7, 7), (8.0, 3, 2, 2), (96.0, 1, 1, None), (96.0, 1, 0, None)],
+)
+def test_a_burst_has_as_many_calls_as_fit(wanted, alone, now, calls) -> None:
+    assert bursts.fitting(wanted, alone, now) == calls
+
+
+def test_a_burst_is_not_read_off_the_two_calls_that_others_leave_room_for() -> None:
+    """As seen on an H200 that seven other evaluations had filled: an honest call of 40 us was read as 83."""
+    with pytest.raises(JudgeError, match="2 calls fit, 60 are wanted"):
+        bursts.fitting(60.0, 200, 2)
 
 
 def test_too_little_memory_for_a_burst_is_nobodys_fault() -> None:

@@ -107,3 +107,16 @@ def test_odd_messages_of_a_problem_leave_the_bench_at_work(cpu_bench):
     forged = FORGES.format(message={"stage": {"name": 1}})
     assert cpu_bench.admit(ProblemSpec(forged)).state in ("admitted", "refused")
     assert judge(cpu_bench, SAME, problem=forged).verdict in (Verdict.PASS, Verdict.DISHONEST, Verdict.CRASHED)
+
+
+def test_a_referee_that_gave_up_is_not_the_problems_fault():
+    plan = plans()[1]
+    child = SimpleNamespace(
+        killed=False, killed_for_memory=False, tail=lambda: "", ending=lambda: "exited with status 1"
+    )
+    for message in ({"doing": "problem"}, {"gave_up": "others hold 61% of the memory"}):
+        assert plan.hear(message, None) is None
+    with pytest.raises(JudgeError, match="others hold 61% of the memory"):
+        plan.outcome(
+            None, SimpleNamespace(members={"referee": child, "candidate": SimpleNamespace(log=b"", log_dropped=0)})
+        )

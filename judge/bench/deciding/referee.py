@@ -50,6 +50,7 @@ from judge.values import (
 CONFIRMING = (2, 3)  # numbers of the fresh sets of children; the last one only for a narrow win
 CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
 SCARCE = 0.3  # of it free at the end: nobody stays
+GAVE_UP_CHARS = 600
 FULL = 0.5  # in other hands before a candidate has begun: it cannot be blamed for finding too little
 
 
@@ -58,7 +59,12 @@ def run(assignment: Assignment) -> None:
     desk = Desk(assignment)
     more: Assignment | None = assignment
     while more is not None:
-        more = desk.next(more) if _judged(more, desk) else None
+        try:
+            stays = _judged(more, desk)
+        except JudgeError as error:
+            more.boss.send({"gave_up": str(error)[:GAVE_UP_CHARS]})  # else its end would be blamed on the problem
+            raise
+        more = desk.next(more) if stays else None
 
 
 def _judged(assignment: Assignment, desk: Desk) -> bool:

@@ -242,6 +242,8 @@ class EvaluationPlan(Listening):
         referee = crew.members["referee"]
         if self.doing == WAITING:
             raise JudgeError(f"another process kept the GPU for {super().waited_s():.0f} s")
+        if self.gave_up and self.doing == "problem":  # later ones may tell of sealed cases
+            raise JudgeError(self.gave_up)
         if not self._is_the_problems(referee):
             where = f", in {self.inside}" if self.inside else ""
             said = "" if self._audits and self.job.problem.sealed else referee.tail()  # it may tell a sealed case

@@ -85,6 +85,7 @@ class Listening:
         self.stages: list[StageRecord] = []
         self.layers: dict[str, str] = {}
         self.stays: list[str] = []  # who can take another assignment: the child that decides, and whom it keeps
+        self.gave_up = ""  # the child's own words for a fault that is nobody's
         self.scarce = False  # so little of the GPU's memory is free that nobody should stay
         self._waited_s = 0.0
         self._waits_since: float | None = None
@@ -107,6 +108,8 @@ class Listening:
             self._does(str(message["doing"])[:40])
         elif "inside" in message:
             self._enters(message["inside"])
+        elif "gave_up" in message:
+            self.gave_up = str(message["gave_up"])[:600]
         elif "stage" in message:
             try:
                 record = StageRecord(**message["stage"])

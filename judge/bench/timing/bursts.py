@@ -38,6 +38,7 @@ CALM_ATTEMPTS, PAUSE_S = 6, 0.01  # later ones wait before they begin: what dist
 HOPELESS, WIDE = 10, 2.0  # attempts after which a claim that is off by this factor gets no more of them
 COPIES_VARY, COPIES_VARY_US = 1.02, 5.0
 COPIES = 8  # of a burst's content that are there at a time, over both sides and what they keep, at most
+FEW = 4  # calls in a burst: where others leave no room for them, a longer one would tell more
 COPIED_BYTES = 256 << 20  # of content where it has to go through the host
 
 
@@ -145,17 +146,17 @@ class Bursts:
             return None  # numbers beside the tensors change from draw to draw: calls cannot be announced
         terms = self.terms
         each = sum(TensorMeta.of(tensor).nbytes for tensor in (*_tensors(inputs), *right))
-        fits = min(terms.memory, self._affordable()) // max(1, each)
         wanted = min(terms.longest, max(8 if terms is not CPU else 2, terms.aim_us / claimed_us))
-        calls = int(min(fits, wanted))
-        return calls if calls >= 2 else None
+        return fitting(wanted, int(self._allowed() // max(1, each)), int(min(self._free(), 1 << 60) // max(1, each)))
 
-    def _affordable(self) -> float:
-        """Bytes that the content of a burst may take of what is free now."""
-        if self.reference.device == "cpu":
-            return math.inf
-        free = free_bytes(self.reference.device) // COPIES
-        return free if self.contact.arena.shared_in_place else min(free, COPIED_BYTES)
+    def _allowed(self) -> float:
+        """Bytes that the content of a burst may take of a device that is otherwise empty."""
+        in_place = self.reference.device == "cpu" or self.contact.arena.shared_in_place
+        return self.terms.memory if in_place else min(self.terms.memory, COPIED_BYTES)
+
+    def _free(self) -> float:
+        """The same of what is free now."""
+        return math.inf if self.reference.device == "cpu" else free_bytes(self.reference.device) // COPIES
 
     def open(self, calls: int) -> None:
         """Share memory for that many calls."""
@@ -234,6 +235,19 @@ class Bursts:
     def _settle(self) -> None:
         if self.reference.device != "cpu":
             torch.cuda.synchronize()
+
+
+def fitting(wanted: float, alone: int, now: int) -> int | None:
+    """Calls in a long burst: of those wanted what fits an empty device, and it now. None where two never would.
+
+    Raises JudgeError where others leave so little room that a burst would be read off one or two calls.
+    """
+    best = min(int(wanted), alone)
+    if best < 2:
+        return None
+    if now < min(FEW, best / 2):
+        raise JudgeError(f"too little GPU memory is free for the trusted clock: {now} calls fit, {best} are wanted")
+    return max(2, min(best, now))
 
 
 def _copy_all(places: list[torch.Tensor], tensors: list[torch.Tensor]) -> None:

@@ -38,7 +38,7 @@ class Terms:
         return claimed_us - self.nothing_us + self.slack_us >= self.share * call_us
 
 
-MEMORY_SHARE = 0.07  # of a GPU's memory, for the content of a burst
+MEMORY_SHARE = 0.04  # of a GPU's memory, for the content of a burst; COPIES of it leave room for another evaluation's
 GPU = Terms(96, 3000.0, 4 << 30, 3, 48, 0.85, 1.0, 20.0, 1e5, stored_us=1.2)
 CPU = Terms(6, 2000.0, 2 << 30, 8, 80, 0.7, 20.0, 60.0, 1e3)  # a shared processor is lost in the middle of long bursts
 DISTURBED, DISTURBED_US = 1.5, 5.0  # a baseline this much slower in the pairs than in its bursts was held up there
