@@ -100,9 +100,12 @@ def soak(bench: Bench, *, count: int, seed: int = 0, tell: bool = False) -> Repo
         wall = time.monotonic() - begun
         report.walls_s.setdefault(subject.name, []).append(wall)
         report.count, report.hostile = number + 1, report.hostile + bad
+        warm = min(WARM_UP, count // 3)
+        if number in (warm, count - 1):
+            bench.rest()  # how much of the GPU those who wait hold is a matter of chance: both ends are without them
         sample = sampled(bench)
         report.faults += [f"{number} {subject.name}: {text}" for text in (*fault, *_left(bench, report, sample))]
-        if number >= min(WARM_UP, count // 3):
+        if number >= warm:
             report.samples.append(sample)
         if tell:
             print(f"{number + 1:4}/{count} {subject.name:20} {wall:6.2f} s {'; '.join(fault)}", flush=True)
