@@ -9,7 +9,7 @@ import torch
 
 from judge.bench.device import clocks
 from judge.bench.device.bandwidth import bandwidth_bytes_per_us, nominal_bytes_per_us
-from judge.bench.device.clocks import SmClock, WallClock, wait_until_quiet
+from judge.bench.device.clocks import SmClock, WallClock, left_over_us, wait_until_quiet
 from judge.bench.device.graph_costs import graph_copy_us
 from judge.bench.device.rousing import highest_mhz, rouse, sm_mhz
 
@@ -39,6 +39,16 @@ def test_a_wall_clock_reads_more_than_nothing():
     clock = WallClock()
     clock.start(flush=True)
     assert clock.stop() > 0
+
+
+@pytest.mark.parametrize(
+    ("waits", "left"),
+    [([6.0], 0.0), ([36.0, 41.0, 35.0, 50.0], 0.0), ([236.0, 36.0, 44.0, 61.0], 200.0), ([80.0, 7.0, 5.0, 9.0], 75.0)],
+    ids=["nothing left", "a busy processor", "work on another stream, a busy processor", "work on another stream"],
+)
+def test_work_that_is_left_is_told_from_a_busy_processor(waits, left):
+    told = iter(waits)
+    assert left_over_us(lambda: next(told)) == left and next(told, None) is None
 
 
 def test_without_a_gpu_there_is_no_sm_clock():

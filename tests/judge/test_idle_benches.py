@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,8 @@ def test_a_rested_bench_judges_as_before(cpu_bench, monkeypatch: pytest.MonkeyPa
     job = Job("idle", ProblemSpec(PROBLEM), SAME, timing=False, beat=float("inf"))
     monkeypatch.setattr(benches, "_open", {(os.getpid(), "cpu"): cpu_bench})
     assert cpu_bench.evaluate(job).verdict is Verdict.PASS
-    assert benches.rest_idle(3600.0) == 0 and cpu_bench.waiting()
-    assert benches.rest_idle(-1.0) >= 1 and not cpu_bench.waiting()
+    assert benches.rest_idle(3600.0) == 0
+    waiting = [child.pid for child in cpu_bench.waiting()]
+    assert waiting and benches.rest_idle(-1.0) >= 1 and not cpu_bench.waiting()
+    assert [pid for pid in waiting if Path(f"/proc/{pid}").exists()] == []
     assert cpu_bench.evaluate(job).verdict is Verdict.PASS

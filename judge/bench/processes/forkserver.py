@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
@@ -16,7 +17,7 @@ from judge.bench.processes.children import Child, folder_mode, retire
 from judge.values import JudgeError, Limits
 
 PROJECT = Path(__file__).resolve().parents[3]
-START_S = 180.0
+START_S, END_S = 180.0, 10.0
 # Nothing else of the caller's environment reaches a child: no keys, no addresses, no passwords.
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "TZ",
@@ -163,14 +164,20 @@ class ForkServer:
         return [child for _, child in self._spares]
 
     def empty(self) -> None:
-        """End the spares."""
-        for _, child in self._spares:
-            try:
-                self.kill(child)
-            except JudgeError:
-                pass  # we are gone, and it died with us
-            retire(child)
+        """End the spares. Returns when they have ended, or after END_S; one with a CUDA context takes a moment."""
+        ending = [child for _, child in self._spares]
         self._spares = []
+        deadline = time.monotonic() + END_S
+        try:
+            for child in ending:
+                self.kill(child)
+            while any(child.status is None for child in ending) and time.monotonic() < deadline:
+                self.pump()
+                time.sleep(0.005)
+        except JudgeError:
+            pass  # we are gone, and they died with us
+        for child in ending:
+            retire(child)
 
     def _order(self, limits: Limits, *, sandbox: bool, allow_fork: bool, required: Iterable[str]) -> Message:
         return {
