@@ -11,7 +11,7 @@ from typing import Any
 from adaexplore_site.models import Action
 from search.events import HISTORY
 from search.models import Run, RunEvent
-from search.recorded_acts import RecordedAct
+from search.recorded.acts import RecordedAct
 
 NOT_ACTS = ("run.export", "run.import", "run.archive", "run.unarchive")  # they changed nothing of the search
 

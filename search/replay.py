@@ -10,7 +10,7 @@ from search.algorithm.policies import POLICIES
 from search.algorithm.pool import large_pool, small_window
 from search.algorithm.reward import reward
 from search.algorithm.tree import LARGE, Tree
-from search.recordings import RecordedStep, Recording
+from search.recorded.recording import RecordedStep, Recording
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from search.facts import NodeRow, node_rows
 from search.history import acts_document
 from search.models import Node, Proposal, Run
 from search.provenance import PRODUCT, product_version
-from search.recordings import OWN
+from search.recorded.recording import OWN
 
 KINDS = {Node.Kind.ROOT: "dummy_root", Node.Kind.LARGE: "large_step", Node.Kind.SMALL: "small_step"}
 EXTERNAL = "external:"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from search.recordings import OWN, Recording, RecordingRejected, recording_of
+from search.recorded.recording import OWN, Recording, RecordingRejected, recording_of
 
 REFERENCE = "reference_src.py"
 MANIFEST = "manifest.json"

@@ -24,8 +24,9 @@ from search.compat.run_folder import folder_of, read_folder
 from search.events import HISTORY
 from search.facts import fingerprint_of
 from search.models import Node, Proposal, Run, RunEvent
-from search.recorded_acts import RecordedAct
-from search.recordings import RecordedStep, Recording, RecordingRejected, Withdrawn, read_recording
+from search.recorded.acts import RecordedAct
+from search.recorded.recording import RecordedStep, Recording, RecordingRejected, Withdrawn, read_recording
+from search.recorded.verdicts import verdict_of_step
 from search.services.actions import action_record
 from search.services.endings import best_payload, is_better, told_payload
 from search.services.failing import failures_keep
@@ -163,25 +164,6 @@ def _params(recording: Recording) -> SearchParams:
         return SearchParams.from_json(recording.params or {})
     except (ValueError, TypeError):
         return SearchParams()
-
-
-def verdict_of_step(step: RecordedStep) -> Verdict:
-    """The verdict that the published score and error text amount to; our own exports name it."""
-    if step.verdict is not None:
-        return step.verdict
-    if step.correct:
-        return Verdict.PASS
-    error = step.error.lower()
-    told = {
-        "timeout": Verdict.TIMED_OUT,
-        "syntaxerror": Verdict.BAD_SOURCE,
-        "out of memory": Verdict.OUT_OF_MEMORY,
-        "triton.compiler.errors": Verdict.COMPILE_FAILED,
-        "outofresources": Verdict.COMPILE_FAILED,
-        "incorrect output": Verdict.WRONG,
-    }
-    found = next((verdict for words, verdict in told.items() if words in error), None)
-    return found or (Verdict.CRASHED if step.loads else Verdict.LOAD_FAILED)
 
 
 def _evaluation(step: RecordedStep, problem: Problem, device: Device) -> Evaluation:

@@ -15,7 +15,7 @@ from adaexplore_site.audit import ActionRefused
 from adaexplore_site.requests import SiteRequest
 from search.compat.archives import MAX_ZIP_BYTES
 from search.models import Run
-from search.recorded_files import recorded_files, recorded_read
+from search.recorded.files import recorded_files, recorded_read
 from search.selectors import run_summaries
 from search.services.imports import search_import
 from search.views.imports import examine, upload_take

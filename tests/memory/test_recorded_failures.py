@@ -18,7 +18,8 @@ from memory.distil.wording import claim_check, names_in
 from memory.fingerprints import Failing, clustered
 from memory.models import Failure, FailureCluster, Rule
 from search.models import Node, Run
-from search.recordings import Recording, read_recording
+from search.recorded.recording import Recording, read_recording
+from search.recorded.verdicts import verdict_of_step
 from search.services import imports
 from search.services.failing import failures_rebuild
 
@@ -36,7 +37,7 @@ def recordings() -> list[Recording]:
 def failing(recordings: list[Recording]) -> list[Failing]:
     steps = [step for recording in recordings for step in recording.steps if not step.correct]
     return [
-        Failing(number, "reported", f"reported.{imports.verdict_of_step(step)}", step.error)
+        Failing(number, "reported", f"reported.{verdict_of_step(step)}", step.error)
         for number, step in enumerate(steps)
     ]
 

@@ -15,7 +15,7 @@ from search.activity import activity_of
 from search.compat.files import run_packed
 from search.live.frames import recent_feed
 from search.models import Run
-from search.recordings import OWN, RecordingRejected, read_recording
+from search.recorded.recording import OWN, RecordingRejected, read_recording
 from search.run_replay import replay_run
 from search.services.branching import run_branch
 from search.services.hops import Hop

@@ -17,7 +17,7 @@ from judge.values import canonical_hash
 from search.algorithm.params import SearchParams
 from search.facts import node_rows, tree_of
 from search.models import Node, Proposal, Run, RunEvent
-from search.recordings import OWN
+from search.recorded.recording import OWN
 from search.selectors import run_summary, run_tree
 from search.services.imports import search_import
 from search.services.runs import run_pause
@@ -153,7 +153,7 @@ def test_a_broken_file_gets_a_clear_message_and_writes_nothing(data, words):
 
 
 def test_a_gzip_bomb_is_not_unpacked(monkeypatch):
-    monkeypatch.setattr("search.recordings.MAX_BYTES", 1000)
+    monkeypatch.setattr("search.recorded.recording.MAX_BYTES", 1000)
     with pytest.raises(ActionRefused, match="unpacks to more than"):
         search_import(data=gzip.compress(b" " * 1_000_000, mtime=0), name="bomb.gz", user=None)
 

@@ -10,8 +10,8 @@ from django.core.management import CommandError, call_command
 
 from judge.recorded.entries import Published
 from judge.values import Policy
-from search.recorded_entries import AS_PUBLISHED, recorded_entries
-from search.recordings import RecordingRejected
+from search.recorded.entries import AS_PUBLISHED, recorded_entries
+from search.recorded.recording import RecordingRejected
 from tests.search.recorded import packed, step
 
 RIGHT = """

@@ -13,7 +13,7 @@ from django.apps import apps
 from django.test import Client
 
 from search.models import Run
-from search.recordings import Recording
+from search.recorded.recording import Recording
 from search.services.imports import search_import
 from tests.pages import addresses, client_of
 from tests.search.recorded import packed, step

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from search.algorithm.params import SearchParams
-from search.recordings import read_recording
+from search.recorded.recording import read_recording
 from search.replay import replay_recording
 from tests.search.recorded import packed, step
 

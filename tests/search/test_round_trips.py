@@ -17,7 +17,7 @@ from search.compat.files import run_folder_files, run_folder_zip, run_packed
 from search.compat.packed import LOST
 from search.models import Node, Run
 from search.proposers.protocol import Reply
-from search.recordings import OWN
+from search.recorded.recording import OWN
 from search.report.build import report_of
 from search.selectors import run_tree
 from search.services.endings import node_cancel, run_locked

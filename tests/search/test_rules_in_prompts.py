@@ -17,7 +17,7 @@ from search.models import Node, Run
 from search.proposers.builtin import BuiltinProposer
 from search.proposers.prompts import build_prompt
 from search.proposers.protocol import Lesson
-from search.recordings import OWN
+from search.recorded.recording import OWN
 from search.run_replay import replay_run
 from search.services.branching import run_branch
 from search.services.hops import Hop

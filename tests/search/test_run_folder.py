@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search.compat.run_folder import document_of, files_of, read_folder
-from search.recordings import OWN
+from search.recorded.recording import OWN
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 KEPT = ("node_id", "parent_node_id", "context_node_ids", "created_by", "score", "hardware", "error", "code", "prompt")

@@ -14,7 +14,7 @@ from search.algorithm.params import SearchParams
 from search.facts import node_rows
 from search.models import Node, Run, RunEvent
 from search.rebuild import Rebuilt, log_of
-from search.recordings import OWN
+from search.recorded.recording import OWN
 from search.run_replay import replay_run
 from search.services.hops import Hop
 from search.services.imports import search_import

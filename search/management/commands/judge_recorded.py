@@ -22,8 +22,8 @@ from judge.recorded.run import Judge, Plan, Tally, judge_all
 from judge.runner import Bench
 from judge.sandbox_minimum import required_layers
 from judge.values import DEFAULT_POLICY, JudgeError, Limits
-from search.recorded_entries import AS_PUBLISHED, recorded_entries
-from search.recordings import RecordingRejected
+from search.recorded.entries import AS_PUBLISHED, recorded_entries
+from search.recorded.recording import RecordingRejected
 
 _LIMITS = Limits(wall_s=120, stage_s=60)
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from search.algorithm.params import SearchParams
-from search.recordings import RecordingRejected, read_recording
+from search.recorded.recording import RecordingRejected, read_recording
 from search.replay import replay_recording
 
 

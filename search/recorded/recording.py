@@ -14,9 +14,9 @@ from typing import Any
 from judge.storable import storable_text
 from judge.values import Basis, Verdict
 from search.algorithm.tree import LARGE, SMALL
-from search.recorded_acts import RecordedAct, acts_read
-from search.recorded_memory import RecordedMemory, memory_read
-from search.recorded_modelled import Modelled, modelled_read
+from search.recorded.acts import RecordedAct, acts_read
+from search.recorded.memory import RecordedMemory, memory_read
+from search.recorded.modelled import Modelled, modelled_read
 
 OWN = "adaexplore_dashboard"  # key of what this product adds to the format; others pass it by
 MAX_BYTES = 64 << 20

@@ -8,8 +8,8 @@ from pathlib import Path
 from judge.recorded.entries import Entry, distinct, published_as
 from judge.source_checks import case_for, declared_cases
 from judge.values import DEFAULT_POLICY, Policy, ProblemSpec
-from search.recordings import RecordingRejected, read_recording
-from search.services.imports import verdict_of_step
+from search.recorded.recording import RecordingRejected, read_recording
+from search.recorded.verdicts import verdict_of_step
 
 # The kernels were accepted beside a reference that the same seed constructed, and many rely on it.
 AS_PUBLISHED = Policy(equal_seeding=True)

@@ -1,0 +1,1 @@
+"""Searches recorded elsewhere: read into checked values, their kernels as entries for the judge."""
