@@ -59,7 +59,8 @@ ASGI_APPLICATION = "adaexplore_site.asgi.application"
 
 TEMPLATES = [
     {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "NAME": "django",  # as template_partials knows it
+        "BACKEND": "adaexplore_site.pages.Pages",
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {

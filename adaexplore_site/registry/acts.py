@@ -207,6 +207,11 @@ SITE = (
         "member.on", "Switch a member on", ADMIN, "member-access", "member.on", ("user_id",),
         {"active": "1"}, inverse="member.off",
     ),
+    Act("token.issue", "Issue a token", OPERATOR, "token-issue", "token.issue", inverse="token.revoke"),
+    Act(
+        "token.revoke", "Revoke a token", OPERATOR, "token-revoke", "token.revoke", ("token_id",),
+        stays="Its text is gone anyway; whoever needs one is given a new one.",
+    ),
 )  # fmt: skip
 
 ACTS: tuple[Act, ...] = (*SEARCH, *JUDGE, *MEMORY, *SITE)

@@ -32,6 +32,7 @@ _SAID = {
     "problem.upload": "Uploaded", "selftest.start": "A self-test was started",
     "member.invite": "Invited", "member.roles": "Roles changed", "member.link": "A sign-in link was made",
     "member.off": "Switched off", "member.on": "Switched on",
+    "token.issue": "Issued", "token.revoke": "Revoked",
 }  # fmt: skip
 
 
@@ -111,6 +112,8 @@ class Subjects:
                 return Subject("judge", name, reverse("self-test-detail", args=[name]) if name else "")
             case "user" if pk in self.people:
                 return Subject("member", self.people[pk].username)
+            case "token":
+                return Subject("token", str(action.after.get("name", "")), reverse("settings-tab", args=["tokens"]))
         return Subject(kind, f"{kind} {action.object_id}, which is gone")
 
 

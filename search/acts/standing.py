@@ -38,6 +38,7 @@ _OTHERS = {
     "run.export": "a download changes nothing",
     "rules.export": "a download changes nothing",
     "member.invite": "switch the account off",
+    "token.issue": "revoke the token",
     "device.drift": "done by the judge",
 }
 

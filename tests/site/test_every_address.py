@@ -38,6 +38,8 @@ CHANGES = {
     "member-roles",
     "member-link",
     "member-access",
+    "token-issue",
+    "token-revoke",
 }
 DECIDES = {"failure-act", "rule-act", "rule-hold", "rule-undo", "rule-import"}  # what a reviewer changes
 MOVED = {"device-list-old"}  # leads to its new place
