@@ -71,7 +71,7 @@ def _tokens(request: SiteRequest) -> dict[str, Any]:
         "scopes": [(scope, words, NEEDS[scope] in roles_of(request.user)) for scope, words in SCOPE_WORDS.items()],
         "may": can(request.user, Role.OPERATOR) or can(request.user, Role.REVIEWER),
         "admin": can(request.user, Role.ADMIN),
-        "periods": ((7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"), ("", "never")),
+        "periods": ((7, "in a week"), (30, "in 30 days"), (90, "in 90 days"), (365, "in a year"), ("", "never")),
         "typed_scopes": ["read"],
         "typed_days": "90",
         "key": secrets.token_urlsafe(12),

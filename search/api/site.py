@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
-from ninja import NinjaAPI, Path, Schema
+from ninja import NinjaAPI, Path, Router, Schema
 from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 from ninja.params.functions import Header
@@ -24,7 +24,7 @@ from search.api.answers import answered_once, fingerprint
 from search.api.auth import AUTH
 from search.api.bodies import BadBody, FileIn, body_model, body_read
 
-KEY = Header("", alias="Idempotency-Key")
+KEY = Header("", alias="Idempotency-Key", description="makes a repetition one act")
 TYPES = {"key": "slug", "device": "str", "slug": "slug"}  # converters of addresses; numbers else
 WORDS = "Reads what the pages show and does what their forms do. Every number carries its basis; unknown is null."
 
@@ -43,6 +43,7 @@ api = Api(
 )  # fmt: skip
 for _room in (searches.router, library.router, running.router):
     api.add_router("", _room)
+acts = Router()
 
 
 class Problem(Schema):
@@ -103,7 +104,7 @@ def operation_of(act: Act) -> Callable[..., Any]:
 def _register(act: Act) -> None:
     schema = body_model(act).model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)
-    api.post(
+    acts.post(
         act_path(act),
         response={200: Done, 202: Problem, **ERRORS},
         operation_id=act.id,
@@ -116,12 +117,13 @@ def _register(act: Act) -> None:
 
 
 def _said(act: Act) -> str:
-    against = f"Taken back by `{act.inverse}`." if act.inverse else act.confirm or act.stays
+    against = f"Taken back by {act.inverse}." if act.inverse else act.confirm or act.stays
     return f"Needs the role {act.role}. {against}"
 
 
 for _act in ACTS:
     _register(_act)
+api.add_router("", acts)
 
 
 @api.get("/openapi.json", include_in_schema=False, url_name="openapi")
