@@ -19,7 +19,7 @@ register = template.Library()
 def metric(name: str, value: Any, of: Any = "") -> SafeString:
     """`{% metric "search.told" sum.told %}`: attributes that name a number's field in the API, with its exact value.
 
-    `of` says which row of a list it stands in. Nothing for an unknown number. A test holds pages and API together by it.
+    `of` says which row of a list it stands in. Nothing for an unknown number. A test compares both by it.
     """
     if value is None:
         return SafeString("")
