@@ -7,6 +7,10 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
+from adaexplore_site.webhook_models import Webhook, WebhookDelivery
+
+__all__ = ["Action", "ApiAnswer", "ApiToken", "Webhook", "WebhookDelivery"]
+
 
 class Action(models.Model):
     """Audit of one operator act: who, what, on what, before and after. The key makes a repeated submit one act."""

@@ -22,6 +22,10 @@ from adaexplore_site.audit import ActionRefused
 from adaexplore_site.llm import endpoint_from_settings
 from adaexplore_site.requests import SiteRequest
 from adaexplore_site.tokens import NEEDS, SCOPE_WORDS, token_rows
+from adaexplore_site.webhooks.desk import hook_rows
+from adaexplore_site.webhooks.guarding import private_allowed
+from adaexplore_site.webhooks.outbox import EVENTS
+from adaexplore_site.webhooks.sending import LIMIT_S, MOST
 from search import proposers
 from search.budget.prices import BadPrices, Price
 from search.pricing import price_of, price_table
@@ -30,6 +34,7 @@ TABS = {
     "you": "You",
     "members": "Members",
     "tokens": "Tokens",
+    "webhooks": "Webhooks",
     "providers": "Providers",
     "installation": "This installation",
 }
@@ -78,6 +83,19 @@ def _tokens(request: SiteRequest) -> dict[str, Any]:
     }
 
 
+def _webhooks(request: SiteRequest) -> dict[str, Any]:
+    return {
+        "hooks": hook_rows(),
+        "events": EVENTS.items(),
+        "typed_events": list(EVENTS)[:2],
+        "admin": can(request.user, Role.ADMIN),
+        "private": private_allowed(),
+        "most": MOST,
+        "limit_s": round(LIMIT_S),
+        "key": secrets.token_urlsafe(12),
+    }
+
+
 def _providers(request: SiteRequest) -> dict[str, Any]:
     endpoint = endpoint_from_settings()
     price, broken, rows = None, "", list[Price]()
@@ -109,6 +127,7 @@ def _installation(request: SiteRequest) -> dict[str, Any]:
         ("Least sandbox", settings.JUDGE_MIN_SANDBOX, "JUDGE_MIN_SANDBOX"),
         ("A device is quarantined above a noise of", f"{settings.JUDGE_NOISE_FLOOR:.1%}", "JUDGE_NOISE_PERCENT"),
         ("max-autotune is timed, too", "yes" if settings.JUDGE_MAX_AUTOTUNE else "no", "JUDGE_MAX_AUTOTUNE"),
+        ("Webhooks into private networks", "yes" if private_allowed() else "no", "ADAEXPLORE_WEBHOOK_PRIVATE"),
         ("Database", connection.vendor, "DATABASE_URL"),
     ]
     if can(request.user, Role.ADMIN):
@@ -124,6 +143,7 @@ _TABS = {
     "you": _you,
     "members": _members,
     "tokens": _tokens,
+    "webhooks": _webhooks,
     "providers": _providers,
     "installation": _installation,
 }

@@ -12,7 +12,7 @@ from django.urls.resolvers import URLPattern, URLResolver
 from django.utils import timezone
 
 from adaexplore_site.audit import action_on
-from adaexplore_site.models import ApiToken
+from adaexplore_site.models import ApiToken, Webhook, WebhookDelivery
 from memory.fingerprints import fingerprint
 from memory.models import AdaptRun, AdaptTask, Rule
 from memory.services.failures import clusters_of
@@ -86,6 +86,7 @@ def addresses(run: Run) -> list[Address]:
         "tab": "members",
         "action_id": _act(run),
         "user_id": User.objects.get_or_create(username=HOSTILE)[0].pk,
+        "webhook_id": webhook().pk,
         "token_id": api_token(User.objects.get(username=HOSTILE)).pk,
     }
     found = []
@@ -99,6 +100,14 @@ def api_token(user: User) -> ApiToken:
     """A token that somebody else made."""
     values = {"user": user, "name": HOSTILE, "prefix": "ada_abcdef", "scopes": ["read"]}
     return ApiToken.objects.get_or_create(digest="0" * 64, defaults=values)[0]
+
+
+def webhook() -> Webhook:
+    """A webhook with a sending that was answered by something hostile."""
+    hook, _ = Webhook.objects.get_or_create(address="https://example.org/hook?token=secret", salt="x", events=["test"])
+    values = {"event": "test", "due_at": timezone.now(), "status": 500, "answer": HOSTILE, "tries": 1}
+    WebhookDelivery.objects.get_or_create(webhook=hook, defaults=values)
+    return hook
 
 
 def _act(run: Run) -> int:

@@ -65,7 +65,8 @@ ASKS: Mapping[str, tuple[Ask, ...]] = {
     **dict.fromkeys(
         ("run.remove", "run.pause", "run.resume", "run.stop", "run.kill", "run.archive", "run.unarchive",
          "campaign.pause", "campaign.resume", "adapt.pause", "adapt.resume", "device.check", "selftest.start",
-         "action.undo", "cluster.mute", "cluster.unmute", "member.link", "member.off", "member.on", "token.revoke"),
+         "action.undo", "cluster.mute", "cluster.unmute", "member.link", "member.off", "member.on", "token.revoke",
+         "webhook.on", "webhook.off", "webhook.test"),
         (),
     ),
     "campaign.stop": (SURE,),
@@ -122,6 +123,8 @@ ASKS: Mapping[str, tuple[Ask, ...]] = {
     "cluster.undo": (need("action", int, "number of the act"),),
     "member.invite": (need("name"), Ask("role", list[str])),
     "member.roles": (Ask("role", list[str]),),
+    "webhook.add": (need("address"), need("event", list[str], "such as search.finished")),
+    "webhook.remove": (SURE,),
     "token.issue": (
         need("name"), need("scope", list[str], "read, steer, review, admin"), Ask("days", int, "until it ends"),
     ),

@@ -39,6 +39,9 @@ _OTHERS = {
     "rules.export": "a download changes nothing",
     "member.invite": "switch the account off",
     "token.issue": "revoke the token",
+    "webhook.add": "remove the webhook",
+    "webhook.on": "switch it off in Settings",
+    "webhook.off": "switch it on in Settings",
     "device.drift": "done by the judge",
 }
 

@@ -25,7 +25,7 @@ NAMES = ("who", "verb", "object", "from", "to")
 KINDS = {
     "search": "run", "run": "run", "campaign": "campaign", "adapt": "adapt", "adapt run": "adapt", "device": "device",
     "rule": "rule", "rules": "rules", "cluster": "cluster", "problem": "problem", "member": "user", "user": "user",
-    "judge": "selftest", "selftest": "selftest", "token": "token",
+    "judge": "selftest", "selftest": "selftest", "token": "token", "webhook": "webhook",
 }  # fmt: skip
 _OBJECT = re.compile(r"([a-z ]+?)[ :#]*(\d{1,15})?$")
 
