@@ -51,4 +51,5 @@ def action_on(
         before=before or {},
         after=after or {},
         key=key or None,
+        via=getattr(user, "via", ""),
     )

@@ -59,7 +59,8 @@ ASGI_APPLICATION = "adaexplore_site.asgi.application"
 
 TEMPLATES = [
     {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "NAME": "django",  # as template_partials knows it
+        "BACKEND": "adaexplore_site.pages.Pages",
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
@@ -109,6 +110,7 @@ CELERY_BEAT_SCHEDULE = {
     "reap": {"task": "search.tasks.reap", "schedule": 5.0, "options": {"expires": 5.0}},
     # The first one is each worker's own, at its start.
     "check-devices": {"task": "search.tasks.check_devices", "schedule": 3600.0, "options": {"expires": 600.0}},
+    "webhooks": {"task": "adaexplore_site.tasks.deliver_webhooks", "schedule": 5.0, "options": {"expires": 5.0}},
     "recheck-rules": {"task": "memory.tasks.recheck_rules", "schedule": 600.0, "options": {"expires": 120.0}},
     "rest-devices": {"task": "search.tasks.rest_devices", "schedule": 300.0, "options": {"expires": 60.0}},
 }

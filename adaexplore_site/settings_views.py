@@ -1,4 +1,4 @@
-"""Settings: your own, members and their roles, who proposes kernels at what price, what is allowed here."""
+"""Settings: your own, members, tokens, webhooks, who proposes kernels at what price, what is allowed here."""
 
 from __future__ import annotations
 
@@ -21,21 +21,34 @@ from adaexplore_site.access import Role, can, role_required, roles_of
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.llm import endpoint_from_settings
 from adaexplore_site.requests import SiteRequest
+from adaexplore_site.tokens import NEEDS, SCOPE_WORDS, token_rows
+from adaexplore_site.webhooks.desk import hook_rows
+from adaexplore_site.webhooks.guarding import private_allowed
+from adaexplore_site.webhooks.outbox import EVENTS
+from adaexplore_site.webhooks.sending import LIMIT_S, MOST
 from search import proposers
 from search.budget.prices import BadPrices, Price
 from search.pricing import price_of, price_table
 
-TABS = {"you": "You", "members": "Members", "providers": "Providers", "installation": "This installation"}
+TABS = {
+    "you": "You",
+    "members": "Members",
+    "tokens": "Tokens",
+    "webhooks": "Webhooks",
+    "providers": "Providers",
+    "installation": "This installation",
+}
 
 
 @never_cache
 @require_safe
 def settings_page(request: SiteRequest, tab: str = "you") -> HttpResponse:
     """One tab."""
-    return _page(request, tab)
+    return tab_page(request, tab)
 
 
-def _page(request: SiteRequest, tab: str, *, status: int = 200, **extra: Any) -> HttpResponse:
+def tab_page(request: SiteRequest, tab: str, *, status: int = 200, **extra: Any) -> HttpResponse:
+    """One tab; `extra` goes into its template."""
     if tab not in TABS:
         raise Http404("There is no such tab of the settings.")
     context: dict[str, Any] = {"tab": tab, "tabs": TABS.items(), "title": TABS[tab], **_TABS[tab](request), **extra}
@@ -54,6 +67,32 @@ def _members(request: SiteRequest) -> dict[str, Any]:
         "admin": can(request.user, Role.ADMIN),
         "key": secrets.token_urlsafe(12),
         "link_hours": settings.PASSWORD_RESET_TIMEOUT // 3600,
+    }
+
+
+def _tokens(request: SiteRequest) -> dict[str, Any]:
+    return {
+        "tokens": token_rows(request.user, now=timezone.now()),
+        "scopes": [(scope, words, NEEDS[scope] in roles_of(request.user)) for scope, words in SCOPE_WORDS.items()],
+        "may": can(request.user, Role.OPERATOR) or can(request.user, Role.REVIEWER),
+        "admin": can(request.user, Role.ADMIN),
+        "periods": ((7, "in a week"), (30, "in 30 days"), (90, "in 90 days"), (365, "in a year"), ("", "never")),
+        "typed_scopes": ["read"],
+        "typed_days": "90",
+        "key": secrets.token_urlsafe(12),
+    }
+
+
+def _webhooks(request: SiteRequest) -> dict[str, Any]:
+    return {
+        "hooks": hook_rows(),
+        "events": EVENTS.items(),
+        "typed_events": list(EVENTS)[:2],
+        "admin": can(request.user, Role.ADMIN),
+        "private": private_allowed(),
+        "most": MOST,
+        "limit_s": round(LIMIT_S),
+        "key": secrets.token_urlsafe(12),
     }
 
 
@@ -88,6 +127,7 @@ def _installation(request: SiteRequest) -> dict[str, Any]:
         ("Least sandbox", settings.JUDGE_MIN_SANDBOX, "JUDGE_MIN_SANDBOX"),
         ("A device is quarantined above a noise of", f"{settings.JUDGE_NOISE_FLOOR:.1%}", "JUDGE_NOISE_PERCENT"),
         ("max-autotune is timed, too", "yes" if settings.JUDGE_MAX_AUTOTUNE else "no", "JUDGE_MAX_AUTOTUNE"),
+        ("Webhooks into private networks", "yes" if private_allowed() else "no", "ADAEXPLORE_WEBHOOK_PRIVATE"),
         ("Database", connection.vendor, "DATABASE_URL"),
     ]
     if can(request.user, Role.ADMIN):
@@ -99,7 +139,14 @@ def _installation(request: SiteRequest) -> dict[str, Any]:
     }
 
 
-_TABS = {"you": _you, "members": _members, "providers": _providers, "installation": _installation}
+_TABS = {
+    "you": _you,
+    "members": _members,
+    "tokens": _tokens,
+    "webhooks": _webhooks,
+    "providers": _providers,
+    "installation": _installation,
+}
 
 
 @role_required(Role.ADMIN)
@@ -109,11 +156,11 @@ def invite(request: SiteRequest) -> HttpResponse:
     name = request.POST.get("name", "").strip()
     try:
         member, link = members.member_invite(
-            name=name, roles=request.POST.getlist("role"), user=request.user, key=_key(request)
+            name=name, roles=request.POST.getlist("role"), user=request.user, key=form_key(request)
         )
     except ActionRefused as error:
-        return _page(request, "members", status=409, refused=str(error), typed=name[:60])
-    return _page(request, "members", made=member, link=request.build_absolute_uri(link))
+        return tab_page(request, "members", status=409, refused=str(error), typed=name[:60])
+    return tab_page(request, "members", made=member, link=request.build_absolute_uri(link))
 
 
 @role_required(Role.ADMIN)
@@ -122,10 +169,10 @@ def link(request: SiteRequest, user_id: int) -> HttpResponse:
     """A fresh sign-in link, shown once."""
     member = get_object_or_404(User, pk=user_id)
     try:
-        made = members.member_link(member=member, user=request.user, key=_key(request))
+        made = members.member_link(member=member, user=request.user, key=form_key(request))
     except ActionRefused as error:
-        return _page(request, "members", status=409, refused=str(error))
-    return _page(request, "members", made=member, link=request.build_absolute_uri(made))
+        return tab_page(request, "members", status=409, refused=str(error))
+    return tab_page(request, "members", made=member, link=request.build_absolute_uri(made))
 
 
 @role_required(Role.ADMIN)
@@ -134,9 +181,11 @@ def roles(request: SiteRequest, user_id: int) -> HttpResponse:
     """Give the member the roles that are ticked."""
     member = get_object_or_404(User, pk=user_id)
     try:
-        members.member_roles(member=member, roles=request.POST.getlist("role"), user=request.user, key=_key(request))
+        members.member_roles(
+            member=member, roles=request.POST.getlist("role"), user=request.user, key=form_key(request)
+        )
     except ActionRefused as error:
-        return _page(request, "members", status=409, refused=str(error))
+        return tab_page(request, "members", status=409, refused=str(error))
     messages.success(request, f"The roles of {member.username} are set.")
     return redirect("settings-tab", tab="members")
 
@@ -147,14 +196,15 @@ def access(request: SiteRequest, user_id: int) -> HttpResponse:
     """Switch the member on (`active` is not empty) or off."""
     member, active = get_object_or_404(User, pk=user_id), bool(request.POST.get("active"))
     try:
-        members.member_access(member=member, active=active, user=request.user, key=_key(request))
+        members.member_access(member=member, active=active, user=request.user, key=form_key(request))
     except ActionRefused as error:
-        return _page(request, "members", status=409, refused=str(error))
+        return tab_page(request, "members", status=409, refused=str(error))
     messages.success(request, f"{member.username} {'can sign in again' if active else 'is switched off'}.")
     return redirect("settings-tab", tab="members")
 
 
-def _key(request: SiteRequest) -> str | None:
+def form_key(request: SiteRequest) -> str | None:
+    """The key that makes a repeated submit one act."""
     return request.POST.get("key", "")[:64] or None
 
 

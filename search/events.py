@@ -12,6 +12,7 @@ from django.db.models import F
 from search import hints
 from search.algorithm.steering import UNDO, VERBS
 from search.models import Run, RunEvent
+from search.telling import tell
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -62,5 +63,6 @@ def event_write(*, run: Run, kind: str, payload: dict[str, Any], actor: Abstract
     Run.objects.filter(pk=run.pk).update(event_seq=F("event_seq") + 1)
     run.event_seq = Run.objects.values_list("event_seq", flat=True).get(pk=run.pk)
     event = RunEvent.objects.create(run=run, seq=run.event_seq, kind=kind, payload=payload, actor=actor)  # type: ignore[misc]
+    tell(run=run, kind=kind, payload=payload)
     transaction.on_commit(partial(hints.publish, run.pk, run.event_seq))
     return event

@@ -12,6 +12,7 @@ from django.urls.resolvers import URLPattern, URLResolver
 from django.utils import timezone
 
 from adaexplore_site.audit import action_on
+from adaexplore_site.models import ApiToken, Webhook, WebhookDelivery
 from memory.fingerprints import fingerprint
 from memory.models import AdaptRun, AdaptTask, Rule
 from memory.services.failures import clusters_of
@@ -85,12 +86,28 @@ def addresses(run: Run) -> list[Address]:
         "tab": "members",
         "action_id": _act(run),
         "user_id": User.objects.get_or_create(username=HOSTILE)[0].pk,
+        "webhook_id": webhook().pk,
+        "token_id": api_token(User.objects.get(username=HOSTILE)).pk,
     }
     found = []
     for route, name in _routes(get_resolver().url_patterns, ""):
         path = re.sub(r"<(?:\w+:)?(\w+)>", lambda hit: str(values[hit[1]]), route)
         found.append(Address(name, f"/{path}"))
     return found
+
+
+def api_token(user: User) -> ApiToken:
+    """A token that somebody else made."""
+    values = {"user": user, "name": HOSTILE, "prefix": "ada_abcdef", "scopes": ["read"]}
+    return ApiToken.objects.get_or_create(digest="0" * 64, defaults=values)[0]
+
+
+def webhook() -> Webhook:
+    """A webhook with a sending that was answered by something hostile."""
+    hook, _ = Webhook.objects.get_or_create(address="https://example.org/hook?token=secret", salt="x", events=["test"])
+    values = {"event": "test", "due_at": timezone.now(), "status": 500, "answer": HOSTILE, "tries": 1}
+    WebhookDelivery.objects.get_or_create(webhook=hook, defaults=values)
+    return hook
 
 
 def _act(run: Run) -> int:
@@ -135,6 +152,8 @@ def _routes(patterns: list[URLPattern | URLResolver], prefix: str) -> list[tuple
     found = []
     for entry in patterns:
         route = prefix + str(entry.pattern)
+        if isinstance(entry, URLResolver) and entry.namespace == "api":
+            continue  # operations, no pages: tests/site/test_api.py walks them
         if isinstance(entry, URLResolver):
             found += _routes(entry.url_patterns, route)
         else:

@@ -207,6 +207,27 @@ SITE = (
         "member.on", "Switch a member on", ADMIN, "member-access", "member.on", ("user_id",),
         {"active": "1"}, inverse="member.off",
     ),
+    Act("token.issue", "Issue a token", OPERATOR, "token-issue", "token.issue", inverse="token.revoke"),
+    Act(
+        "token.revoke", "Revoke a token", OPERATOR, "token-revoke", "token.revoke", ("token_id",),
+        stays="Its text is gone anyway; whoever needs one is given a new one.",
+    ),
+    Act("webhook.add", "Add a webhook", ADMIN, "webhook-add", "webhook.add", inverse="webhook.remove"),
+    *(
+        Act(
+            f"webhook.{name}", f"Switch a webhook {name}", ADMIN, "webhook-switch", f"webhook.{name}", ("webhook_id",),
+            {"on": value}, inverse=inverse,
+        )
+        for name, value, inverse in (("on", "1", "webhook.off"), ("off", "", "webhook.on"))
+    ),
+    Act(
+        "webhook.test", "Test a webhook", ADMIN, "webhook-test", "webhook.test", ("webhook_id",),
+        stays="It sends one message that says that it is a test.",
+    ),
+    Act(
+        "webhook.remove", "Remove a webhook", ADMIN, "webhook-remove", "webhook.remove", ("webhook_id",),
+        confirm="A page asks, as what waits for it is lost.",
+    ),
 )  # fmt: skip
 
 ACTS: tuple[Act, ...] = (*SEARCH, *JUDGE, *MEMORY, *SITE)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db import connection, transaction
+from django.utils import timezone
 
 from adaexplore_site.audit import ActionRefused, action_done, action_on
 from adaexplore_site.models import Action
+from adaexplore_site.webhooks.outbox import REVIEWS, webhook_tell
 from judge.storable import storable_text
 from memory.distil.wording import claim_fault
 from memory.models import Rule, RuleVersion
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
 _LOCK = 0x72756C65  # of PostgreSQL's advisory locks: everything that writes rules or moves sightings
+TOLD_EVERY = timedelta(hours=1)  # webhooks: a learning search proposes many
 
 Extra = dict[str, Any]
 
@@ -178,4 +181,6 @@ def rule_new(
     rule = Rule.objects.create(origin=origin, pattern=pattern, created_by=user)  # type: ignore[misc]
     version_add(rule=rule, text=text, scope=scope, user=user, why=why)
     rule.save(update_fields=["current"])
+    body = {"rule": {"id": rule.pk, "text": text, "page": f"/rules/{rule.pk}/"}, "page": "/rules/"}
+    webhook_tell(event=REVIEWS, body=body, now=timezone.now(), at_most_every=TOLD_EVERY)
     return rule

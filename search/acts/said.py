@@ -32,6 +32,9 @@ _SAID = {
     "problem.upload": "Uploaded", "selftest.start": "A self-test was started",
     "member.invite": "Invited", "member.roles": "Roles changed", "member.link": "A sign-in link was made",
     "member.off": "Switched off", "member.on": "Switched on",
+    "token.issue": "Issued", "token.revoke": "Revoked",
+    "webhook.add": "Added", "webhook.on": "Switched on", "webhook.off": "Switched off", "webhook.test": "Tested",
+    "webhook.remove": "Removed",
 }  # fmt: skip
 
 
@@ -111,6 +114,11 @@ class Subjects:
                 return Subject("judge", name, reverse("self-test-detail", args=[name]) if name else "")
             case "user" if pk in self.people:
                 return Subject("member", self.people[pk].username)
+            case "webhook":
+                address = action.after.get("address") or action.before.get("address", "")
+                return Subject("webhook", str(address), reverse("settings-tab", args=["webhooks"]))
+            case "token":
+                return Subject("token", str(action.after.get("name", "")), reverse("settings-tab", args=["tokens"]))
         return Subject(kind, f"{kind} {action.object_id}, which is gone")
 
 

@@ -38,6 +38,10 @@ _OTHERS = {
     "run.export": "a download changes nothing",
     "rules.export": "a download changes nothing",
     "member.invite": "switch the account off",
+    "token.issue": "revoke the token",
+    "webhook.add": "remove the webhook",
+    "webhook.on": "switch it off in Settings",
+    "webhook.off": "switch it on in Settings",
     "device.drift": "done by the judge",
 }
 

@@ -25,7 +25,7 @@ NAMES = ("who", "verb", "object", "from", "to")
 KINDS = {
     "search": "run", "run": "run", "campaign": "campaign", "adapt": "adapt", "adapt run": "adapt", "device": "device",
     "rule": "rule", "rules": "rules", "cluster": "cluster", "problem": "problem", "member": "user", "user": "user",
-    "judge": "selftest", "selftest": "selftest",
+    "judge": "selftest", "selftest": "selftest", "token": "token", "webhook": "webhook",
 }  # fmt: skip
 _OBJECT = re.compile(r"([a-z ]+?)[ :#]*(\d{1,15})?$")
 
@@ -141,7 +141,7 @@ def _row(action: Action, subjects: Subjects, standing: Standing, user: User) -> 
 def actor_of(action: Action) -> tuple[str, str]:
     """Who did it, and by what way."""
     if action.actor is not None:
-        return action.actor.get_username(), "page"
+        return action.actor.get_username(), f"token {action.via}" if action.via else "page"
     return ("the judge", "by itself") if action.object_type == "device" else ("a command", "shell")
 
 

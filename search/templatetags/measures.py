@@ -16,16 +16,31 @@ register = template.Library()
 
 
 @register.simple_tag
-def measure(row: Any, empty: str = "—", metric: str = "speedup") -> SafeString:
-    """`{% measure evaluation %}` -> `2.31× [2.24–2.38] n=48 measured`. Takes anything `Measure.of` takes, or None."""
+def metric(name: str, value: Any, of: Any = "") -> SafeString:
+    """`{% metric "search.told" sum.told %}`: attributes that name a number's field in the API, with its exact value.
+
+    `of` says which row of a list it stands in. Nothing for an unknown number. A test compares both by it.
+    """
+    if value is None:
+        return SafeString("")
+    row = format_html(' data-of="{}"', of) if of != "" else ""
+    return format_html(' data-metric="{}" data-value="{}"{}', name, str(value), row)
+
+
+@register.simple_tag
+def measure(row: Any, empty: str = "—", metric: str = "speedup", of: Any = "") -> SafeString:
+    """`{% measure evaluation %}` -> `2.31× [2.24–2.38] n=48 measured`. Takes anything `Measure.of` takes, or None.
+
+    `metric` and `of` name its field in the API, as the tag `metric` does.
+    """
     value = Measure.of(row)
     if value is None:
         return format_html('<span class="measure measure-more">{}</span>', empty)
     count = f" n={value.n}" if value.n and value.basis is Basis.MEASURED else ""
     return format_html(
-        '<span class="measure" data-metric="{}"{}><strong>{}</strong>'
+        '<span class="measure"{}{}><strong>{}</strong>'
         ' <span class="measure-more">{}{}</span> <span class="basis basis-{}">{}</span></span>',
-        metric,
+        named(metric, value.value, of),
         format_html(' title="{}"', value) if value.error is not None else "",
         value.number,
         value.interval,
@@ -33,6 +48,9 @@ def measure(row: Any, empty: str = "—", metric: str = "speedup") -> SafeString
         value.basis.value,
         value.source,
     )
+
+
+named = metric  # the tag, where an argument has its name
 
 
 @register.simple_tag

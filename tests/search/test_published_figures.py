@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 LABEL = "L2 / 42 (200 steps) — 1.07× → 77.14× (extended budget)"
 FIGURE = re.compile(r"(?<!\d)(?:1\.07|7\.71|77\.14)(?!\d)")  # no seconds of a time, such as 07.7134
 MARKED = (
-    r'<span class="measure" data-metric="speedup">(?:(?!</span></span>).)*not measured here</span></span>',
+    r'<span class="measure" data-metric="[^>]*>(?:(?!</span></span>).)*not measured here</span></span>',
     r'<p class="basis-note"><span class="basis basis-reported">reported</span>.*?</p>',
     r'(?:aria-label|title)="[^"]*reported, not measured here[^"]*"',
     r"[\d.]+× reported, not measured here",  # in a caption, and in the title of a mark

@@ -38,6 +38,12 @@ CHANGES = {
     "member-roles",
     "member-link",
     "member-access",
+    "token-issue",
+    "token-revoke",
+    "webhook-add",
+    "webhook-switch",
+    "webhook-test",
+    "webhook-remove",
 }
 DECIDES = {"failure-act", "rule-act", "rule-hold", "rule-undo", "rule-import"}  # what a reviewer changes
 MOVED = {"device-list-old"}  # leads to its new place
@@ -86,7 +92,7 @@ def test_a_viewer_reads_every_page_and_changes_nothing(run):
 
 def role_for(name: str) -> str:
     """Who may POST there."""
-    if name.startswith("member-"):
+    if name.startswith(("member-", "webhook-")):
         return "admin"
     return "reviewer" if name in DECIDES or name.startswith("rule-") else "operator"
 

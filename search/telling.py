@@ -1,0 +1,39 @@
+"""Which changes of a search the outside is told of, and in which words: events for webhooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from adaexplore_site.webhooks.outbox import BEST, BUDGET, FAILED, FINISHED, webhook_tell
+from judge.values import Basis
+from search.models import Run
+
+SPENT = frozenset({"evaluations", "device_s", "tokens", "usd", "wall_s"})  # limits, not goals or steps
+
+
+def tell(*, run: Run, kind: str, payload: dict[str, Any]) -> None:
+    """Write what an event of a run's log means for webhooks, in its transaction. Most events mean nothing."""
+    if kind == "node.best":
+        best = {name: payload.get(name) for name in ("number", "speedup", "low", "high", "n")}
+        best["basis"] = "MODELLED" if payload["basis"] == Basis.MODELLED else payload["basis"]
+        _tell(BEST, run, {"best": best})
+    elif kind == "run.ended":
+        ended = {"reason": payload["reason"], "told": payload["told"], "best_node": payload["best"]}
+        _tell(FAILED if payload["state"] == Run.State.FAILED else FINISHED, run, ended)
+        if payload.get("limit") in SPENT:
+            _tell(BUDGET, run, {**ended, "limit": payload["limit"]})
+
+
+def _tell(event: str, run: Run, more: dict[str, Any]) -> None:
+    search = {
+        "id": run.pk,
+        "title": run.title,
+        "problem": run.problem.slug,
+        "device": run.device.name,
+        "state": run.state,
+        "page": f"/s/{run.pk}/",
+        "api": f"/api/v1/searches/{run.pk}",
+    }
+    webhook_tell(event=event, body={"search": search, **more}, now=timezone.now())
