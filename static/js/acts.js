@@ -18,7 +18,8 @@ export function doorOf(act) {
 // The chosen card's forms come first: a page may hold one form for each of many rows.
 function forms() {
   const all = [...document.querySelectorAll('main form[method="post"]')].filter((form) => !form.closest("[hidden]"));
-  return [...all.filter((form) => form.closest(".is-current")), ...all.filter((form) => !form.closest(".is-current"))];
+  const chosen = (form) => form.closest(".is-current, tr.is-row") !== null;
+  return [...all.filter(chosen), ...all.filter((form) => !chosen(form))];
 }
 
 function buttonOf(form, fields) {

@@ -88,7 +88,7 @@ const name = (part) => part.querySelector("summary")?.textContent.trim();
 export function held(element) {
   const active = document.activeElement;
   if (element.contains(active) && active !== element) return true;
-  if ([...element.querySelectorAll("textarea")].some((field) => field.value.trim() !== "")) return true;
+  if ([...element.querySelectorAll("textarea")].some((field) => field.value.trim() !== "" && field.value !== field.defaultValue)) return true;
   const selection = getSelection();
   return Boolean(selection && !selection.isCollapsed && element.contains(selection.anchorNode));
 }

@@ -6,10 +6,16 @@ const PRUNED = 1;
 const PINNED = 2;
 const TOUCHED = 4;
 const BOOSTED = 8;
+const QUARANTINED = 16;
+const FLAKY = 32;
+const ASKED = 64;
 const HANDS = [
   [PRUNED, "pruned", "pruned"],
   [PINNED, "pinned", "pinned"],
   [BOOSTED, "boosted", "person"],
+  [QUARANTINED, "quarantined", "suspect"],
+  [FLAKY, "flaky", "suspect"],
+  [ASKED, "is judged once more", "proposing"],
   [TOUCHED, "by a person's hand", "person"],
 ];
 const IN_FLIGHT = new Set(["proposing", "judging", "waiting"]);
