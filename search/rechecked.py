@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from judge.evaluation_facts import CALLS
 from judge.measures import Measure
 from judge.values import SpeedCall, Verdict
-from search.kernels.races import race_measure
+from search.kernel_races import race_measure
 from search.models import Node, Recheck
 
 SHOWN = 20

@@ -16,7 +16,7 @@ from judge.evaluation_facts import sealed_check
 from judge.measures import Measure
 from judge.models import AUDITED, Device, Evaluation, Problem, Race
 from judge.values import Audit, Basis, Policy
-from search.kernels.races import Place, Races, race_measure, races_of
+from search.kernel_races import Place, Races, race_measure, races_of
 from search.models import Node, Run
 
 PAGE = 50  # problems
