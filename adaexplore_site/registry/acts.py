@@ -13,16 +13,18 @@ COCKPIT, PANEL = ("run-detail",), ("run-detail", "node-detail")
 
 
 def _steer(name: str, label: str, *, key: str = "", pages: tuple[str, ...] = PANEL, inverse: str = "steer.undo") -> Act:
-    """An act in the fold of a search's steering."""
+    """An act in the fold of a search's steering; what has a key is done to a node."""
     return Act(
-        f"steer.{name}", label, OPERATOR, "run-steer", f"steer.{name}", RUN, {"act": name}, pages, key, inverse=inverse
-    )
+        f"steer.{name}", label, OPERATOR, "run-steer", f"steer.{name}", RUN, {"act": name}, pages, key, tree=bool(key),
+        inverse=inverse,
+    )  # fmt: skip
 
 
 def _mark(name: str, label: str, *, pages: tuple[str, ...], inverse: str, key: str = "") -> Act:
     """A mark on a kernel: it counts for bests and winners, wherever the kernel was found."""
     verb = f"kernel.{name}"
-    return Act(verb, label, OPERATOR, "kernel-mark", verb, NODE, {"mark": name}, pages, key, inverse=inverse)
+    tree = "run-detail" in pages and bool(key)
+    return Act(verb, label, OPERATOR, "kernel-mark", verb, NODE, {"mark": name}, pages, key, tree=tree, inverse=inverse)
 
 
 def _many(kind: str, word: str) -> Iterable[Act]:
@@ -90,11 +92,12 @@ SEARCH = (
     ),
     Act(
         "run.branch", "Branch a new search", OPERATOR, "node-branch", "run.branch", NODE, pages=PANEL, key="r",
-        inverse="run.stop",
+        tree=True, inverse="run.stop",
     ),
     Act(
         "kernel.verify", "Judge and measure the kernel once more", OPERATOR, "kernel-verify", "kernel.verify", NODE,
-        pages=(*PANEL, "kernel-list"), key="v", stays="Both verdicts are kept; one that fails anew is quarantined.",
+        pages=(*PANEL, "kernel-list"), key="v", tree=True,
+        stays="Both verdicts are kept; one that fails anew is quarantined.",
     ),
     Act(
         "kernel.dispute", "Dispute the verdict", OPERATOR, "kernel-dispute", "kernel.dispute", NODE, pages=PANEL,

@@ -111,6 +111,8 @@ def _word(node: Node, row: TreeNode) -> str:
         return "waiting for a reply by hand"
     if node.state != Node.State.TOLD:
         return str(node.state)
+    if row.doubt:
+        return f"{row.doubt}; its verdict was {row.verdict.replace('_', ' ')}"
     if row.verdict == Verdict.PASS:
         return "correct, slower than eager" if row.speedup is not None and row.speedup < 1 else "correct"
     return row.verdict.replace("_", " ") or "no candidate"
