@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from adaexplore_site.models import Action
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
+
+
+# Audit rows written while one request is answered, for whoever offers to undo; None outside of requests.
+written: ContextVar[list[int] | None] = ContextVar("written", default=None)
 
 
 class ActionRefused(Exception):
@@ -43,7 +48,7 @@ def action_on(
     after: dict[str, Any] | None = None,
 ) -> Action:
     """Write the audit row of an act on (kind of row, its id), in the caller's transaction."""
-    return Action.objects.create(
+    action = Action.objects.create(
         actor=user,  # type: ignore[misc]
         verb=verb,
         object_type=on[0],
@@ -53,3 +58,6 @@ def action_on(
         key=key or None,
         via=getattr(user, "via", ""),
     )
+    if user is not None and (rows := written.get()) is not None:
+        rows.append(action.pk)
+    return action

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
 
@@ -12,3 +13,9 @@ class SiteRequest(HttpRequest):
 
     user: User
     htmx: HtmxDetails
+
+
+def came_from(request: HttpRequest) -> str:
+    """The page of ours that a form names in `back`; empty for none, or for an address elsewhere."""
+    back = request.POST.get("back", "")[:2_000]
+    return back if back.startswith("/") and url_has_allowed_host_and_scheme(back, allowed_hosts=None) else ""

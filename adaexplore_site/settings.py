@@ -47,6 +47,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
     "adaexplore_site.middleware.NulIsBadInput",
+    "adaexplore_site.undo_offer.UndoOffer",
 ]
 
 AUTHENTICATION_BACKENDS = [

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from judge.values import Audit, Basis, Policy, ProblemSpec, SealedCase, Subject, Verdict
+from judge.values import Audit, Basis, Policy, ProblemSpec, SealedCase, SpeedCall, Subject, Verdict
 
 MODELLED_ELSEWHERE = "modelled:"  # begins the names of external devices whose imported numbers a time model made
 PROTOCOL_ELSEWHERE = "adaexplore/reported"  # of evaluations that came with an imported search
@@ -186,7 +186,14 @@ class DeviceCheck(models.Model):
 
 
 class Evaluation(models.Model):
-    """One verdict on one candidate. Never edited; a re-measurement is another row."""
+    """One verdict on one candidate. What was found is never edited; a re-measurement is another row. Marks are people's
+    or a later verdict's, and equal for every row of one kernel on one problem and device (judge.services.marks)."""
+
+    class Doubt(models.TextChoices):
+        """Why a kernel is not believed although its verdict says that it may be."""
+
+        QUARANTINED = "quarantined"
+        FLAKY = "flaky"  # its verdicts differ from time to time
 
     problem = models.ForeignKey(Problem, on_delete=models.PROTECT, related_name="evaluations")
     device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="evaluations")
@@ -208,6 +215,9 @@ class Evaluation(models.Model):
     speedup_n = models.PositiveIntegerField(null=True, blank=True)
     basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis], blank=True)
     wall_ms = models.FloatField(default=0)
+    doubt = models.CharField(max_length=12, choices=Doubt.choices, blank=True)
+    doubt_reason = models.CharField(max_length=300, blank=True)
+    retired = models.BooleanField(default=False)  # it leads no list of winners any more; nothing is wrong with it
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -237,7 +247,7 @@ class Evaluation(models.Model):
     @property
     def may_be_best(self) -> bool:
         """Whether its speedup may be shown as a best: audited here, or reported by somebody else and marked so."""
-        return self.speedup is not None and may_be_best(self.audit, self.basis)
+        return self.speedup is not None and may_be_best(self.audit, self.basis, self.doubt)
 
 
 class BatchJob(models.Model):
@@ -267,12 +277,50 @@ class BatchJob(models.Model):
         return f"job {self.uid[:12]} for {self.device_id}"
 
 
-def may_be_best(audit: str | None, basis: str | None) -> bool:
-    """The rule behind every best: audited, or not of our own measurement at all."""
-    return audit == Audit.PASSED or basis == Basis.REPORTED
+def may_be_best(audit: str | None, basis: str | None, doubt: str | None = "") -> bool:
+    """The rule behind every best: audited, or not of our own measurement at all; and not in doubt."""
+    return (audit == Audit.PASSED or basis == Basis.REPORTED) and not doubt
 
 
-MAY_BE_BEST = Q(audit=Audit.PASSED.value) | Q(basis=Basis.REPORTED.value)
+AUDITED = Q(audit=Audit.PASSED.value) | Q(basis=Basis.REPORTED.value)
+MAY_BE_BEST = AUDITED & Q(doubt="")
+
+
+class Race(models.Model):
+    """Two kernels of one problem measured side by side on one device: the first over the second. Never edited; of two
+    races of the same kernels the newer one counts."""
+
+    problem = models.ForeignKey(Problem, on_delete=models.PROTECT, related_name="races")
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="races")
+    first_hash = models.CharField(max_length=64)  # canonical, as in Evaluation
+    second_hash = models.CharField(max_length=64)
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="races")  # of the first, raced
+    # Speed of the first over the second: median over pairs, 99.8 % interval.
+    ratio = models.FloatField()
+    low = models.FloatField()
+    high = models.FloatField()
+    n = models.PositiveIntegerField()
+    basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis])
+    call = models.CharField(max_length=10, choices=[(c.value, c.value) for c in SpeedCall if c])
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(low__gt=0, ratio__gte=models.F("low"), high__gte=models.F("ratio")),
+                name="race_interval_holds_ratio",
+            ),
+        ]
+        indexes = [models.Index(fields=["problem", "device", "-id"], name="race_of_place")]  # who leads
+
+    def __str__(self) -> str:
+        return f"{self.first_hash[:12]} against {self.second_hash[:12]}: {self.call}"
+
+    @property
+    def speedup(self) -> float:
+        """For the tag that prints measures."""
+        return self.ratio
 
 
 class SelfTest(models.Model):

@@ -16,6 +16,13 @@ _RUN = {
     "run.archive": "archived the search",
     "run.unarchive": "listed the search again",
     "node.reply": "replied by hand",
+    "kernel.verify": "is to be judged once more",
+    "kernel.dispute": "has a disputed verdict and is to be judged once more",
+    "kernel.quarantine": "is quarantined",
+    "kernel.flaky": "is marked as flaky",
+    "kernel.release": "is believed again",
+    "kernel.retire": "is retired: it leads no list of kernels",
+    "kernel.restore": "may lead the list of kernels again",
 }
 
 
@@ -51,6 +58,8 @@ def act_text(verb: str, payload: Mapping[str, Any]) -> str:
             return "begins a search of its own" + (f", #{payload['run']}" if "run" in payload else "")
         case "run.concurrency":
             return f"Steps in flight {payload.get('before')} → {payload.get('after')}"
+        case "kernel.race":
+            return f"is to race #{payload.get('rival', '')}"
         case "run.export":
             return f"exported the {payload.get('what', 'search')}"
     return _RUN.get(verb, verb.replace(".", " "))
@@ -74,6 +83,8 @@ def act_detail(verb: str, payload: Mapping[str, Any], before: Mapping[str, Any] 
     """The text of a note, the parameters that changed."""
     if verb == "steer.note":
         return str(payload.get("text", ""))
+    if verb.startswith("kernel."):
+        return str(payload.get("note") or payload.get("doubt_reason") or "")
     if verb == "run.remove":
         return removal_text(before or {})
     if verb == "steer.budget":

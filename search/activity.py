@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.urls import reverse
 
 from adaexplore_site.models import Action
@@ -15,6 +15,8 @@ from search.algorithm.steering import BUDGET, INJECT, PARAMS, Act, Steering
 from search.history import history_of, history_undone
 from search.models import Node, Run
 from search.services.budget_undo import budgets_undone
+from search.services.marking import VERBS as MARKING
+from search.services.marking import mark_stands
 from search.steering_log import steerings_of
 
 MOST = 200
@@ -54,7 +56,7 @@ def activity_of(run: Run) -> list[ActivityRow]:
 
 def run_acts(actions: list[Action], runs: Mapping[int, Run]) -> list[ActivityRow]:
     """Acts on these runs with what can be undone, in the order given and a constant number of queries."""
-    facts = RunFacts.read(runs)
+    facts = RunFacts.read(runs, actions)
     return [_with_inverse(_row(action, facts), action, facts) for action in actions]
 
 
@@ -68,10 +70,11 @@ class RunFacts:
     budgets: set[int]  # additions that were taken back
     newest: set[int]
     branches: set[int]  # searches branched from these that still run
+    marks: Mapping[tuple[int, int], tuple[str, bool]]  # run and node of acts on kernels -> doubt, retired
 
     @classmethod
-    def read(cls, runs: Mapping[int, Run]) -> RunFacts:
-        """Six queries."""
+    def read(cls, runs: Mapping[int, Run], actions: Iterable[Action] = ()) -> RunFacts:
+        """Seven queries at most."""
         ids = list(runs)
         waiting: dict[int, set[int]] = {pk: set() for pk in ids}
         nodes = Node.objects.filter(run__in=ids, state__in=Node.IN_FLIGHT, touched=True)
@@ -90,7 +93,19 @@ class RunFacts:
             budgets=budgets_undone(ids),
             newest=newest,
             branches=set(live.values_list("pk", flat=True)),
+            marks=_marks(actions),
         )
+
+
+def _marks(actions: Iterable[Action]) -> dict[tuple[int, int], tuple[str, bool]]:
+    wanted = Q()
+    for action in actions:
+        if action.verb in MARKING:
+            wanted |= Q(run=int(action.object_id), number=action.after["number"])
+    if not wanted:
+        return {}
+    rows = Node.objects.filter(wanted).values_list("run", "number", "evaluation__doubt", "evaluation__retired")
+    return {(run, number): (doubt, retired) for run, number, doubt, retired in rows}
 
 
 def activity_kept(run_id: int) -> list[ActivityRow]:
@@ -138,6 +153,12 @@ def _with_inverse(row: ActivityRow, action: Action, facts: RunFacts) -> Activity
         standing = "undone" if action.pk in facts.budgets else ""
         if not standing and not run.ended:
             inverse = Inverse("Undo", steer, {"act": "limits-undo", "action": str(action.pk)})
+    elif verb in MARKING:
+        doubt, retired = facts.marks.get((run.pk, action.after["number"]), ("", False))
+        if not mark_stands(verb=verb, after=action.after, doubt=doubt, retired=retired):
+            return replace(row, standing="changed since")
+        back = {"back": reverse("run-activity", args=[run.pk])}
+        inverse = Inverse("Undo", reverse("action-undo", args=[action.pk]), back)
     elif verb == "run.branch" and action.after.get("run") in facts.branches:
         branch = action.after["run"]
         inverse = Inverse(f"Stop #{branch}", reverse("run-stop", args=[branch]))
@@ -169,7 +190,7 @@ def _plain(action: Action) -> ActivityRow:
     payload = action.after
     return ActivityRow(
         at=action.created_at,
-        actor=action.actor.get_username() if action.actor else "a command",
+        actor=action.actor.get_username() if action.actor else _without_person(payload),
         verb=action.verb,
         text=act_text(action.verb, payload),
         detail=act_detail(action.verb, payload, action.before),
@@ -177,6 +198,10 @@ def _plain(action: Action) -> ActivityRow:
         undo=None,
         standing="",
     )
+
+
+def _without_person(payload: Mapping[str, object]) -> str:
+    return "the judge" if payload.get("by") == "judge" else "a command"
 
 
 def _standing(act: Act, steering: Steering, waiting: set[int]) -> str:

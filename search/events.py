@@ -42,6 +42,9 @@ KINDS = frozenset(
         "lease.expired",
         "device.quarantined",
         "device.activated",
+        "kernel.asked",
+        "kernel.judged",
+        "kernel.marked",
         "budget.added",
         "budget.taken",
     }

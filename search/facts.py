@@ -44,11 +44,13 @@ class NodeRow(NamedTuple):
     n: int | None
     basis: str | None
     audit: str | None
+    doubt: str | None
 
     @property
     def may_be_best(self) -> bool:
-        """Told, with a speedup that was audited here or reported by somebody else."""
-        return self.told_order is not None and self.speedup is not None and may_be_best(self.audit, self.basis)
+        """Told, not in doubt, with a speedup that was audited here or reported by somebody else."""
+        known = self.told_order is not None and self.speedup is not None
+        return known and may_be_best(self.audit, self.basis, self.doubt)
 
     @property
     def verdict(self) -> str:
@@ -72,6 +74,7 @@ _EVALUATION = (
     "speedup_n",
     "basis",
     "audit",
+    "doubt",
 )
 _COLUMNS = (
     "id",

@@ -99,7 +99,8 @@ def _kernels(runs: list[Run]) -> list[Found]:
     events = RunEvent.objects.filter(run__in=runs, kind="node.best").order_by("run", "seq")
     last = dict(events.values_list("run", "payload"))
     kept = [(run, last[run.pk]) for run in runs if run.pk in last][:KERNELS]
-    rows = Evaluation.objects.defer("source", "report").in_bulk([payload["evaluation"] for _, payload in kept])
+    believed = Evaluation.objects.filter(doubt="").defer("source", "report")
+    rows = believed.in_bulk([payload["evaluation"] for _, payload in kept])
     return [
         Found(
             "Kernels",

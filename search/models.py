@@ -10,9 +10,10 @@ from django.db.models import Q
 
 from judge.models import Device, Evaluation, Problem
 from search.campaign_models import Campaign, CampaignEntry
+from search.recheck_models import Recheck
 from search.spend_models import Spending
 
-__all__ = ["Campaign", "CampaignEntry", "LabResult", "Node", "Proposal", "Run", "RunEvent", "Spending"]
+__all__ = ["Campaign", "CampaignEntry", "LabResult", "Node", "Proposal", "Recheck", "Run", "RunEvent", "Spending"]
 
 
 class Run(models.Model):

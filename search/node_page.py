@@ -46,6 +46,7 @@ def node_look(node: TreeNode, run: Run, best: int | None) -> str:
         verdict=node.verdict or None,
         speedup=node.speedup,
         by_hand=run.proposer == "manual",
+        doubt=node.doubt,
     )
 
 

@@ -42,6 +42,7 @@ class Rebuilt:
         self.steering = Steering()
         self.budget = self.told = 0
         self.best: int | None = None
+        self.doubts: dict[int, str] = {}  # number -> why it is no best, where it is not believed
         self._tree: Tree | None = None
 
     @property
@@ -83,7 +84,9 @@ class Rebuilt:
         elif event.kind == "node.reserved":
             self._reserve(payload)
         elif event.kind == "node.told":
-            self._tell(payload["number"])
+            self._tell(payload["number"], payload.get("doubt", ""))
+        elif event.kind == "kernel.marked":
+            self._mark(payload["number"], payload["doubt"])
         elif event.kind == "node.cancelled":
             self._cancel(payload["number"])
 
@@ -96,14 +99,25 @@ class Rebuilt:
         if self._tree is not None:
             self._tree.reserve(number, parent, payload["kind"])
 
-    def _tell(self, number: int) -> None:
+    def _mark(self, number: int, doubt: str) -> None:
+        self.doubts[number] = doubt
+        told = [self.rows[number] for number, order in self.live.items() if order is not None]
+        self.best = best_number(self._believed(row) for row in told)
+
+    def _believed(self, row: NodeRow) -> NodeRow:
+        """The row with the doubt of this moment in the log."""
+        return row._replace(doubt=self.doubts.get(row.number, ""))
+
+    def _tell(self, number: int, doubt: str) -> None:
         self._must_fly(number, "told")
+        self.doubts[number] = doubt
         row = self.rows[number]
         self.live[number] = row.told_order
         self.told += 1
         if self._tree is not None:
             row_tell(self._tree, row, self.params)
-        self.best = best_number([row] if self.best is None else [self.rows[self.best], row])
+        others = [] if self.best is None else [self.rows[self.best]]
+        self.best = best_number(self._believed(one) for one in (*others, row))
 
     def _cancel(self, number: int) -> None:
         self._must_fly(number, "cancelled")

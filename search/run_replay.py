@@ -131,6 +131,9 @@ class _Replay:
         elif event.kind == "node.best":
             self.said_best = payload["number"]
             self.same("best node", self.state.best, payload["number"])
+        elif event.kind == "kernel.marked":
+            self.said_best = payload["best"]
+            self.same("best node", self.state.best, payload["best"])
         elif event.kind == "run.ended":
             self._ended(payload)
         elif event.kind.startswith("steer."):

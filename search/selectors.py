@@ -52,6 +52,7 @@ class TreeNode:
     summary: str
     source_hash: str
     touched: bool  # a person had a hand in it
+    doubt: str  # why its verdict is not believed
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ def run_tree(run: Run) -> RunTree:
                 summary=row.summary,
                 source_hash=row.source_hash,
                 touched=row.touched,
+                doubt=row.doubt or "",
             )
         )
     return RunTree(run.pk, tuple(nodes), best_number(rows))
@@ -209,7 +211,7 @@ def _summaries(runs: list[Run]) -> list[RunSummary]:
                 in_flight=sum(states[state] for state in Node.IN_FLIGHT),
                 waiting=waiting,
                 waiting_node=waiting_node,
-                best=points[-1][2] if points else None,
+                best=points[-1][2] if points and points[-1][3] in evaluations else None,
                 best_evaluation=evaluations.get(points[-1][3]) if points else None,
                 spark=tuple((order, speedup) for order, speedup, _, _ in points),
                 started=run.created_at,
@@ -255,7 +257,8 @@ def _bests(
     for run_id, payload in events.values_list("run", "payload"):
         points[run_id].append((payload["order"], payload["speedup"], payload["number"], payload["evaluation"]))
     wanted = [of_run[-1][3] for of_run in points.values()]
-    return points, Evaluation.objects.defer("source", "report").in_bulk(wanted)
+    believed = Evaluation.objects.filter(doubt="")  # a best that fell without another in its place is none
+    return points, believed.defer("source", "report").in_bulk(wanted)
 
 
 def _median_steps(run_ids: list[int]) -> dict[int, float]:

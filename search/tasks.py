@@ -8,6 +8,7 @@ from typing import Any
 
 from celery import current_app, shared_task
 from celery.signals import worker_ready
+from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from adaexplore_site.models import Action
@@ -26,6 +27,7 @@ from search.services.compiling import step_compile
 from search.services.devices import device_check
 from search.services.hops import Hop
 from search.services.reaping import reap as reap_now
+from search.services.rechecks import recheck_run, rechecks_reap
 from search.services.steps import step_judge, step_propose, step_reserve
 
 log = logging.getLogger(__name__)
@@ -106,10 +108,17 @@ def compile_node(node_id: int) -> None:
     step_compile(node_id=node_id, bench_for=bench_for)
 
 
+@shared_task(name="search.tasks.recheck_kernel", acks_late=True)  # type: ignore[untyped-decorator]
+def recheck_kernel(recheck_id: int) -> None:
+    """Judge a kernel once more; sent to the queue of its device."""
+    recheck_run(recheck_id=recheck_id, bench_for=bench_for)
+
+
 @shared_task(name="search.tasks.reap")  # type: ignore[untyped-decorator]
 def reap() -> None:
     """Put back to work what lost its worker, carry campaigns and adapt runs on; beat calls it every five seconds."""
     send(reap_now())
+    send(rechecks_reap(now=timezone.now()))
     send(campaigns_advance())
     send(adapts_advance())
 

@@ -13,10 +13,18 @@ COCKPIT, PANEL = ("run-detail",), ("run-detail", "node-detail")
 
 
 def _steer(name: str, label: str, *, key: str = "", pages: tuple[str, ...] = PANEL, inverse: str = "steer.undo") -> Act:
-    """An act in the fold of a search's steering."""
+    """An act in the fold of a search's steering; what has a key is done to a node."""
     return Act(
-        f"steer.{name}", label, OPERATOR, "run-steer", f"steer.{name}", RUN, {"act": name}, pages, key, inverse=inverse
-    )
+        f"steer.{name}", label, OPERATOR, "run-steer", f"steer.{name}", RUN, {"act": name}, pages, key, tree=bool(key),
+        inverse=inverse,
+    )  # fmt: skip
+
+
+def _mark(name: str, label: str, *, pages: tuple[str, ...], inverse: str, key: str = "") -> Act:
+    """A mark on a kernel: it counts for bests and winners, wherever the kernel was found."""
+    verb = f"kernel.{name}"
+    tree = "run-detail" in pages and bool(key)
+    return Act(verb, label, OPERATOR, "kernel-mark", verb, NODE, {"mark": name}, pages, key, tree=tree, inverse=inverse)
 
 
 def _many(kind: str, word: str) -> Iterable[Act]:
@@ -61,10 +69,10 @@ SEARCH = (
     _steer("pin", "Pin the node", key="p"),
     _steer("prune", "Prune the node", key="x", inverse="steer.restore"),
     _steer("restore", "Restore the node"),
-    _steer("boost", "Boost the node"),
+    _steer("boost", "Boost the node", key="s"),
     _steer("force", "Force the next step"),
     _steer("note", "Note for the prompts below", key="i"),
-    _steer("inject", "Add a kernel by hand"),
+    _steer("inject", "Add a kernel by hand", key="a"),
     _steer("params", "Change parameters", pages=COCKPIT),
     Act(
         "steer.undo", "Undo an act of steering", OPERATOR, "run-steer", "steer.undo", RUN, {"act": "undo"},
@@ -83,9 +91,27 @@ SEARCH = (
         {"act": "concurrency"}, COCKPIT, inverse="run.concurrency",
     ),
     Act(
-        "run.branch", "Branch a new search", OPERATOR, "node-branch", "run.branch", NODE, pages=("node-detail",),
-        inverse="run.stop",
+        "run.branch", "Branch a new search", OPERATOR, "node-branch", "run.branch", NODE, pages=PANEL, key="r",
+        tree=True, inverse="run.stop",
     ),
+    Act(
+        "kernel.verify", "Judge and measure the kernel once more", OPERATOR, "kernel-verify", "kernel.verify", NODE,
+        pages=(*PANEL, "kernel-list"), key="v", tree=True,
+        stays="Both verdicts are kept; one that fails anew is quarantined.",
+    ),
+    Act(
+        "kernel.dispute", "Dispute the verdict", OPERATOR, "kernel-dispute", "kernel.dispute", NODE, pages=PANEL,
+        stays="Both verdicts are kept, with the reason.",
+    ),
+    Act(
+        "kernel.race", "Measure as a pair", OPERATOR, "kernel-race", "kernel.race", NODE, pages=("compare",), key="m",
+        stays="A measurement changes no verdict.",
+    ),
+    _mark("quarantine", "Quarantine the kernel", key="q", pages=PANEL, inverse="kernel.release"),
+    _mark("flaky", "Mark the kernel as flaky", pages=PANEL, inverse="kernel.release"),
+    _mark("release", "Believe the kernel again", pages=(*PANEL, "kernel-list"), inverse="kernel.quarantine"),
+    _mark("retire", "Retire the kernel from the lead", key="x", pages=("kernel-list",), inverse="kernel.restore"),
+    _mark("restore", "Let the kernel lead again", pages=("kernel-list",), inverse="kernel.retire"),
     Act(
         "node.reply", "Send the reply", OPERATOR, "node-reply", "node.reply", NODE, pages=("node-detail",),
         stays="A candidate that was handed in is judged and stays in the tree; pruning ends its branch.",

@@ -120,7 +120,8 @@ def _acts(acts: Iterable[Act], kwargs: dict[str, Any]) -> list[dict[str, Any]]:
         url = address(act.route, **{name: kwargs[name] for name in act.takes}) if known else _tail(act)
         if url:
             key = "" if act.own else act.key
-            found.append({"label": act.label, "url": url, "fields": dict(act.fields), "key": key, "shown": act.key})
+            row = {"label": act.label, "url": url, "fields": dict(act.fields), "key": key, "shown": act.key}
+            found.append(row | {"tree": act.tree})
     return found
 
 

@@ -15,6 +15,7 @@ class Act:
 
     `route` takes the POST, with the keyword arguments `takes` of the page's own address and the fields `fields`.
     `pages` are the routes whose page holds the form; `key` works there. With `own` the page's own script hears the key.
+    With `tree` it is an act on one node, offered by the menu of the tree.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Act:
     pages: tuple[str, ...] = ()
     key: str = ""
     own: bool = False
+    tree: bool = False
     inverse: str = ""
     confirm: str = ""
     stays: str = ""

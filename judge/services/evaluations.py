@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 import uuid
@@ -11,9 +12,10 @@ from typing import TypeVar
 from django.conf import settings
 from django.db import transaction
 
-from judge.models import Device, Evaluation, Measurement, Problem
+from judge.models import Device, Evaluation, Measurement, Problem, Race
 from judge.runner import Bench
 from judge.selectors import device_trusted
+from judge.services.marks import marks_of
 from judge.source_checks import case_for, declared_cases
 from judge.storable import storable, storable_text
 from judge.values import (
@@ -23,6 +25,7 @@ from judge.values import (
     JudgeError,
     Limits,
     Outcome,
+    Speedup,
     Verdict,
     canonical_hash,
 )
@@ -59,6 +62,36 @@ def evaluation_run(
     known = evaluation_known(problem=problem, device=device, candidate_hash=candidate, toolchain=toolchain)
     if known is not None and not _wants_audit(known, beat):
         return known, True
+    return _judged(problem, device, source, bench, beat, incumbent, clock), False
+
+
+def evaluation_anew(
+    *,
+    problem: Problem,
+    device: Device,
+    source: str,
+    bench: Bench,
+    incumbent: str | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Evaluation:
+    """Judge a candidate whatever is known of it, with fresh contents and an audit; with `incumbent` beside that kernel.
+
+    Where the last self-test missed something nothing is audited. A JudgeError is retried twice, then stored as `lost`.
+    """
+    everything = None if incumbent is None else 0.0  # beside another one: also confirmed in fresh processes if faster
+    beat = everything if device_trusted(device) else math.inf
+    return _judged(problem, device, source, bench, beat, incumbent, clock)
+
+
+def _judged(
+    problem: Problem,
+    device: Device,
+    source: str,
+    bench: Bench,
+    beat: float | None,
+    incumbent: str | None,
+    clock: Callable[[], float],
+) -> Evaluation:
     job = Job(
         id=uuid.uuid4().hex,
         problem=problem.spec(case_of(problem, device)),
@@ -74,8 +107,14 @@ def evaluation_run(
     except JudgeError as error:
         wall_ms = (clock() - started) * 1000  # the device was taken all the same
         outcome = Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message=str(error), wall_ms=wall_ms)
-    row = evaluation_store(problem=problem, device=device, source=source, toolchain=toolchain, outcome=outcome)
-    return row, False
+    return evaluation_store(
+        problem=problem,
+        device=device,
+        source=source,
+        toolchain=toolchain_of(bench),
+        outcome=outcome,
+        incumbent=incumbent,
+    )
 
 
 def evaluation_limits(device: Device) -> Limits:
@@ -139,17 +178,28 @@ def toolchain_of(bench: Bench) -> str:
     return str(bench.facts()["toolchain"])[:120]
 
 
-def evaluation_store(*, problem: Problem, device: Device, source: str, toolchain: str, outcome: Outcome) -> Evaluation:
-    """Write an outcome whole: the evaluation and every sample behind its numbers."""
+def evaluation_store(
+    *,
+    problem: Problem,
+    device: Device,
+    source: str,
+    toolchain: str,
+    outcome: Outcome,
+    incumbent: str | None = None,
+) -> Evaluation:
+    """Write an outcome whole: the evaluation, every sample behind its numbers, and the race with `incumbent`. Marks of
+    the kernel go over to it."""
     report = outcome.to_json()
     for timing in report["timings"]:
         timing.pop("samples_us")  # kept once, in Measurement
-    speedup = outcome.speedup
+    speedup, candidate = outcome.speedup, canonical_hash(source)
     with transaction.atomic():
+        marks = marks_of(problem_id=problem.pk, device_id=device.pk, candidate_hash=candidate)
         evaluation = Evaluation.objects.create(
             problem=problem,
             device=device,
-            candidate_hash=canonical_hash(source),
+            candidate_hash=candidate,
+            **dataclasses.asdict(marks),
             source=storable_text(source),
             protocol=PROTOCOL,
             toolchain=toolchain,
@@ -182,4 +232,25 @@ def evaluation_store(*, problem: Problem, device: Device, source: str, toolchain
             )
             for timing in outcome.timings
         )
+        if incumbent is not None and outcome.versus_incumbent is not None:
+            _race_store(evaluation, canonical_hash(incumbent), outcome.versus_incumbent)
     return evaluation
+
+
+def _race_store(evaluation: Evaluation, rival: str, found: Speedup) -> None:
+    """A kernel raced against itself decides nothing about two."""
+    if rival == evaluation.candidate_hash or not found.call:
+        return
+    Race.objects.create(
+        problem_id=evaluation.problem_id,
+        device_id=evaluation.device_id,
+        first_hash=evaluation.candidate_hash,
+        second_hash=rival,
+        evaluation=evaluation,
+        ratio=found.value,
+        low=found.low,
+        high=found.high,
+        n=found.n,
+        basis=found.basis.value,
+        call=found.call.value,
+    )

@@ -117,7 +117,10 @@ def layer_state(found: str) -> SafeString:
 
 @register.simple_tag
 def audit(evaluation: Any) -> SafeString:
-    """Whether a speedup has been audited: `audited`, `audit failed`, `not audited`, or nothing without a speedup."""
+    """Whether a speedup has been audited: `audited`, `audit failed`, `not audited`, or nothing without a speedup; a
+    kernel in doubt says so instead."""
+    if doubt := getattr(evaluation, "doubt", ""):
+        return state("suspect", doubt)
     if evaluation is None or (evaluation.speedup is None and not evaluation.audit):
         return SafeString("")
     if evaluation.elsewhere:

@@ -142,7 +142,8 @@ def actor_of(action: Action) -> tuple[str, str]:
     """Who did it, and by what way."""
     if action.actor is not None:
         return action.actor.get_username(), f"token {action.via}" if action.via else "page"
-    return ("the judge", "by itself") if action.object_type == "device" else ("a command", "shell")
+    by_judge = action.object_type == "device" or action.after.get("by") == "judge"
+    return ("the judge", "by itself") if by_judge else ("a command", "shell")
 
 
 def verbs() -> list[tuple[str, str]]:

@@ -18,12 +18,14 @@ from memory.services.clusters import cluster_undo
 from memory.services.rules_undo import rule_undo
 from search.acts.said import Subjects
 from search.acts.standing import standings
-from search.models import Campaign, Run
+from search.models import Campaign, Node, Run
 from search.services import adapt_runs, campaigns
 from search.services.archiving import run_archive
 from search.services.budget_undo import run_budget_take
 from search.services.devices import device_state_set
 from search.services.hops import Hop
+from search.services.marking import VERBS as MARKING
+from search.services.marking import kernel_unmark
 from search.services.runs import run_concurrency, run_pause, run_resume, run_stop
 from search.services.steering_run import advance, steer_undo
 
@@ -61,6 +63,10 @@ def _run(action: Action, who: Who) -> list[Hop]:
             return advance(run_concurrency(run=run, concurrency=action.after["before"], **who))
         case "run.budget":
             return run_budget_take(run=run, action_id=action.pk, now=timezone.now(), **who)
+        case verb if verb in MARKING:
+            node = Node.objects.get(run=run, number=action.after["number"])
+            kernel_unmark(node=node, verb=verb, before=action.before, **who)
+            return []
         case "run.branch":
             run_stop(run=Run.objects.get(pk=action.after["run"]), **who)
             return []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 MOST = 4
+NAME_CHARS = 40
 KEY = re.compile(r"([0-9]{1,12})\.([0-9]{1,9})")
 HOW = "Write search.node, such as 12.3."
 
@@ -49,6 +50,12 @@ def asked_of(words: Sequence[str], base: str = "") -> Asked:
         errors.append(f"The baseline {base[:40]!r} is none of these kernels; the first one takes its place.")
         wanted = None
     return Asked(tuple(keys[:MOST]), wanted or (keys[0] if keys else None), tuple(errors[:6]))
+
+
+def names_of(query: Mapping[str, str], keys: Iterable[Key]) -> dict[Key, str]:
+    """What the reader calls the kernels: `name-12.3=with tiles`, kept in the address."""
+    given = {key: " ".join(query.get(f"name-{key}", "").split())[:NAME_CHARS] for key in keys}
+    return {key: name for key, name in given.items() if name}
 
 
 def without_missing(asked: Asked, known: Iterable[Key]) -> Asked:

@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Q
 
 from judge import evaluation_facts
+from judge.axes import Axis
 from judge.highlighting import visible
 from judge.measures import Measure
 from judge.models import Evaluation, Measurement
@@ -20,6 +21,8 @@ from search.models import Node, Proposal, Run
 
 ROWS = 200
 LETTERS = "ABCD"
+SHARES = Axis(1e-6, 10.0)  # of what is allowed
+LIMIT = SHARES.at(1.0)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,13 @@ class Case:
     error: float | None
     allowed: float | None
     detail: str
+
+    @property
+    def bar(self) -> float | None:
+        """Length of its bar, of 100: the error as a share of what was allowed, logarithmic; the limit lies at LIMIT."""
+        if self.error is None or not self.allowed:
+            return None
+        return SHARES.at(self.error / self.allowed) if self.error > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,17 @@ def why_not(column: Column, base: Column) -> str:
     return ""
 
 
+def race_why_not(column: Column, base: Column) -> str:
+    """Why these two are not measured as a pair; empty when they can be. The service decides once more."""
+    if found := why_not(column, base):
+        return found
+    if column.basis != Basis.MEASURED or column.evaluation is None or column.evaluation.elsewhere:
+        return "a model made their times, no clock runs there" if column.basis == Basis.MODELLED else "no times of ours"
+    if column.node.source_hash == base.node.source_hash:
+        return "the same kernel but for layout and comments"
+    return ""
+
+
 def cautions(column: Column, base: Column) -> list[str]:
     """What makes a comparison that is allowed less certain."""
     if column.evaluation is None or base.evaluation is None or column is base:

@@ -5,33 +5,46 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judge.measures import Measure
 from search.compare.columns import Column
 from search.compare.deltas import cautions, ratio, why_not
+from search.rechecked import Rechecked, races_between
 
 FORMAT = "adaexplore-comparison/1"
+NAMELESS: Mapping[str, str] = {}
 _RISKY = ("=", "+", "-", "@", "\t", "\r")
 
 
-def comparison_json(columns: Sequence[Column], base: Column) -> dict[str, Any]:
-    """Everything, field by field."""
+def comparison_json(columns: Sequence[Column], base: Column, names: Mapping[str, str] = NAMELESS) -> dict[str, Any]:
+    """Everything, field by field. `names` are the reader's own, by kernel."""
     return {
         "format": FORMAT,
         "baseline": str(base.key),
-        "kernels": [_kernel(column, base) for column in columns],
+        "kernels": [_kernel(column, base) | {"name": names.get(str(column.key))} for column in columns],
+        "races": [_race(one) for one in races_between([column.node.pk for column in columns]) if one.ratio],
     }
 
 
-def comparison_csv(columns: Sequence[Column], base: Column) -> str:
+def _race(one: Rechecked) -> dict[str, Any]:
+    """The first over the second, side by side."""
+    row, ratio = one.row, one.ratio
+    rival = f"{row.rival.run_id}.{row.rival.number}" if row.rival else None
+    figures = {**dataclasses.asdict(ratio), "basis": ratio.basis.value} if ratio else None
+    first = f"{row.node.run_id}.{row.node.number}"
+    return {"first": first, "second": rival, "call": one.call, "ratio": figures, "at": row.created_at.isoformat()}
+
+
+def comparison_csv(columns: Sequence[Column], base: Column, names: Mapping[str, str] = NAMELESS) -> str:
     """One line a kernel and figure, with its basis, the baseline of a ratio, and why there is none."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
         [
             "kernel",
+            "name",
             "problem",
             "device",
             "case",
@@ -48,7 +61,8 @@ def comparison_csv(columns: Sequence[Column], base: Column) -> str:
     for column in columns:
         barred = why_not(column, base)
         device = column.evaluation.device.name if column.evaluation else ""
-        place = [str(column.key), cell(column.run.problem.slug), cell(device), cell(column.case or "")]
+        name = cell(names.get(str(column.key), ""))
+        place = [str(column.key), name, cell(column.run.problem.slug), cell(device), cell(column.case or "")]
         for metric, measure in _figures(column, base):
             against = str(base.key) if metric.endswith("_ratio") else ""
             numbers = [_plain(measure.value), _plain(measure.low), _plain(measure.high), measure.n or ""]

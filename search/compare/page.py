@@ -10,14 +10,21 @@ from django.urls import reverse
 
 from judge.kernel_files import options_of as compiler_options
 from judge.kernel_files import ptx_of
-from search.compare.asked import MOST, Asked, swapped
-from search.compare.columns import Column
-from search.compare.deltas import cautions, why_not
+from search.compare.asked import MOST, Asked, names_of, swapped
+from search.compare.columns import LIMIT, Column
+from search.compare.deltas import cautions, race_why_not, why_not
 from search.compare.table import case_rows, resource_rows, speed_rows, trust_rows
 from search.diffing.cached import diff
 from search.diffing.view import DiffView, options_of, parameters
+from search.rechecked import races_between
 
-PANES = (("source", "Source"), ("prompt", "Prompt"), ("ptx", "PTX"), ("options", "Compiler options"))
+PANES = (
+    ("source", "Source"),
+    ("prompt", "Prompt"),
+    ("ptx", "PTX"),
+    ("sass", "SASS"),  # what is kept is PTX and machine code; nothing here takes that apart
+    ("options", "Compiler options"),
+)
 _KEPT = {"ptx": ptx_of, "options": compiler_options}
 
 
@@ -26,14 +33,18 @@ def compare_context(asked: Asked, columns: Sequence[Column], query: Mapping[str,
     base = next((column for column in columns if column.key == asked.base), None)
     pane = query.get("pane", "")
     pane = pane if pane in dict(PANES) else "source"
+    names = names_of(query, asked.keys)
     keep = {"k": _joined(asked), "base": str(asked.base or ""), "pane": pane}
+    keep |= {f"name-{key}": name for key, name in names.items()}
     context: dict[str, Any] = {
-        "columns": [_head(column, base, asked, keep) for column in columns],
+        "columns": [_head(column, base, asked, keep) | {"name": names.get(column.key, "")} for column in columns],
         "errors": asked.errors,
         "base": base,
         "most": MOST,
         "room": MOST - len(columns),
         "keys": _joined(asked),
+        "named": [(f"name-{key}", name) for key, name in names.items()],
+        "here": _address(keep),
     }
     if base is None or len(columns) < 2:
         return context
@@ -45,6 +56,9 @@ def compare_context(asked: Asked, columns: Sequence[Column], query: Mapping[str,
         ),
         "base_place": columns.index(base),
         "cases": case_rows(columns),
+        "limit": LIMIT,
+        "pairs": [(column, race_why_not(column, base)) for column in columns if column is not base],
+        "races": races_between([column.node.pk for column in columns]),
         "pane": pane,
         "panes": [(name, label, _address({**keep, "pane": name})) for name, label in PANES],
         "views": _views(columns, base, pane, keep, query),
@@ -101,6 +115,8 @@ def _text(column: Column, pane: str) -> str:
         return column.node.source
     if pane in _KEPT:
         return _KEPT[pane](column.evaluation)
+    if pane == "sass":
+        return ""
     call = column.node.proposals.order_by("-attempt").values_list("prompt", flat=True).first()
     return call or ""
 

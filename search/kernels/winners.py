@@ -1,4 +1,4 @@
-"""Who leads: per problem and device the fastest kernel that may be a best, of one basis. Seven queries for any page."""
+"""Who leads: per problem and device the fastest kernel that may be a best, of one basis. A fixed number of queries."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from django.db.models.fields.json import KeyTransform
 
 from judge.evaluation_facts import sealed_check
 from judge.measures import Measure
-from judge.models import MAY_BE_BEST, Device, Evaluation, Problem
+from judge.models import AUDITED, Device, Evaluation, Problem, Race
 from judge.values import Audit, Basis, Policy
+from search.kernel_races import Place, Races, race_measure, races_of
 from search.models import Node, Run
 
 PAGE = 50  # problems
@@ -23,6 +24,8 @@ MOST_ROWS = 200
 MOST_TIED = 2_000  # rows read to name who ties, over the whole page
 LISTED_TIED = 8  # kernels named beside a leader
 BY_HAND = "manual"
+RETIRED, DOUBTED = "retired", "doubt"
+_MARKED = {"": Q(doubt="", retired=False), RETIRED: Q(doubt="", retired=True), DOUBTED: ~Q(doubt="")}
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Wanted:
     device: str = ""
     dtype: str = ""
     unassisted: bool = False
+    marked: str = ""  # RETIRED or DOUBTED: those that lead nothing because of their mark, instead of those that may
     after: int = 0  # the id of the last problem of the page before
 
 
@@ -48,9 +52,18 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Beaten:
+    """A kernel whose interval reaches the leader's, and that lost to it side by side."""
+
+    kernel: Kernel
+    race: Race
+    ratio: Measure  # of the leader over it
+
+
+@dataclass(frozen=True)
 class Winner:
-    """One problem on one device. `tied` are other correct kernels whose intervals reach the leader's, audited or not:
-    then nobody has won."""
+    """One problem on one device. `tied` are other correct kernels whose intervals reach the leader's, audited or not,
+    and that it has not beaten in a race: then nobody has won."""
 
     problem: Problem
     device: Device
@@ -58,6 +71,7 @@ class Winner:
     leader: Kernel
     tied: tuple[Kernel, ...]
     tied_count: int
+    beaten: tuple[Beaten, ...]  # kernels that would tie, had a race not decided
     tolerance: tuple[float, float] | None  # (error, allowed) of the round closest to its limit
     sealed: str  # what came of the sealed cases; "": none were tried
 
@@ -130,7 +144,7 @@ def all_winners(wanted: Wanted, most: int) -> Iterator[Winner]:
 
 def _valid(wanted: Wanted) -> QuerySet[Evaluation]:
     """Evaluations that may be a best, of a kernel that a search found."""
-    return _timed(wanted).filter(MAY_BE_BEST)
+    return _timed(wanted).filter(AUDITED)
 
 
 def _timed(wanted: Wanted) -> QuerySet[Evaluation]:
@@ -139,7 +153,7 @@ def _timed(wanted: Wanted) -> QuerySet[Evaluation]:
     if wanted.unassisted:
         nodes = nodes.filter(touched=False).exclude(run__proposer=BY_HAND)
     rows = Evaluation.objects.filter(Exists(nodes), speedup__isnull=False, basis=wanted.basis.value)
-    rows = rows.exclude(audit=Audit.FAILED.value)
+    rows = rows.filter(_MARKED[wanted.marked]).exclude(audit=Audit.FAILED.value)
     return rows.filter(device__name=wanted.device) if wanted.device else rows
 
 
@@ -154,9 +168,6 @@ def _problems(wanted: Wanted) -> QuerySet[Problem]:
     if last is not None:
         rows = rows.filter(Q(title__gt=last) | Q(title=last, pk__gt=wanted.after))
     return rows
-
-
-Place = tuple[int, int]  # problem, device
 
 
 def _tops(wanted: Wanted, problems: Sequence[Problem]) -> dict[int, list[tuple[int, float]]]:
@@ -181,6 +192,8 @@ def _of_problems(
     leaders: dict[Place, Evaluation] = {}
     for row in _slim(_valid(wanted)).filter(_any(places)).order_by("pk"):
         leaders.setdefault((row.problem_id, row.device_id), row)
+    races = races_of(leaders)
+    _lead_by_race(wanted, leaders, races)
     rivals = _slim(_timed(wanted)).filter(_any(map(_reaches, leaders.values())))
     kinds = rivals.order_by().values_list("problem", "device").annotate(kinds=Count("candidate_hash", distinct=True))
     counts = {(problem, device): kinds - 1 for problem, device, kinds in kinds}  # the leader reaches itself
@@ -189,8 +202,16 @@ def _of_problems(
         leader = leaders[row.problem_id, row.device_id]
         if row.candidate_hash != leader.candidate_hash:
             tied[row.problem_id, row.device_id].setdefault(row.candidate_hash, row)
-    listed = {place: list(rows.values())[:LISTED_TIED] for place, rows in tied.items()}
-    everyone = [*leaders.values(), *(row for rows in listed.values() for row in rows)]
+    lost = {place: races.lost_to(leader) for place, leader in leaders.items()}
+    listed = {
+        place: [row for row in rows.values() if row.candidate_hash not in lost[place]][:LISTED_TIED]
+        for place, rows in tied.items()
+    }
+    beaten = {
+        place: [row for row in rows.values() if row.candidate_hash in lost[place]] for place, rows in tied.items()
+    }
+    named = [rows[:LISTED_TIED] for rows in beaten.values()]
+    everyone = [*leaders.values(), *(row for rows in (*listed.values(), *named) for row in rows)]
     nodes = _nodes([row.pk for row in everyone], unassisted=wanted.unassisted)
     facts = _facts([row.pk for row in leaders.values()])
     by_id = {problem.pk: problem for problem in problems}
@@ -209,12 +230,26 @@ def _of_problems(
                 policy=Policy.from_json(problem.policy),
                 leader=kernel,
                 tied=tuple(others),
-                tied_count=counts.get(place, 0),
+                tied_count=counts.get(place, 0) - len(beaten.get(place, ())),
+                beaten=tuple(
+                    Beaten(one, race, race_measure(race, over=row.candidate_hash))
+                    for row in beaten.get(place, ())[:LISTED_TIED]
+                    if (one := _kernel(row, nodes)) and (race := lost[place][row.candidate_hash])
+                ),
                 tolerance=tolerance,
                 sealed=sealed,
             )
         )
     return found
+
+
+def _lead_by_race(wanted: Wanted, leaders: dict[Place, Evaluation], races: Races) -> None:
+    """Where the one with the highest number lost to another that may lead, that one leads. One query."""
+    winners = {place: races.winner_over(leader) for place, leader in leaders.items()}
+    asked = [Q(problem=p, device=d, candidate_hash=name) for (p, d), name in winners.items() if name]
+    if asked:
+        for row in _slim(_valid(wanted)).filter(_any(asked)).order_by("speedup", "-pk"):
+            leaders[row.problem_id, row.device_id] = row
 
 
 def _slim(rows: QuerySet[Evaluation]) -> QuerySet[Evaluation]:
@@ -265,6 +300,16 @@ def _closest(cases: Any) -> tuple[float, float] | None:
         if isinstance(row, dict) and isinstance(row.get("error"), int | float) and row.get("allowed")
     ]
     return max(known, key=lambda pair: pair[0] / pair[1], default=None)
+
+
+def left_out(wanted: Wanted) -> tuple[int, int]:
+    """(retired, in doubt): kernels of this basis that lead nothing because of their mark."""
+    rows = Evaluation.objects.filter(speedup__isnull=False, basis=wanted.basis.value)
+    rows = rows.filter(Exists(Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.TOLD)))
+    rows = rows.filter(device__name=wanted.device) if wanted.device else rows
+    rows = rows.filter(Q(retired=True) | ~Q(doubt="")).order_by()
+    kernels = set(rows.values_list("problem", "device", "candidate_hash", "doubt")[:MOST_TIED])
+    return sum(not doubt for *_, doubt in kernels), sum(bool(doubt) for *_, doubt in kernels)
 
 
 def running_searches(most: int = 5) -> list[Run]:

@@ -9,9 +9,9 @@ from django.db.models import QuerySet
 
 from judge.models import may_be_best
 from search.facts import verdict_of
-from search.live.hands import TOUCHED, flags_of
+from search.live.hands import ASKED, DOUBTS, TOUCHED, flags_of
 from search.live.looks import LOOKS, look_of
-from search.models import Node, Run, RunEvent
+from search.models import Node, Recheck, Run, RunEvent
 from search.steering_log import steering_of
 
 KINDS = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
@@ -37,6 +37,7 @@ _FIELDS = (
     "evaluation__speedup_n",
     "evaluation__basis",
     "evaluation__audit",
+    "evaluation__doubt",
 )
 
 
@@ -55,11 +56,13 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     started = run.created_at.timestamp()
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
     flags = flags_of(steering_of(run.pk))
+    asked = set(Recheck.objects.filter(node__run=run, state__in=Recheck.OPEN).values_list("node__number", flat=True))
     for row in rows.values_list(*_FIELDS):
         (number, parent, kind, state, context, reason, summary, reused, order, born, told, touched, *judged) = row
-        given, why, speedup, low, high, samples, basis, audit = judged
+        given, why, speedup, low, high, samples, basis, audit, doubt = judged
         verdict = verdict_of(given, kind, reason) if order is not None else ""
-        look = look_of(kind=kind, state=state, verdict=verdict, speedup=speedup, by_hand=run.proposer == "manual")
+        by_hand = run.proposer == "manual"
+        look = look_of(kind=kind, state=state, verdict=verdict, speedup=speedup, by_hand=by_hand, doubt=doubt or "")
         values = (
             number,
             -1 if parent is None else parent,
@@ -78,8 +81,11 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
             context,
             int(reused),
             summary[:80],
-            flags.get(number, 0) | (TOUCHED if touched else 0),
-            int(order is not None and speedup is not None and may_be_best(audit, basis)),
+            flags.get(number, 0)
+            | (TOUCHED if touched else 0)
+            | DOUBTS.get(doubt, 0)
+            | (ASKED if number in asked else 0),
+            int(order is not None and speedup is not None and may_be_best(audit, basis, doubt)),
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)

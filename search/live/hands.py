@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from judge.models import Evaluation
 from search.algorithm.steering import Steering
 from search.models import RunEvent
 
 PRUNED, PINNED, TOUCHED, BOOSTED = 1, 2, 4, 8  # the browser knows these numbers: static/js/store.js
-WORDS = {PRUNED: "pruned", PINNED: "pinned", BOOSTED: "boosted", TOUCHED: "by a person's hand"}
+QUARANTINED, FLAKY, ASKED = 16, 32, 64
+DOUBTS = {Evaluation.Doubt.QUARANTINED.value: QUARANTINED, Evaluation.Doubt.FLAKY.value: FLAKY}
+WORDS = {
+    PRUNED: "pruned",
+    PINNED: "pinned",
+    BOOSTED: "boosted",
+    QUARANTINED: "quarantined",
+    FLAKY: "flaky",
+    ASKED: "is judged once more",
+    TOUCHED: "by a person's hand",
+}
 CHANGING = frozenset({"node.reserved", "node.cancelled"})  # they use a pin up, or give it back
 
 

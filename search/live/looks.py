@@ -33,8 +33,12 @@ WORDS = {
 }
 
 
-def look_of(*, kind: str, state: str, verdict: str | None, speedup: float | None, by_hand: bool = False) -> str:
+def look_of(
+    *, kind: str, state: str, verdict: str | None, speedup: float | None, by_hand: bool = False, doubt: str = ""
+) -> str:
     """One of `LOOKS`. A told node without a verdict ended without a candidate and counts as failed."""
+    if doubt:
+        return "suspect"
     if kind == Node.Kind.ROOT:
         return "root"
     if state == Node.State.PROPOSING:

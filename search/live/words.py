@@ -89,6 +89,8 @@ def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, 
         return "cancelled", "was withdrawn", None, payload.get("why", "")
     if kind.startswith("steer.") or kind == "run.branched":
         return _ACT_LOOKS.get(kind, "person"), act_text(kind, payload), None, act_detail(kind, payload)
+    if kind.startswith("kernel."):
+        return _kernel(kind, payload)
     if kind == "proposer.retry":
         return "waiting", "asks the proposer again", None, payload.get("message", "")
     if kind == "lease.expired":
@@ -103,6 +105,23 @@ def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, 
     if kind == "device.activated":
         return "running", f"{payload.get('device', 'The device')} judges again", None, ""
     return "proposing", kind.replace(".", " "), None, ""
+
+
+def _kernel(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:
+    """A kernel that is judged once more, what came of it, and marks."""
+    if kind == "kernel.asked":
+        verb = {"verify": "kernel.verify", "dispute": "kernel.dispute"}.get(payload.get("kind", ""), "kernel.race")
+        return "proposing", act_text(verb, payload), None, ""
+    if kind == "kernel.marked":
+        doubt = payload.get("doubt", "").replace("quarantined", "quarantine") or "release"
+        look = "ok" if doubt == "release" else "suspect"
+        return look, act_text(f"kernel.{doubt}", payload), None, payload.get("reason", "")
+    verdict, was = str(payload.get("verdict", "")), str(payload.get("was", ""))
+    look = look_of(kind="", state="told", verdict=verdict, speedup=payload.get("speedup"))
+    if payload.get("call"):
+        return look, f"was raced: {payload['call']}", None, ""
+    words = "was judged once more: " + verdict.replace("_", " ")
+    return look, words + ("" if verdict == was else f", before {was.replace('_', ' ')}"), measure_of(payload), ""
 
 
 def _told(payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:

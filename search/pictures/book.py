@@ -56,7 +56,8 @@ class Book:
         return Measure.of(row) if row.basis == self.basis else None
 
     def look(self, row: NodeRow) -> str:
-        return look_of(kind=row.kind, state=row.state, verdict=row.verdict or None, speedup=row.speedup)
+        verdict, doubt = row.verdict or None, row.doubt or ""
+        return look_of(kind=row.kind, state=row.state, verdict=verdict, speedup=row.speedup, doubt=doubt)
 
     @cached_property
     def evaluations(self) -> dict[int, int]:

@@ -91,6 +91,8 @@ def told_payload(node: Node, evaluation: Evaluation | None) -> dict[str, Any]:
         "reused": node.reused,
         "source_hash": node.source_hash,
     }
+    if evaluation is not None and evaluation.doubt:
+        payload["doubt"] = evaluation.doubt  # of an equal kernel, before this one
     return payload | speedup_payload(evaluation)
 
 

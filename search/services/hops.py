@@ -11,12 +11,14 @@ IO_QUEUE = "io"
 @dataclass(frozen=True)
 class Hop:
     """One task to send: `target` is a run id for advance, a campaign entry's for admit_entry, an adapt task's for
-    compose_task and admit_task, a failure's for learn, else a node id.
+    compose_task and admit_task, a failure's for learn, a recheck's for recheck_kernel, else a node id.
 
     Sending it twice is harmless.
     """
 
-    task: Literal["advance", "propose", "judge_node", "admit_entry", "compose_task", "admit_task", "learn"]
+    task: Literal[
+        "advance", "propose", "judge_node", "admit_entry", "compose_task", "admit_task", "learn", "recheck_kernel"
+    ]
     target: int
     queue: str = IO_QUEUE
     delay_s: float = 0.0

@@ -100,7 +100,7 @@ def _bests(run_ids: list[int]) -> dict[int, Evaluation]:
         for run, seq, payload in rows.values_list("run", "seq", "payload")
         if seqs[run] == seq
     }
-    evaluations = Evaluation.objects.defer("source", "report").in_bulk(found.values())
+    evaluations = Evaluation.objects.filter(doubt="").defer("source", "report").in_bulk(found.values())
     return {run: evaluations[pk] for run, pk in found.items() if pk in evaluations}
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from adaexplore_site.access import Role, can
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, came_from
 from search.acts.files import trail_csv, trail_json
 from search.acts.said import Subjects, said
 from search.acts.trail import COMMAND, Chosen, chosen_of, trail_page, verbs
@@ -77,7 +77,8 @@ def activity_file(request: SiteRequest, form: str) -> HttpResponse:
 
 
 def action_undo(request: SiteRequest, action_id: int) -> HttpResponse:
-    """Take one act back, then show the list again as it was asked for. POST only; 409 with why it cannot be."""
+    """Take one act back, then show the page that asked, else the list as it was asked for; scripts get a sentence.
+    POST only; 409 with why it cannot be."""
     if not any(can(request.user, role) for role in (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)):
         raise PermissionDenied("This needs the role 'operator'. Ask an admin to add it to your account.")
     return _undo(request, action_id)
@@ -91,10 +92,16 @@ def _undo(request: SiteRequest, action_id: int) -> HttpResponse:
     try:
         hops = undo(action=action, user=request.user, key=request.POST.get("key", "")[:64] or None)
     except ActionRefused as error:
+        if request.htmx:
+            return JsonResponse({"refused": str(error)}, status=409)
         return _page(request, chosen, status=409, refused=str(error))
     send(hops)
     done = said(action, Subjects.of([action])).rstrip(".")
+    if request.htmx:
+        return JsonResponse({"said": f"Undone: {done}."})
     messages.success(request, f"Undone: {done}.")
+    if back := came_from(request):
+        return redirect(back)
     return redirect(f"{reverse('activity')}{chosen.query(before=chosen.before)}#act-{action.pk}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -13,15 +13,18 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import replace_url
 
 from adaexplore_site.requests import SiteRequest
-from search.compare.asked import asked_of, without_missing
+from search.compare.asked import asked_of, names_of, without_missing
 from search.compare.columns import Column, columns
 from search.compare.document import comparison_csv, comparison_json
 from search.compare.page import compare_context
 from search.views.downloads import attachment
 
-FORMS: dict[str, tuple[Callable[[Sequence[Column], Column], str], str]] = {
+FORMS: dict[str, tuple[Callable[[Sequence[Column], Column, Mapping[str, str]], str], str]] = {
     "csv": (comparison_csv, "text/csv; charset=utf-8"),
-    "json": (lambda found, base: json.dumps(comparison_json(found, base), indent=1), "application/json"),
+    "json": (
+        lambda found, base, names: json.dumps(comparison_json(found, base, names), indent=1),
+        "application/json",
+    ),
 }
 
 
@@ -29,8 +32,8 @@ FORMS: dict[str, tuple[Callable[[Sequence[Column], Column], str], str]] = {
 @vary_on_headers("HX-Request")
 @require_safe
 def compare(request: SiteRequest) -> HttpResponse:
-    """Query: `k` (two to four kernels), `base` (one of them), `pane` (see PANES), `as` for a file, and how the
-    differences are shown (search.diffing.view). What cannot be understood is said with 422, the rest is shown."""
+    """Query: `k` (two to four kernels), `base` (one of them), `pane` (see PANES), `name-<k>`, `as` for a file, and
+    how the differences are shown (search.diffing.view). What cannot be understood is 422, the rest is shown."""
     query = {name: str(value)[:2_000] for name, value in request.GET.items()}
     for name, value in request.session.get("diff", {}).items():
         if name != "base":  # of a node's difference
@@ -42,7 +45,8 @@ def compare(request: SiteRequest) -> HttpResponse:
     form = query.get("as", "")
     if form in FORMS and base is not None:
         write, content_type = FORMS[form]
-        return attachment(f"comparison.{form}", write(found, base).encode(), content_type)
+        names = {str(key): name for key, name in names_of(query, asked.keys).items()}
+        return attachment(f"comparison.{form}", write(found, base, names).encode(), content_type)
     context = compare_context(asked, found, query)
     response = render(request, "search/compare.html", context, status=422 if asked.errors else 200)
     if request.htmx and not request.htmx.history_restore_request:

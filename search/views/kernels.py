@@ -18,7 +18,17 @@ from judge.models import Device
 from judge.values import Basis
 from search.exports import kernel_stem
 from search.kernels.document import MOST, winners_csv, winners_json
-from search.kernels.winners import Wanted, Winner, all_winners, running_searches, winners
+from search.kernels.winners import (
+    DOUBTED,
+    RETIRED,
+    Wanted,
+    Winner,
+    all_winners,
+    left_out,
+    running_searches,
+    winners,
+)
+from search.rechecked import Rechecked, last_rechecks
 from search.views.downloads import attachment
 
 TABS = ((Basis.MEASURED, "Measured"), (Basis.MODELLED, "MODELLED"), (Basis.REPORTED, "Reported elsewhere"))
@@ -28,12 +38,14 @@ DTYPES = (("given", "as the source has it"), *((name, name) for name in ("float6
 @never_cache
 @require_safe
 def kernel_list(request: SiteRequest) -> HttpResponse:
-    """Query: `basis`, `problem`, `device`, `dtype`, `unassisted`, `after`, and `as` for a file."""
+    """Query: `basis`, `problem`, `device`, `dtype`, `unassisted`, `marked`, `after`, and `as` for a file."""
     chosen = {
         name: request.GET.get(name, "").replace("\0", "").strip()[:80]
         for name in ("basis", "problem", "device", "dtype")
     }
     chosen |= {"unassisted": "1" if request.GET.get("unassisted") else ""}
+    marked = request.GET.get("marked", "")
+    chosen |= {"marked": marked if marked in (RETIRED, DOUBTED) else ""}
     errors = _errors(chosen)
     wanted = _wanted(chosen, request.GET.get("after", ""))
     if request.GET.get("as") in ("csv", "json"):
@@ -46,13 +58,19 @@ def kernel_list(request: SiteRequest) -> HttpResponse:
                 wanted, page = _wanted({**chosen, "basis": basis.value}, ""), other
                 break
     here = {**chosen, "basis": wanted.basis.value}
-    filtered = any(chosen[name] for name in ("problem", "device", "dtype", "unassisted"))
+    filtered = any(chosen[name] for name in ("problem", "device", "dtype", "unassisted", "marked"))
+    again = last_rechecks([row.leader.node.pk for row in page.rows])
+    retired, doubted = left_out(wanted)
     context: dict[str, Any] = {
         "page": page,
-        "rows": [_row(row, timezone.now()) for row in page.rows],
+        "rows": [_row(row, again.get(row.leader.node.pk), timezone.now()) for row in page.rows],
         "chosen": chosen,
         "errors": errors,
         "basis": wanted.basis.value,
+        "here": request.get_full_path(),
+        "retired": (retired, _url({**here, "marked": RETIRED})),
+        "doubted": (doubted, _url({**here, "marked": DOUBTED})),
+        "leading": _url({**here, "marked": ""}),
         "filtered": filtered,
         "tabs": [(_url({**chosen, "basis": basis.value}), label, basis is wanted.basis) for basis, label in TABS],
         "devices": Device.objects.exclude(kind=Device.Kind.COMPILE)
@@ -67,10 +85,13 @@ def kernel_list(request: SiteRequest) -> HttpResponse:
     return render(request, "search/kernel_list.html", context, status=422 if errors else 200)
 
 
-def _row(row: Winner, now: datetime) -> dict[str, Any]:
+def _row(row: Winner, again: Rechecked | None, now: datetime) -> dict[str, Any]:
     stem = kernel_stem(row.leader.node, row.problem)
     age_s = max((now - row.leader.evaluation.created_at).total_seconds(), 0.0)
-    return {"winner": row, "kernel": row.leader, "import_line": f"from {stem} import ModelNew", "age_s": age_s}
+    kernel = row.leader
+    line = f"from {stem} import ModelNew"
+    ours = row.device.judges and not row.device.remote and not kernel.evaluation.elsewhere
+    return {"winner": row, "kernel": kernel, "import_line": line, "age_s": age_s, "again": again, "rejudgeable": ours}
 
 
 def _wanted(chosen: dict[str, str], after: str) -> Wanted:
@@ -81,6 +102,7 @@ def _wanted(chosen: dict[str, str], after: str) -> Wanted:
         device=chosen["device"],
         dtype=chosen["dtype"] if chosen["dtype"] in dict(DTYPES) else "",
         unassisted=bool(chosen["unassisted"]),
+        marked=chosen["marked"],
         after=int(after) if after.isascii() and after.isdigit() and len(after) < 16 else 0,
     )
 

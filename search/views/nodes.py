@@ -30,6 +30,7 @@ from search.compare.columns import calls_summed
 from search.compare.table import cost_text, tokens_text
 from search.models import Node, Run
 from search.near import near_of
+from search.rechecked import rechecks_of
 from search.rules_panel import prompt_rules
 from search.selectors import RunTree, TreeNode, run_tree
 from search.services.steps import reply_submit
@@ -110,6 +111,8 @@ def _word(node: Node, row: TreeNode) -> str:
         return "waiting for a reply by hand"
     if node.state != Node.State.TOLD:
         return str(node.state)
+    if row.doubt:
+        return f"{row.doubt}; its verdict was {row.verdict.replace('_', ' ')}"
     if row.verdict == Verdict.PASS:
         return "correct, slower than eager" if row.speedup is not None and row.speedup < 1 else "correct"
     return row.verdict.replace("_", " ") or "no candidate"
@@ -170,9 +173,19 @@ def steering_context(run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
         "branchable": node.state == Node.State.TOLD and bool(node.source),
         "branches": list(node.branches.order_by("pk")[: node_page.ROWS]),
         "devices": list(judging_devices()) if run.origin == Run.Origin.IMPORT else [],
+        "rejudgeable": _rejudgeable(node),
+        "rechecks": rechecks_of(node),
         "typed": {},
         "policies": POLICY_NAMES,
     }
+
+
+def _rejudgeable(node: Node) -> bool:
+    """Whether a worker of ours can judge its kernel once more."""
+    evaluation = node.evaluation
+    if evaluation is None or evaluation.elsewhere:
+        return False
+    return evaluation.device.judges and not evaluation.device.remote
 
 
 _BODIES: dict[str, Callable[[SiteRequest, Run, Node, RunTree], dict[str, Any]]] = {

@@ -18,7 +18,8 @@ export function doorOf(act) {
 // The chosen card's forms come first: a page may hold one form for each of many rows.
 function forms() {
   const all = [...document.querySelectorAll('main form[method="post"]')].filter((form) => !form.closest("[hidden]"));
-  return [...all.filter((form) => form.closest(".is-current")), ...all.filter((form) => !form.closest(".is-current"))];
+  const chosen = (form) => form.closest(".is-current, tr.is-row") !== null;
+  return [...all.filter(chosen), ...all.filter((form) => !chosen(form))];
 }
 
 function buttonOf(form, fields) {
@@ -32,12 +33,25 @@ function buttonOf(form, fields) {
   return fitting[0] || null;
 }
 
+// A number that stands there already can be sent as it is; everything else is to be typed or chosen.
+function asks(input) {
+  if (input.matches("input[type=number]")) return !input.checkValidity();
+  return input.matches("textarea, select, input:not([type=hidden], [type=checkbox], [type=radio])");
+}
+
 // Sends a form that asks for nothing; where something is to be typed, leads to the field instead.
 export function perform(act) {
+  const asked = new CustomEvent("perform", { detail: act, cancelable: true });
+  if (!document.dispatchEvent(asked)) return true; // the page does it in its own way
+  return send(act);
+}
+
+// The same by the form that is on the page now.
+export function send(act) {
   const door = doorOf(act);
   if (!door) return false;
   for (let part = door.form.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
-  const field = [...door.form.elements].find((input) => input.matches("textarea, select, input:not([type=hidden], [type=checkbox], [type=radio])"));
+  const field = [...door.form.elements].find(asks);
   if (field) {
     field.focus();
     if (field.select) field.select();

@@ -14,6 +14,7 @@ import { startPanels, swap } from "./panels.js";
 import { Replay } from "./replay.js";
 import { Store } from "./store.js";
 import { Tree } from "./tree.js";
+import { TreeActs } from "./treeacts.js";
 
 const $ = (id) => document.getElementById(id);
 const root = $("cockpit");
@@ -86,16 +87,18 @@ function remember(key, value) {
 
 // -- selection --------------------------------------------------------------------------------------------------------
 
-function select(n, { open = true, reveal = "", focus = true } = {}) {
+async function select(n, { open = true, reveal = "", focus = true } = {}) {
   selected = n;
   if (tree) tree.select(n);
   if (chart) chart.select(n);
   grid.select(n);
   remember("n", n);
+  let opened = null;
   if (n === null) drawer.close();
-  else if (open) drawer.open(n, { focus });
+  else if (open) opened = drawer.open(n, { focus });
   // The drawer takes room from the tree; once it has, the chosen node must still be in sight.
   if (tree && n !== null) setTimeout(() => tree.reveal(n, reveal === "centre"), 60);
+  await opened;
 }
 
 function step(towards) {
@@ -113,7 +116,11 @@ function step(towards) {
 
 // -- what buttons and keys do -----------------------------------------------------------------------------------------
 
+const nodeActs = new TreeActs({ tree, grid, drawer, store, select: (n) => select(n, { focus: false }), show, say });
+document.addEventListener("undone", () => drawer.refresh());
+
 const ACTS = {
+  acts: () => chosenMenu(),
   "zoom-in": () => tree && tree.zoom(1.25),
   "zoom-out": () => tree && tree.zoom(0.8),
   left: () => tree && tree.pan(80, 0),
@@ -136,6 +143,22 @@ const ACTS = {
 };
 const KEYS = { "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", 0: "fit", b: "best", e: "newest", o: "follow", l: "live", "[": "parent", "]": "child", d: "diff" };
 const SHIFTED = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
+
+// The menu of the chosen node, else of the best, for those who point without a second button.
+function chosenMenu() {
+  const n = selected ?? scene.best;
+  if (n === null) return say("Choose a node first.");
+  const box = document.querySelector('[data-do="acts"]').getBoundingClientRect();
+  return nodeActs.open(n, box.left, box.bottom + 4);
+}
+
+function say(text) {
+  $("announcer").textContent = text;
+  const note = $("tree-said");
+  note.textContent = text;
+  note.hidden = false;
+  setTimeout(() => (note.hidden = true), 4000);
+}
 
 function goTo(n) {
   select(n, { focus: false, reveal: "centre" });

@@ -11,6 +11,7 @@ export class Drawer {
     this.base = base;
     this.shown = null;
     this.loaded = null; // whose panel is there
+    this.loading = null; // the panel that is on its way
     this.wanted = ""; // the query of the next panel; without one it stays what it was
     this.outdated = false;
     // An answer to a refresh comes a moment after it was asked for: the reader may have begun to use the panel meanwhile.
@@ -34,7 +35,8 @@ export class Drawer {
     this.title.textContent = n === 0 ? "Start" : `Node ${n}`;
     this.link.href = `${this.base}n/${n}/`;
     if (focus) this.element.focus({ preventScroll: true });
-    if (!again) await this.load();
+    if (!again) this.loading = this.load();
+    await this.loading;
   }
 
   // A panel in use is not swapped under the reader's hands.
@@ -55,6 +57,7 @@ export class Drawer {
     this.body.setAttribute("aria-busy", "true");
     try {
       await window.htmx.ajax("GET", `${this.base}n/${n}/${query ? `?${query}` : ""}`, { target: this.body, swap: "innerHTML" });
+      window.htmx.process(this.body); // it would a moment later; a key may press a button of it before
       this.loaded = n;
       if (asked) this.body.querySelector(".tabs")?.scrollIntoView({ block: "start" });
       for (const part of this.body.querySelectorAll("details")) part.open ||= unfolded.includes(name(part));
@@ -88,7 +91,7 @@ const name = (part) => part.querySelector("summary")?.textContent.trim();
 export function held(element) {
   const active = document.activeElement;
   if (element.contains(active) && active !== element) return true;
-  if ([...element.querySelectorAll("textarea")].some((field) => field.value.trim() !== "")) return true;
+  if ([...element.querySelectorAll("textarea")].some((field) => field.value.trim() !== "" && field.value !== field.defaultValue)) return true;
   const selection = getSelection();
   return Boolean(selection && !selection.isCollapsed && element.contains(selection.anchorNode));
 }

@@ -2,6 +2,7 @@
 // Every act is a form that works by itself; this sends it, and shows the outcome before the answer is there.
 
 import { followed, keysAreOn, typing } from "./keys.js";
+import { offerUndo } from "./undo.js";
 
 const HELD_MS = 45_000; // a claim lasts 60 s on the server
 const AHEAD = 6; // cards kept on the page: the current one and the next five
@@ -224,19 +225,10 @@ async function fill() {
 }
 
 function tell(text, act) {
+  if (act) return offerUndo({ text, undo, place: undoPlace });
   const notice = document.createElement("p");
   notice.className = "notice undo-line";
-  const words = document.createElement("span");
-  words.textContent = text;
-  notice.append(words);
-  if (act) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "button button-compact";
-    button.append("Undo ", Object.assign(document.createElement("kbd"), { textContent: "u" }));
-    button.addEventListener("click", undo);
-    notice.append(" ", button);
-  }
+  notice.textContent = text;
   undoPlace.replaceChildren(notice);
 }
 
@@ -263,6 +255,7 @@ function count(open, by) {
 
 // Keys. In an open reject part the digits are reasons, elsewhere they are scopes.
 function onKey(event) {
+  if (event.defaultPrevented) return;
   if (event.ctrlKey && event.key === "Enter" && event.target.closest("form[data-rule-form]")) {
     event.preventDefault();
     return event.target.closest("form").requestSubmit();

@@ -3,6 +3,7 @@
 import { commands, perform } from "./acts.js";
 import { KEYS_OFF, keysAreOn, typing } from "./keys.js";
 import { openPalette } from "./palette.js";
+import { undoNewest } from "./undo.js";
 
 const CHORD_MS = 1200;
 let chordUntil = 0;
@@ -55,6 +56,7 @@ function single(key) {
       return true;
     }
   }
+  if (key === "u" && undoNewest()) return true;
   const act = commands.acts.find((one) => one.key === key);
   return act !== undefined && perform(act);
 }

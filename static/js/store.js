@@ -6,12 +6,32 @@ const PRUNED = 1;
 const PINNED = 2;
 const TOUCHED = 4;
 const BOOSTED = 8;
+const QUARANTINED = 16;
+const FLAKY = 32;
+const ASKED = 64;
+const SENDING = 128; // known here only: an act is on its way to the server
 const HANDS = [
+  [SENDING, "sending", "proposing"],
   [PRUNED, "pruned", "pruned"],
   [PINNED, "pinned", "pinned"],
   [BOOSTED, "boosted", "person"],
+  [QUARANTINED, "quarantined", "suspect"],
+  [FLAKY, "flaky", "suspect"],
+  [ASKED, "is judged once more", "proposing"],
   [TOUCHED, "by a person's hand", "person"],
 ];
+// What an act is going to do to the flags: [set, clear].
+const GUESSES = {
+  pin: [PINNED, 0],
+  prune: [PRUNED, 0],
+  restore: [0, PRUNED],
+  boost: [BOOSTED, 0],
+  quarantine: [QUARANTINED, FLAKY],
+  flaky: [FLAKY, QUARANTINED],
+  release: [0, QUARANTINED | FLAKY],
+  verify: [ASKED, 0],
+  dispute: [ASKED, 0],
+};
 const IN_FLIGHT = new Set(["proposing", "judging", "waiting"]);
 
 export class Store {
@@ -19,6 +39,7 @@ export class Store {
     this.looks = looks.names;
     this.words = looks.words;
     this.nodes = []; // by number; numbers have no gaps
+    this.guessed = new Map(); // number -> the row as the server last said it, while an act on it is on its way
   }
 
   // Rows are state: applying one twice, or a newer one early, does no harm.
@@ -28,11 +49,32 @@ export class Store {
       for (const key of Object.keys(columns)) node[key] = columns[key][i];
       node.look = this.looks[node.s];
       this.nodes[node.n] = node;
+      this.guessed.delete(node.n);
     }
   }
 
   clear() {
     this.nodes = [];
+    this.guessed.clear();
+  }
+
+  // Show an act before the server has answered. False where there is no such node.
+  guess(n, act) {
+    const node = this.nodes[n];
+    if (!node) return false;
+    if (!this.guessed.has(n)) this.guessed.set(n, node);
+    const [set, clear] = GUESSES[act] || [0, 0];
+    const doubted = set & (QUARANTINED | FLAKY);
+    this.nodes[n] = { ...node, m: ((node.m | set) & ~clear) | SENDING, ...(doubted ? { look: "suspect", a: 0 } : {}) };
+    return true;
+  }
+
+  // The answer: a guess that was right stays until the row comes, a wrong one goes.
+  answered(n, right) {
+    const before = this.guessed.get(n);
+    this.guessed.delete(n);
+    if (!before) return;
+    this.nodes[n] = right ? { ...this.nodes[n], m: this.nodes[n].m & ~SENDING } : before;
   }
 
   // `moment`: null for now, else {at, born, ended} with event numbers by node number.

@@ -1,7 +1,7 @@
 // The tree on a canvas: drawn only when something changed, moved only when the reader asks. Its twin is grid.js.
 
 import { coloursOf, fontOf } from "./colours.js";
-import { listen } from "./treeinput.js";
+import { listen, REACH } from "./treeinput.js";
 import { shapesFrom } from "./treemarks.js";
 import { COLOURS, paint } from "./treepaint.js";
 import { Places } from "./treeplaces.js";
@@ -88,6 +88,11 @@ export class Tree extends EventTarget {
     this.moved = true;
     this.dispatchEvent(new Event("touched"));
     this.draw();
+  }
+
+  // The node under a place of the canvas, else null.
+  nodeAt(x, y) {
+    return this.scene ? this.places.nearest(this.view, x, y, REACH.choose) : null;
   }
 
   // Bring a node into the middle because somebody asked for it; a view that shows it well stays.

@@ -4,13 +4,14 @@ import { tipLines } from "./treemarks.js";
 import { clamp } from "./treeview.js";
 
 const CLICK = 4; // px a pointer may move and still click
-const REACH = { choose: 14, hover: 12 }; // px around a node that count as the node
+export const REACH = { choose: 14, hover: 12 }; // px around a node that count as the node
 
 export function listen(tree) {
   const { canvas } = tree;
   const pointers = new Map();
   let moved = 0;
   canvas.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return; // the menu's
     canvas.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     moved = 0;
@@ -27,7 +28,7 @@ export function listen(tree) {
     return undefined;
   });
   const up = (event) => {
-    pointers.delete(event.pointerId);
+    if (!pointers.delete(event.pointerId)) return;
     if (event.type === "pointerup" && moved <= CLICK) choose(tree, event.offsetX, event.offsetY);
   };
   canvas.addEventListener("pointerup", up);

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browser.conftest import stacked
 from tests.browser.live import LiveStack
 
 pytestmark = pytest.mark.browser
@@ -66,6 +68,13 @@ def hand(request: pytest.FixtureRequest, browser: Browser, live_stack: LiveStack
     context.close()
 
 
+@pytest.fixture(scope="module")
+def fresh_stack(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[LiveStack]:
+    """An installation on which nobody has searched yet."""
+    with stacked(tmp_path_factory, migrated) as stack:
+        yield stack
+
+
 def test_is_it_working_how_good_and_at_what_cost(hand: Hand, live_stack: LiveStack) -> None:
     run = live_stack.write("run")["run"]
     live_stack.write("grow", run=run, count=6)
@@ -77,13 +86,19 @@ def test_is_it_working_how_good_and_at_what_cost(hand: Hand, live_stack: LiveSta
     hand.within(1)
 
 
-def test_a_search_is_started(hand: Hand, live_stack: LiveStack) -> None:
-    slug = live_stack.write("admission", state="admitted")["problem"]
-    hand.page.goto(f"{live_stack.address}/problems/{slug}/")
-    hand.take(hand.page.get_by_role("link", name="Search this"))
+@pytest.mark.parametrize("by", ["mouse", "keys"])
+def test_the_sample_is_tried_from_the_home_page(by: str, browser: Browser, fresh_stack: LiveStack) -> None:
+    fresh_stack.write("nothing_searched")
+    context = fresh_stack.sign_in(browser)
+    context.add_init_script(COUNT)
+    hand = Hand(context.new_page(), by)
+    hand.page.goto(fresh_stack.address)
+    hand.take(hand.page.get_by_role("link", name="Try sample"))
     hand.take(hand.page.locator("#start-button"))
     hand.page.wait_for_url("**/s/*/")
+    expect(hand.page.locator("#cockpit")).to_have_attribute("data-state", "running")
     hand.within(2)
+    context.close()
 
 
 @pytest.mark.parametrize(("button", "said"), [("Pin", "Pinned"), ("Prune", "Pruned")])
@@ -95,6 +110,18 @@ def test_a_node_is_steered(hand: Hand, live_stack: LiveStack, button: str, said:
     hand.take_row(1)
     hand.take(hand.page.locator("#drawer").get_by_role("button", name=button, exact=True))
     expect(hand.page.locator("#drawer")).to_contain_text(said)
+    hand.within(2)
+
+
+def test_a_search_is_branched_from_a_node(hand: Hand, live_stack: LiveStack) -> None:
+    run = live_stack.write("run")["run"]
+    live_stack.write("grow", run=run, count=3)
+    hand.page.goto(f"{live_stack.address}/s/{run}/?tab=table")
+    expect(hand.page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    hand.take_row(2)
+    hand.take(hand.page.locator("#drawer").get_by_role("button", name="Branch", exact=True))
+    hand.page.wait_for_url(lambda url: "/s/" in url and f"/s/{run}/" not in url)
+    expect(hand.page.locator(".undo-toast")).to_contain_text("begins with the kernel of node 2")
     hand.within(2)
 
 

@@ -22,10 +22,11 @@ from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from adaexplore_site.models import Action  # noqa: E402
+from judge.values import canonical_hash  # noqa: E402
 from memory.models import Failure, FailureCluster, Rule  # noqa: E402
 from search.events import event_write  # noqa: E402
 from search.live.words import feed_items  # noqa: E402
-from search.models import Run  # noqa: E402
+from search.models import Node, Run  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
 from tests import page_rows  # noqa: E402
 from tests.judge import gpu_rows  # noqa: E402
@@ -51,6 +52,19 @@ def admission(**entry: Any) -> dict[str, Any]:
     problem.admission = {"interpreter": {"started": timezone.now().isoformat(), "stages": []} | entry}
     problem.save()
     return {"problem": problem.slug}
+
+
+def nothing_searched() -> dict[str, Any]:
+    """A fresh installation, its sample preflighted."""
+    Run.objects.all().delete()
+    sample = makers.make_problem("bias_gelu_scale")
+    sample.origin, sample.admission = "sample", {"interpreter": {**_PASSED, "started": timezone.now().isoformat()}}
+    sample.save()
+    makers.make_device()
+    return {}
+
+
+_PASSED = {"state": "admitted", "stages": []}
 
 
 def gpu() -> dict[str, Any]:
@@ -92,10 +106,21 @@ def grow(run: int, count: int = 1, speedup: float | None = 1.5, parent: int = 0,
         value = None if speedup is None or k % 5 == 4 else speedup + 0.01 * k
         with transaction.atomic():  # a verdict and the best it makes are one change
             node = live_rows.grow(row, speedup=value, parent=parent, kind="small" if parent else "large")
+            _write_source(node)
             if value is not None and k == 0:
                 live_rows.new_best(node)
         time.sleep(gap_s)
     return {"head": Run.objects.get(pk=run).event_seq, "nodes": row.nodes.count(), "at": time.time()}
+
+
+def _write_source(node: Node) -> None:
+    """A kernel of its own, so that it can be branched from, and marked without marking that of another search."""
+    node.source = f"class ModelNew:\n    place = ({node.run_id}, {node.number})\n"
+    node.source_hash = canonical_hash(node.source)
+    node.save()
+    if node.evaluation is not None:
+        node.evaluation.candidate_hash = node.source_hash
+        node.evaluation.save()
 
 
 def failures(count: int = 3) -> dict[str, Any]:
@@ -203,6 +228,7 @@ COMMANDS = {
         rule_states,
         run,
         admission,
+        nothing_searched,
         gpu,
         kernels,
         ask,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge.values import Audit, Basis, Job, Outcome, Speedup, Subject, Timing, Verdict
+from judge.values import Audit, Basis, Job, Outcome, SpeedCall, Speedup, Subject, Timing, Verdict
 from search.proposers.protocol import Call, Reply, Task
 
 Answer = Callable[[Task], Reply]
@@ -82,6 +83,15 @@ def passed(speedup: float) -> Outcome:
 def wrong() -> Outcome:
     """Loads, but computes something else."""
     return Outcome(Verdict.WRONG, stage="correctness", reason="value.mismatch", message="off by 3", loads=True)
+
+
+def raced(ratio: float, call: SpeedCall) -> Outcome:
+    """A pass on a GPU, measured beside another kernel."""
+    found = Speedup(ratio, ratio * 0.99, ratio * 1.01, 60, Basis.MEASURED, Subject.INCUMBENT, call)
+    plain = passed(2.0)
+    timings = tuple(dataclasses.replace(one, basis=Basis.MEASURED) for one in plain.timings)
+    speedup = Speedup(2.0, 1.9, 2.1, 60, Basis.MEASURED)
+    return dataclasses.replace(plain, timings=timings, speedup=speedup, versus_incumbent=found)
 
 
 class Killed(BaseException):

@@ -14,8 +14,12 @@ from django.test.utils import CaptureQueriesContext
 
 from judge.bench.processes.artefacts import artefact_key
 from judge.services.evaluations import case_of
-from search.models import Proposal, Run
+from judge.values import SpeedCall
+from search.models import Proposal, Recheck, Run
+from search.services.rechecks import recheck_run
+from search.views import kernel_acts
 from tests.pages import client_of
+from tests.search.fakes import FakeBench, raced
 from tests.search.kernel_rows import REPORT, gpu_run, kernel, key
 from tests.search.live_rows import grow, reserve
 from tests.search.makers import make_run
@@ -217,3 +221,39 @@ def test_more_kernels_cost_no_more_queries(run, viewer):
             page(viewer, "k=" + ",".join(map(key, nodes[:many])))
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def test_a_pair_is_raced_from_the_page_and_its_verdict_is_shown_with_its_interval(viewer, monkeypatch):
+    monkeypatch.setattr(kernel_acts, "send", lambda hops: None)
+    search = gpu_run("gelu", steps=9)
+    one, other = kernel(search, 2.0, spread=0.1), kernel(search, 2.05, spread=0.1)
+    operator, path = client_of("operator"), f"/compare?k={key(one)},{key(other)}"
+    assert f'action="/s/{search.pk}/n/{other.number}/race"' in operator.get(path).content.decode()
+    assert "/race" not in viewer.get(path).content.decode()
+    body = {"key": "k", "rival": key(one), "back": path}
+    assert operator.post(f"/s/{search.pk}/n/{other.number}/race", body)["Location"] == path
+    assert "Waits for its device" in viewer.get(path).content.decode()
+    recheck_run(recheck_id=Recheck.objects.get().pk, bench_for=FakeBench({0: raced(1.05, SpeedCall.FASTER)}))
+    html = viewer.get(path).content.decode()
+    assert "FASTER" in html and "[1.04–1.06]" in html and "n=60" in html
+    (found,) = viewer.get(f"{path}&as=json").json()["races"]
+    assert (found["first"], found["second"], found["call"]) == (key(other), key(one), "FASTER")
+
+
+def test_names_of_columns_live_in_the_address_and_in_the_files(viewer):
+    search = gpu_run("gelu", steps=9)
+    one, other = kernel(search, 2.0), kernel(search, 3.0)
+    path = f"/compare?k={key(one)},{key(other)}&name-{key(one)}=%3Cb%3Etiles"
+    html = viewer.get(path).content.decode()
+    assert "&lt;b&gt;tiles" in html and "<b>tiles" not in html
+    swap = re.search(r'id="swap" href="([^"]+)"', html)[1]
+    assert f"name-{key(one)}=" in swap
+    assert viewer.get(f"{path}&as=json").json()["kernels"][0]["name"] == "<b>tiles"
+    assert "not stored" in viewer.get(f"{path}&pane=sass").content.decode()
+
+
+def test_modelled_kernels_say_why_they_are_not_raced(viewer):
+    search = make_run()
+    one, other = kernel(search, 2.0, 0.3), kernel(search, 3.0, 0.3)
+    html = viewer.get(f"/compare?k={key(one)},{key(other)}").content.decode()
+    assert "no clock runs there" in html

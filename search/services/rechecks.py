@@ -1,0 +1,214 @@
+"""A kernel judged once more because a person asked: verified, disputed, or raced against another one.
+
+Each goes to the worker of its device like a step. The node keeps the verdict that its search went on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from adaexplore_site.audit import ActionRefused, action_done
+from judge.models import Device, Evaluation, Race
+from judge.runner import Bench
+from judge.services.evaluations import evaluation_anew
+from judge.storable import storable_text
+from judge.values import UNCACHED, Basis, JudgeError, SpeedCall, Verdict
+from search.events import event_write
+from search.models import Node, Recheck
+from search.services.actions import action_record
+from search.services.endings import run_locked, speedup_payload
+from search.services.health import device_faulted, device_judged
+from search.services.hops import Hop
+from search.services.marking import kernel_failed_anew
+from search.services.texts import clip
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+VERBS = {kind: f"kernel.{kind.value}" for kind in Recheck.Kind}
+NOTE_CHARS = 1000
+QUEUED_S = 60.0  # nobody has taken it up by then: it is sent once more
+LEASE_S = 900.0  # an evaluation with its audit and three tries ends well before
+MOST_ATTEMPTS = 3
+BATCH = 200
+
+
+def recheck_ask(
+    *,
+    node: Node,
+    kind: Recheck.Kind,
+    user: AbstractBaseUser | None,
+    rival: Node | None = None,
+    note: str = "",
+    key: str | None = None,
+    now: datetime | None = None,
+) -> list[Hop]:
+    """Have a told node's kernel judged anew; what the caller then sends. The same key again does nothing. Raises
+    ActionRefused with why it cannot be."""
+    moment, verb = now or timezone.now(), VERBS[kind]
+    with transaction.atomic():
+        run = run_locked(node.run_id)
+        if run is None:
+            raise ActionRefused("This search no longer exists.")
+        if action_done(key=key, verb=verb) is not None:
+            return []
+        node = Node.objects.select_related("evaluation__device", "run").get(pk=node.pk)
+        before = _judged_here(node)
+        words = " ".join(storable_text(note).split())
+        if kind == Recheck.Kind.DISPUTE and not words:
+            raise ActionRefused("Say why the verdict is wrong: the reason stands beside both verdicts.")
+        if len(words) > NOTE_CHARS:
+            raise ActionRefused(f"The reason has {len(words)} characters; {NOTE_CHARS} fit.")
+        if rival is not None:
+            _may_race(node, rival)
+        if node.rechecks.filter(kind=kind, state__in=Recheck.OPEN).exists():
+            raise ActionRefused(f"Node {node.number} is being judged once more already. Wait for that verdict.")
+        row = Recheck.objects.create(
+            node=node,
+            kind=kind,
+            rival=rival,
+            note=words,
+            asked_by=user,  # type: ignore[misc]
+            before=before,
+            due_at=moment + timedelta(seconds=QUEUED_S),
+        )
+        where = {"number": node.number, "recheck": row.pk}
+        other = {"rival": f"{rival.run_id}.{rival.number}"} if rival else {}
+        said = {**where, **other, **({"note": clip(words, 400)} if words else {})}
+        event_write(run=run, kind="kernel.asked", payload={**where, **other, "kind": kind.value}, actor=user)
+        action_record(verb=verb, run=run, user=user, key=key, after=said)
+        return [_hop(row, before.device)]
+
+
+def _judged_here(node: Node) -> Evaluation:
+    evaluation = node.evaluation
+    if evaluation is None or not node.source:
+        raise ActionRefused(f"Node {node.number} has no kernel with a verdict. Choose another node, or wait.")
+    device = evaluation.device
+    if evaluation.elsewhere or not device.judges:
+        raise ActionRefused("Somebody else judged this kernel. Branch a search from it: then it is judged here.")
+    if device.remote:
+        raise ActionRefused(f"{device.name} is another machine's: export jobs for it with judge_export_jobs.")
+    if device.state == Device.State.QUARANTINED:
+        raise ActionRefused(f"{device.name} is quarantined: nothing is judged there until a check has passed.")
+    return evaluation
+
+
+def _may_race(node: Node, rival: Node) -> None:
+    other = _judged_here(rival)
+    mine = node.evaluation
+    assert mine is not None
+    if (other.problem_id, other.device_id) != (mine.problem_id, mine.device_id):
+        raise ActionRefused("Only kernels of the same problem on the same device are measured as a pair.")
+    if other.candidate_hash == mine.candidate_hash:
+        raise ActionRefused("These two are the same kernel but for layout and comments: there is nothing to decide.")
+    if mine.device.basis is not Basis.MEASURED:
+        raise ActionRefused(
+            f"{mine.device.name} models times: no clock runs there, so two kernels cannot be measured as a pair."
+        )
+    if mine.verdict != Verdict.PASS.value or other.verdict != Verdict.PASS.value:
+        raise ActionRefused("Only correct kernels are raced.")
+
+
+def _hop(row: Recheck, device: Device) -> Hop:
+    return Hop("recheck_kernel", row.pk, queue=device.queue)
+
+
+def recheck_run(
+    *,
+    recheck_id: int,
+    bench_for: Callable[[Device], Bench],
+    clock: Callable[[], datetime] = timezone.now,
+) -> None:
+    """Judge it, on the worker of its device. One that was taken up before, or waits for a device in quarantine, is left
+    alone."""
+    row = Recheck.objects.select_related("node__run__problem", "before__device", "rival").filter(pk=recheck_id).first()
+    if row is None or row.before.device.state == Device.State.QUARANTINED:
+        return
+    mine = Recheck.objects.filter(pk=row.pk, state=Recheck.State.QUEUED)
+    lease = clock() + timedelta(seconds=LEASE_S)
+    if not mine.update(state=Recheck.State.RUNNING, due_at=lease, attempts=F("attempts") + 1):
+        return
+    device = row.before.device
+    try:
+        bench = bench_for(device)
+        fresh = _judge(row, bench)
+    except JudgeError as error:
+        device_faulted(device=device, message=str(error))
+        _end(row, Recheck.State.FAILED, clock(), message=str(error))
+        return
+    device_judged(evaluation=fresh, bench=bench)
+    if fresh.verdict in {verdict.value for verdict in UNCACHED}:
+        _end(row, Recheck.State.FAILED, clock(), message=fresh.message)
+        return
+    _finish(row, fresh, clock())
+
+
+def _judge(row: Recheck, bench: Bench) -> Evaluation:
+    """A lost race is asked the other way round, so that whoever wins has won in fresh processes."""
+    spec: dict[str, Any] = {"problem": row.node.run.problem, "device": row.before.device, "bench": bench}
+    fresh = evaluation_anew(source=row.node.source, incumbent=row.rival.source if row.rival else None, **spec)
+    lost = row.rival is not None and fresh.races.filter(call=SpeedCall.SLOWER.value).exists()
+    if row.rival is not None and lost:
+        evaluation_anew(source=row.rival.source, incumbent=row.node.source, **spec)
+    return fresh
+
+
+def _finish(row: Recheck, fresh: Evaluation, now: datetime) -> None:
+    with transaction.atomic():
+        race = _race_of(row, fresh)
+        message = ""
+        if row.rival is not None and race is None:
+            left_out = fresh.report.get("environment", {}).get("incumbent", "")
+            message = f"There was no race. {left_out}".strip()
+        if not _end(row, Recheck.State.DONE, now, evaluation=fresh, race=race, message=message):
+            return
+        passed = fresh.verdict == Verdict.PASS.value
+        if row.before.verdict == Verdict.PASS.value and not passed:
+            kernel_failed_anew(node=row.node, evaluation=row.before, fresh=fresh)  # it locks runs in their order
+        run = run_locked(row.node.run_id)
+        payload = {
+            "number": row.node.number,
+            "kind": row.kind,
+            "verdict": fresh.verdict,
+            "was": row.before.verdict,
+            "call": race.call if race else "",
+            **speedup_payload(fresh),
+        }
+        if run is not None:
+            event_write(run=run, kind="kernel.judged", payload=payload)
+
+
+def _race_of(row: Recheck, fresh: Evaluation) -> Race | None:
+    """The race of these two that counts: the newest one since this evaluation."""
+    if row.rival is None or row.rival.evaluation is None:
+        return None
+    pair = [fresh.candidate_hash, row.rival.evaluation.candidate_hash]
+    races = Race.objects.filter(problem=fresh.problem_id, device=fresh.device_id, evaluation__gte=fresh.pk)
+    return races.filter(first_hash__in=pair, second_hash__in=pair).order_by("-id").first()
+
+
+def _end(row: Recheck, state: Recheck.State, now: datetime, **fields: Any) -> bool:
+    fields["message"] = clip(storable_text(str(fields.get("message", ""))), 600)
+    mine = Recheck.objects.filter(pk=row.pk, state=Recheck.State.RUNNING)
+    return bool(mine.update(state=state, ended_at=now, **fields))
+
+
+def rechecks_reap(*, now: datetime) -> list[Hop]:
+    """What nobody has taken up, or whose worker is lost, is sent again; after three tries it has failed."""
+    hops = []
+    late = Recheck.objects.filter(state__in=Recheck.OPEN, due_at__lt=now).select_related("before__device")
+    for row in late.order_by("pk")[:BATCH]:
+        again = Recheck.objects.filter(pk=row.pk, state=row.state, due_at=row.due_at)
+        if row.attempts >= MOST_ATTEMPTS:
+            lost = f"Its worker was lost {row.attempts} times."
+            again.update(state=Recheck.State.FAILED, ended_at=now, message=lost)
+        elif again.update(state=Recheck.State.QUEUED, due_at=now + timedelta(seconds=QUEUED_S)):
+            hops.append(_hop(row, row.before.device))
+    return hops

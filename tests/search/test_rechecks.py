@@ -1,0 +1,155 @@
+"""Kernels judged once more: past the cache, both verdicts kept, a failure quarantines, workers may die."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from adaexplore_site.audit import ActionRefused
+from adaexplore_site.models import Action
+from judge.models import Device, Evaluation, Race
+from judge.services.marks import marks_of
+from judge.values import JudgeError, SpeedCall
+from search.models import Node, Recheck, Run, RunEvent
+from search.run_replay import replay_run
+from search.selectors import best_node
+from search.services.branching import run_branch
+from search.services.rechecks import recheck_ask, recheck_run, rechecks_reap
+from tests.search.fakes import FakeBench, passed, raced, wrong
+from tests.search.kernel_rows import gpu_run, kernel
+from tests.search.makers import Worker, make_run
+
+pytestmark = pytest.mark.django_db
+VERIFY, DISPUTE, RACE = Recheck.Kind.VERIFY, Recheck.Kind.DISPUTE, Recheck.Kind.RACE
+
+
+@pytest.fixture
+def run() -> Run:
+    """A finished search of two steps, node 1 at 3.0 and node 2 at 2.0."""
+    return Worker(bench=FakeBench({0: passed(3.0), 1: passed(2.0)})).run(make_run(steps=2))
+
+
+def ask(node: Node, kind: Recheck.Kind = VERIFY, **more) -> Recheck:
+    hops = recheck_ask(node=node, kind=kind, user=None, **more)
+    row = Recheck.objects.get(pk=hops[0].target)
+    assert hops[0].queue == row.before.device.queue
+    return row
+
+
+def judged(row: Recheck, bench: FakeBench) -> Recheck:
+    for _ in range(2):  # the second delivery finds nothing to do
+        recheck_run(recheck_id=row.pk, bench_for=bench)
+    return Recheck.objects.get(pk=row.pk)
+
+
+def test_a_known_verdict_is_judged_anew_with_an_audit_and_the_old_one_stays(run):
+    node, bench = run.nodes.get(number=1), FakeBench({0: passed(2.9)})
+    row = judged(ask(node), bench)
+    assert len(bench.jobs) == 1 and bench.jobs[0].beat is None
+    assert (row.state, row.before.speedup, row.evaluation.speedup) == ("done", 3.0, 2.9)
+    node.refresh_from_db()
+    assert node.evaluation_id == row.before_id and best_node(run.pk).number == 1
+    log = RunEvent.objects.filter(run=run, kind__startswith="kernel.").values_list("kind", flat=True)
+    assert list(log) == ["kernel.asked", "kernel.judged"]
+
+
+def test_a_kernel_that_fails_anew_is_quarantined_and_the_next_one_is_the_best(run):
+    node = run.nodes.get(number=1)
+    row = judged(ask(node), FakeBench({0: wrong()}))
+    doubted = Evaluation.objects.get(pk=row.before_id)
+    assert (doubted.doubt, doubted.speedup) == ("quarantined", 3.0) and "wrong" in doubted.doubt_reason
+    assert best_node(run.pk).number == 2
+    act = Action.objects.get(verb="kernel.quarantine")
+    assert act.actor is None and act.after["by"] == "judge"
+    assert replay_run(Run.objects.get(pk=run.pk)).first is None
+
+
+def test_an_equal_kernel_found_later_inherits_the_doubt(run):
+    node = run.nodes.get(number=1)
+    judged(ask(node), FakeBench({0: wrong()}))
+    branch, hops = run_branch(node=node, steps=1, user=None)
+    Worker(bench=FakeBench({0: passed(3.0)})).work(hops)
+    assert branch.nodes.get(number=1).evaluation.doubt == "quarantined"
+    marks = marks_of(problem_id=run.problem_id, device_id=run.device_id, candidate_hash=node.source_hash)
+    assert marks.doubt == "quarantined"
+
+
+def test_a_dispute_needs_a_reason_and_keeps_it_beside_both_verdicts(run):
+    node = run.nodes.get(number=2)
+    with pytest.raises(ActionRefused, match="Say why"):
+        recheck_ask(node=node, kind=DISPUTE, user=None, note="  ")
+    row = judged(ask(node, DISPUTE, note="the  tail is\nnot masked"), FakeBench({0: passed(2.1)}))
+    assert (row.note, row.state) == ("the tail is not masked", "done")
+    assert not Evaluation.objects.exclude(doubt="").exists()
+
+
+def test_a_second_press_and_a_repeated_form_ask_once(run):
+    node = run.nodes.get(number=1)
+    assert recheck_ask(node=node, kind=VERIFY, user=None, key="k")
+    assert recheck_ask(node=node, kind=VERIFY, user=None, key="k") == []
+    with pytest.raises(ActionRefused, match="already"):
+        recheck_ask(node=node, kind=VERIFY, user=None, key="other")
+    assert Recheck.objects.count() == 1
+
+
+def test_what_no_worker_of_ours_judges_is_refused(run):
+    node = run.nodes.get(number=1)
+    Device.objects.update(state=Device.State.QUARANTINED)
+    with pytest.raises(ActionRefused, match="quarantined"):
+        ask(node)
+    Device.objects.update(state=Device.State.ACTIVE, remote=True)
+    with pytest.raises(ActionRefused, match="another machine"):
+        ask(node)
+    with pytest.raises(ActionRefused, match="no kernel"):
+        ask(run.nodes.get(number=0))
+
+
+def test_a_lost_worker_is_replaced_three_times_and_then_it_has_failed(run):
+    row, now = ask(run.nodes.get(number=1)), timezone.now()
+    for attempt in range(1, 4):
+        Recheck.objects.filter(pk=row.pk).update(state="running", attempts=attempt, due_at=now - timedelta(seconds=1))
+        hops = rechecks_reap(now=now)
+        assert len(hops) == (attempt < 3)
+    row.refresh_from_db()
+    assert row.state == "failed" and "lost 3 times" in row.message and rechecks_reap(now=now) == []
+
+
+def test_a_judge_that_comes_to_no_verdict_changes_nothing(run):
+    bench = FakeBench(dict.fromkeys(range(3), JudgeError("out of order")))
+    row = judged(ask(run.nodes.get(number=1)), bench)
+    assert row.state == "failed" and "out of order" in row.message
+    assert not Evaluation.objects.exclude(doubt="").exists()
+
+
+def pair() -> tuple[Node, Node]:
+    search = gpu_run("gelu", steps=9)
+    return kernel(search, 2.0, spread=0.1), kernel(search, 2.05, spread=0.1)
+
+
+def test_a_race_is_measured_side_by_side_and_stored_with_its_interval():
+    one, other = pair()
+    bench = FakeBench({0: raced(1.05, SpeedCall.FASTER)})
+    row = judged(ask(one, RACE, rival=other), bench)
+    assert bench.jobs[0].incumbent == other.source and bench.jobs[0].beat == 0.0
+    race = Race.objects.get()
+    assert (race.call, race.n, row.race_id) == ("faster", 60, race.pk) and race.low < race.ratio < race.high
+
+
+def test_a_lost_race_is_asked_the_other_way_round_so_that_the_winner_has_won_in_fresh_processes():
+    one, other = pair()
+    bench = FakeBench({0: raced(0.9, SpeedCall.SLOWER), 1: raced(1.02, SpeedCall.AMBIGUOUS)})
+    row = judged(ask(one, RACE, rival=other), bench)
+    assert [job.candidate for job in bench.jobs] == [one.source, other.source]
+    assert row.race.call == "ambiguous" and Race.objects.count() == 2
+
+
+def test_only_two_measured_kernels_of_one_problem_and_device_are_raced(run):
+    one, other = pair()
+    with pytest.raises(ActionRefused, match="models times"):
+        recheck_ask(node=run.nodes.get(number=1), rival=run.nodes.get(number=2), kind=RACE, user=None)
+    with pytest.raises(ActionRefused, match="same problem"):
+        recheck_ask(node=one, rival=kernel(gpu_run("relu"), 2.0), kind=RACE, user=None)
+    with pytest.raises(ActionRefused, match="same kernel"):
+        recheck_ask(node=one, rival=kernel(other.run, 2.0, source=one.source), kind=RACE, user=None)
