@@ -28,7 +28,7 @@ window.look = (() => {
     return wrong;
   }
 
-  // What decides the contrast of each text: its kind, colour, size and ground. A pair known from another page needs no second look.
+  // What decides the contrast of each text: colour, size, ground, and what lifts it over others. What another page had needs no second look.
   function paints() {
     const grounds = new Map();
     function ground(element) {
@@ -48,7 +48,7 @@ window.look = (() => {
       if (!says || !element.checkVisibility()) continue;
       const style = getComputedStyle(element);
       const off = element.closest(":disabled, [aria-disabled=true]") ? "off" : "";
-      found.add(`${element.tagName}.${element.getAttribute("class") || ""} ${off} ${style.color} ${style.fontSize} ${style.fontWeight} on ${ground(element)}`);
+      found.add(`${off} ${style.color} ${style.fontSize} ${style.fontWeight} on ${ground(element)}`);
     }
     return [...found];
   }
