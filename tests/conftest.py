@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from judge.runner import Bench
 
 ROWS = {"db", "transactional_db", "live_server"}  # fixtures of tests that own rows
 
@@ -25,3 +28,19 @@ def fixtures_dir() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("ADAEXPLORE_FIXTURES does not name the folder of recorded searches")
     return Path(folder)
+
+
+# Benches shared by all tests of a worker: started once, because loading torch takes seconds.
+
+
+@pytest.fixture(scope="session")
+def cpu_bench() -> Iterator[Bench]:
+    """Torch-only candidates on the CPU with a wall clock: the same road as CUDA."""
+    with Bench("cpu", compile_baseline=False) as bench:
+        yield bench
+
+
+@pytest.fixture(scope="session")
+def interpreter_bench() -> Iterator[Bench]:
+    with Bench("interpreter") as bench:
+        yield bench

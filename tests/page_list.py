@@ -178,7 +178,7 @@ FULL = [
     Sight("settings-installation", "/settings/installation/"),
     Sight("kernels", "/kernels/"),
     Sight("kernels-modelled", "/kernels/?basis=modelled"),
-    Sight("compare", "/compare?k={run}.{best}&k={run}.1"),
+    Sight("compare", "/compare?k={run}.{best}&k={run}.{other}"),
     Sight("compare-nonsense", "/compare?k={run}.{best}&k=banana", status=422),
     Sight("new", "/new"),
     Sight("new-problem", "/new?problem={problem}"),

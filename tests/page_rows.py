@@ -37,6 +37,7 @@ def full() -> Names:
     names: Names = {
         "run": run.pk,
         "best": best.number,
+        "other": 1,
         "problem": run.problem.slug,
         "modelled_evaluation": best.evaluation.pk,
         "campaign": pages.campaign(run),

@@ -82,6 +82,8 @@ class Tour:
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             page.wait_for_timeout(250)
             whole = not (sight.window or self.chosen)
+            if whole:
+                page.evaluate("scrollTo(0, 0)")  # else the bar lies where an act has scrolled to
             page.screenshot(path=self.place(sight.name, size, scheme), full_page=whole)
             self.taken += 1
         page.close()
@@ -112,6 +114,9 @@ class Tour:
         page = self.people["ada"].new_page()
         page.goto(f"{self.stack.address}/s/{self.names['run']}/")
         self.names["best"] = int(page.locator(".fact-best a[data-node]").get_attribute("data-node") or 0)
+        nodes = page.request.get(f"{self.stack.address}/s/{self.names['run']}/snapshot").json()["nodes"]
+        told = [number for number, order in zip(nodes["n"], nodes["o"], strict=True) if number and order is not None]
+        self.names["other"] = next(number for number in told if number != self.names["best"])
         page.goto(f"{self.stack.address}/s/{self.names['run']}/n/{self.names['best']}/")
         link = page.get_by_role("link", name="Evaluation").get_attribute("href") or ""
         self.names["modelled_evaluation"] = int(link.strip("/").split("/")[-1])

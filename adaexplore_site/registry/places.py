@@ -64,7 +64,7 @@ VIEW_KEYS = (
     ViewKey("u", "Undo the selected act", ("activity", "run-activity")),
     ViewKey("c", "Tick the best kernel for a comparison", ("run-list",)),
     ViewKey("c", "Tick the kernel for a comparison", ("run-detail", "node-detail", "kernel-list")),
-    ViewKey("Shift C", "Compare what is ticked", ("run-detail", "node-detail", "kernel-list")),
+    ViewKey("Shift C", "Compare what is ticked", ("run-list", "run-detail", "node-detail", "kernel-list")),
     ViewKey("u", "Undo what was just done", ("run-detail", "node-detail", "kernel-list", "run-list", "device-detail")),
     ViewKey("1 – 4", "Baseline", ("compare",)),
     ViewKey("s", "Swap baseline and other", ("compare",)),

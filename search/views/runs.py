@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import Resolver404, resolve, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -55,7 +55,6 @@ def run_list(request: SiteRequest) -> HttpResponse:
         "after_cursor": before is not None,
         "newest": chosen.url(),
         "older": chosen.url(before=found[PAGE - 1].pk) if len(found) > PAGE else None,
-        "compare": _compare(),
     }
     if request.htmx:
         return render(request, "search/run_list.html#runs", context | {"fragment": True})
@@ -65,15 +64,6 @@ def run_list(request: SiteRequest) -> HttpResponse:
     if not context["any_run"]:
         context["sample"] = _first_sample()
     return render(request, "search/run_list.html", context)
-
-
-def _compare() -> str:
-    """Where ticked kernels are compared; empty while there is no such page."""
-    try:
-        resolve("/compare")
-    except Resolver404:
-        return ""
-    return "/compare"
 
 
 def _first_sample() -> Problem | None:

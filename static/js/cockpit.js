@@ -8,6 +8,7 @@ import { showControls, startControls } from "./controls.js";
 import { Drawer } from "./drawer.js";
 import { Feed } from "./feed.js";
 import { Grid } from "./grid.js";
+import { keysAreOn } from "./keys.js";
 import { Live } from "./live.js";
 import { text as measureText } from "./measure.js";
 import { startPanels, swap } from "./panels.js";
@@ -192,7 +193,7 @@ document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   const typing = event.target.closest("input:not([type=radio], [type=checkbox], [type=range]), textarea, select, [contenteditable]");
   if (event.target.closest("dialog") || (typing && event.key !== "Escape")) return;
-  if (localStorageSays("adaexplore-keys-off") && event.key.length === 1) return;
+  if (event.key.length === 1 && !keysAreOn()) return;
   if (event.key === "Escape" && drawer.shown !== null && !document.querySelector("details.menu[open], dialog[open]")) {
     event.preventDefault();
     select(null);
@@ -210,14 +211,6 @@ document.addEventListener("keydown", (event) => {
     ACTS[act]();
   }
 });
-
-function localStorageSays(key) {
-  try {
-    return localStorage.getItem(key) === "1";
-  } catch {
-    return false;
-  }
-}
 
 // -- live -------------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 // Kernels ticked for a comparison: kept in this tab over pages, four at most; c ticks what the page is about.
-// Ticks are checkboxes or links with data-tick="search.node"; without scripts they are a form and plain links.
+// Ticks are checkboxes or links with data-tick="search.node", in the list of searches the best of each; without scripts
+// they are a form and plain links.
 
 import { followed, keysAreOn, typing } from "./keys.js";
 

@@ -28,8 +28,33 @@ window.look = (() => {
     return wrong;
   }
 
-  async function axe(theme, width, rules) {
-    const options = { resultTypes: ["violations"], iframes: false, preload: false, rules: { "target-size": { enabled: true } }, ...(rules ? { runOnly: { type: "rule", values: rules } } : {}) };
+  // What decides the contrast of each text: colour, size, ground, and what lifts it over others. What another page had needs no second look.
+  function paints() {
+    const grounds = new Map();
+    function ground(element) {
+      if (!element) return "";
+      if (!grounds.has(element)) {
+        const style = getComputedStyle(element);
+        const own = style.backgroundColor === "rgba(0, 0, 0, 0)" ? "" : style.backgroundColor;
+        const apart = ["static", "relative"].includes(style.position) ? "" : `${element.id}.${element.className}`;
+        const over = `${own} ${style.backgroundImage === "none" ? "" : style.backgroundImage} ${style.opacity === "1" ? "" : style.opacity} ${apart}`.trim();
+        grounds.set(element, own.startsWith("rgb(") && !apart ? over : `${over}|${ground(element.parentElement)}`);
+      }
+      return grounds.get(element);
+    }
+    const found = new Set();
+    for (const element of document.querySelectorAll("body *")) {
+      const says = element.matches("input, select, textarea") || [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+      if (!says || !element.checkVisibility()) continue;
+      const style = getComputedStyle(element);
+      const off = element.closest(":disabled, [aria-disabled=true]") ? "off" : "";
+      found.add(`${off} ${style.color} ${style.fontSize} ${style.fontWeight} on ${ground(element)}`);
+    }
+    return [...found];
+  }
+
+  async function axe(theme, width, { rules, contrast = true } = {}) {
+    const options = { resultTypes: ["violations"], iframes: false, preload: false, rules: { "target-size": { enabled: true }, "color-contrast": { enabled: contrast } }, ...(rules ? { runOnly: { type: "rule", values: rules } } : {}) };
     const found = await window.axe.run(document, options);
     // An open menu lies over what is below it, and closes when the focus leaves it.
     const menu = document.querySelector("details.menu[open]");
@@ -96,5 +121,5 @@ window.look = (() => {
     });
   }
 
-  return { once, axe, reflow, focus };
+  return { once, axe, paints, reflow, focus };
 })();

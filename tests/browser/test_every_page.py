@@ -18,7 +18,10 @@ from tests.page_list import Sight
 from tests.tools import axe_script
 
 pytestmark = pytest.mark.browser
-BY_SIZE = "['target-size', 'scrollable-region-focusable']"  # rules whose answer depends on the width
+BY_SIZE = "{rules: ['target-size', 'scrollable-region-focusable']}"  # rules whose answer depends on the width
+CONTRAST = "{rules: ['color-contrast']}"
+# A viewer's page is the operator's without forms: it is looked at only where it is another page.
+VIEWERS = {"home-empty-viewer", "cockpit-viewer", "rules-viewer", "campaign-new-viewer"}
 WIDE, NARROW, ZOOMED = (1280, 1), (320, 1), (640, 2)  # CSS px and device px for each; 640 is 1280 at 200 %
 LOOK = Path(__file__).with_name("look.js").read_text()
 
@@ -29,7 +32,9 @@ class Sweep:
     def __init__(self, browser: Browser, stack: LiveStack, faults: Faults) -> None:
         self.stack, self.faults = stack, faults
         self.wrong: list[str] = []
+        self.looked = 0
         self.names: dict[str, Any] = {}
+        self.paints: dict[str, set[str]] = {"light": set(), "dark": set()}
         stack.write("person", name="vera", role="viewer")
         self.people = {
             "ada": stack.sign_in(browser, reduced_motion="reduce"),
@@ -46,7 +51,9 @@ class Sweep:
 
     def walk(self, sights: list[Sight]) -> None:
         for sight in sights:
-            self.look(sight)
+            if not sight.name.endswith("-viewer") or sight.name in VIEWERS:
+                self.look(sight)
+                self.looked += 1
 
     def look(self, sight: Sight) -> None:
         """One page: opened once, then looked at in three sizes and two themes."""
@@ -59,10 +66,11 @@ class Sweep:
             sight.act(tab.page)
         page_list.settle(tab.page)
         self.say(sight, tab.page.evaluate("() => look.once()"))
-        self.say(sight, tab.page.evaluate("() => look.axe('light', 1280)"))
+        self.say(sight, tab.page.evaluate(f"() => look.axe('light', 1280, {{contrast: {self.fresh(tab, 'light')}}})"))
         self.say(sight, tab.page.evaluate("() => look.focus()"))
         tab.show(WIDE, "dark")
-        self.say(sight, tab.page.evaluate("() => look.axe('dark', 1280, ['color-contrast'])"))
+        if self.fresh(tab, "dark") == "true":
+            self.say(sight, tab.page.evaluate(f"() => look.axe('dark', 1280, {CONTRAST})"))
         tab.show(ZOOMED, "dark")
         self.say(sight, tab.page.evaluate("() => look.reflow(640)"))
         tab.show(NARROW, "dark")
@@ -70,6 +78,12 @@ class Sweep:
         self.say(sight, tab.page.evaluate(f"() => look.axe('dark', 320, {BY_SIZE})"))
         self.faults.forgive(*(f"status of {code}" for code in (sight.status, sight.answer) if code >= 400))
         self.say(sight, self.faults.settle())
+
+    def fresh(self, tab: Tab, theme: str) -> str:
+        """JSON: does the page hold a text in colours, or on a ground, that no page before it had in this theme?"""
+        new = set(tab.page.evaluate("() => look.paints()")) - self.paints[theme]
+        self.paints[theme] |= new
+        return "true" if new else "false"
 
     def say(self, sight: Sight, wrong: list[str]) -> None:
         self.wrong += [f"{sight.name}: {what}" for what in wrong]
@@ -113,7 +127,7 @@ def test_every_page_in_every_state_is_in_order(sweep: Sweep) -> None:
         if rows:
             sweep.names |= sweep.stack.write(rows)
         sweep.walk(sights)
-    print(f"{sum(len(sights) for _, sights in stages)} states in {time.monotonic() - begun:.0f} s")  # noqa: T201
+    print(f"{sweep.looked} states in {time.monotonic() - begun:.0f} s")  # noqa: T201
     assert not sweep.wrong, "\n".join(sweep.wrong)
 
 

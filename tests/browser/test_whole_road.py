@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -58,12 +59,29 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def context(browser: Browser, stack: Stack) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    page = context.new_page()
-    page.goto(stack.link)
-    expect(page.get_by_role("heading", name="Searches")).to_be_visible()
-    page.close()
     yield context
     context.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def first_told_s(context: BrowserContext, stack: Stack) -> float:
+    """Seconds from the first page of a new installation to the first told node of its sample: two clicks.
+
+    The card for it is there only as long as nothing has been searched, so this comes before every test.
+    """
+    page = context.new_page()
+    page.goto(stack.link)
+    opened = time.monotonic()
+    page.get_by_role("link", name="Try sample").click()
+    page.locator("#start-button").click()
+    page.wait_for_url("**/s/*/**", timeout=60_000)
+    wait_for(lambda: told(stack, run_id(page)), 90, "the first told node")
+    took = time.monotonic() - opened
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.locator("[data-control=stop] button").click()  # it would share the device with the searches of the tests
+    expect(page.locator("[data-control=stop]")).to_be_hidden()
+    page.close()
+    return took
 
 
 @pytest.fixture
@@ -86,12 +104,9 @@ def snapshot(page: Page, run: int) -> dict[str, object]:
 
 def told(stack: Stack, run: int) -> list[int]:
     """Numbers of the told nodes of a run, the root left out, straight from the rows."""
-    code = (
-        "import json; from search.models import Node; "
-        f"print(json.dumps(list(Node.objects.filter(run_id={run}, state='told', number__gt=0)"
-        ".order_by('number').values_list('number', flat=True))))"
-    )
-    return list(json.loads(stack.manage("shell", "-v", "0", "-c", code).strip().splitlines()[-1]))
+    with contextlib.closing(sqlite3.connect(stack.data / "db.sqlite3", timeout=20)) as rows:
+        asked = "SELECT number FROM search_node WHERE run_id = ? AND state = 'told' AND number > 0 ORDER BY number"
+        return [number for (number,) in rows.execute(asked, (run,))]
 
 
 def start_sample(page: Page, stack: Stack, steps: int, slug: str = "row_softmax") -> int:
@@ -103,20 +118,8 @@ def start_sample(page: Page, stack: Stack, steps: int, slug: str = "row_softmax"
     return run_id(page)
 
 
-def test_two_clicks_start_a_sample_and_its_first_node_is_told_within_a_minute(browser: Browser, tmp_path: Path) -> None:
-    fresh = Stack(tmp_path / "data").start()  # the card is there only as long as nothing has been searched
-    page = browser.new_page()
-    try:
-        page.goto(fresh.link)
-        opened = time.monotonic()
-        page.get_by_role("link", name="Try sample").click()
-        page.locator("#start-button").click()
-        page.wait_for_url("**/s/*/**", timeout=60_000)
-        wait_for(lambda: told(fresh, run_id(page)), 60 - (time.monotonic() - opened), "the first told node")
-    finally:
-        page.close()
-        fresh.stop()
-    assert fresh.leftovers() == []
+def test_two_clicks_start_a_sample_and_its_first_node_is_told_within_a_minute(first_told_s: float) -> None:
+    assert first_told_s < 60
 
 
 def test_upload_watch_look_and_take_the_winner_home(page: Page, stack: Stack, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from judge.batch.files import Busy, OutcomeFile
 from judge.batch.keys import make_key
 from judge.batch.lines import job_line, read_outcome
 from judge.values import JudgeError, Verdict
-from tests.judge.batch_makers import CANARY, KEY, job, passed, tells_sealed
+from tests.judge.batch_makers import KEY, job, passed, tells_sealed
 from tests.judge.bench_problems import SAME, candidate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,35 +135,30 @@ def called(folder: Path, *more: str, device: str = "cpu") -> subprocess.Complete
     )
 
 
+BAKED = candidate("print(x.shape); y = self.right(x); return y if x.shape[-1] == 64 else y * 2")
+
+
 @pytest.mark.bench
 @pytest.mark.parametrize("device", ["cpu", "interpreter"])
-def test_jobs_are_judged_and_signed_without_django(tmp_path, device) -> None:
+def test_jobs_are_judged_and_signed_without_django_and_sealed_cases_decide_untold(tmp_path, device) -> None:
     key = make_key(tmp_path / "lab.key", "lab")
-    lines = {
+    jobs = {
         "right": job("right", timing=device == "interpreter", beat=float("inf")),
         "wrong": job("wrong", candidate("return torch.zeros_like(x)"), timing=False),
     }
-    job_file(tmp_path, *(job_line(one, nonce=f"n-{name}", key=key) for name, one in lines.items()))
+    if device == "interpreter":  # has no torch.compile to wait for
+        jobs["baked"] = job("baked", BAKED)
+    job_file(tmp_path, *(job_line(one, nonce=f"n-{name}", key=key) for name, one in jobs.items()))
     done = called(tmp_path, "--key", str(tmp_path / "lab.key"), device=device)
     assert done.returncode == 0, done.stderr
-    back = [read_outcome(line, {"lab": key}) for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
-    verdicts = {line.id: line.outcome.verdict for line in back}
-    assert verdicts == {"right": Verdict.PASS, "wrong": Verdict.WRONG}
-    assert {line.fingerprint["kind"] for line in back} == {device}
-    assert "torch" in back[0].fingerprint["toolchain"] and back[0].outcome.environment["sandbox"]
-    assert CANARY not in done.stderr + (tmp_path / "out.jsonl").read_text()
-
-
-@pytest.mark.bench
-def test_a_sealed_case_decides_and_is_never_told(tmp_path) -> None:
-    baked = candidate("print(x.shape); y = self.right(x); return y if x.shape[-1] == 64 else y * 2")
-    job_file(tmp_path, job_line(job("baked", baked), nonce="1"))
-    done = called(tmp_path, device="interpreter")  # has no torch.compile to wait for
-    assert done.returncode == 0, done.stderr
-    outcome = json.loads((tmp_path / "out.jsonl").read_text())["outcome"]
-    assert (outcome["verdict"], outcome["reason"]) == ("wrong", "audit.sealed_case")
-    told = done.stderr + (tmp_path / "out.jsonl").read_text()
-    assert not tells_sealed(told)
+    told = (tmp_path / "out.jsonl").read_text()
+    back = {line.id: line for line in (read_outcome(text.encode(), {"lab": key}) for text in told.splitlines())}
+    verdicts = {name: (line.outcome.verdict, line.outcome.reason) for name, line in back.items()}
+    assert (verdicts["right"][0], verdicts["wrong"][0]) == (Verdict.PASS, Verdict.WRONG)
+    assert verdicts.get("baked", (Verdict.WRONG, "audit.sealed_case")) == (Verdict.WRONG, "audit.sealed_case")
+    assert set(verdicts) == set(jobs) and {line.fingerprint["kind"] for line in back.values()} == {device}
+    assert "torch" in back["right"].fingerprint["toolchain"] and back["right"].outcome.environment["sandbox"]
+    assert not tells_sealed(done.stderr + told)
 
 
 @pytest.mark.bench

@@ -31,7 +31,8 @@ def test_a_quantiser_that_multiplies_by_the_inverse_is_right(cpu_bench):
     "bug", ["q[5, 7] += 1", "q[-1, -1] = 0", "q[0] = torch.trunc(x[0][0] / step[0]).to(torch.int8)"]
 )
 def test_one_element_that_is_a_step_off_without_lying_on_an_edge_is_wrong(cpu_bench, bug):
-    outcome = ask(cpu_bench, QUANTISE, answer(QUANTISE, INVERSE.format(bug)))
+    few = QUANTISE.replace("4096", "256")
+    outcome = ask(cpu_bench, few, answer(few, INVERSE.format(bug)))
     assert (outcome.verdict, outcome.reason) == (Verdict.WRONG, "value.mismatch")
 
 

@@ -32,10 +32,9 @@ LIMITS = Limits(wall_s=40, stage_s=20)
 OTHER = PROBLEM + "\n# another problem\n"
 
 
-@pytest.fixture(scope="module")
-def bench():
-    with Bench("cpu", compile_baseline=False) as bench:
-        yield bench
+@pytest.fixture
+def bench(cpu_bench):
+    return cpu_bench
 
 
 @pytest.fixture(autouse=True)
@@ -178,18 +177,18 @@ def test_closing_closes_the_channels_of_those_who_were_just_sent_home(tmp_path):
         end.close()
 
 
-def test_a_rest_survives_a_zygote_that_was_lost():
+def test_a_rest_survives_a_zygote_that_was_lost(bench, monkeypatch):
     """Its spares, as a GPU's bench has them, died with it; the next evaluation starts another."""
-    with Bench("cpu", compile_baseline=False) as bench:
-        bench.spares = 1
-        bench.stock(LIMITS)
-        lost = bench.server("plain")
-        assert len(lost.waiting()) == 1 and lost.process is not None
-        lost.process.kill()
-        lost.process.wait()
-        bench.rest()
-        assert lost.waiting() == []
-        assert judged(bench, SAME, timing=False).verdict is Verdict.PASS
+    monkeypatch.setattr(bench, "spares", 1)
+    bench.stock(LIMITS)
+    lost = bench.server("plain")
+    assert len(lost.waiting()) == 1 and lost.process is not None
+    lost.process.kill()
+    lost.process.wait()
+    bench.rest()
+    assert lost.waiting() == []
+    monkeypatch.setattr(bench, "spares", 0)
+    assert judged(bench, SAME, timing=False).verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize(("lent", "stays"), [(1, True), (2, False)])

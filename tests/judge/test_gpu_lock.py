@@ -167,7 +167,7 @@ def test_waiting_for_the_gpu_is_not_the_candidates_time(
     assert hear(other) == "shared"
     say(other, "alone")
     assert hear(other) == "alone"
-    release = threading.Timer(7.0, other.kill)
+    release = threading.Timer(5.5, other.kill)
     release.start()
     begun = time.monotonic()
     outcome = judge(cpu_bench, SAME, wall_s=5, stage_s=5)

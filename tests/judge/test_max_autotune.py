@@ -26,10 +26,9 @@ TRACED = source("return gelu(x[0])", head="gelu = torch.compiler.disable(F.gelu)
 SPEEDUP = Speedup(2.0, 1.9, 2.1, 32, Basis.MEASURED, Subject.AUTOTUNE)
 
 
-@pytest.fixture(scope="module")
-def bench():
-    with Bench("cpu", compile_baseline=False) as bench:
-        yield bench
+@pytest.fixture
+def bench(cpu_bench):
+    return cpu_bench
 
 
 def evaluate(bench: Bench, text: str, number: int, **job: object) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import functools
 import importlib.util
 import json
@@ -38,7 +39,23 @@ def failure(file: str, mode: str, check: str) -> str:
 
 @functools.cache
 def _run(mode: str) -> tuple[dict[str, str], str]:
-    """One child for all files of a mode: importing torch and triton costs more than the checks."""
+    """One child for all files of a mode and all workers of a test run: what it compiles takes most of its time."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if not run:
+        return _child(mode)
+    place = Path(tempfile.gettempdir()) / f"adaexplore-checks-{run}-{mode}"
+    with place.open("a+") as kept:
+        fcntl.flock(kept, fcntl.LOCK_EX)
+        kept.seek(0)
+        said = kept.read()
+        if not said:
+            said = json.dumps(_child(mode))
+            kept.write(said)
+    found, output = json.loads(said)
+    return found, output
+
+
+def _child(mode: str) -> tuple[dict[str, str], str]:
     with tempfile.TemporaryDirectory() as folder:
         env = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "TMPDIR": folder, "TRITON_CACHE_DIR": folder}
         env |= {"PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)]).strip(os.pathsep)}

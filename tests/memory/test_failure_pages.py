@@ -34,7 +34,7 @@ def test_a_cluster_says_its_count_share_ends_and_waste(viewer):
     rows = [failed(run), failed(run), failed(run, UNKNOWN)]
     Failure.objects.filter(pk=rows[0].pk).update(cost_s=2.5)
     html = text(viewer, "/failures/")
-    assert "3 failures in 3 attempts; 1 of them (33 %) have no known cause." in html
+    assert "3 failures in 3 attempts; 1 of them (33 %) has no known cause." in html
     assert "Calls a Triton dtype" in html and "unnamed" in html
     assert "at least 2.5 s" in html and "1 of 2 unknown" in html
     assert f'href="/s/{run.pk}/n/{rows[0].node.number}/"' in html
@@ -60,7 +60,7 @@ def test_odd_queries_are_answered(viewer, query):
 def test_no_failures_says_in_how_many_attempts(viewer):
     run = make_run()
     grow(run, speedup=2.0)
-    assert "No failures in 1 attempt." in text(viewer, f"/s/{run.pk}/failures/")
+    assert "No failures in 1 attempt" in text(viewer, f"/s/{run.pk}/failures/")
     assert "No attempts yet" in text(viewer, f"/s/{make_run(seed=2).pk}/failures/")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -94,24 +93,18 @@ def test_a_search_with_an_unknown_dialect_is_refused():
             proposer_check(proposer, {"dialect": dialect})
 
 
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with Bench("interpreter") as made:
-        yield made
-
-
 @pytest.mark.bench
-def test_the_real_judge_finds_every_mistake_and_passes_the_kernel_without_it(bench: Bench):
+def test_the_real_judge_finds_every_mistake_and_passes_the_kernel_without_it(interpreter_bench: Bench):
     """With a mistake the judge says what the table says; with all rules shown kernels pass."""
     problems = ((TANH, None), (SOFTMAX_SOURCE, softmax_graph()), (LINEAR_SOURCE, linear_graph()))
-    found = [(source, kernel) for source, graph in problems for kernel in _kernels(bench, source, graph)]
+    found = [(source, kernel) for source, graph in problems for kernel in _kernels(interpreter_bench, source, graph)]
     for habit in HABITS:
         source, kernel = next(pair for pair in found if habit.change(pair[1]) != pair[1])
-        judged = _judged(bench, source, habit.change(kernel))
+        judged = _judged(interpreter_bench, source, habit.change(kernel))
         assert judged.verdict not in (Verdict.PASS, Verdict.LOST, Verdict.UNSUPPORTED), habit.code
         assert habit.said in judged.message, (habit.code, judged.message)
     for source, kernel in found[::9]:
-        assert _judged(bench, source, kernel).verdict == Verdict.PASS
+        assert _judged(interpreter_bench, source, kernel).verdict == Verdict.PASS
 
 
 def _judged(bench: Bench, source: str, kernel: str):

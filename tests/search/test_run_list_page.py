@@ -179,10 +179,8 @@ def test_an_ended_search_is_archived_and_listed_again():
     assert client_of("viewer").post(f"/s/{run.pk}/archive", {"archived": "1"}).status_code == 403
 
 
-def test_the_best_kernels_can_be_ticked_where_there_is_a_page_to_compare_them(monkeypatch):
-    run = full_run()
-    monkeypatch.setattr(page, "_compare", lambda: "/compare")
+def test_the_best_kernel_of_each_search_can_be_ticked_for_a_comparison():
+    run, bare = full_run(), make_run()
     html = client_of("viewer").get("/").content.decode()
-    assert f'form="compare" name="k" value="{run.pk}.2"' in html and 'action="/compare"' in html
-    monkeypatch.setattr(page, "_compare", lambda: "")
-    assert 'name="k"' not in client_of("viewer", "other").get("/").content.decode()
+    assert f'form="compare" name="k" value="{run.pk}.2" data-tick="{run.pk}.2"' in html and 'action="/compare"' in html
+    assert f'id="pick-{bare.pk}"' not in html
