@@ -10,9 +10,12 @@ from django.db.models import Q
 
 from judge.models import Device, Evaluation, Problem
 from search.campaign_models import Campaign, CampaignEntry
-from search.spend_models import Spending
+from search.spend_models import ModelPrice, SpendBudget, Spending
 
-__all__ = ["Campaign", "CampaignEntry", "LabResult", "Node", "Proposal", "Run", "RunEvent", "Spending"]
+__all__ = [
+    "Campaign", "CampaignEntry", "LabResult", "ModelPrice", "Node", "Proposal", "Run", "RunEvent", "SpendBudget",
+    "Spending",
+]  # fmt: skip
 
 
 class Run(models.Model):

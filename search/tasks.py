@@ -8,6 +8,7 @@ from typing import Any
 
 from celery import current_app, shared_task
 from celery.signals import worker_ready
+from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from adaexplore_site.models import Action
@@ -26,6 +27,7 @@ from search.services.compiling import step_compile
 from search.services.devices import device_check
 from search.services.hops import Hop
 from search.services.reaping import reap as reap_now
+from search.services.spend_budget import budget_watch
 from search.services.steps import step_judge, step_propose, step_reserve
 
 log = logging.getLogger(__name__)
@@ -108,8 +110,9 @@ def compile_node(node_id: int) -> None:
 
 @shared_task(name="search.tasks.reap")  # type: ignore[untyped-decorator]
 def reap() -> None:
-    """Put back to work what lost its worker, carry campaigns and adapt runs on; beat calls it every five seconds."""
+    """Put back to work what lost its worker, look at the budget, carry campaigns and adapt runs on; every five seconds."""
     send(reap_now())
+    budget_watch(now=timezone.now())
     send(campaigns_advance())
     send(adapts_advance())
 

@@ -23,6 +23,7 @@ from search.views import (
     reports,
     runs,
     spend,
+    spend_acts,
     steering,
     what_if,
 )
@@ -80,6 +81,9 @@ urlpatterns = [
     path("s/<int:run_id>/pictures/<slug:picture>.<slug:form>", pictures.picture_file, name="run-picture-file"),
     path("s/<int:run_id>/failures/", failures.run_failures, name="run-failures"),
     path("spend/", spend.spend, name="spend"),
+    path("spend/budget", spend_acts.spend_budget, name="spend-budget"),
+    path("spend/prices", spend_acts.spend_price, name="spend-price"),
+    path("spend/prices/<int:price_id>/withdraw", spend_acts.spend_price_withdraw, name="spend-price-withdraw"),
     path("lab/", lab.lab_list, name="lab-list"),
     path("lab/<int:result_id>/", lab.lab_detail, name="lab-detail"),
     path("fleet/", devices.device_list, name="device-list"),

@@ -17,7 +17,7 @@ from memory.models import AdaptRun, AdaptTask, Rule
 from memory.services.failures import clusters_of
 from memory.services.rules_files import rules_import
 from search.lab.results import result_document
-from search.models import Campaign, CampaignEntry, LabResult, Run
+from search.models import Campaign, CampaignEntry, LabResult, ModelPrice, Run
 from search.services.failing import failures_keep
 from search.services.lab import lab_result_record
 from tests.search.lab_spaces import explored
@@ -84,6 +84,7 @@ def addresses(run: Run) -> list[Address]:
         "picture": "best-so-far",
         "tab": "members",
         "action_id": _act(run),
+        "price_id": _price(),
         "user_id": User.objects.get_or_create(username=HOSTILE)[0].pk,
     }
     found = []
@@ -96,6 +97,12 @@ def addresses(run: Run) -> list[Address]:
 def _act(run: Run) -> int:
     """An act on the run that can be taken back."""
     return action_on(verb="run.budget", on=("run", run.pk), user=None, key=None, before={}, after={}).pk
+
+
+def _price() -> int:
+    """A price that a person set."""
+    usd = {"usd_per_m_in": 1, "usd_per_m_out": 2}
+    return ModelPrice.objects.create(model=HOSTILE, source=HOSTILE, valid_from=timezone.now().date(), **usd).pk
 
 
 def _rule() -> int:

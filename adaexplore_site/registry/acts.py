@@ -125,6 +125,25 @@ SEARCH = (
     ),
 )  # fmt: skip
 
+SPEND = (
+    Act(
+        "spend.budget", "Set the budget of all searches", OPERATOR, "spend-budget", "spend.budget", pages=("spend",),
+        inverse="spend.budget",
+    ),
+    Act(
+        "price.set", "Set the price of a model", OPERATOR, "spend-price", "price.set", pages=("spend",),
+        inverse="price.withdraw",
+    ),
+    Act(
+        "price.withdraw", "Withdraw the price", OPERATOR, "spend-price-withdraw", "price.withdraw", ("price_id",),
+        {"withdrawn": "1"}, inverse="price.restore",
+    ),
+    Act(
+        "price.restore", "Use the price again", OPERATOR, "spend-price-withdraw", "price.restore", ("price_id",),
+        {"withdrawn": ""}, inverse="price.withdraw",
+    ),
+)  # fmt: skip
+
 JUDGE = (
     Act(
         "problem.upload", "Upload a problem", OPERATOR, "problem-upload", "problem.upload",
@@ -209,7 +228,7 @@ SITE = (
     ),
 )  # fmt: skip
 
-ACTS: tuple[Act, ...] = (*SEARCH, *JUDGE, *MEMORY, *SITE)
+ACTS: tuple[Act, ...] = (*SEARCH, *SPEND, *JUDGE, *MEMORY, *SITE)
 
 # Routes that take a POST and are no act, each with the reason.
 NOT_ACTS: Mapping[str, str] = {

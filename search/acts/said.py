@@ -15,7 +15,7 @@ from memory.models import AdaptRun, FailureCluster, Rule
 from memory.rule_words import act_said
 from search.act_words import act_detail, act_text
 from search.failure_words import ActWords
-from search.models import Campaign, Run
+from search.models import Campaign, ModelPrice, Run
 
 MOST_CHANGES = 4
 _HIDDEN = {  # row numbers, whole lists, and what the words say already
@@ -30,6 +30,8 @@ _SAID = {
     "device.activate": "Activated", "device.drain": "Drained", "device.quarantine": "Quarantined",
     "device.check": "A check was asked for", "device.drift": "Its baselines were taken to be out of date",
     "problem.upload": "Uploaded", "selftest.start": "A self-test was started",
+    "spend.budget": "Set", "spend.pause": "It was passed: what pays was paused", "spend.pause.undo": "Undone: the pause",
+    "price.set": "Set", "price.withdraw": "Withdrawn", "price.restore": "In use again",
     "member.invite": "Invited", "member.roles": "Roles changed", "member.link": "A sign-in link was made",
     "member.off": "Switched off", "member.on": "Switched on",
 }  # fmt: skip
@@ -56,6 +58,7 @@ class Subjects:
     clusters: Mapping[int, FailureCluster] = field(default_factory=dict)
     problems: Mapping[int, Problem] = field(default_factory=dict)
     people: Mapping[int, User] = field(default_factory=dict)
+    prices: Mapping[int, ModelPrice] = field(default_factory=dict)
     words: ActWords | None = None  # of acts on clusters
 
     @classmethod
@@ -78,6 +81,7 @@ class Subjects:
             words=ActWords.of([one for one in actions if one.object_type == "cluster"], 0)
             if "cluster" in ids
             else None,
+            prices=ModelPrice.objects.in_bulk(ids.get("price", ())),
             people=User.objects.prefetch_related("groups").in_bulk(ids.get("user", ())),
         )
 
@@ -109,6 +113,10 @@ class Subjects:
             case "selftest":
                 name = str(action.after.get("device", ""))
                 return Subject("judge", name, reverse("self-test-detail", args=[name]) if name else "")
+            case "budget":
+                return Subject("budget", "budget of all searches", reverse("spend"))
+            case "price" if pk in self.prices:
+                return Subject("price", f"price of {self.prices[pk].model}", reverse("spend"))
             case "user" if pk in self.people:
                 return Subject("member", self.people[pk].username)
         return Subject(kind, f"{kind} {action.object_id}, which is gone")

@@ -18,6 +18,9 @@ from memory.services.rules_undo import UNDO as RULE_UNDO
 from memory.services.rules_undo import UNDOABLE as RULE_ACTS
 from search.activity import run_acts
 from search.acts.said import Subjects
+from search.models import ModelPrice
+from search.services import spend_budget, spend_prices
+from search.spend.budget import budget_now
 
 STATES = ("campaign", "adapt")
 _STAYS = {act.verb: act.stays or act.confirm for act in ACTS}
@@ -58,6 +61,7 @@ class Facts:
     undone: set[int] = field(default_factory=set)  # acts on rules and clusters
     newest: set[int] = field(default_factory=set)  # of each thing the last act on its state
     standing: Mapping[int, set[int]] = field(default_factory=dict)  # rule -> revisions that it stands at
+    budget: Mapping[str, object] = field(default_factory=dict)  # the one that holds
 
 
 def standings(actions: list[Action], subjects: Subjects) -> dict[int, Standing]:
@@ -101,6 +105,10 @@ def _one(action: Action, subjects: Subjects, facts: Facts) -> Standing:
             return _cluster(action, subjects.clusters, facts)
         case "user":
             return _member(action, subjects.people)
+        case "budget":
+            return _budget(action, facts)
+        case "price":
+            return _price(action, subjects.prices)
     return _no(action)
 
 
@@ -146,6 +154,22 @@ def _cluster(action: Action, rows: Mapping[int, FailureCluster], facts: Facts) -
     return Standing("Undo")
 
 
+def _budget(action: Action, facts: Facts) -> Standing:
+    if action.verb == spend_budget.PAUSE:
+        return Standing(why_not="undone") if action.pk in facts.undone else Standing("Resume what was paused")
+    if action.verb != spend_budget.SET:
+        return _no(action)
+    return Standing("Undo") if facts.budget == action.after else Standing(why_not="changed since")
+
+
+def _price(action: Action, prices: Mapping[int, ModelPrice]) -> Standing:
+    row = prices.get(int(action.object_id))
+    if row is None:
+        return _no(action)
+    holds = (row.withdrawn_at is not None) == (action.verb == spend_prices.WITHDRAW)
+    return Standing("Undo") if holds else Standing(why_not="changed since")
+
+
 def _member(action: Action, people: Mapping[int, User]) -> Standing:
     person = people.get(int(action.object_id))
     if person is None or action.verb not in ("member.roles", "member.off", "member.on"):
@@ -179,4 +203,9 @@ def _facts(actions: list[Action], subjects: Subjects) -> Facts:
         if kind in ids:
             acts = Action.objects.filter(object_type=kind, object_id__in=ids[kind], verb__in=list(verbs)).order_by()
             newest |= set(acts.values("object_id").annotate(last=Max("pk")).values_list("last", flat=True))
-    return Facts(undone=undone, newest=newest, standing=standing)
+    budget: Mapping[str, object] = {}
+    if "budget" in ids:
+        budget = spend_budget.budget_fields(budget_now())
+        mine = Action.objects.filter(object_type="budget", verb=spend_budget.PAUSE_UNDO).order_by()
+        undone |= {after["undoes"] for after in mine.values_list("after", flat=True)}
+    return Facts(undone=undone, newest=newest, standing=standing, budget=budget)

@@ -25,7 +25,7 @@ NAMES = ("who", "verb", "object", "from", "to")
 KINDS = {
     "search": "run", "run": "run", "campaign": "campaign", "adapt": "adapt", "adapt run": "adapt", "device": "device",
     "rule": "rule", "rules": "rules", "cluster": "cluster", "problem": "problem", "member": "user", "user": "user",
-    "judge": "selftest", "selftest": "selftest",
+    "judge": "selftest", "selftest": "selftest", "budget": "budget", "price": "price",
 }  # fmt: skip
 _OBJECT = re.compile(r"([a-z ]+?)[ :#]*(\d{1,15})?$")
 
@@ -142,7 +142,8 @@ def actor_of(action: Action) -> tuple[str, str]:
     """Who did it, and by what way."""
     if action.actor is not None:
         return action.actor.get_username(), "page"
-    return ("the judge", "by itself") if action.object_type == "device" else ("a command", "shell")
+    itself = {"device": "the judge", "budget": "the budget"}.get(action.object_type)
+    return (itself, "by itself") if itself else ("a command", "shell")
 
 
 def verbs() -> list[tuple[str, str]]:
