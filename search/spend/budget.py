@@ -43,7 +43,9 @@ class Share:
         if self.limit is None:
             return ""
         now = f"{self.amount.known or 'nothing'} of {dollars(self.limit)} {self.words}"
-        return f"The budget is passed: {now}." if self.passed else f"{self.used} of the budget is spent: {now}."
+        if self.passed:
+            return f"The budget is passed: {now}."
+        return f"{self.used[:1].upper()}{self.used[1:]} of the budget is spent: {now}."
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def test_the_alert_comes_at_its_share_and_says_at_least_where_calls_are_unpriced
     paid(run, "0.01")
     paid(run, None)
     (share,) = standing_of(timezone.now()).alarmed
-    assert share.said == "at least 80 % of the budget is spent: at least $4.00 of $5.00 today."
+    assert share.said == "At least 80 % of the budget is spent: at least $4.00 of $5.00 today."
     html = client_of("viewer").get("/problems/").content.decode()
     assert "at least $4.00 of $5.00" in html and "Most of the budget is spent" in html
 
