@@ -1,4 +1,4 @@
-"""Python source as coloured runs by line. A line that was read before is not read again: kernels of one search share most.
+"""Python source as coloured runs by line. A line that was read before is not read again: related kernels share most.
 
 Pygments tries some thirty patterns at every token, which is nearly all that a difference costs.
 """
@@ -19,7 +19,7 @@ MOST_LINES, LONGEST_LINE = 8_000, 400  # kept: some megabytes
 ROOT = ["root"]
 
 
-class _Lexer(ExtendedRegexLexer, PythonLexer):
+class _Lexer(ExtendedRegexLexer, PythonLexer):  # type: ignore[misc]
     """PythonLexer that tells the state in which it stands."""
 
 
@@ -114,7 +114,7 @@ class _Reader:
 
 
 def _tokens(context: LexerContext) -> Iterator[tuple[int, _TokenType, str]]:
-    return _LEXER.get_tokens_unprocessed(context=context)  # type: ignore[no-untyped-call,no-any-return]
+    return _LEXER.get_tokens_unprocessed(context=context)  # type: ignore[no-any-return]
 
 
 def _append(row: Row, style: str, text: str) -> None:

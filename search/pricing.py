@@ -1,4 +1,4 @@
-"""The price table of this installation: the shipped rows, those of the file that LLM_PRICES names, those set by people."""
+"""The price table of this installation: the shipped rows, those of the file of LLM_PRICES, those set by people."""
 
 from __future__ import annotations
 

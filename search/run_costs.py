@@ -13,6 +13,9 @@ from search.spend.values import Amount
 STATE_KINDS = ("run.started", "run.paused", "run.resumed", "run.stopping", "run.ended")
 
 
+NOTHING = Amount()
+
+
 def costs_of(run_ids: Collection[int]) -> dict[int, Amount]:
     """Run -> its cost; runs without a paid call are missing."""
     rows = Spending.objects.filter(run__in=run_ids, calls__gt=0).order_by().values("run")

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from judge.values import Verdict
 from search.models import Run
-from search.run_costs import costs_of, since_of
+from search.run_costs import NOTHING, costs_of, since_of
 from search.selectors import RunSummary
 from search.spend.values import Amount
 from search.spending import limits_of
@@ -38,7 +38,7 @@ class RunRow:
     spark: Spark | None
     silent_s: float | None  # seconds without an event, when a running search should have had one
     in_state_s: float | None = None
-    cost: Amount = Amount()
+    cost: Amount = NOTHING
     limit_usd: Decimal | None = None
     pick: str = ""  # run.node of its best kernel, for a comparison
 
@@ -55,7 +55,7 @@ def run_rows(summaries: list[RunSummary], *, now: datetime) -> list[RunRow]:
         replace(
             run_row(summary, now=now),
             in_state_s=max((now - since[pk]).total_seconds(), 0.0) if (pk := summary.run.pk) in since else None,
-            cost=costs.get(pk, Amount()),
+            cost=costs.get(pk, NOTHING),
             limit_usd=limits_of(summary.run).usd,
             pick="" if summary.best is None else f"{pk}.{summary.best}",
         )

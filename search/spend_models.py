@@ -8,7 +8,7 @@ from django.db.models import Q
 
 
 class Spending(models.Model):
-    """Calls and device time of one day, model and kind of call: of a search, or of an adapt run outside of its searches.
+    """Calls and device time of one day, model and kind of call: of a search, or of an adapt run beside its searches.
     Written in the transaction of the call or verdict itself; every figure is the sum over those rows."""
 
     class Kind(models.TextChoices):

@@ -110,7 +110,7 @@ def compile_node(node_id: int) -> None:
 
 @shared_task(name="search.tasks.reap")  # type: ignore[untyped-decorator]
 def reap() -> None:
-    """Put back to work what lost its worker, look at the budget, carry campaigns and adapt runs on; every five seconds."""
+    """Put back to work what lost its worker, look at the budget, carry campaigns and adapt runs on: each 5 s."""
     send(reap_now())
     budget_watch(now=timezone.now())
     send(campaigns_advance())

@@ -78,11 +78,11 @@ def word_marks(left: str, right: str) -> tuple[tuple[Span, ...], tuple[Span, ...
         return (), ()
     words = _WORD.findall(left), _WORD.findall(right)
     head, tail = _ends(*words)
-    middles = [side[head : len(side) - tail] for side in words]
-    matcher = _BoundedMatcher(None, *middles, autojunk=False)
+    left_middle, right_middle = (side[head : len(side) - tail] for side in words)
+    matcher = _BoundedMatcher(None, left_middle, right_middle, autojunk=False)
     matcher.limit = WORD_WORK_LIMIT
     try:
-        same = head + tail + (sum(size for _, _, size in matcher.get_matching_blocks()) if all(middles) else 0)
+        same = head + tail + sum(size for _, _, size in matcher.get_matching_blocks())
     except _TooMuchWork:
         return (), ()
     if 2 * same < ALIKE * (len(words[0]) + len(words[1])):

@@ -56,7 +56,7 @@ def budget_set(
         before = budget_fields(budget_now())
         if _told(wanted) == before:
             return None
-        row = SpendBudget.objects.create(**wanted, set_by=user)
+        row = SpendBudget.objects.create(**wanted, set_by=user)  # type: ignore[misc]
         action_on(verb=SET, on=OBJECT, user=user, key=key, before=before, after=_told(wanted))
     return row
 
@@ -73,9 +73,9 @@ def _told(fields: dict[str, Any]) -> dict[str, Any]:
 
 def budget_undo(*, before: dict[str, Any], user: AbstractBaseUser | None, key: str | None = None) -> None:
     """Put a budget back as the audit kept it."""
-    usd = {name: None if before[name] is None else Decimal(before[name]) for name in ("day_usd", "month_usd")}
-    rest = {"alert_percent": before["alert_percent"], "pauses": before["pauses"]}
-    budget_set(**usd, **rest, user=user, key=key)
+    day, month = (None if before[name] is None else Decimal(before[name]) for name in ("day_usd", "month_usd"))
+    again = {"alert_percent": before["alert_percent"], "pauses": before["pauses"]}
+    budget_set(day_usd=day, month_usd=month, **again, user=user, key=key)
 
 
 def budget_watch(*, now: datetime) -> Action | None:

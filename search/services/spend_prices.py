@@ -49,9 +49,8 @@ def price_set(
         if action_done(key=key, verb=SET) is not None:
             return None
         price = {"usd_per_m_in": usd_per_m_in.quantize(EXACT), "usd_per_m_out": usd_per_m_out.quantize(EXACT)}
-        row = ModelPrice.objects.create(
-            model=model, **price, valid_from=on, source=clip(storable_text(source).strip(), 200), set_by=user
-        )
+        where = clip(storable_text(source).strip(), 200)
+        row = ModelPrice.objects.create(model=model, **price, valid_from=on, source=where, set_by=user)  # type: ignore[misc]
         after = {"model": model, "valid_from": on.isoformat(), **{name: str(usd) for name, usd in price.items()}}
         action_on(verb=SET, on=("price", row.pk), user=user, key=key, after=after)
     return row

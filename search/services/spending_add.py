@@ -1,5 +1,8 @@
-"""Adds a call or a verdict to what its search or adapt run has spent. Inside the caller's transaction, which holds a lock
-that no other writer of the same row passes: a run's row, an adapt run's row, or that of rules."""
+"""Adds a call or a verdict to what its search or adapt run has spent.
+
+Inside the caller's transaction, which holds a lock that no other writer of the same row passes: a run's row, an adapt
+run's row, or that of rules.
+"""
 
 from __future__ import annotations
 

@@ -84,9 +84,9 @@ def standing_of(now: datetime) -> Standing:
     today = now.astimezone(UTC).date()
     budget = budget_now()
     percent = budget.alert_percent if budget else 100
-    day = Share("today", today.isoformat(), spent_since(today, today), budget and budget.day_usd, percent)
+    day = Share("today", today.isoformat(), spent_since(today, today), budget.day_usd if budget else None, percent)
     first = today.replace(day=1)
     month = Share(
-        "this month", f"{today:%Y-%m}", spent_since(first, today), budget and budget.month_usd, percent
+        "this month", f"{today:%Y-%m}", spent_since(first, today), budget.month_usd if budget else None, percent
     )
     return Standing(budget, day, month)

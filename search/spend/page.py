@@ -91,8 +91,11 @@ def _price_now(table: PriceTable, model: str) -> Price | None:
 
 def _estimate(table: PriceTable, period: Period) -> Estimate | None:
     """Of the calls whose model has a price by now and whose tokens are all known."""
-    rows = [(_price_now(table, model), *more) for model, *more in unpriced_by_model(period)]
-    known = [(price.usd(into, out), calls) for price, calls, into, out in rows if price is not None]
+    known = [
+        (price.usd(into, out), calls)
+        for model, calls, into, out in unpriced_by_model(period)
+        if (price := _price_now(table, model)) is not None
+    ]
     return Estimate(sum(calls for _, calls in known), sum((usd for usd, _ in known), Decimal(0))) if known else None
 
 

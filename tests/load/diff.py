@@ -58,9 +58,8 @@ def main() -> None:
             times.append((time.perf_counter() - begun) * 1000)
     for name, times in (("nothing known", first), ("lines known", cold), ("cached", again)):
         p95 = sorted(times)[int(0.95 * (len(times) - 1))]
-        print(
-            f"{given.lines} lines, {name:13}: median {statistics.median(times):.1f} ms, p95 {p95:.1f} ms, n={len(times)}"
-        )
+        median = statistics.median(times)
+        print(f"{given.lines} lines, {name:13}: median {median:.1f} ms, p95 {p95:.1f} ms, n={len(times)}")
 
 
 if __name__ == "__main__":
