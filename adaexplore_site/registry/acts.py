@@ -234,6 +234,7 @@ ACTS: tuple[Act, ...] = (*SEARCH, *SPEND, *JUDGE, *MEMORY, *SITE)
 NOT_ACTS: Mapping[str, str] = {
     "sign-in": "a session begins: nothing of the product changes",
     "sign-out": "a session ends",
+    "notice-seen": "moves a person's own mark: nothing of the product changes",
     "problem-preflight": "asks the judge to look at a problem; whoever opens a new search does so, too",
     "rule-hold": "a claim of one minute on a card, which ends by itself",
 }

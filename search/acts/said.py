@@ -30,7 +30,7 @@ _SAID = {
     "device.activate": "Activated", "device.drain": "Drained", "device.quarantine": "Quarantined",
     "device.check": "A check was asked for", "device.drift": "Its baselines were taken to be out of date",
     "problem.upload": "Uploaded", "selftest.start": "A self-test was started",
-    "spend.budget": "Set", "spend.pause": "It was passed: what pays was paused",
+    "spend.budget": "Set", "spend.alert": "Most of it is spent, or it is passed", "spend.pause": "It was passed: what pays was paused",
     "spend.pause.undo": "Undone: the pause",
     "price.set": "Set", "price.withdraw": "Withdrawn", "price.restore": "In use again",
     "member.invite": "Invited", "member.roles": "Roles changed", "member.link": "A sign-in link was made",

@@ -42,6 +42,8 @@ _OTHERS = {
     "rules.export": "a download changes nothing",
     "member.invite": "switch the account off",
     "device.drift": "done by the judge",
+    "spend.alert": "it only says so",
+    "spend.pause.undo": "an undo itself",
 }
 
 

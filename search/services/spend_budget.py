@@ -19,13 +19,14 @@ from search.models import Campaign, Run, SpendBudget
 from search.services import adapt_runs, campaigns
 from search.services.hops import Hop
 from search.services.runs import run_pause, run_resume
-from search.spend.budget import budget_now, standing_of
+from search.spend.budget import Share, budget_now, standing_of
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
-SET, PAUSE, PAUSE_UNDO = "spend.budget", "spend.pause", "spend.pause.undo"
+SET, ALERT, PAUSE, PAUSE_UNDO = "spend.budget", "spend.alert", "spend.pause", "spend.pause.undo"
 OBJECT = ("budget", 1)  # there is one budget, whichever row holds
+MOST_ACTS = 500  # of the newest, to see what was said and paused already
 MOST_USD = Decimal(10_000_000)
 FREE = ("builtin", "manual", "recorded")  # proposers that nobody bills for
 NONE: dict[str, Any] = {"day_usd": None, "month_usd": None, "alert_percent": 80, "pauses": False}
@@ -79,16 +80,39 @@ def budget_undo(*, before: dict[str, Any], user: AbstractBaseUser | None, key: s
 
 
 def budget_watch(*, now: datetime) -> Action | None:
-    """Pause what pays once the budget is passed, where the budget asks for it; the act, or None when nothing was.
+    """Note an alert when it begins; pause what pays once the budget is passed, where it asks for that: the act of the
+    pause, or None when nothing was paused.
 
     What a person resumes after that goes on: nothing is paused twice for one budget and one day or month.
     """
     budget = budget_now()
-    if budget is None or not budget.pauses:
+    if budget is None:
         return None
-    share = standing_of(now).passed
-    if share is None:
+    standing = standing_of(now)
+    for share in standing.alarmed:
+        _alert(budget, share)
+    if standing.passed is None or not standing.pauses:
         return None
+    return _pause(budget, standing.passed)
+
+
+def _alert(budget: SpendBudget, share: Share) -> None:
+    """Once for each budget, day or month, and once more when it is passed."""
+    mine = {"budget": budget.pk, "period": share.period, "passed": share.passed}
+    if any(mine.items() <= after.items() for after in _acts(ALERT)):
+        return
+    with transaction.atomic():
+        SpendBudget.objects.select_for_update().get(pk=budget.pk)  # two beats at once say it once
+        if not any(mine.items() <= after.items() for after in _acts(ALERT)):
+            action_on(verb=ALERT, on=OBJECT, user=None, key=None, after={**mine, "reason": share.said})
+
+
+def _acts(verb: str) -> list[dict[str, Any]]:
+    acts = Action.objects.filter(object_type=OBJECT[0], object_id=str(OBJECT[1]), verb=verb).order_by("-pk")
+    return list(acts.values_list("after", flat=True)[:MOST_ACTS])
+
+
+def _pause(budget: SpendBudget, share: Share) -> Action | None:
     with transaction.atomic():
         SpendBudget.objects.select_for_update().get(pk=budget.pk)  # two beats at once: the second one finds all paused
         mine = {"budget": budget.pk, "period": share.period}
@@ -127,8 +151,7 @@ def budget_pause_undo(*, action: Action, user: AbstractBaseUser | None, key: str
 
 def _paused_before(mine: dict[str, Any]) -> dict[str, set[int]]:
     """What was paused already for this budget in this day or month, by kind."""
-    acts = Action.objects.filter(object_type=OBJECT[0], object_id=str(OBJECT[1]), verb=PAUSE)
-    same = [after for after in acts.values_list("after", flat=True) if mine.items() <= after.items()]
+    same = [after for after in _acts(PAUSE) if mine.items() <= after.items()]
     return {name: {pk for one in same for pk in one[name]} for name in ("campaigns", "adapts", "runs")}
 
 

@@ -32,7 +32,7 @@ def main() -> None:
         took = []
         for _ in range(rounds + 1):
             begun = time.perf_counter()
-            assert viewer.get(f"/s/{run.pk}/pictures/").status_code == 200
+            assert viewer.get(f"/s/{run.pk}/pictures/", headers={"host": "localhost"}).status_code == 200
             took.append((time.perf_counter() - begun) * 1000)
         first, *later = took
         print(f"{nodes} nodes: median {statistics.median(later):.0f} ms, worst {max(later):.0f}, first {first:.0f}")

@@ -50,6 +50,22 @@ def test_the_alert_comes_at_its_share_and_says_at_least_where_calls_are_unpriced
     assert "at least $4.00 of $5.00" in html and "Most of the budget is spent" in html
 
 
+def test_an_alert_and_a_passed_budget_are_each_told_once():
+    run = paying_run()
+    budget(pauses=False)
+    for usd in ("4.5", "1"):
+        paid(run, usd)
+        for _ in range(2):
+            assert budget_watch(now=timezone.now()) is None
+    said = Action.objects.filter(verb="spend.alert").order_by("pk").values_list("after__reason", flat=True)
+    assert list(said) == [
+        "90 % of the budget is spent: $4.50 of $5.00 today.",
+        "The budget is passed: $5.50 of $5.00 today.",
+    ]
+    html = client_of("viewer", "vera").get("/notifications/").content.decode()
+    assert "The budget is passed: $5.50 of $5.00 today." in html
+
+
 def test_yesterday_counts_for_the_month_alone():
     run, now = paying_run(), timezone.now().replace(day=15)
     day = now.date()
