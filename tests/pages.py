@@ -17,7 +17,7 @@ from memory.models import AdaptRun, AdaptTask, Rule
 from memory.services.failures import clusters_of
 from memory.services.rules_files import rules_import
 from search.lab.results import result_document
-from search.models import Campaign, CampaignEntry, LabResult, ModelPrice, Run
+from search.models import Campaign, CampaignEntry, LabResult, ModelPrice, Run, SavedView
 from search.services.failing import failures_keep
 from search.services.lab import lab_result_record
 from tests.search.lab_spaces import explored
@@ -85,7 +85,10 @@ def addresses(run: Run) -> list[Address]:
         "tab": "members",
         "action_id": _act(run),
         "price_id": _price(),
-        "user_id": User.objects.get_or_create(username=HOSTILE)[0].pk,
+        "view_id": SavedView.objects.get_or_create(owner=_stranger(), place="run-list", name=HOSTILE, shared=True)[
+            0
+        ].pk,
+        "user_id": _stranger().pk,
     }
     found = []
     for route, name in _routes(get_resolver().url_patterns, ""):
@@ -97,6 +100,15 @@ def addresses(run: Run) -> list[Address]:
 def _act(run: Run) -> int:
     """An act on the run that can be taken back."""
     return action_on(verb="run.budget", on=("run", run.pk), user=None, key=None, before={}, after={}).pk
+
+
+def _stranger() -> User:
+    return User.objects.get_or_create(username=HOSTILE)[0]
+
+
+def _view() -> int:
+    """A view that a stranger shares."""
+    return SavedView.objects.get_or_create(owner=_stranger(), place="run-list", name=HOSTILE, shared=True)[0].pk
 
 
 def _price() -> int:

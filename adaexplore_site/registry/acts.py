@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from adaexplore_site.access import Role
 from adaexplore_site.registry.entries import Act
 
-OPERATOR, REVIEWER, ADMIN = Role.OPERATOR, Role.REVIEWER, Role.ADMIN
+VIEWER, OPERATOR, REVIEWER, ADMIN = Role.VIEWER, Role.OPERATOR, Role.REVIEWER, Role.ADMIN
 RUN, NODE = ("run_id",), ("run_id", "number")
 COCKPIT, PANEL = ("run-detail",), ("run-detail", "node-detail")
 
@@ -208,6 +208,22 @@ MEMORY = (
     ),
 )  # fmt: skip
 
+VIEWS = (
+    Act(
+        "view.save", "Save the view", VIEWER, "view-save", "view.save",
+        pages=("run-list", "kernel-list", "failure-list", "rule-list", "activity"), inverse="view.delete",
+    ),
+    Act("view.rename", "Rename the view", VIEWER, "view-rename", "view.rename", ("view_id",), inverse="view.rename"),
+    Act(
+        "view.delete", "Delete the view", VIEWER, "view-delete", "view.delete", ("view_id",), {"deleted": "1"},
+        inverse="view.restore",
+    ),
+    Act(
+        "view.restore", "Put the view back", VIEWER, "view-delete", "view.restore", ("view_id",), {"deleted": ""},
+        inverse="view.delete",
+    ),
+)  # fmt: skip
+
 SITE = (
     Act("member.invite", "Invite a member", ADMIN, "member-invite", "member.invite", inverse="member.off"),
     Act(
@@ -228,7 +244,7 @@ SITE = (
     ),
 )  # fmt: skip
 
-ACTS: tuple[Act, ...] = (*SEARCH, *SPEND, *JUDGE, *MEMORY, *SITE)
+ACTS: tuple[Act, ...] = (*SEARCH, *SPEND, *JUDGE, *MEMORY, *VIEWS, *SITE)
 
 # Routes that take a POST and are no act, each with the reason.
 NOT_ACTS: Mapping[str, str] = {

@@ -34,7 +34,7 @@ PLACES = (
     ),
     Place("spend", "Spend", "spend", "g m", here=("spend",), detail="Money and tokens"),
     Place("activity", "Activity", "activity", "g a", here=("activity",), detail="Who did what, with Undo"),
-    Place("notices", "Notifications", "notice-list", "g i", here=("notice-",), detail="What wants somebody, what happened"),
+    Place("notices", "Notifications", "notice-list", "g i", here=("notice-",), detail="What wants somebody, and news"),
     Place("campaigns", "Campaigns", "campaign-list", "g c", detail="Searches over many problems"),
     Place("gallery", "Gallery", "gallery", detail="Recorded searches to play"),
     Place("report", "Report", "report", detail="Aggregates over many searches"),

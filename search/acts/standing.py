@@ -18,8 +18,8 @@ from memory.services.rules_undo import UNDO as RULE_UNDO
 from memory.services.rules_undo import UNDOABLE as RULE_ACTS
 from search.activity import run_acts
 from search.acts.said import Subjects
-from search.models import ModelPrice
-from search.services import spend_budget, spend_prices
+from search.models import ModelPrice, SavedView
+from search.services import saved_views, spend_budget, spend_prices
 from search.spend.budget import budget_now
 
 STATES = ("campaign", "adapt")
@@ -42,6 +42,8 @@ _OTHERS = {
     "rules.export": "a download changes nothing",
     "member.invite": "switch the account off",
     "device.drift": "done by the judge",
+    "view.save": "delete it on its page",
+    "view.rename": "rename it again on its page",
     "spend.alert": "it only says so",
     "spend.pause.undo": "an undo itself",
 }
@@ -84,7 +86,13 @@ def standings(actions: list[Action], subjects: Subjects) -> dict[int, Standing]:
     }
 
 
-_ROLES = {"rule": Role.REVIEWER, "rules": Role.REVIEWER, "cluster": Role.REVIEWER, "user": Role.ADMIN}
+_ROLES = {
+    "rule": Role.REVIEWER,
+    "rules": Role.REVIEWER,
+    "cluster": Role.REVIEWER,
+    "user": Role.ADMIN,
+    "view": Role.VIEWER,
+}
 
 
 def _no(action: Action, why: str = "") -> Standing:
@@ -109,6 +117,8 @@ def _one(action: Action, subjects: Subjects, facts: Facts) -> Standing:
             return _member(action, subjects.people)
         case "budget":
             return _budget(action, facts)
+        case "view":
+            return _view(action, subjects.views)
         case "price":
             return _price(action, subjects.prices)
     return _no(action)
@@ -162,6 +172,14 @@ def _budget(action: Action, facts: Facts) -> Standing:
     if action.verb != spend_budget.SET:
         return _no(action)
     return Standing("Undo") if facts.budget == action.after else Standing(why_not="changed since")
+
+
+def _view(action: Action, views: Mapping[int, SavedView]) -> Standing:
+    row = views.get(int(action.object_id))
+    if action.verb not in (saved_views.DELETE, saved_views.RESTORE) or row is None:
+        return _no(action)
+    holds = (row.deleted_at is not None) == (action.verb == saved_views.DELETE)
+    return Standing("Undo") if holds else Standing(why_not="changed since")
 
 
 def _price(action: Action, prices: Mapping[int, ModelPrice]) -> Standing:

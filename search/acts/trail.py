@@ -26,6 +26,7 @@ KINDS = {
     "search": "run", "run": "run", "campaign": "campaign", "adapt": "adapt", "adapt run": "adapt", "device": "device",
     "rule": "rule", "rules": "rules", "cluster": "cluster", "problem": "problem", "member": "user", "user": "user",
     "judge": "selftest", "selftest": "selftest", "budget": "budget", "price": "price",
+    "view": "view",
 }  # fmt: skip
 _OBJECT = re.compile(r"([a-z ]+?)[ :#]*(\d{1,15})?$")
 

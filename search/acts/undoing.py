@@ -18,13 +18,14 @@ from memory.services.clusters import cluster_undo
 from memory.services.rules_undo import rule_undo
 from search.acts.said import Subjects
 from search.acts.standing import standings
-from search.models import Campaign, ModelPrice, Run
+from search.models import Campaign, ModelPrice, Run, SavedView
 from search.services import adapt_runs, campaigns, spend_budget, spend_prices
 from search.services.archiving import run_archive
 from search.services.budget_undo import run_budget_take
 from search.services.devices import device_state_set
 from search.services.hops import Hop
 from search.services.runs import run_concurrency, run_pause, run_resume, run_stop
+from search.services.saved_views import DELETE, view_delete
 from search.services.steering_run import advance, steer_undo
 
 
@@ -112,6 +113,12 @@ def _price(action: Action, who: Who) -> list[Hop]:
     return []
 
 
+def _view(action: Action, who: Who) -> list[Hop]:
+    view = SavedView.objects.get(pk=action.object_id)
+    view_delete(view=view, deleted=action.verb != DELETE, **who)
+    return []
+
+
 def _member(action: Action, who: Who) -> list[Hop]:
     member = User.objects.get(pk=action.object_id)
     if action.verb == "member.roles":
@@ -132,4 +139,5 @@ _UNDO: dict[str, Callable[[Action, Who], list[Hop]]] = {
     "user": _member,
     "budget": _budget,
     "price": _price,
+    "view": _view,
 }

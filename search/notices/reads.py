@@ -71,9 +71,10 @@ def _ended(since: datetime) -> Iterable[Notice]:
 
 def _many_ended(since: datetime) -> Iterable[Notice]:
     for model, words, route in ((Campaign, "campaign", "campaign-detail"), (AdaptRun, "adapt run", "adapt-detail")):
-        rows = model.objects.filter(ended_at__gt=since, state="finished")  # type: ignore[attr-defined]
+        rows = model.objects.filter(ended_at__gt=since, state="finished")
         for row in rows.order_by("-pk")[:MOST]:
             reason = getattr(row, "stop_reason", "")
+            assert row.ended_at is not None
             yield Notice(row.ended_at, "finished", f"The {words} has finished", row.title, _at(route, row.pk), reason)
 
 
@@ -116,7 +117,7 @@ def _itself(since: datetime) -> Iterable[Notice]:
 def _quarantined() -> Iterable[Notice]:
     for device in Device.objects.filter(state=Device.State.QUARANTINED, state_at__isnull=False):
         assert device.state_at is not None
-        text = "It is quarantined: nothing is judged there"
+        text = "Quarantined: nothing is judged there"
         url = _at("device-detail", device.pk)
         yield Notice(device.state_at, "quarantined", text, device.name, url, device.state_reason, holds=True)
 

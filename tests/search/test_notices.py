@@ -77,7 +77,7 @@ def test_a_silent_search_is_stuck_somewhere_while_it_runs():
 def test_a_quarantined_device_is_told_once_while_it_is_and_after_that_as_what_happened():
     device = make_device()
     device_quarantine(device=device, cause=Device.Cause.FAULTS, reason=HOSTILE)
-    assert texts() == ["It is quarantined: nothing is judged there"]
+    assert texts() == ["Quarantined: nothing is judged there"]
     Device.objects.update(state="active", state_cause="")
     assert texts() == ["Quarantined by the judge"]
 

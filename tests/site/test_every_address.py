@@ -43,7 +43,7 @@ CHANGES = {
     "member-access",
 }
 DECIDES = {"failure-act", "rule-act", "rule-hold", "rule-undo", "rule-import"}  # what a reviewer changes
-OWN = {"notice-seen"}  # what anybody changes for themselves
+OWN = {"notice-seen", "view-save", "view-rename", "view-delete"}  # what anybody changes for themselves
 MOVED = {"device-list-old"}  # leads to its new place
 FORMS = {
     "rule-new",
