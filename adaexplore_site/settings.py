@@ -73,6 +73,7 @@ TEMPLATES = [
                 "adaexplore_site.registry.commands.context",
                 "memory.navigation.context",
                 "search.shell_figures.context",
+                "search.notices.seen.context",
             ],
         },
     },

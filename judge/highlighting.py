@@ -13,13 +13,12 @@ from html import escape
 from itertools import pairwise
 
 from django.utils.safestring import SafeString, mark_safe
-from pygments.lexers.python import PythonLexer
-from pygments.token import STANDARD_TYPES, Token, _TokenType
+
+from judge.lexing import Run, runs_by_line
 
 COLOUR_LINES, COLOUR_CHARS = 4_000, 200_000  # above: plain text
 SHOW_LINES, SHOW_CHARS = 20_000, 1_000_000  # above: download only
 
-Run = tuple[str, str]  # CSS class of a token ("" for none), its text without line ends
 Span = tuple[int, int]  # half-open range of columns
 
 
@@ -67,37 +66,13 @@ def token_lines(source: str) -> tuple[tuple[Run, ...], ...]:
         return ()
     if not colourable(source):
         return tuple((("", line),) for line in source.split("\n"))
-    rows: list[list[Run]] = [[]]
-    lexer = PythonLexer(stripnl=False, ensurenl=False)
-    for _, kind, text in lexer.get_tokens_unprocessed(source):
-        first, *rest = text.split("\n")
-        for index, piece in enumerate((first, *rest)):
-            if index:
-                rows.append([])
-            if piece:
-                _append(rows[-1], css_class(kind), piece)
-    return tuple(tuple(row) for row in rows)
-
-
-def _append(row: list[Run], style: str, text: str) -> None:
-    if row and row[-1][0] == style:
-        text = row.pop()[1] + text
-    row.append((style, text))
-
-
-def css_class(kind: _TokenType) -> str:
-    """Pygments' short class of a token type; plain text and whitespace have none."""
-    while kind not in STANDARD_TYPES:
-        kind = kind.parent
-    if kind in {Token.Text, Token.Text.Whitespace, Token.Name, Token.Punctuation, Token.Error}:
-        return ""
-    return str(STANDARD_TYPES[kind])
+    return runs_by_line(source)
 
 
 def render(runs: Iterable[Run], marked: tuple[Span, ...] = ()) -> SafeString:
     """One line as HTML. Columns inside `marked` are wrapped in <mark>."""
     parts: list[str] = []
-    for style, text, is_marked in _cut(runs, marked):
+    for style, text, is_marked in _cut(runs, marked) if marked else ((*run, False) for run in runs):
         body = escape(text) if _plain(text) else "".join(_shown(char) for char in text)
         if is_marked:
             body = f"<mark>{body}</mark>"

@@ -35,10 +35,10 @@ class Measure:
             return row
         if value is None or not basis:
             return None
-        low, high, n = (_either(row, f"speedup_{name}", name) for name in ("low", "high", "n"))
+        low, high = _either(row, "speedup_low", "low"), _either(row, "speedup_high", "high")
         if basis != Basis.REPORTED and (low is None or high is None):
             return None  # a number without its evidence is not shown
-        return cls(value, low, high, n, Basis(basis))
+        return cls(value, low, high, _either(row, "speedup_n", "n"), Basis(basis))
 
     @property
     def number(self) -> str:
@@ -78,8 +78,9 @@ class Measure:
         return " ".join(part for part in (self.number, self.interval, count, self.source) if part)
 
 
-def _either(row: Any, *names: str) -> Any:
-    return next((value for name in names if (value := getattr(row, name, None)) is not None), None)
+def _either(row: Any, first: str, second: str) -> Any:
+    value = getattr(row, first, None)
+    return getattr(row, second, None) if value is None else value
 
 
 def _digits(value: float, basis: Basis) -> str:

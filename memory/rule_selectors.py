@@ -36,6 +36,12 @@ def open_reviews(now: datetime) -> int:
     return Rule.objects.filter(IN_REVIEW, _due(now)).count()
 
 
+def reviews_waiting(now: datetime) -> tuple[int, datetime | None]:
+    """The same number, and when the newest of them was proposed."""
+    found = Rule.objects.filter(IN_REVIEW, _due(now)).aggregate(count=Count("pk"), newest=Max("created_at"))
+    return found["count"], found["newest"]
+
+
 @dataclass(frozen=True)
 class RuleFilter:
     """What a list of rules is narrowed to. Unknown values narrow nothing."""

@@ -10,10 +10,14 @@ from django.db.models import Q
 
 from judge.models import Device, Evaluation, Problem
 from search.campaign_models import Campaign, CampaignEntry
+from search.personal_models import NoticeMark, SavedView
 from search.recheck_models import Recheck
-from search.spend_models import Spending
+from search.spend_models import ModelPrice, SpendBudget, Spending
 
-__all__ = ["Campaign", "CampaignEntry", "LabResult", "Node", "Proposal", "Recheck", "Run", "RunEvent", "Spending"]
+__all__ = [
+    "Campaign", "CampaignEntry", "LabResult", "ModelPrice", "Node", "NoticeMark", "Proposal", "Recheck", "Run",
+    "RunEvent", "SavedView", "SpendBudget", "Spending",
+]  # fmt: skip
 
 
 class Run(models.Model):
@@ -61,7 +65,10 @@ class Run(models.Model):
 
     class Meta:
         ordering = ("-created_at", "-id")
-        indexes = [models.Index(fields=["state"], name="run_state")]  # reaper, home page
+        indexes = [
+            models.Index(fields=["state"], name="run_state"),  # reaper, home page
+            models.Index(fields=["ended_at"], name="run_ended"),  # notifications: what has ended since
+        ]
 
     def __str__(self) -> str:
         return f"run {self.pk} on {self.problem_id}"

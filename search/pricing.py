@@ -1,4 +1,4 @@
-"""The price table of this installation: the shipped rows, then those of the file that LLM_PRICES names."""
+"""The price table of this installation: the shipped rows, those of the file of LLM_PRICES, those set by people."""
 
 from __future__ import annotations
 
@@ -14,14 +14,34 @@ from django.utils import timezone
 from adaexplore_site.llm import Completion, Endpoint, endpoint_from_settings
 from memory.distil.model import told_by
 from search.budget.prices import SHIPPED, BadPrices, Price, PriceTable, read_prices
+from search.models import ModelPrice
 
 # What one step of a language model is taken to need at most: two calls, the second when patches do not match.
 STEP_TOKENS_IN, STEP_TOKENS_OUT = 24_000, 16_000
+SET_HERE = "set on the page Spend"
 
 
 def price_table() -> PriceTable:
-    """The rows of both files. Raises BadPrices when the file of LLM_PRICES cannot be used."""
+    """All rows; those of people last. Raises BadPrices when the file of LLM_PRICES cannot be used."""
+    return file_prices() + PriceTable(tuple(price_row(row) for row in ModelPrice.objects.filter(withdrawn_at=None)))
+
+
+def file_prices() -> PriceTable:
+    """The rows of both files. Raises BadPrices."""
     return _table(str(settings.LLM_PRICES))
+
+
+def price_row(row: ModelPrice) -> Price:
+    """A price that a person set, as the table has it."""
+    return Price(
+        provider="",
+        model=row.model,
+        usd_per_m_in=row.usd_per_m_in,
+        usd_per_m_out=row.usd_per_m_out,
+        valid_from=row.valid_from,
+        noted=row.created_at.date().isoformat(),
+        source=row.source or SET_HERE,
+    )
 
 
 @cache

@@ -3,58 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 
-from django.db.models import Count, Max, Sum
+from django.db.models import Max, Sum
 
-from search.models import Proposal, Run, RunEvent
-from search.spending import FREE_MODELS, UNPRICED
+from search.models import Run, RunEvent, Spending
+from search.spend.values import Amount
 
 STATE_KINDS = ("run.started", "run.paused", "run.resumed", "run.stopping", "run.ended")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Paid calls of one search: how many, how many of them without a price, and what the others came to."""
-
-    calls: int = 0
-    unpriced: int = 0
-    usd: Decimal = Decimal(0)
-
-    @property
-    def words(self) -> str:
-        """An unknown price is never taken for none. Empty without a paid call."""
-        return f"{self.amount} {self.gaps}".strip()
-
-    @property
-    def amount(self) -> str:
-        """`$3.10`, `$0.0004`, `at least $3.10`, `unknown`; empty without a paid call."""
-        if not self.calls:
-            return ""
-        if self.unpriced == self.calls:
-            return "unknown"
-        small = 0 < self.usd < Decimal("0.01")
-        known = f"${self.usd:.6f}".rstrip("0") if small else f"${self.usd:.2f}"
-        return f"at least {known}" if self.unpriced else known
-
-    @property
-    def gaps(self) -> str:
-        """`(4 calls unpriced)`, or nothing."""
-        return f"({self.unpriced} call{'' if self.unpriced == 1 else 's'} unpriced)" if self.unpriced else ""
+NOTHING = Amount()
 
 
-NOTHING = Cost()
-
-
-def costs_of(run_ids: Collection[int]) -> dict[int, Cost]:
+def costs_of(run_ids: Collection[int]) -> dict[int, Amount]:
     """Run -> its cost; runs without a paid call are missing."""
-    paid = Proposal.objects.filter(node__run__in=run_ids).exclude(model__in=FREE_MODELS).order_by()
-    rows = paid.values("node__run").annotate(
-        calls=Count("pk"), unpriced=Count("pk", filter=UNPRICED), usd=Sum("price_usd")
-    )
-    return {row["node__run"]: Cost(row["calls"], row["unpriced"], row["usd"] or Decimal(0)) for row in rows}
+    rows = Spending.objects.filter(run__in=run_ids, calls__gt=0).order_by().values("run")
+    sums = rows.annotate(calls=Sum("calls"), unpriced=Sum("unpriced"), usd=Sum("usd"))
+    return {row["run"]: Amount(calls=row["calls"], unpriced=row["unpriced"], usd=row["usd"]) for row in sums}
 
 
 def since_of(runs: Collection[Run]) -> dict[int, datetime]:

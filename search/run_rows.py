@@ -9,8 +9,9 @@ from decimal import Decimal
 
 from judge.values import Verdict
 from search.models import Run
-from search.run_costs import NOTHING, Cost, costs_of, since_of
+from search.run_costs import NOTHING, costs_of, since_of
 from search.selectors import RunSummary
+from search.spend.values import Amount
 from search.spending import limits_of
 
 SPARK_WIDTH, SPARK_HEIGHT, SPARK_PAD = 96, 24, 2
@@ -37,7 +38,7 @@ class RunRow:
     spark: Spark | None
     silent_s: float | None  # seconds without an event, when a running search should have had one
     in_state_s: float | None = None
-    cost: Cost = NOTHING
+    cost: Amount = NOTHING
     limit_usd: Decimal | None = None
     pick: str = ""  # run.node of its best kernel, for a comparison
 

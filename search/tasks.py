@@ -28,6 +28,7 @@ from search.services.devices import device_check
 from search.services.hops import Hop
 from search.services.reaping import reap as reap_now
 from search.services.rechecks import recheck_run, rechecks_reap
+from search.services.spend_budget import budget_watch
 from search.services.steps import step_judge, step_propose, step_reserve
 
 log = logging.getLogger(__name__)
@@ -116,9 +117,10 @@ def recheck_kernel(recheck_id: int) -> None:
 
 @shared_task(name="search.tasks.reap")  # type: ignore[untyped-decorator]
 def reap() -> None:
-    """Put back to work what lost its worker, carry campaigns and adapt runs on; beat calls it every five seconds."""
+    """Put back to work what lost its worker, look at the budget, carry campaigns and adapt runs on: each 5 s."""
     send(reap_now())
     send(rechecks_reap(now=timezone.now()))
+    budget_watch(now=timezone.now())
     send(campaigns_advance())
     send(adapts_advance())
 

@@ -18,7 +18,7 @@ from memory.models import AdaptRun, AdaptTask, Rule
 from memory.services.failures import clusters_of
 from memory.services.rules_files import rules_import
 from search.lab.results import result_document
-from search.models import Campaign, CampaignEntry, LabResult, Run
+from search.models import Campaign, CampaignEntry, LabResult, ModelPrice, Run, SavedView
 from search.services.failing import failures_keep
 from search.services.lab import lab_result_record
 from tests.search.lab_spaces import explored
@@ -85,9 +85,11 @@ def addresses(run: Run) -> list[Address]:
         "picture": "best-so-far",
         "tab": "members",
         "action_id": _act(run),
-        "user_id": User.objects.get_or_create(username=HOSTILE)[0].pk,
+        "price_id": _price(),
+        "view_id": _view(),
+        "user_id": _stranger().pk,
         "webhook_id": webhook().pk,
-        "token_id": api_token(User.objects.get(username=HOSTILE)).pk,
+        "token_id": api_token(_stranger()).pk,
     }
     found = []
     for route, name in _routes(get_resolver().url_patterns, ""):
@@ -113,6 +115,21 @@ def webhook() -> Webhook:
 def _act(run: Run) -> int:
     """An act on the run that can be taken back."""
     return action_on(verb="run.budget", on=("run", run.pk), user=None, key=None, before={}, after={}).pk
+
+
+def _stranger() -> User:
+    return User.objects.get_or_create(username=HOSTILE)[0]
+
+
+def _view() -> int:
+    """A view that a stranger shares."""
+    return SavedView.objects.get_or_create(owner=_stranger(), place="run-list", name=HOSTILE, shared=True)[0].pk
+
+
+def _price() -> int:
+    """A price that a person set."""
+    usd = {"usd_per_m_in": 1, "usd_per_m_out": 2}
+    return ModelPrice.objects.create(model=HOSTILE, source=HOSTILE, valid_from=timezone.now().date(), **usd).pk
 
 
 def _rule() -> int:

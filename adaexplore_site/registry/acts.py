@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from adaexplore_site.access import Role
 from adaexplore_site.registry.entries import Act
 
-OPERATOR, REVIEWER, ADMIN = Role.OPERATOR, Role.REVIEWER, Role.ADMIN
+VIEWER, OPERATOR, REVIEWER, ADMIN = Role.VIEWER, Role.OPERATOR, Role.REVIEWER, Role.ADMIN
 RUN, NODE = ("run_id",), ("run_id", "number")
 COCKPIT, PANEL = ("run-detail",), ("run-detail", "node-detail")
 
@@ -151,6 +151,25 @@ SEARCH = (
     ),
 )  # fmt: skip
 
+SPEND = (
+    Act(
+        "spend.budget", "Set the budget of all searches", OPERATOR, "spend-budget", "spend.budget", pages=("spend",),
+        inverse="spend.budget",
+    ),
+    Act(
+        "price.set", "Set the price of a model", OPERATOR, "spend-price", "price.set", pages=("spend",),
+        inverse="price.withdraw",
+    ),
+    Act(
+        "price.withdraw", "Withdraw the price", OPERATOR, "spend-price-withdraw", "price.withdraw", ("price_id",),
+        {"withdrawn": "1"}, inverse="price.restore",
+    ),
+    Act(
+        "price.restore", "Use the price again", OPERATOR, "spend-price-withdraw", "price.restore", ("price_id",),
+        {"withdrawn": ""}, inverse="price.withdraw",
+    ),
+)  # fmt: skip
+
 JUDGE = (
     Act(
         "problem.upload", "Upload a problem", OPERATOR, "problem-upload", "problem.upload",
@@ -215,6 +234,22 @@ MEMORY = (
     ),
 )  # fmt: skip
 
+VIEWS = (
+    Act(
+        "view.save", "Save the view", VIEWER, "view-save", "view.save",
+        pages=("run-list", "kernel-list", "failure-list", "rule-list", "activity"), inverse="view.delete",
+    ),
+    Act("view.rename", "Rename the view", VIEWER, "view-rename", "view.rename", ("view_id",), inverse="view.rename"),
+    Act(
+        "view.delete", "Delete the view", VIEWER, "view-delete", "view.delete", ("view_id",), {"deleted": "1"},
+        inverse="view.restore",
+    ),
+    Act(
+        "view.restore", "Put the view back", VIEWER, "view-delete", "view.restore", ("view_id",), {"deleted": ""},
+        inverse="view.delete",
+    ),
+)  # fmt: skip
+
 SITE = (
     Act("member.invite", "Invite a member", ADMIN, "member-invite", "member.invite", inverse="member.off"),
     Act(
@@ -256,12 +291,13 @@ SITE = (
     ),
 )  # fmt: skip
 
-ACTS: tuple[Act, ...] = (*SEARCH, *JUDGE, *MEMORY, *SITE)
+ACTS: tuple[Act, ...] = (*SEARCH, *SPEND, *JUDGE, *MEMORY, *VIEWS, *SITE)
 
 # Routes that take a POST and are no act, each with the reason.
 NOT_ACTS: Mapping[str, str] = {
     "sign-in": "a session begins: nothing of the product changes",
     "sign-out": "a session ends",
+    "notice-seen": "moves a person's own mark: nothing of the product changes",
     "problem-preflight": "asks the judge to look at a problem; whoever opens a new search does so, too",
     "rule-hold": "a claim of one minute on a card, which ends by itself",
 }

@@ -34,6 +34,7 @@ PLACES = (
     ),
     Place("spend", "Spend", "spend", "g m", here=("spend",), detail="Money and tokens"),
     Place("activity", "Activity", "activity", "g a", here=("activity",), detail="Who did what, with Undo"),
+    Place("notices", "Notifications", "notice-list", "g i", here=("notice-",), detail="What wants somebody, and news"),
     Place("campaigns", "Campaigns", "campaign-list", "g c", detail="Searches over many problems"),
     Place("gallery", "Gallery", "gallery", detail="Recorded searches to play"),
     Place("report", "Report", "report", detail="Aggregates over many searches"),
@@ -50,7 +51,7 @@ PLACES = (
 COCKPIT, NODE, QUEUE = ("run-detail",), ("node-detail",), ("rule-list",)
 LISTS = (
     "run-list", "problem-list", "campaign-list", "adapt-list", "device-list", "lab-list", "failure-list",
-    "run-failures", "rule-list", "activity", "run-activity", "kernel-list",
+    "run-failures", "rule-list", "activity", "run-activity", "kernel-list", "notice-list",
 )  # fmt: skip
 
 VIEW_KEYS = (

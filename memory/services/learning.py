@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +29,18 @@ class Learned:
     rule: Rule | None = None
 
 
-def failure_learn(*, failure_id: int, distiller: Distiller) -> Learned | None:
+Charged = Callable[[int, Mapping[str, Any]], None]  # an adapt run's number and the call it paid for
+
+
+def _nobody(adapt_id: int, call: Mapping[str, Any]) -> None:
+    """The table of known errors bills nothing."""
+
+
+def failure_learn(*, failure_id: int, distiller: Distiller, charged: Charged = _nobody) -> Learned | None:
     """Distil a failure that nobody has learned from. None when it is gone, learned from already, or is left for later.
 
     The distiller is asked outside of any transaction: a model may take minutes. Of two workers at once one is heard;
-    both their calls are charged to the adapt run.
+    both their calls are charged to the adapt run, which `charged` hears of in the same transaction.
     """
     waiting = Failure.objects.filter(pk=failure_id, lesson=Failure.Lesson.NONE)
     failure = waiting.select_related("node__evaluation", "device").first()
@@ -46,7 +53,7 @@ def failure_learn(*, failure_id: int, distiller: Distiller) -> Learned | None:
         return None
     with rules_locked():  # before the failure's row: people lock in this order, too
         if lesson.call is not None:
-            _charge(failure, lesson.call)
+            _charge(failure, lesson.call, charged)
         if not waiting.update(lesson=lesson.outcome, lesson_why=lesson.why[:200]):
             return None
         rule = None
@@ -57,13 +64,14 @@ def failure_learn(*, failure_id: int, distiller: Distiller) -> Learned | None:
         return Learned(lesson, rule)
 
 
-def _charge(failure: Failure, call: Mapping[str, Any]) -> None:
+def _charge(failure: Failure, call: Mapping[str, Any], charged: Charged) -> None:
     """Write a model's call down at the task of the adapt run that the failure's search belongs to, if any."""
     mine = Q(run=failure.run_id) | Q(control=failure.run_id)
     task = AdaptTask.objects.select_for_update(of=("self",)).filter(mine).first()
     if task is not None:
         task.recipe = {**task.recipe, "lessons": [*task.recipe.get("lessons", ()), dict(call)]}
         task.save(update_fields=["recipe"])
+        charged(task.adapt_id, call)
 
 
 def facts_of(failure: Failure) -> Facts:

@@ -15,7 +15,8 @@ from memory.models import AdaptRun, FailureCluster, Rule
 from memory.rule_words import act_said
 from search.act_words import act_detail, act_text
 from search.failure_words import ActWords
-from search.models import Campaign, Run
+from search.models import Campaign, ModelPrice, Run, SavedView
+from search.saved.places import PLACES, address_of
 
 MOST_CHANGES = 4
 _HIDDEN = {  # row numbers, whole lists, and what the words say already
@@ -30,6 +31,11 @@ _SAID = {
     "device.activate": "Activated", "device.drain": "Drained", "device.quarantine": "Quarantined",
     "device.check": "A check was asked for", "device.drift": "Its baselines were taken to be out of date",
     "problem.upload": "Uploaded", "selftest.start": "A self-test was started",
+    "spend.budget": "Set", "spend.alert": "Most of it is spent, or it is passed",
+    "spend.pause": "It was passed: what pays was paused",
+    "spend.pause.undo": "Undone: the pause",
+    "price.set": "Set", "price.withdraw": "Withdrawn", "price.restore": "In use again",
+    "view.save": "Saved", "view.rename": "Renamed", "view.delete": "Deleted", "view.restore": "Put back",
     "member.invite": "Invited", "member.roles": "Roles changed", "member.link": "A sign-in link was made",
     "member.off": "Switched off", "member.on": "Switched on",
     "token.issue": "Issued", "token.revoke": "Revoked",
@@ -59,6 +65,8 @@ class Subjects:
     clusters: Mapping[int, FailureCluster] = field(default_factory=dict)
     problems: Mapping[int, Problem] = field(default_factory=dict)
     people: Mapping[int, User] = field(default_factory=dict)
+    prices: Mapping[int, ModelPrice] = field(default_factory=dict)
+    views: Mapping[int, SavedView] = field(default_factory=dict)
     words: ActWords | None = None  # of acts on clusters
 
     @classmethod
@@ -81,6 +89,8 @@ class Subjects:
             words=ActWords.of([one for one in actions if one.object_type == "cluster"], 0)
             if "cluster" in ids
             else None,
+            prices=ModelPrice.objects.in_bulk(ids.get("price", ())),
+            views=SavedView.objects.in_bulk(ids.get("view", ())),
             people=User.objects.prefetch_related("groups").in_bulk(ids.get("user", ())),
         )
 
@@ -112,6 +122,12 @@ class Subjects:
             case "selftest":
                 name = str(action.after.get("device", ""))
                 return Subject("judge", name, reverse("self-test-detail", args=[name]) if name else "")
+            case "budget":
+                return Subject("budget", "budget of all searches", reverse("spend"))
+            case "price" if pk in self.prices:
+                return Subject("price", f"price of {self.prices[pk].model}", reverse("spend"))
+            case "view" if pk in self.views:
+                return _view(self.views[pk])
             case "user" if pk in self.people:
                 return Subject("member", self.people[pk].username)
             case "webhook":
@@ -120,6 +136,14 @@ class Subjects:
             case "token":
                 return Subject("token", str(action.after.get("name", "")), reverse("settings-tab", args=["tokens"]))
         return Subject(kind, f"{kind} {action.object_id}, which is gone")
+
+
+def _view(row: SavedView) -> Subject:
+    """A private view is named to nobody else."""
+    page = PLACES[row.place][0]
+    if not row.shared:
+        return Subject("view", f"a private view of {page}")
+    return Subject("view", f"{row.name}, a view of {page}", address_of(row.place, row.query))
 
 
 def said(action: Action, subjects: Subjects) -> str:

@@ -18,6 +18,9 @@ from memory.services.rules_undo import UNDO as RULE_UNDO
 from memory.services.rules_undo import UNDOABLE as RULE_ACTS
 from search.activity import run_acts
 from search.acts.said import Subjects
+from search.models import ModelPrice, SavedView
+from search.services import saved_views, spend_budget, spend_prices
+from search.spend.budget import budget_now
 
 STATES = ("campaign", "adapt")
 _STAYS = {act.verb: act.stays or act.confirm for act in ACTS}
@@ -43,6 +46,10 @@ _OTHERS = {
     "webhook.on": "switch it off in Settings",
     "webhook.off": "switch it on in Settings",
     "device.drift": "done by the judge",
+    "view.save": "delete it on its page",
+    "view.rename": "rename it again on its page",
+    "spend.alert": "it only says so",
+    "spend.pause.undo": "an undo itself",
 }
 
 
@@ -62,6 +69,7 @@ class Facts:
     undone: set[int] = field(default_factory=set)  # acts on rules and clusters
     newest: set[int] = field(default_factory=set)  # of each thing the last act on its state
     standing: Mapping[int, set[int]] = field(default_factory=dict)  # rule -> revisions that it stands at
+    budget: Mapping[str, object] = field(default_factory=dict)  # the one that holds
 
 
 def standings(actions: list[Action], subjects: Subjects) -> dict[int, Standing]:
@@ -82,7 +90,13 @@ def standings(actions: list[Action], subjects: Subjects) -> dict[int, Standing]:
     }
 
 
-_ROLES = {"rule": Role.REVIEWER, "rules": Role.REVIEWER, "cluster": Role.REVIEWER, "user": Role.ADMIN}
+_ROLES = {
+    "rule": Role.REVIEWER,
+    "rules": Role.REVIEWER,
+    "cluster": Role.REVIEWER,
+    "user": Role.ADMIN,
+    "view": Role.VIEWER,
+}
 
 
 def _no(action: Action, why: str = "") -> Standing:
@@ -105,6 +119,12 @@ def _one(action: Action, subjects: Subjects, facts: Facts) -> Standing:
             return _cluster(action, subjects.clusters, facts)
         case "user":
             return _member(action, subjects.people)
+        case "budget":
+            return _budget(action, facts)
+        case "view":
+            return _view(action, subjects.views)
+        case "price":
+            return _price(action, subjects.prices)
     return _no(action)
 
 
@@ -150,6 +170,30 @@ def _cluster(action: Action, rows: Mapping[int, FailureCluster], facts: Facts) -
     return Standing("Undo")
 
 
+def _budget(action: Action, facts: Facts) -> Standing:
+    if action.verb == spend_budget.PAUSE:
+        return Standing(why_not="undone") if action.pk in facts.undone else Standing("Resume what was paused")
+    if action.verb != spend_budget.SET:
+        return _no(action)
+    return Standing("Undo") if facts.budget == action.after else Standing(why_not="changed since")
+
+
+def _view(action: Action, views: Mapping[int, SavedView]) -> Standing:
+    row = views.get(int(action.object_id))
+    if action.verb not in (saved_views.DELETE, saved_views.RESTORE) or row is None:
+        return _no(action)
+    holds = (row.deleted_at is not None) == (action.verb == saved_views.DELETE)
+    return Standing("Undo") if holds else Standing(why_not="changed since")
+
+
+def _price(action: Action, prices: Mapping[int, ModelPrice]) -> Standing:
+    row = prices.get(int(action.object_id))
+    if row is None:
+        return _no(action)
+    holds = (row.withdrawn_at is not None) == (action.verb == spend_prices.WITHDRAW)
+    return Standing("Undo") if holds else Standing(why_not="changed since")
+
+
 def _member(action: Action, people: Mapping[int, User]) -> Standing:
     person = people.get(int(action.object_id))
     if person is None or action.verb not in ("member.roles", "member.off", "member.on"):
@@ -183,4 +227,9 @@ def _facts(actions: list[Action], subjects: Subjects) -> Facts:
         if kind in ids:
             acts = Action.objects.filter(object_type=kind, object_id__in=ids[kind], verb__in=list(verbs)).order_by()
             newest |= set(acts.values("object_id").annotate(last=Max("pk")).values_list("last", flat=True))
-    return Facts(undone=undone, newest=newest, standing=standing)
+    budget: Mapping[str, object] = {}
+    if "budget" in ids:
+        budget = spend_budget.budget_fields(budget_now())
+        mine = Action.objects.filter(object_type="budget", verb=spend_budget.PAUSE_UNDO).order_by()
+        undone |= {after["undoes"] for after in mine.values_list("after", flat=True)}
+    return Facts(undone=undone, newest=newest, standing=standing, budget=budget)

@@ -25,7 +25,8 @@ NAMES = ("who", "verb", "object", "from", "to")
 KINDS = {
     "search": "run", "run": "run", "campaign": "campaign", "adapt": "adapt", "adapt run": "adapt", "device": "device",
     "rule": "rule", "rules": "rules", "cluster": "cluster", "problem": "problem", "member": "user", "user": "user",
-    "judge": "selftest", "selftest": "selftest", "token": "token", "webhook": "webhook",
+    "judge": "selftest", "selftest": "selftest", "token": "token", "webhook": "webhook", "budget": "budget",
+    "price": "price", "view": "view",
 }  # fmt: skip
 _OBJECT = re.compile(r"([a-z ]+?)[ :#]*(\d{1,15})?$")
 
@@ -142,8 +143,9 @@ def actor_of(action: Action) -> tuple[str, str]:
     """Who did it, and by what way."""
     if action.actor is not None:
         return action.actor.get_username(), f"token {action.via}" if action.via else "page"
-    by_judge = action.object_type == "device" or action.after.get("by") == "judge"
-    return ("the judge", "by itself") if by_judge else ("a command", "shell")
+    by_judge = action.after.get("by") == "judge"
+    itself = "the judge" if by_judge else {"device": "the judge", "budget": "the budget"}.get(action.object_type)
+    return (itself, "by itself") if itself else ("a command", "shell")
 
 
 def verbs() -> list[tuple[str, str]]:

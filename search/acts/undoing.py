@@ -18,8 +18,8 @@ from memory.services.clusters import cluster_undo
 from memory.services.rules_undo import rule_undo
 from search.acts.said import Subjects
 from search.acts.standing import standings
-from search.models import Campaign, Node, Run
-from search.services import adapt_runs, campaigns
+from search.models import Campaign, ModelPrice, Node, Run, SavedView
+from search.services import adapt_runs, campaigns, spend_budget, spend_prices
 from search.services.archiving import run_archive
 from search.services.budget_undo import run_budget_take
 from search.services.devices import device_state_set
@@ -27,6 +27,7 @@ from search.services.hops import Hop
 from search.services.marking import VERBS as MARKING
 from search.services.marking import kernel_unmark
 from search.services.runs import run_concurrency, run_pause, run_resume, run_stop
+from search.services.saved_views import DELETE, view_delete
 from search.services.steering_run import advance, steer_undo
 
 
@@ -105,6 +106,25 @@ def _cluster(action: Action, who: Who) -> list[Hop]:
     return []
 
 
+def _budget(action: Action, who: Who) -> list[Hop]:
+    if action.verb == spend_budget.PAUSE:
+        return spend_budget.budget_pause_undo(action=action, **who)
+    spend_budget.budget_undo(before=action.before, **who)
+    return []
+
+
+def _price(action: Action, who: Who) -> list[Hop]:
+    price = ModelPrice.objects.get(pk=action.object_id)
+    spend_prices.price_withdraw(price=price, withdrawn=action.verb != spend_prices.WITHDRAW, **who)
+    return []
+
+
+def _view(action: Action, who: Who) -> list[Hop]:
+    view = SavedView.objects.get(pk=action.object_id)
+    view_delete(view=view, deleted=action.verb != DELETE, **who)
+    return []
+
+
 def _member(action: Action, who: Who) -> list[Hop]:
     member = User.objects.get(pk=action.object_id)
     if action.verb == "member.roles":
@@ -123,4 +143,7 @@ _UNDO: dict[str, Callable[[Action, Who], list[Hop]]] = {
     "rules": _rule,
     "cluster": _cluster,
     "user": _member,
+    "budget": _budget,
+    "price": _price,
+    "view": _view,
 }

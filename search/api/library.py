@@ -42,7 +42,7 @@ def kernels(
     format: Form | None = FORM,
 ) -> Any:
     """By problem and device, a page of problems at a time. Bases never mix in one list."""
-    asked = Wanted(Basis(basis), problem.replace("\0", ""), device, dtype, unassisted, after)
+    asked = Wanted(Basis(basis), problem.replace("\0", ""), device, dtype, unassisted, after=after)
     page = winners(asked)
     measures = Measures(row.leader.evaluation for row in page.rows)
     rows = [

@@ -49,11 +49,16 @@ def without_blanks(line: str) -> str:
     return " ".join(line.split())
 
 
-def opcodes(before: list[str], after: list[str]) -> tuple[list[Opcode], bool]:
-    """Aligned opcodes and False; or the middle as one replacement and True when aligning would take too long."""
+def _ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """How many items are equal at the beginning, and how many behind those at the end."""
     shorter = min(len(before), len(after))
     head = next((i for i in range(shorter) if before[i] != after[i]), shorter)
-    tail = next((i for i in range(shorter - head) if before[-1 - i] != after[-1 - i]), shorter - head)
+    return head, next((i for i in range(shorter - head) if before[-1 - i] != after[-1 - i]), shorter - head)
+
+
+def opcodes(before: list[str], after: list[str]) -> tuple[list[Opcode], bool]:
+    """Aligned opcodes and False; or the middle as one replacement and True when aligning would take too long."""
+    head, tail = _ends(before, after)
     middle_a, middle_b = before[head : len(before) - tail], after[head : len(after) - tail]
     unaligned = False
     try:
@@ -72,14 +77,17 @@ def word_marks(left: str, right: str) -> tuple[tuple[Span, ...], tuple[Span, ...
     if max(len(left), len(right)) > WORD_LINE_CHARS:
         return (), ()
     words = _WORD.findall(left), _WORD.findall(right)
-    matcher = _BoundedMatcher(None, *words, autojunk=False)
+    head, tail = _ends(*words)
+    left_middle, right_middle = (side[head : len(side) - tail] for side in words)
+    matcher = _BoundedMatcher(None, left_middle, right_middle, autojunk=False)
     matcher.limit = WORD_WORK_LIMIT
     try:
-        if matcher.quick_ratio() < ALIKE or matcher.ratio() < ALIKE:
-            return (), ()
+        same = head + tail + sum(size for _, _, size in matcher.get_matching_blocks())
     except _TooMuchWork:
         return (), ()
-    starts = [[0, *accumulate(map(len, side))] for side in words]
+    if 2 * same < ALIKE * (len(words[0]) + len(words[1])):
+        return (), ()
+    starts = [[0, *accumulate(map(len, side))][head:] for side in words]
     changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
     return (
         tuple((starts[0][i1], starts[0][i2]) for _, i1, i2, _, _ in changes if i2 > i1),

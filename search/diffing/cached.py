@@ -7,10 +7,11 @@ import hashlib
 import pygments
 from django.core.cache import caches
 
-from search.diffing.comparing import compare
-from search.diffing.values import Diff, Options
+from search.diffing.aside import compare_aside
+from search.diffing.comparing import compare, longest, too_long
+from search.diffing.values import ASIDE_LINES, SLOW, Diff, Options
 
-FORMATTER = f"3-pygments-{pygments.__version__}"  # raise the number when the table or the colours change
+FORMATTER = f"4-pygments-{pygments.__version__}"  # raise the number when the table or the colours change
 KEPT_S = 3600
 MOST_KEPT = 1_500_000  # characters of a table; longer ones are made anew
 
@@ -23,8 +24,9 @@ def diff(old: str, new: str, options: Options | None = None) -> Diff:
     found = kept.get(key)
     if isinstance(found, Diff):
         return found
-    made = compare(old, new, options)
-    if sum(len(part.html) for part in made.parts) <= MOST_KEPT:
+    aside = longest(old, new) > ASIDE_LINES and too_long(old, new, options) is None
+    made = compare_aside(old, new, options) if aside else compare(old, new, options)
+    if made.too_large != SLOW and sum(len(part.html) for part in made.parts) <= MOST_KEPT:
         kept.set(key, made, KEPT_S)
     return made
 

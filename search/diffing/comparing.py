@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from judge.highlighting import Run, Span, hidden_lines, render, token_lines, uniform
+from judge.highlighting import Span, hidden_lines, render, token_lines, uniform
+from judge.lexing import Run
 from search.diffing import table
 from search.diffing.aligning import Opcode, lines_of, opcodes, without_blanks, word_marks
 from search.diffing.table import Cell, Row
@@ -17,17 +18,30 @@ MOST_ROWS = 4_000  # of changes on one page
 Tokens = tuple[tuple[Run, ...], ...]
 
 
+def too_long(old: str, new: str, options: Options) -> Diff | None:
+    """What is said instead of a difference that no page bears, or none without being asked; None where one does."""
+    if max(len(old), len(new)) > MOST_CHARS:
+        return Diff(lines=longest(old, new), too_large=FILE, options=options)
+    lines = longest(uniform(old), uniform(new))
+    if lines > MOST_LINES or (lines > PAGE_LINES and not options.large):
+        return Diff(lines=lines, too_large=FILE if lines > MOST_LINES else DEMAND, options=options)
+    return None
+
+
+def longest(old: str, new: str) -> int:
+    """Lines of the longer text."""
+    return max(text.count("\n") + 1 if text else 0 for text in (old, new))
+
+
 def compare(old: str, new: str, options: Options | None = None) -> Diff:
     """The difference from `old` to `new`. What is too long for a page says so instead."""
     options = options or Options()
-    longest = max(len(old), len(new))
-    if longest > MOST_CHARS:
-        return Diff(lines=max(old.count("\n"), new.count("\n")) + 1, too_large=FILE, options=options)
+    longer = too_long(old, new, options)
+    if longer is not None:
+        return longer
     old, new = uniform(old), uniform(new)
     before, after = lines_of(old), lines_of(new)
     lines = max(len(before), len(after))
-    if lines > MOST_LINES or (lines > PAGE_LINES and not options.large):
-        return Diff(lines=lines, too_large=FILE if lines > MOST_LINES else DEMAND, options=options)
     if options.ignore_space:
         codes, unaligned = opcodes([without_blanks(line) for line in before], [without_blanks(line) for line in after])
     else:

@@ -10,7 +10,9 @@ PAGE_LINES = 2_000  # of either text; above: on demand
 MOST_LINES, MOST_CHARS = 20_000, 1_000_000  # of either text; above: download only
 CONTEXT = 3  # unchanged lines kept around a change
 
-PAGE, DEMAND, FILE = "", "demand", "file"  # Diff.too_large
+PAGE, DEMAND, FILE, SLOW = "", "demand", "file", "slow"  # Diff.too_large
+ASIDE_LINES = 400  # of either text; above: in a process of its own, so that pages of others do not wait
+ASIDE_S = 5.0
 
 
 @dataclass(frozen=True)

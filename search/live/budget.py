@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -152,21 +153,45 @@ def goals(limits: RunLimits) -> tuple[str, ...]:
     return tuple(found)
 
 
-def burn_down(run: Run) -> dict[str, Sequence[Any]]:
-    """Columns over the told steps in completion order: seconds since the start, and what was spent by then."""
+Told = tuple[int, datetime | None, float | None]
+
+
+def told_of(run: Run) -> list[Told]:
+    """(row id, when it was told, milliseconds of the device unless none were used) in completion order."""
     told = Node.objects.filter(run=run, state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT).order_by("told_order")
-    calls = calls_of(run.pk)
-    table: dict[str, list[Any]] = {name: [] for name in ("at_s", "evaluations", "device_s", "tokens", "usd")}
-    evaluations, device_s, tokens, usd = 0, 0.0, 0, Decimal(0)
-    for pk, at, reused, ms in told.values_list("pk", "told_at", "reused", "evaluation__wall_ms"):
-        judged = ms is not None and not reused
-        evaluations, device_s = evaluations + judged, device_s + (ms / 1000 if judged else 0.0)
+    rows = told.values_list("pk", "told_at", "reused", "evaluation__wall_ms")
+    return [(pk, at, None if reused else ms) for pk, at, reused, ms in rows]
+
+
+def burn_down(run: Run, told: Iterable[Told], calls: Mapping[int, Calls]) -> dict[str, Sequence[Any]]:
+    """Columns over the told steps in completion order: seconds since the start, and what was spent by then."""
+    at_s: list[float | None] = []
+    judged: list[int] = []
+    device_s: list[float] = []
+    tokens: list[int] = []
+    usd: list[str] = []
+    evaluations, spent_s, used, money, text = 0, 0.0, 0, Decimal(0), "0"
+    began = run.created_at
+    for pk, at, ms in told:
+        if ms is not None:
+            evaluations, spent_s = evaluations + 1, spent_s + ms / 1000
         call = calls.get(pk)
-        tokens, usd = (tokens + call.tokens, usd + call.usd) if call else (tokens, usd)
-        row = ((at - run.created_at).total_seconds() if at else None, evaluations, round(device_s, 3), tokens, str(usd))
-        for column, value in zip(table.values(), row, strict=True):
-            column.append(value)
-    return {"steps": list(range(1, len(table["at_s"]) + 1)), **table}
+        if call:
+            used, money = used + call.tokens, money + call.usd
+            text = str(money)
+        at_s.append((at - began).total_seconds() if at else None)
+        judged.append(evaluations)
+        device_s.append(round(spent_s, 3))
+        tokens.append(used)
+        usd.append(text)
+    table: dict[str, Sequence[Any]] = {
+        "at_s": at_s,
+        "evaluations": judged,
+        "device_s": device_s,
+        "tokens": tokens,
+        "usd": usd,
+    }
+    return {"steps": list(range(1, len(at_s) + 1)), **table}
 
 
 def budget_document(run: Run) -> dict[str, Any]:
@@ -177,5 +202,5 @@ def budget_document(run: Run) -> dict[str, Any]:
         "limits": {"steps": limits.steps, **run.limits},
         "spent": ledger.spent.to_json(),
         "reserved": ledger.reserved.to_json(),
-        "burn_down": burn_down(run),
+        "burn_down": burn_down(run, told_of(run), calls_of(run.pk)),
     }

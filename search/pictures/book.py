@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 
@@ -39,7 +41,7 @@ class Book:
     @cached_property
     def correct(self) -> list[NodeRow]:
         """Attempts with a speedup of this search's basis, the fastest first."""
-        found = [row for row in self.told if self.speedup(row) is not None]
+        found = [row for row in self.told if self.timed(row)]
         return sorted(found, key=lambda row: rank(row.speedup, row.number), reverse=True)
 
     @cached_property
@@ -51,9 +53,15 @@ class Book:
     def best(self) -> NodeRow | None:
         return next((row for row in self.correct if row.may_be_best), None)
 
+    def timed(self, row: NodeRow) -> bool:
+        """Whether the row has a speedup of this search's basis, with its evidence."""
+        if row.speedup is None or row.basis != self.basis:
+            return False
+        return self.basis is Basis.REPORTED or (row.low is not None and row.high is not None)
+
     def speedup(self, row: NodeRow) -> Measure | None:
         """The row's speedup when it is of this search's basis."""
-        return Measure.of(row) if row.basis == self.basis else None
+        return Measure.of(row) if self.timed(row) else None
 
     def look(self, row: NodeRow) -> str:
         verdict, doubt = row.verdict or None, row.doubt or ""
@@ -74,6 +82,11 @@ class Book:
         """Milliseconds of the device by node row id, for nodes judged here."""
         judged = self.run.nodes.filter(reused=False, evaluation__isnull=False)
         return {} if self.imported else dict(judged.values_list("pk", "evaluation__wall_ms"))
+
+    @property
+    def told_ms(self) -> Iterator[tuple[int, datetime | None, float | None]]:
+        """(node row id, when it was told, milliseconds of the device unless none were used), in that order."""
+        return ((row.id, row.told_at, self.device_ms.get(row.id)) for row in self.told)
 
     @cached_property
     def baselines(self) -> dict[str, Measurement]:

@@ -12,7 +12,7 @@ from search.budget.forecast import Range
 from search.budget.ledger import limit_amounts
 from search.live.budget import TITLES, burn_down, forecast_of, said
 from search.pictures.book import Book
-from search.pictures.values import Cell, Panel, Path, Picture, Rule, Table
+from search.pictures.values import Cell, Panel, Path, Picture, Rows, Rule, Table
 from search.spending import NO_CALLS, books_of, limits_of
 
 NAME, TITLE = "burn-down", "Budget burn-down"
@@ -42,9 +42,8 @@ def burn_down_picture(book: Book) -> Picture:
     if book.imported:
         return Picture(NAME, TITLE, "An imported search brings no budget: there is nothing to draw.", timed=False)
     limits, (ledger, calls) = limits_of(run), books_of(run.pk)
-    columns = burn_down(run)
-    unknown = [(_unknown(book, pk, "tokens"), _unknown(book, pk, "usd")) for pk in (row.id for row in book.told)]
-    table = Table(NAMES, HEADS, _rows(columns, unknown))
+    columns = burn_down(run, book.told_ms, book.calls)
+    table = Table(NAMES, HEADS, _rows(book, columns))
     bounds = limit_amounts(limits)
     coming = forecast_of(run, limits, ledger, billed=calls != NO_CALLS)
     told = len(columns["steps"])
@@ -83,20 +82,20 @@ def burn_down_picture(book: Book) -> Picture:
     return Picture(NAME, TITLE, says, tuple(map(_panel, tracks)), None, table, tuple(notes), tuple(alarms), timed=False)
 
 
-def _unknown(book: Book, pk: int, what: str) -> bool:
-    calls = book.calls.get(pk, NO_CALLS)
-    return bool(calls.untold if what == "tokens" else calls.unpriced)
+def _first_unknown(book: Book, what: str) -> int:
+    """The place of the first told step with a call without a count, or a price; behind the last where there is none."""
+    gaps = {pk for pk, calls in book.calls.items() if getattr(calls, what)}
+    return next((place for place, row in enumerate(book.told) if row.id in gaps), len(book.told))
 
 
-def _rows(columns: dict[str, Sequence[Any]], unknown: list[tuple[bool, bool]]) -> tuple[tuple[Cell, ...], ...]:
+def _rows(book: Book, columns: dict[str, Sequence[Any]]) -> Rows:
     """From the first call without a count or a price on, the sum is unknown: None."""
-    found = []
-    tokens_gone = usd_gone = False
-    for place, row in enumerate(zip(*(columns[name] for name in NAMES), strict=True)):
-        tokens_gone, usd_gone = tokens_gone or unknown[place][0], usd_gone or unknown[place][1]
-        steps, at_s, evaluations, device_s, tokens, usd = row
-        found.append((steps, at_s, evaluations, device_s, None if tokens_gone else tokens, None if usd_gone else usd))
-    return tuple(found)
+    gone = {"tokens": _first_unknown(book, "untold"), "usd": _first_unknown(book, "unpriced")}
+
+    def row(place: int) -> tuple[Cell, ...]:
+        return tuple(None if place >= gone.get(name, place + 1) else columns[name][place] for name in NAMES)
+
+    return Rows(range(len(book.told)), row)
 
 
 def _steps(columns: dict[str, Sequence[Any]], limit: int, span: Range | None) -> Track:

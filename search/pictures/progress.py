@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
+from typing import NamedTuple
 
 from judge.axes import Axis, Linear, speedup_axis, speedup_ticks, time_unit
-from judge.measures import Measure
 from judge.templatetags.units import duration
 from judge.values import Basis, Subject
 from search.facts import NodeRow
 from search.pictures.book import Book
-from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rule, Spot, Table
+from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rows, Rule, Spot, Table
 
 MOST_SPOTS = 400  # drawn; new bests always are
 FLOOR = 93.0  # below this lies the strip of failed attempts
@@ -49,13 +50,12 @@ AXES = {
 }
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One attempt. `x` is None when unknown; `best` is the best node once it was told."""
 
     row: NodeRow
     x: float | None
-    measure: Measure | None
+    timed: bool
     record: bool
     tied: bool
     best: NodeRow | None
@@ -66,7 +66,7 @@ def best_so_far(book: Book, x: str = "attempts") -> Picture:
     offered = [name for name in AXES if _has(book, name)]
     across = AXES[x if x in offered else "attempts"]
     points = _points(book, across.name)
-    table = Table(NAMES, (across.words.capitalize(), *HEADS[1:]), tuple(map(_line, points)))
+    table = Table(NAMES, (across.words.capitalize(), *HEADS[1:]), Rows(points, partial(_line, book)))
     choices = tuple((name, AXES[name].words, name == across.name) for name in offered)
     title = "Best so far"
     if not points:
@@ -98,7 +98,7 @@ def _points(book: Book, x: str) -> list[Point]:
     best: NodeRow | None = None
     known = Decimal(0)
     for place, row in enumerate(book.told, start=1):
-        measure = book.speedup(row)
+        timed = book.timed(row)
         at: float | None = float(place)
         if x == "time":
             at = max((row.told_at - book.run.created_at).total_seconds(), 0.0) if row.told_at else None
@@ -109,33 +109,31 @@ def _points(book: Book, x: str) -> list[Point]:
             part = book.spent(row)[x == "cost"]
             known += Decimal(part or 0)
             at = None if part is None else float(known)
-        record = measure is not None and row.may_be_best and (best is None or _faster(row, best))
-        tied = not record and _reaches(measure, best)
+        record = timed and row.may_be_best and (best is None or _faster(row, best))
+        tied = not record and timed and book.basis is Basis.MEASURED and _reaches(row, best)
         best = row if record else best
-        found.append(Point(row, at, measure, record, tied, best))
+        found.append(Point(row, at, timed, record, tied, best))
     return found
 
 
-def _reaches(measure: Measure | None, best: NodeRow | None) -> bool:
+def _reaches(row: NodeRow, best: NodeRow | None) -> bool:
     """Whether a measured interval holds the best's speedup. A model's range is one error for all, and ties nothing."""
-    if measure is None or best is None or measure.basis is not Basis.MEASURED:
-        return False
-    return (measure.high or 0.0) >= (best.speedup or 0.0)
+    return best is not None and (row.high or 0.0) >= (best.speedup or 0.0)
 
 
 def _faster(row: NodeRow, best: NodeRow) -> bool:
     return ((row.speedup or 0.0), -row.number) > ((best.speedup or 0.0), -best.number)
 
 
-def _line(point: Point) -> tuple[Cell, ...]:
+def _line(book: Book, point: Point) -> tuple[Cell, ...]:
     best = None if point.best is None else NodeRef(point.best.number)
     x = None if point.x is None else round(point.x, 6)
-    return (x, NodeRef(point.row.number), point.row.verdict.replace("_", " "), point.measure, best)
+    return (x, NodeRef(point.row.number), point.row.verdict.replace("_", " "), book.speedup(point.row), best)
 
 
 def _panel(book: Book, points: list[Point], across: Across) -> Panel:
     compiled = _compiled(book)
-    values = [value for point in points if point.measure for value in _ends(point)]
+    values = [value for point in points if point.timed for value in _ends(point.row, point.record)]
     up = speedup_axis([*values, *([compiled] if compiled else [])], FLOOR, 3.0)
     top = max((point.x or 0.0 for point in points), default=1.0)
     along = Linear(0.0, top if top > 0 else 1.0, 1.0, 99.0)
@@ -155,10 +153,8 @@ def _panel(book: Book, points: list[Point], across: Across) -> Panel:
     )
 
 
-def _ends(point: Point) -> list[float]:
-    measure = point.measure
-    assert measure is not None
-    ends = [measure.value, measure.low, measure.high] if point.record else [measure.value]
+def _ends(row: NodeRow, record: bool) -> list[float]:
+    ends = [row.speedup, row.low, row.high] if record else [row.speedup]
     return [end for end in ends if end]
 
 
@@ -169,13 +165,13 @@ def _steps(points: list[Point], along: Linear, up: Axis) -> tuple[Path, ...]:
     last_y: float | None = None
     for number, place in enumerate(records):
         point = points[place]
-        measure = point.measure
-        assert measure is not None and point.x is not None
+        row = point.row
+        assert row.speedup is not None and point.x is not None
         ended = points[records[number + 1]].x if number + 1 < len(records) else None
         start, end = along.at(point.x), 100.0 if ended is None else along.at(ended)
-        y = up.at(measure.value)
-        if measure.low and measure.high:
-            found.append(Path("area-band", f"M{start} {up.at(measure.low)}H{end}V{up.at(measure.high)}H{start}Z"))
+        y = up.at(row.speedup)
+        if row.low and row.high:
+            found.append(Path("area-band", f"M{start} {up.at(row.low)}H{end}V{up.at(row.high)}H{start}Z"))
         if last_y is not None:
             found.append(Path("line-step", f"M{start} {last_y}V{y}"))
         until = records[number + 1] if number + 1 < len(records) else len(points)
@@ -194,9 +190,10 @@ def _spots(book: Book, points: list[Point], along: Linear, up: Axis) -> tuple[Sp
     for place, point in enumerate(points):
         if point.x is None or (place % stride and not point.record):
             continue
-        y = up.at(point.measure.value) if point.measure else 97.0
+        measure = book.speedup(point.row)
+        y = up.at(measure.value) if measure else 97.0
         look = "best" if point.record else "tied" if point.tied else book.look(point.row)
-        said = str(point.measure) if point.measure else point.row.verdict.replace("_", " ")
+        said = str(measure) if measure else point.row.verdict.replace("_", " ")
         found.append(Spot(look, along.at(point.x), y, f"node {point.row.number}: {said}"))
     return tuple(found)
 

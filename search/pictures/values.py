@@ -5,8 +5,9 @@ Widths and heights are per cent of the panel, so that it fits every screen while
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from judge.axes import Tick
 from judge.measures import Measure
@@ -95,13 +96,32 @@ class NodeRef:
 Cell = str | int | float | None | Measure | NodeRef | Basis
 
 
+class Rows(Sequence[tuple[Cell, ...]]):
+    """Rows of a long table, each made when somebody reads it: a page shows few of thousands."""
+
+    def __init__(self, items: Sequence[Any], row: Callable[[Any], tuple[Cell, ...]]) -> None:
+        self._items, self._row = items, row
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[Cell, ...]: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[tuple[Cell, ...], ...]: ...
+    def __getitem__(self, place: int | slice) -> tuple[Cell, ...] | tuple[tuple[Cell, ...], ...]:
+        if isinstance(place, slice):
+            return tuple(map(self._row, self._items[place]))
+        return self._row(self._items[place])
+
+
 @dataclass(frozen=True)
 class Table:
     """The values behind a picture. `names` are the columns in the files, `heads` on the page; None is unknown."""
 
     names: tuple[str, ...]
     heads: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...] = ()
+    rows: Sequence[tuple[Cell, ...]] = ()
 
     @property
     def shown(self) -> tuple[tuple[tuple[str, Cell], ...], ...]:

@@ -6,6 +6,7 @@ done nothing, whoever dies after it is followed by the next beat; called twice i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -20,7 +21,7 @@ from memory.force import Evidence
 from memory.models import AdaptRun, AdaptTask, Failure
 from search.models import Run
 from search.services.adapt_runs import adapt_locked, adapt_pause
-from search.services.adapt_spending import WORDS, may_admit, may_write, room_of, share_of
+from search.services.adapt_spending import WORDS, NoPrice, may_admit, may_write, room_of, share_of
 from search.services.campaign_advance import seed_for
 from search.services.hops import Hop
 from search.services.runs import proposer_check, run_start
@@ -63,6 +64,15 @@ def adapt_advance(*, adapt_id: int, now: datetime | None = None, settled: bool =
     `settled`: the caller has seen to it that all failures have taught; otherwise the next task waits for that a while.
     """
     now = now or timezone.now()
+    try:
+        return _advance(adapt_id, now, settled)
+    except NoPrice as error:  # everything of this beat is taken back: it waits for a person
+        with suppress(ActionRefused):
+            adapt_pause(adapt=AdaptRun.objects.get(pk=adapt_id), user=None, why=str(error))
+        return []
+
+
+def _advance(adapt_id: int, now: datetime, settled: bool) -> list[Hop]:
     with transaction.atomic():
         adapt = adapt_locked(adapt_id)
         if adapt is None or adapt.state != AdaptRun.State.RUNNING:

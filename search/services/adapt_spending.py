@@ -20,11 +20,16 @@ from search.adapt_seeds import MODEL
 from search.budget.limits import RunLimits
 from search.models import Node, Proposal, Run
 from search.services.limit_checks import check_use, price_for, step_tokens
+from search.services.texts import clip
 from search.spending import FREE_MODELS, UNPRICED
 
 NAMES = ("tokens", "usd", "device_s", "wall_s")
 BILLED_FOR = {"tokens", "usd"}  # limits of what a call uses
 WORDS = {"tokens": "tokens", "usd": "money", "device_s": "device seconds", "wall_s": "wall-clock seconds"}
+
+
+class NoPrice(ActionRefused):
+    """A run limits its money, and nobody knows any more what its model costs."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,18 @@ def _held(limits: Mapping[str, Any], device: Device, options: Mapping[str, Any])
     return held
 
 
+def _held_by(adapt: AdaptRun) -> dict[str, Any]:
+    """The same of a run on its way. Raises NoPrice with what to do."""
+    try:
+        return _held(adapt.limits, adapt.device, adapt.proposer_options)
+    except ActionRefused as error:
+        model = str(adapt.proposer_options.get("model") or "its model")
+        raise NoPrice(
+            f"Its money is limited, and no price of {clip(model, 60)} is known any more. Set one on the page Spend, or "
+            "mend the file of LLM_PRICES; then resume."
+        ) from error
+
+
 def spent_of(adapt: AdaptRun) -> Spent:
     """All that was used so far, in three queries. Nodes count with their evaluations, tasks with what they keep."""
     nodes = Node.objects.filter(Q(run__adapt_task__adapt=adapt) | Q(run__adapt_control__adapt=adapt))
@@ -127,7 +144,7 @@ def share_of(adapt: AdaptRun, *, searches: int, now: datetime, writing: bool = T
     """
     if not adapt.limits:
         return {}
-    left, held = room_of(adapt, now, writing=writing), _held(adapt.limits, adapt.device, adapt.proposer_options)
+    left, held = room_of(adapt, now, writing=writing), _held_by(adapt)
     share: dict[str, Any] = {}
     for name, amount in left.items():
         if name == "wall_s":
@@ -150,7 +167,7 @@ def may_write(adapt: AdaptRun, now: datetime) -> bool:
 
 def may_ask(adapt: AdaptRun, now: datetime) -> bool:
     """Whether the limits have room for one more call of a model."""
-    left, held = room_of(adapt, now), _held(adapt.limits, adapt.device, adapt.proposer_options)
+    left, held = room_of(adapt, now), _held_by(adapt)
     return all(left[name] >= Decimal(str(held[f"step_{name}"])) for name in BILLED_FOR if name in left)
 
 
@@ -186,7 +203,7 @@ def room_of(adapt: AdaptRun, now: datetime, *, writing: bool = True) -> dict[str
                 left[name] -= max(Decimal(str(run.limits[name])) - own[name], Decimal(0))
     if writing and adapt.composer == MODEL:
         calls = adapt.entries.filter(state=AdaptTask.State.WAITING, problem=None).count()
-        held = _held(adapt.limits, adapt.device, adapt.proposer_options)
+        held = _held_by(adapt)
         for name in left.keys() & BILLED_FOR:
             left[name] -= calls * Decimal(str(held[f"step_{name}"]))
     if writing and "device_s" in left:

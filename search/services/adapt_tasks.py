@@ -25,6 +25,7 @@ from search.adapt_writer import NothingComposed, Writer, WriterAway, write_task
 from search.services.adapt_advance import ASK_AGAIN_S, adapt_advance
 from search.services.adapt_runs import adapt_locked, adapt_pause
 from search.services.hops import Hop
+from search.services.spending_add import task_call_add
 
 AWAY_TRIES = 8  # of one task: over an hour
 AWAY_S = 30.0
@@ -74,12 +75,15 @@ def _take(task: AdaptTask, composed: Composed) -> None:
             if "call" in composed.recipe and "call" not in row.recipe:  # it came too late and costs all the same
                 row.recipe = {**row.recipe, "call": composed.recipe["call"]}
                 row.save(update_fields=["recipe"])
+                task_call_add(row.adapt_id, composed.recipe["call"])
             return
         row.source, row.recipe, row.asked_at = composed.source, composed.recipe, None
         row.problem, row.reason = _problem(row, composed)
         if row.reason:
             row.state = AdaptTask.State.REFUSED
         row.save(update_fields=["source", "recipe", "asked_at", "problem", "reason", "state"])
+        if "call" in composed.recipe:
+            task_call_add(row.adapt_id, composed.recipe["call"])
 
 
 def _problem(task: AdaptTask, composed: Composed) -> tuple[Problem | None, str]:

@@ -73,7 +73,7 @@ def price_for(options: Mapping[str, Any]) -> Price:
     if price is None:
         why = (
             f"No price is known for {model or 'the configured model'}, so a limit of money cannot be held. Leave it "
-            "empty, or give the price in a JSON file named by LLM_PRICES, then restart."
+            "empty, or set a price on the page Spend or in the file that LLM_PRICES names."
         )
         raise FieldsRefused({"usd": why})
     return price

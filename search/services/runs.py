@@ -118,14 +118,15 @@ def root_create(*, run: Run) -> Node:
     )
 
 
-def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None) -> Run:
-    """Start no new steps; those in flight end. A paused run stays as it is."""
+def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None, why: str = "") -> Run:
+    """Start no new steps; those in flight end. A paused run stays as it is. `why` is shown while it is paused."""
     with transaction.atomic():
         locked = _open_run(run)
         if action_done(key=key, verb="run.pause") or locked.state == Run.State.PAUSED:
             return locked
         if locked.state != Run.State.RUNNING:
             raise ActionRefused(f"Only a running search can be paused; this one is {locked.state}.")
+        locked.stop_reason = clip(why, 200)
         return _set_state(locked, Run.State.PAUSED, "run.pause", "run.paused", user, key)
 
 

@@ -1,8 +1,12 @@
-"""Adds a call or a verdict to what its search has spent. Inside the caller's transaction with the run row locked."""
+"""Adds a call or a verdict to what its search or adapt run has spent.
+
+Inside the caller's transaction, which holds a lock that no other writer of the same row passes: a run's row, an adapt
+run's row, or that of rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -45,8 +49,36 @@ def verdict_add(*, node: Node, evaluation: Evaluation, reused: bool, now: dateti
     _add(node, now, model, Spending.Kind(node.kind), **spent)
 
 
+def task_call_add(adapt_id: int, call: Mapping[str, Any]) -> None:
+    """The call that composed a task of an adapt run."""
+    _own(adapt_id, Spending.Kind.TASK, call)
+
+
+def lesson_call_add(adapt_id: int, call: Mapping[str, Any]) -> None:
+    """The call that worded what a failure of an adapt run teaches."""
+    _own(adapt_id, Spending.Kind.LESSON, call)
+
+
+def _own(adapt_id: int, kind: Spending.Kind, call: Mapping[str, Any]) -> None:
+    into, out, usd = call.get("tokens_in"), call.get("tokens_out"), call.get("usd")
+    _put(
+        {"adapt_id": adapt_id, "model": (call.get("model") or "unnamed")[:120], "kind": kind.value},
+        timezone.now(),
+        calls=1,
+        tokens_in=into or 0,
+        tokens_out=out or 0,
+        untold=int(into is None or out is None),
+        usd=Decimal(usd or 0),
+        unpriced=int(usd is None),
+    )
+
+
 def _add(node: Node, at: datetime, model: str, kind: Spending.Kind, **amounts: Any) -> None:
-    place = {"run_id": node.run_id, "day": at.astimezone(UTC).date(), "model": model, "kind": kind.value}
+    _put({"run_id": node.run_id, "model": model, "kind": kind.value}, at, **amounts)
+
+
+def _put(whose: dict[str, Any], at: datetime, **amounts: Any) -> None:
+    place = {**whose, "day": at.astimezone(UTC).date()}
     known = Spending.objects.filter(**place)
     if not known.update(**{name: F(name) + amount for name, amount in amounts.items()}):
         Spending.objects.create(**place, **amounts)

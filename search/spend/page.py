@@ -8,14 +8,16 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import Max
+from django.utils import timezone
 
+from adaexplore_site.llm import endpoint_from_settings
 from judge.measures import Measure
 from judge.models import Evaluation
 from search.budget.ledger import Amounts
-from search.budget.prices import BadPrices, Price
+from search.budget.prices import BadPrices, Price, PriceTable
 from search.models import Node, Run, RunEvent
-from search.pricing import price_table
-from search.spend.sums import Period, spent_by
+from search.pricing import price_table, provider_of
+from search.spend.sums import Period, spent_by, unpriced_by_model
 from search.spend.values import Amount, dollars
 
 SHOWN = 100  # rows on the page; the files hold all
@@ -44,6 +46,16 @@ class Spending:
     prices: tuple[Price, ...] = ()
     price_error: str = ""
     unlisted: tuple[str, ...] = field(default=())  # models with unpriced calls
+    priceless: tuple[str, ...] = field(default=())  # those of them without a price today
+    estimate: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What unpriced calls would have cost at the prices of today. Never part of a sum."""
+
+    calls: int
+    usd: Decimal
 
 
 def spending(by: str, period: Period, *, shown: int | None = SHOWN) -> Spending:
@@ -55,11 +67,36 @@ def spending(by: str, period: Period, *, shown: int | None = SHOWN) -> Spending:
     kept = ordered[:shown]
     lines = _searches(kept, whole=period.whole) if by == "search" else [Line(str(key), one) for key, one in kept]
     try:
-        prices, error = tuple(row for row in price_table().rows if row.model in models), ""
+        table, error = price_table(), ""
     except BadPrices as bad:
-        prices, error = (), str(bad)
+        table, error = PriceTable(), str(bad)
     unlisted = tuple(sorted(str(name) for name, one in models.items() if one.unpriced))
-    return Spending(tuple(lines), len(ordered) - len(kept), total, _held(), prices, error, unlisted)
+    return Spending(
+        tuple(lines),
+        len(ordered) - len(kept),
+        total,
+        _held(),
+        prices=tuple(row for row in table.rows if row.model in models),
+        price_error=error,
+        unlisted=unlisted,
+        priceless=tuple(name for name in unlisted if _price_now(table, name) is None),
+        estimate=_estimate(table, period) if total.unpriced else None,
+    )
+
+
+def _price_now(table: PriceTable, model: str) -> Price | None:
+    here = provider_of(endpoint_from_settings())
+    return table.find(provider=here, model=model, on=timezone.now().date())
+
+
+def _estimate(table: PriceTable, period: Period) -> Estimate | None:
+    """Of the calls whose model has a price by now and whose tokens are all known."""
+    known = [
+        (price.usd(into, out), calls)
+        for model, calls, into, out in unpriced_by_model(period)
+        if (price := _price_now(table, model)) is not None
+    ]
+    return Estimate(sum(calls for _, calls in known), sum((usd for usd, _ in known), Decimal(0))) if known else None
 
 
 def _ms(amount: Amount) -> float:

@@ -38,12 +38,19 @@ class Amount:
     @property
     def money(self) -> str:
         """`$3.10`, `at least $3.10 (4 calls unpriced)`, `unknown (4 calls unpriced)`; empty without a billed call."""
+        return f"{self.known} {self.gaps}".strip()
+
+    @property
+    def known(self) -> str:
+        """`$3.10`, `at least $3.10`, `unknown`; empty without a billed call."""
         if not self.calls:
             return ""
-        gap = f" ({plural(self.unpriced, 'call')} unpriced)" if self.unpriced else ""
-        if not self.priced:
-            return f"unknown{gap}"
-        return f"{'at least ' if self.unpriced else ''}{dollars(self.usd)}{gap}"
+        return f"{'at least ' if self.unpriced else ''}{dollars(self.usd)}" if self.priced else "unknown"
+
+    @property
+    def gaps(self) -> str:
+        """`(4 calls unpriced)`, or nothing."""
+        return f"({plural(self.unpriced, 'call')} unpriced)" if self.unpriced else ""
 
     @property
     def tokens(self) -> str:

@@ -22,3 +22,9 @@ def dollars(value: Decimal) -> str:
 def from_ms(value: float) -> str:
     """A duration given in milliseconds: `2 min 10 s`."""
     return duration(value / 1e3)
+
+
+@register.filter
+def exactly(value: Decimal) -> str:
+    """A price without the zeros that say nothing: `1.5`."""
+    return f"{value.normalize():f}"

@@ -5,21 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from adaexplore_site.requests import SiteRequest
 from search.csv_cells import safe
+from search.models import ModelPrice
+from search.spend.budget import standing_of
 from search.spend.page import NAMES, Spending, records, spending
 from search.spend.sums import GROUPS, Period
+from search.spend_form import BudgetForm, PriceForm
 from search.views.downloads import attachment
 
+MOST_PRICES = 20
 WORDS = {"search": "By search", "model": "By model", "kind": "By kind of call"}
 
 
@@ -27,14 +33,20 @@ WORDS = {"search": "By search", "model": "By model", "kind": "By kind of call"}
 @require_safe
 def spend(request: SiteRequest) -> HttpResponse:
     """Query: `by` (search, model, kind), `from` and `to` (days), and `as` for a file. A day that is none is 422."""
-    by = request.GET.get("by", "")
+    return page(request, {name: str(value) for name, value in request.GET.items()})
+
+
+def page(request: SiteRequest, query: Mapping[str, str], *, status: int = 200, **more: Any) -> HttpResponse:
+    """The page for a query; `more` are forms that were refused, and why."""
+    by = query.get("by", "")
     by = by if by in GROUPS else GROUPS[0]
-    texts = {name: request.GET.get(name, "").strip()[:40] for name in ("from", "to")}
+    texts = {name: query.get(name, "").strip()[:40] for name in ("from", "to")}
     period, error = _period(texts)
-    form = request.GET.get("as", "")
+    form = query.get("as", "")
     if form in {"csv", "json"} and not error:
         return _file(spending(by, period, shown=None), by, texts, form)
     chosen = {"by": by, **({} if error else texts)}
+    standing = standing_of(timezone.now())
     context = {
         "found": spending(by, period),
         "by": by,
@@ -43,8 +55,13 @@ def spend(request: SiteRequest) -> HttpResponse:
         "error": error,
         "groups": [(_address({**chosen, "by": name}), WORDS[name], name == by) for name in GROUPS],
         "files": [(form.upper(), _address({**chosen, "as": form})) for form in ("csv", "json")],
+        "standing": standing,
+        "budget_form": BudgetForm.of(standing.budget),
+        "price_form": PriceForm(),
+        "set_prices": ModelPrice.objects.select_related("set_by").order_by("-id")[:MOST_PRICES],
+        **more,
     }
-    return render(request, "search/spend.html", context, status=422 if error else 200)
+    return render(request, "search/spend.html", context, status=422 if error else status)
 
 
 def _period(texts: dict[str, str]) -> tuple[Period, str]:

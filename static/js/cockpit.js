@@ -3,6 +3,7 @@
 import "./copy.js";
 import "./diff.js";
 import "./ticks.js";
+import { announce } from "./announce.js";
 import { Chart } from "./chart.js";
 import { showControls, startControls } from "./controls.js";
 import { Drawer } from "./drawer.js";
@@ -26,7 +27,6 @@ const store = new Store(looks);
 const narrow = matchMedia("(max-width: 43.75rem)");
 let selected = null;
 let follow = false;
-let announced = 0;
 
 // -- parts ------------------------------------------------------------------------------------------------------------
 
@@ -276,12 +276,6 @@ function actionsAllowed(yes) {
   for (const button of document.querySelectorAll('#cockpit form[method="post"] button')) button.disabled = !yes;
 }
 
-// One message in five seconds at most.
-function announce(message) {
-  if (Date.now() - announced < 5000) return;
-  announced = Date.now();
-  $("announcer").textContent = message;
-}
 
 function badge(on) {
   const title = document.title.replace(/^● /, "");

@@ -18,6 +18,7 @@ from search.adapt_document import adapt_document
 from search.adapt_text import effect_lines
 from search.management.commands import learn
 from search.services.adapt_advance import adapt_advance
+from search.services.adapt_runs import adapt_resume
 from search.services.adapt_spending import room_of, spent_of
 from search.services.adapt_tasks import task_admit
 from tests.memory.failure_rows import DTYPE, UNKNOWN
@@ -142,3 +143,27 @@ def test_the_command_asks_no_model_where_the_limits_have_no_room(limits, asked, 
     assert len(chat.asked) == asked and f"; {1 - asked} left for later" in out.getvalue()
     failure.refresh_from_db()
     assert failure.lesson == ("rule" if asked else "")
+
+
+def test_a_price_that_vanishes_pauses_the_run_until_somebody_gives_one():
+    adapt, worker = make_adapt(tasks=1), AdaptWorker()
+    AdaptRun.objects.filter(pk=adapt.pk).update(limits={"usd": "5"}, proposer_options={"model": "gone"})
+    assert worker.beat() == []  # the beat itself goes on
+    adapt.refresh_from_db()
+    assert adapt.state == "paused" and "no price of gone is known any more" in adapt.stop_reason
+    assert "Set one on the page Spend" in adapt.stop_reason and not adapt.entries.exists()
+    operator = client_of("operator")
+    operator.post("/spend/prices", {"model": "gone", "usd_per_m_in": "1", "usd_per_m_out": "1"})
+    adapt_resume(adapt=adapt, user=None)
+    assert worker.beat() != []
+    adapt.refresh_from_db()
+    assert (adapt.state, adapt.stop_reason) == ("running", "")
+
+
+def test_without_a_price_a_failure_waits_and_no_model_is_asked(monkeypatch):
+    adapt, _ = failing(UNKNOWN)
+    AdaptRun.objects.filter(pk=adapt.pk).update(limits={"usd": "5"}, proposer_options={"model": "gone"})
+    chat, out = FakeChat(learned()), StringIO()
+    monkeypatch.setattr(learn, "_distiller", lambda **given: ModelDistiller(chat))
+    call_command("learn", "--all", "--model", stdout=out)
+    assert chat.asked == [] and "1 left for later" in out.getvalue()

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search.diffing import cached
+from search.diffing.aside import compare_aside
 from search.diffing.comparing import MOST_ROWS, compare
-from search.diffing.values import CONTEXT, MOST_CHARS, MOST_LINES, PAGE_LINES, Diff, Options
+from search.diffing.values import CONTEXT, MOST_CHARS, MOST_LINES, PAGE_LINES, SLOW, Diff, Options
 
 LINES = [f"line_{number} = {number}" for number in range(40)]
 
@@ -153,3 +154,17 @@ def test_the_parts_add_up_to_both_texts(old, new, ignore_space):
         count = len(cells(found, side)) + len(cells(found, side, "equal")) + sum(folds(found))
         lines = source.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
         assert found.same or count == (lines.count("\n") + 1 if lines else 0)
+
+
+def test_a_long_difference_is_made_aside_and_is_the_same(monkeypatch):
+    old, new = text(*LINES * 11), text("new", *LINES * 11)
+    monkeypatch.setattr(cached, "compare", None)  # not in this process
+    assert cached.diff(old, new) == compare(old, new)
+
+
+def test_what_takes_too_long_aside_says_so_and_is_tried_again_later(monkeypatch):
+    old, new = text(*LINES * 11), text("other", *LINES * 11)
+    found = compare_aside(old, new, Options(), limit_s=0.0)
+    assert (found.too_large, found.lines, found.same) == (SLOW, 441, False)
+    monkeypatch.setattr(cached, "compare_aside", lambda *texts: found)
+    assert cached.diff(old, new) == found and caches["diffs"].get(cached.cache_key(old, new, Options())) is None

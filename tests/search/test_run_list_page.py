@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from judge.models import Problem
-from search.models import Proposal, Run, RunEvent
+from search.models import Run, RunEvent, Spending
 from search.proposers import get as get_proposer
 from search.run_rows import spark
 from search.services.runs import run_pause
@@ -154,9 +154,8 @@ def test_a_row_says_since_when_it_is_in_its_state_and_what_it_has_cost():
     run = full_run()
     run_pause(run=run, user=None)
     RunEvent.objects.filter(run=run).update(created_at=timezone.now() - timedelta(minutes=4))
-    node = run.nodes.get(number=1)
-    Proposal.objects.create(node=node, attempt=1, proposer="openai", model="big", price_usd="1.25")
-    Proposal.objects.create(node=node, attempt=2, proposer="openai", model="big")
+    sums = {"calls": 2, "usd": "1.25", "unpriced": 1}
+    Spending.objects.create(run=run, day=timezone.now().date(), model="big", kind="large", **sums)
     html = client_of("viewer").get("/").content.decode()
     assert "for 4 min" in html and "at least $1.25 (1 call unpriced)" in html
 

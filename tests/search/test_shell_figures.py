@@ -8,57 +8,53 @@ from decimal import Decimal
 import pytest
 from django.core.cache import cache
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from judge.models import Device
-from search.models import Node, Proposal, Run
-from search.shell_figures import figures_read, first_call
+from search.models import Node, Run, Spending
+from search.shell_figures import figures_read
 from tests.pages import client_of, full_run
 from tests.search.makers import make_run
 
 pytestmark = pytest.mark.django_db
 
 
-def call(run: Run, usd: str | None, *, age: timedelta = timedelta(0), model: str = "big") -> None:
-    node = run.nodes.get(number=0)
-    place = node.proposals.count() + 1
-    price = None if usd is None else Decimal(usd)
-    row = Proposal.objects.create(node=node, attempt=place, proposer="openai", model=model, price_usd=price)
-    Proposal.objects.filter(pk=row.pk).update(created_at=timezone.now() - age)
+def call(run: Run, usd: str | None, *, days: int = 0) -> None:
+    day = timezone.now().date() - timedelta(days=days)
+    known, _ = Spending.objects.get_or_create(run=run, day=day, model="big", kind="large")
+    more = {"calls": F("calls") + 1, "unpriced": F("unpriced") + (usd is None), "usd": F("usd") + Decimal(usd or 0)}
+    Spending.objects.filter(pk=known.pk).update(**more)
+
+
+def today() -> str:
+    return figures_read(timezone.now()).spent.day.amount.money
 
 
 def test_no_paid_call_is_no_zero():
-    call(make_run(), "0", model="builtin")
+    make_run()
     html = client_of("viewer").get("/problems/").content.decode()
     assert "no paid calls" in html and "$0" not in html
-    assert figures_read(timezone.now()).cost.words == ""
+    assert today() == ""
 
 
 def test_unpriced_calls_make_the_sum_a_least_one_and_alone_unknown():
     run = make_run()
     call(run, None)
-    assert figures_read(timezone.now()).cost.words == "unknown (1 call unpriced)"
+    assert today() == "unknown (1 call unpriced)"
     call(run, "3.1")
-    assert figures_read(timezone.now()).cost.words == "at least $3.10 (1 call unpriced)"
+    assert today() == "at least $3.10 (1 call unpriced)"
     html = client_of("viewer").get("/problems/").content.decode()
     assert "at least $3.10" in html and "(1 call unpriced) today" in html
-    Proposal.objects.filter(price_usd=None).delete()
-    assert figures_read(timezone.now()).cost.words == "$3.10"
-    Proposal.objects.update(price_usd=Decimal("0.001"))
-    assert figures_read(timezone.now()).cost.words == "$0.001"
 
 
-def test_only_the_calls_of_today_count_wherever_the_day_begins():
-    run, now = make_run(), timezone.now()
-    for days in (9, 5, 3, 2, 2):
-        call(run, "100", age=timedelta(days=days))
+def test_only_the_calls_of_today_count():
+    run = make_run()
+    for days in (9, 3, 1):
+        call(run, "100", days=days)
     call(run, "2")
-    assert figures_read(now).cost.words == "$2.00"
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    assert first_call(midnight) <= Proposal.objects.latest("pk").pk
-    assert first_call(midnight - timedelta(days=4)) <= Proposal.objects.order_by("pk")[2].pk
-    assert Proposal.objects.filter(pk__lt=first_call(midnight - timedelta(days=4))).count() == 2
+    assert today() == "$2.00"
 
 
 def test_a_gpu_is_busy_while_it_judges_and_not_while_a_kernel_waits():
@@ -83,7 +79,7 @@ def test_the_figures_are_asked_once_in_five_seconds(settings):
     viewer.get("/find/")
     with CaptureQueriesContext(connection) as queries:
         viewer.get("/find/")
-    assert not [one for one in queries.captured_queries if "search_proposal" in one["sql"]]
+    assert not [one for one in queries.captured_queries if "search_spending" in one["sql"]]
 
 
 def test_the_polled_list_brings_fresh_figures_along():

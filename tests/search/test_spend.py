@@ -15,6 +15,7 @@ from django.urls import reverse
 from memory.models import AdaptRun, AdaptTask
 from search.models import Node, Proposal, Spending
 from search.proposers.protocol import Call, Reply
+from search.services.spending_add import lesson_call_add, task_call_add
 from search.spend.page import spending
 from search.spend.sums import Period
 from search.spend.values import Amount
@@ -141,13 +142,22 @@ def test_files_hold_every_row_with_unknown_as_empty_and_no_formula():
     assert document["rows"][0]["usd_known"] is None and document["rows"][0]["best_basis"] == "modelled"
 
 
-def test_what_adapt_runs_paid_outside_of_searches_is_counted():
+def test_what_adapt_runs_paid_outside_of_searches_has_its_day_and_no_second_truth():
     adapt = AdaptRun.objects.create(title="a", device=make_device(), proposer="openai")
     call = {"model": "big", "tokens_in": 10, "tokens_out": 5, "usd": "0.02"}
-    AdaptTask.objects.create(adapt=adapt, place=1, recipe={"call": call, "lessons": [call | {"usd": None}]})
-    kinds = by("kind")
-    assert kinds["composing practice tasks"].usd == Decimal("0.02") and kinds["wording rules"].unpriced == 1
-    assert not spending("kind", Period(first=adapt.created_at.date())).lines
+    unknown = call | {"usd": None, "tokens_in": None}
+    AdaptTask.objects.create(adapt=adapt, place=1, recipe={"call": call, "lessons": [unknown, unknown]})
+    task_call_add(adapt.pk, call)
+    for _ in range(2):
+        lesson_call_add(adapt.pk, unknown)
+    kinds, day = by("kind"), adapt.created_at.date()
+    assert kinds["composing practice tasks"].usd == Decimal("0.02") and kinds["wording rules"].unpriced == 2
+    assert spending("search", Period(day, day)).lines[0].label == f"adapt run {adapt.pk}"
+    kept = {(row.adapt_id, row.day, row.model, row.kind): row for row in Spending.objects.all()}
+    found = import_module("search.migrations.0013_spend_budget").own_sums_of(AdaptTask)
+    assert set(found) == set(kept)
+    for key, amounts in found.items():
+        assert {name: getattr(kept[key], name) for name in amounts} == amounts
 
 
 def test_the_sums_ask_as_often_for_many_calls_as_for_one_and_never_look_at_calls(django_assert_num_queries):

@@ -8,6 +8,7 @@ import re
 import pytest
 from django.urls import reverse
 
+from adaexplore_site.access import Role
 from adaexplore_site.models import Action
 from adaexplore_site.registry.acts import ACTS, NOT_ACTS, acts_by_id
 from adaexplore_site.registry.commands import address
@@ -62,6 +63,8 @@ def test_an_act_of_the_table_needs_its_role():
     paths = {one.name: one.path for one in addresses(run)}
     viewer = client_of("viewer")
     for act in ACTS:
+        if act.role is Role.VIEWER:  # everybody's own
+            continue
         answer = viewer.post(paths[act.route], {**act.fields})
         assert answer.status_code == 403, act.id
         if act.id != "rule.create":  # two roles may; the page names both

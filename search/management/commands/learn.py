@@ -18,7 +18,8 @@ from memory.library_names import InstalledNames
 from memory.models import AdaptRun, Failure, Rule
 from memory.services.learning import facts_of, failure_learn
 from search.pricing import call_of
-from search.services.adapt_spending import may_ask
+from search.services.adapt_spending import NoPrice, may_ask
+from search.services.spending_add import lesson_call_add
 
 SHOWN = 200
 
@@ -48,7 +49,7 @@ class Command(BaseCommand):
             if isinstance(distiller, ModelDistiller) and not _room_for(failure_id, distiller):
                 later += 1
                 continue
-            learned = failure_learn(failure_id=failure_id, distiller=distiller)
+            learned = failure_learn(failure_id=failure_id, distiller=distiller, charged=lesson_call_add)
             if learned is None:
                 later += 1
             else:
@@ -90,7 +91,10 @@ def _room_for(failure_id: int, distiller: ModelDistiller) -> bool:
     adapt = AdaptRun.objects.select_related("device").filter(mine).exclude(limits={}).first()
     if failure is None or adapt is None or not distiller.asks(facts_of(failure)):
         return True
-    return may_ask(adapt, timezone.now())
+    try:
+        return may_ask(adapt, timezone.now())
+    except NoPrice:  # the run waits for one, and so does the failure
+        return False
 
 
 def _distiller(*, with_model: bool) -> Distiller:

@@ -1,0 +1,1 @@
+"""Lists as people filtered and sorted them, by name."""

@@ -1,0 +1,68 @@
+"""Prices that people set: for models without one, for later calls only, withdrawn and used again."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from django.utils import timezone
+
+from search.models import ModelPrice, Spending
+from search.pricing import price_of
+from search.spend.page import spending
+from search.spend.sums import Period
+from tests.pages import HOSTILE, client_of
+from tests.search.makers import make_run
+
+pytestmark = pytest.mark.django_db
+
+FORM = {"model": "mine", "usd_per_m_in": "1.5", "usd_per_m_out": "6", "source": HOSTILE}
+
+
+def test_a_set_price_counts_from_its_day_and_is_kept_with_who_set_it():
+    operator = client_of("operator", "olga")
+    for _ in range(2):
+        assert operator.post("/spend/prices", {**FORM, "key": "k"}).status_code == 302
+    row, today = ModelPrice.objects.get(), timezone.now().date()
+    price = price_of(model="mine", on=today)
+    assert price.usd(1_000_000, 0) == Decimal("1.5") and row.set_by.username == "olga"
+    assert price_of(model="mine", on=today.replace(year=today.year - 1)) is None
+    html = operator.get("/spend/").content.decode()
+    assert "olga" in html and "<img src=x" not in html
+
+
+def test_calls_before_it_stay_unknown_and_are_estimated_apart():
+    run, day = make_run(), timezone.now().date()
+    row = {"run": run, "day": day, "kind": "large", "calls": 2, "unpriced": 2}
+    Spending.objects.create(model="mine", tokens_in=1_000_000, tokens_out=0, **row)
+    Spending.objects.create(model="other", tokens_in=1, untold=1, **row)
+    assert spending("search", Period()).estimate is None
+    client_of("operator").post("/spend/prices", FORM)
+    found = spending("search", Period())
+    assert (found.total.money, found.estimate.usd, found.estimate.calls) == ("unknown (4 calls unpriced)", 1.5, 2)
+    assert found.priceless == ("other",) and found.unlisted == ("mine", "other")
+
+
+def test_a_withdrawn_price_is_used_no_longer_and_can_be_again():
+    operator, today = client_of("operator"), timezone.now().date()
+    operator.post("/spend/prices", FORM)
+    address = f"/spend/prices/{ModelPrice.objects.get().pk}/withdraw"
+    for withdrawn, known in (("1", False), ("", True)):
+        assert operator.post(address, {"withdrawn": withdrawn}).status_code == 302
+        assert (price_of(model="mine", on=today) is not None) == known
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"), [({"model": " "}, 422), ({"usd_per_m_in": "-1"}, 422), ({"usd_per_m_out": "1e9"}, 409)]
+)
+def test_a_price_that_is_none_is_refused(changes, status):
+    assert client_of("operator").post("/spend/prices", {**FORM, **changes}).status_code == status
+    assert not ModelPrice.objects.exists()
+
+
+def test_a_model_that_a_file_prices_is_left_to_the_file(tmp_path, settings):
+    row = '{"model": "mine", "usd_per_m_in": "1", "usd_per_m_out": "1", "valid_from": "2025-01-01"}'
+    (tmp_path / "p.json").write_text(f'{{"prices": [{row}]}}')
+    settings.LLM_PRICES = tmp_path / "p.json"
+    answer = client_of("operator").post("/spend/prices", FORM)
+    assert answer.status_code == 409 and "has a price in a file already" in answer.content.decode()
