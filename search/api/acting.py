@@ -23,6 +23,7 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.module_loading import import_string
 from django_htmx.middleware import HtmxDetails
 
+from adaexplore_site.access import Role, roles_of
 from adaexplore_site.models import Action
 from adaexplore_site.registry.entries import Act
 from search.models import Run
@@ -60,6 +61,8 @@ def act_do(
 ) -> Answer:
     """Do the act as the form's own view does it. `key` makes a repetition one act."""
     assert isinstance(request.user, User)
+    if getattr(request.user, "via", "") and roles_of(request.user) <= {Role.VIEWER}:
+        return Answer(403, {"detail": _why_not_allowed(request, "The role viewer reads and does nothing by a token.")})
     own = audit_key(request.user, act.id, key)
     heard, facts = Heard(), dict[str, Any]()
     inner = _form_request(request, act, where, fields, files, own)
