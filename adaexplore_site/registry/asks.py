@@ -69,6 +69,22 @@ ASKS: Mapping[str, tuple[Ask, ...]] = {
          "webhook.on", "webhook.off", "webhook.test"),
         (),
     ),
+    **dict.fromkeys(("kernel.verify", "kernel.release", "kernel.restore"), ()),
+    **dict.fromkeys(("kernel.quarantine", "kernel.flaky", "kernel.retire"), (Ask("text", words="why"),)),
+    "kernel.dispute": (need("text", words="why the verdict is doubted"),),
+    "kernel.race": (need("rival", words="search.node, such as 4.17"),),
+    "spend.budget": (
+        Ask("day_usd", words="empty: none"), Ask("month_usd", words="empty: none"), need("alert_percent", int),
+        Ask("pauses", bool, "searches that pay, once it is passed"),
+    ),
+    "price.set": (
+        need("model", words="as its calls name it"), need("usd_per_m_in"), need("usd_per_m_out"), Ask("source"),
+    ),
+    **dict.fromkeys(("price.withdraw", "price.restore", "view.delete", "view.restore"), ()),
+    "view.save": (
+        need("place", words="such as run-list"), need("name"), Ask("query", words="without ?"), Ask("shared", bool),
+    ),
+    "view.rename": (need("name"), Ask("shared", bool)),
     "campaign.stop": (SURE,),
     "adapt.stop": (SURE,),
     "steer.pin": (NODE, need("quota", int, "selections")),

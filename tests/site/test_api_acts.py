@@ -205,3 +205,7 @@ def test_a_session_reads_and_needs_its_csrf_token_to_act():
 def test_a_token_cannot_make_another():
     answer = Program("operator").act("token.issue", {"name": "more", "scope": ["read"]})
     assert answer.status_code == 409 and ApiToken.objects.count() == 1
+
+
+def test_only_the_parameters_of_a_search_are_asked_for_without_a_table():
+    assert [act.id for act in ACTS if act.id not in ASKS] == ["steer.params"]
