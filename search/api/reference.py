@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from adaexplore_site.requests import SiteRequest
-from search.api.site import schema
+from search.api.document import schema
 
 
 @dataclass(frozen=True)
