@@ -161,9 +161,9 @@ def _done(response: HttpResponseBase, act: Act, facts: Mapping[str, Any], heard:
     page = response.status_code == 200 and facts and not shown
     if page and any(isinstance(value, BaseForm) and value.errors for value in facts.values()):
         return _refused(response, facts, {})
-    if page:
-        return Answer(202, {"done": False, "detail": "Not yet: what it needs is being prepared. Send it again soon."})
     row = Action.objects.filter(key=key).first()
+    if page and row is None:
+        return Answer(202, {"done": False, "detail": "Not yet: what it needs is being prepared. Send it again soon."})
     return Answer(
         200,
         {

@@ -30,12 +30,13 @@ class Token(AuthBase):
     def __call__(self, request: HttpRequest) -> User | None:
         """The token's user with the roles that its scopes leave; None without a token."""
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
-        if not scheme:
+        if scheme.lower() != "bearer":  # a proxy's own sign-in is none of ours
             return None
-        user = user_of(text.strip(), now=timezone.now()) if scheme.lower() == "bearer" else None
+        user = user_of(text.strip(), now=timezone.now())
         if user is None:
             _refuse(request)
-        request.user = user  # type: ignore[assignment]
+        else:
+            request.user = user
         return user
 
 

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from django.core.files.uploadedfile import SimpleUploadedFile, UploadedFile
@@ -14,10 +15,10 @@ from django.utils.datastructures import MultiValueDict
 from ninja.errors import HttpError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from adaexplore_site.registry.acts import acts_by_id
 from adaexplore_site.registry.asks import ASKS, SURE, Ask, File
 from adaexplore_site.registry.entries import Act
 
-MOST_BYTES = 64 << 20  # files of imports; the views have limits of their own below it
 OWN = ("key", "csrfmiddlewaretoken", "act")  # fields that the API itself fills in
 
 
@@ -38,8 +39,11 @@ class BadBody(Exception):
         self.fields = dict(fields)
 
 
-def body_model(act: Act) -> type[BaseModel]:
-    """The fields of an act's form. One that the table of asks does not know takes any."""
+@cache
+def body_model(act_id: str) -> type[BaseModel]:
+    """The fields of an act's form. One that the table of asks does not know takes any. Made when it is first needed:
+    all of them together would keep every start waiting."""
+    act = acts_by_id()[act_id]
     asks = ASKS.get(act.id)
     rows: Iterable[Ask] = () if asks is None else asks
     if act.confirm or act.inverse == "":
@@ -52,13 +56,13 @@ def body_model(act: Act) -> type[BaseModel]:
     return create_model(act.id, __config__=config, **fields)
 
 
-def body_read(request: HttpRequest, act: Act, model: type[BaseModel]) -> tuple[QueryDict, MultiValueDict[str, Any]]:
+def body_read(request: HttpRequest, act: Act) -> tuple[QueryDict, MultiValueDict[str, Any]]:
     """(fields, files) as the act's view reads them. Raises BadBody."""
     if request.content_type == "multipart/form-data":
         return request.POST.copy(), request.FILES
     given = _given(request)
     try:
-        sent = model.model_validate(given).model_dump(exclude_unset=True)
+        sent = body_model(act.id).model_validate(given).model_dump(exclude_unset=True)
     except ValidationError as error:
         raise BadBody({_name(one["loc"]): _said(one) for one in error.errors()}) from error
     fields, files = QueryDict(mutable=True), MultiValueDict[str, Any]()

@@ -20,10 +20,11 @@ from memory.models import FailureCluster, Rule
 from memory.rule_library import LibraryRow, hits_of, library_page
 from memory.rule_selectors import RuleFilter, evidences, likeness_now
 from memory.services.rules_desk import scope_of
+from search.api.library_shapes import ClusterOut, KernelOut, LiftOut, ProblemDetail, ProblemOut, RuleOut
 from search.api.listing import FORM, Form, Listed, listed
 from search.api.measures import Measures
 from search.api.searches import known, problem_ref
-from search.api.shapes import ClusterOut, Interval, KernelOut, LiftOut, ProblemDetail, ProblemOut, RuleOut
+from search.api.shapes import Interval
 from search.kernels.winners import Wanted, winners
 
 router = Router()

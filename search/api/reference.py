@@ -8,11 +8,14 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.text import slugify
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from adaexplore_site.requests import SiteRequest
-from search.api.site import schema
+from search.api.document import schema
+
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,20 @@ class Operation:
 @never_cache
 @require_safe
 def docs(request: SiteRequest) -> HttpResponse:
-    """Every operation with its fields, by room."""
+    """The operations of a room with their fields. Query: `room`, or all of them with `all`."""
     rooms: dict[str, list[Operation]] = {}
     for path, methods in schema()["paths"].items():
         for method, one in methods.items():
             rooms.setdefault(one["tags"][0], []).append(_operation(path, method, one))
-    return render(request, "api/docs.html", {"rooms": list(rooms.items()), "count": sum(map(len, rooms.values()))})
+    slugs = {slugify(name): name for name in rooms}
+    asked = request.GET.get("room", "")
+    chosen = asked if asked in slugs or asked == ALL else next(iter(slugs))
+    context = {
+        "count": sum(map(len, rooms.values())),
+        "links": [(slug, name, slug == chosen) for slug, name in {**slugs, ALL: "all"}.items()],
+        "rooms": [(name, rows) for name, rows in rooms.items() if chosen in (slugify(name), ALL)],
+    }
+    return render(request, "api/docs.html", context)
 
 
 def _operation(path: str, method: str, one: Mapping[str, Any]) -> Operation:

@@ -18,8 +18,8 @@ from judge.models import Device
 from search.acts.trail import chosen_of, trail_page
 from search.api.listing import FORM, Form, Listed, listed
 from search.api.measures import Measures, basis_word
+from search.api.running_shapes import ActOut, AmountOut, DeviceOut, JobOut, Me, SpendLine
 from search.api.searches import known
-from search.api.shapes import ActOut, AmountOut, DeviceOut, JobOut, Me, SpendLine
 from search.fleet import FleetRow, fleet_rows
 from search.spend.page import Spending, spending
 from search.spend.sums import Period

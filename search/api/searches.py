@@ -16,18 +16,8 @@ from judge import evaluation_facts, evaluation_samples
 from judge.models import Evaluation, Problem
 from search.api.listing import FORM, Form, Listed, listed
 from search.api.measures import Measures, basis_word
-from search.api.shapes import (
-    CauseOut,
-    EventOut,
-    Money,
-    NodeDetail,
-    NodeOut,
-    ProblemRef,
-    SearchDetail,
-    SearchOut,
-    Times,
-    Tokens,
-)
+from search.api.search_shapes import CauseOut, EventOut, NodeDetail, NodeOut, SearchDetail, SearchOut, Times
+from search.api.shapes import Money, ProblemRef, Tokens
 from search.compare.columns import calls_summed
 from search.live.budget import budget_document
 from search.live.panels import causes_of, evidence_of

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from ninja import NinjaAPI, Path, Router, Schema
 from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 from ninja.params.functions import Header
-from pydantic import Field, create_model
+from pydantic import create_model
 
 from adaexplore_site.registry.acts import ACTS
 from adaexplore_site.registry.entries import Act
@@ -22,7 +24,7 @@ from search.api import library, running, searches
 from search.api.acting import act_do
 from search.api.answers import answered_once, fingerprint
 from search.api.auth import AUTH
-from search.api.bodies import BadBody, FileIn, body_model, body_read
+from search.api.bodies import BadBody, body_read
 
 KEY = Header("", alias="Idempotency-Key", description="makes a repetition one act")
 TYPES = {"key": "slug", "device": "str", "slug": "slug"}  # converters of addresses; numbers else
@@ -46,42 +48,24 @@ for _room in (searches.router, library.router, running.router):
 acts = Router()
 
 
-class Problem(Schema):
-    """What went wrong, for a person; `fields` by name, `now` what the act met."""
-
-    detail: str
-    fields: dict[str, str] = {}
-    now: dict[str, Any] = {}
-
-
-class Done(Schema):
-    """An act that was done. `action` is its row in the audit, `at` the page that shows what came of it."""
-
-    done: bool
-    act: str
-    said: list[str]
-    at: str | None
-    action: dict[str, Any] | None
-    repeated: bool = Field(False, description="this is the first answer under the key, again")
-
-
-ERRORS = dict.fromkeys((401, 403, 404, 409, 422), Problem)
-
-
 def act_path(act: Act) -> str:
     """`/acts/steer.pin/{int:run_id}`."""
     return "/".join([f"/acts/{act.id}", *(f"{{{TYPES.get(name, 'int')}:{name}}}" for name in act.takes)])
 
 
+@cache
+def _where(takes: tuple[str, ...]) -> type[Schema]:
+    """The parts of an address that say where an act is done."""
+    kinds: dict[str, Any] = {name: (str if name in TYPES else int, ...) for name in takes}
+    return create_model(f"Where_{'_'.join(takes)}", __base__=Schema, **kinds)
+
+
 def operation_of(act: Act) -> Callable[..., Any]:
     """The function that does one act."""
-    model = body_model(act)
-    kinds: dict[str, Any] = {name: (str if name in TYPES else int, ...) for name in act.takes}
-    where_model = create_model(f"Where_{act.id.replace('.', '_')}", __base__=Schema, **kinds)
 
     def operation(request: HttpRequest, where: Any, key: Any = KEY) -> HttpResponse:
         values = {name: getattr(where, name) for name in act.takes}
-        fields, files = body_read(request, act, model)
+        fields, files = body_read(request, act)
         assert isinstance(request.user, User)
         answer = answered_once(
             user=request.user,
@@ -96,23 +80,21 @@ def operation_of(act: Act) -> Callable[..., Any]:
         return operation(request, None, key)
 
     chosen = operation if act.takes else placeless
-    chosen.__annotations__ = {"request": HttpRequest, "key": str, "where": Path[where_model]}  # type: ignore[valid-type,misc]
+    chosen.__annotations__ = {"request": HttpRequest, "key": str}
+    if act.takes:
+        chosen.__annotations__["where"] = Path[_where(act.takes)]  # type: ignore[misc]
     chosen.__name__ = act.id
     return chosen
 
 
 def _register(act: Act) -> None:
-    schema = body_model(act).model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
     acts.post(
         act_path(act),
-        response={200: Done, 202: Problem, **ERRORS},
         operation_id=act.id,
         url_name=f"act-{act.id}",
         summary=act.label,
         description=_said(act),
         tags=["acts: " + act.id.partition(".")[0]],
-        openapi_extra={"requestBody": {"content": {"application/json": {"schema": schema}}}},
     )(operation_of(act))
 
 
@@ -124,12 +106,6 @@ def _said(act: Act) -> str:
 for _act in ACTS:
     _register(_act)
 api.add_router("", acts)
-
-
-@api.get("/openapi.json", include_in_schema=False, url_name="openapi")
-def openapi(request: HttpRequest) -> HttpResponse:
-    """The schema of all operations."""
-    return JsonResponse(schema())
 
 
 @api.exception_handler(ValidationError)
@@ -149,6 +125,19 @@ def _missing(request: HttpRequest, error: Http404) -> HttpResponse:
     return JsonResponse({"detail": str(error) or "There is no such thing."}, status=404)
 
 
+@api.exception_handler(RequestDataTooBig)
+def _too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+    most = (settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0) >> 20
+    return JsonResponse({"detail": f"The body is over {most} MiB. Send files as multipart/form-data."}, status=413)
+
+
+@api.exception_handler(DataError)
+def _nul(request: HttpRequest, error: DataError) -> HttpResponse:
+    if "NUL" not in str(error):
+        raise error
+    return JsonResponse({"detail": "A text holds a NUL character, which no row can hold. Leave it out."}, status=400)
+
+
 @api.exception_handler(PermissionDenied)
 def _denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
     return JsonResponse({"detail": str(error)}, status=403)
@@ -159,12 +148,3 @@ def _said_so(request: HttpRequest, error: HttpError) -> HttpResponse:
     headers = {"WWW-Authenticate": "Bearer"} if error.status_code == 401 else {}
     detail = "Sign in: send Authorization: Bearer and a token." if error.message == "Unauthorized" else error.message
     return JsonResponse({"detail": detail}, status=error.status_code, headers=headers)
-
-
-@cache
-def schema() -> dict[str, Any]:
-    """OpenAPI 3.1 of everything above, without the parts that only say where an act is done."""
-    found = dict(api.get_openapi_schema(path_prefix="/api/v1/"))
-    parts = {name: one for name, one in found["components"]["schemas"].items() if not name.startswith("Where_")}
-    found["components"] = {**found["components"], "schemas": {**parts, "FileIn": FileIn.model_json_schema()}}
-    return found

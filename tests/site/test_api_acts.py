@@ -14,7 +14,8 @@ from adaexplore_site.registry.acts import ACTS, acts_by_id
 from adaexplore_site.registry.asks import ASKS
 from adaexplore_site.tokens import SCOPES, token_issue
 from search.adapt_form import AdaptForm
-from search.api.site import act_path, schema
+from search.api.document import plain, schema
+from search.api.site import act_path
 from search.campaign_form import CampaignForm
 from search.forms import StartForm
 from search.models import Campaign, Run
@@ -66,7 +67,7 @@ def test_every_act_is_an_operation_that_refuses_viewers_and_strangers():
     }
     viewer, paths = Program("viewer"), schema()["paths"]
     for act in ACTS:
-        path = API + act_path(act).replace("{int:", "{").replace("{str:", "{").replace("{slug:", "{")
+        path = API + plain(act_path(act))
         assert paths[path]["post"]["operationId"] == act.id
         known = {name: values.get(name, 1) for name in act.takes}
         sent = {ask.name: sample(ask.type) for ask in ASKS.get(act.id, ()) if ask.needed}
@@ -99,6 +100,35 @@ def test_an_act_is_done_as_its_form_does_it_and_audited_with_the_token_s_name():
     act = Action.objects.get(verb="run.pause")
     assert (run.state, act.via, act.actor, answer.json()["action"]["id"]) == ("paused", "ci", robot.user, act.pk)
     assert "robot" in (page := Client_of(robot.user).get("/activity/").content.decode()) and "token ci" in page
+
+
+def test_a_search_is_started_and_what_it_waits_for_is_202():
+    problem, robot = make_problem(), Program("operator")
+    fields = {"problem": problem.slug, "device": make_device().name, "proposer": "builtin", "steps": 3, "learns": True}
+    begun = robot.act("run.start", fields, key="k")
+    run = Run.objects.get()
+    assert (begun.status_code, begun.json()["at"]) == (200, f"/s/{run.pk}/") and (run.steps, run.owner) == (
+        3,
+        robot.user,
+    )
+    problem.admission["interpreter"] = {"state": "running", "started": timezone.now().isoformat(), "stages": []}
+    problem.save()
+    waits = robot.act("run.start", fields)
+    assert (waits.status_code, waits.json()["done"], Run.objects.count()) == (202, False, 1)
+
+
+def test_what_is_shown_once_is_in_the_first_answer_alone():
+    robot = Program("admin")
+    first, again = (robot.act("member.invite", {"name": "grace", "role": ["operator"]}, key="k") for _ in range(2))
+    assert "/sign-in/" in first.json()["link"] and "link" not in again.json() and again.json()["repeated"]
+
+
+def test_a_body_that_is_too_large_or_holds_a_nul_is_told_in_json(settings):
+    run, robot = make_run(), Program("operator")
+    note = {"number": 0, "text": "a\x00b"}
+    assert robot.act(f"steer.note/{run.pk}", note).headers["Content-Type"] == "application/json"
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
+    assert robot.act(f"steer.note/{run.pk}", note).status_code == 413
 
 
 def Client_of(user: User) -> Client:
