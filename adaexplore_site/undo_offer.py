@@ -36,7 +36,7 @@ class UndoOffer(MiddlewareMixin):
             return response
         if request.headers.get("HX-Request") == "true":
             response["HX-Trigger"] = json.dumps({"acted": offer_of(row)})
-        elif response.status_code in (301, 302, 303):
+        elif response.status_code in (301, 302, 303) and not _offers_itself(response):
             _mark(request, row)
         return response
 
@@ -45,6 +45,11 @@ def offer_of(row: ActRow) -> dict[str, str]:
     """What a script needs for the button."""
     url = reverse("action-undo", args=[row.id])
     return {"text": row.text, "label": row.standing.label, "url": url, "key": secrets.token_urlsafe(16)}
+
+
+def _offers_itself(response: HttpResponseBase) -> bool:
+    """The review queue has its newest act with Undo on it, whoever comes by."""
+    return response.headers.get("Location", "").partition("?")[0] == reverse("rule-list")
 
 
 def _mark(request: HttpRequest, row: ActRow) -> None:

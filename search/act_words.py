@@ -59,7 +59,8 @@ def act_text(verb: str, payload: Mapping[str, Any]) -> str:
         case "run.concurrency":
             return f"Steps in flight {payload.get('before')} → {payload.get('after')}"
         case "kernel.race":
-            return f"is to race #{payload.get('rival', '')}"
+            rival = str(payload.get("rival", ""))  # of an import: anything
+            return f"is to race #{rival}" if rival.replace(".", "", 1).isdecimal() else "is to race another kernel"
         case "run.export":
             return f"exported the {payload.get('what', 'search')}"
     return _RUN.get(verb, verb.replace(".", " "))

@@ -41,7 +41,7 @@ def kernel_verify(request: SiteRequest, run_id: int, number: int) -> HttpRespons
 @role_required(Role.OPERATOR)
 @require_POST
 def kernel_dispute(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
-    """The same, with the reason why the verdict is not believed in `text`."""
+    """The same, with the reason why the verdict is not believed in `reason`."""
     return _ask(request, run_id, number, Recheck.Kind.DISPUTE)
 
 
@@ -55,7 +55,7 @@ def kernel_race(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
 def _ask(request: SiteRequest, run_id: int, number: int, kind: Recheck.Kind) -> HttpResponse:
     def ask(node: Node) -> str:
         rival = _rival(request.POST.get("rival", "")) if kind == Recheck.Kind.RACE else None
-        note = request.POST.get("text", "") if kind == Recheck.Kind.DISPUTE else ""
+        note = request.POST.get("reason", "") if kind == Recheck.Kind.DISPUTE else ""
         send(recheck_ask(node=node, kind=kind, rival=rival, note=note, user=request.user, key=_key(request)))
         return "The race waits for its device." if rival else WAITS
 
@@ -74,13 +74,13 @@ def _rival(text: str) -> Node:
 @role_required(Role.OPERATOR)
 @require_POST
 def kernel_mark(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
-    """Put the mark named `mark` on the kernel, or take it away. `text` says why."""
+    """Put the mark named `mark` on the kernel, or take it away. `reason` says why."""
 
     def put(node: Node) -> str:
         mark = request.POST.get("mark", "")
         if mark not in MARKED:
             raise ActionRefused(f"There is no mark {mark[:40]!r}. Reload the page and try again.")
-        reason = request.POST.get("text", "")
+        reason = request.POST.get("reason", "")
         marking.kernel_mark(node=node, verb=f"kernel.{mark}", reason=reason, user=request.user, key=_key(request))
         return MARKED[mark]
 

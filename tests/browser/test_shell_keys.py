@@ -46,7 +46,7 @@ def test_everything_is_reached_and_taken_back_by_keys(page: Page, live_stack: Li
     expect(page.locator("#cockpit")).to_have_attribute("data-state", "paused")
     page.goto(f"{live_stack.address}/s/{run}/n/1/")
     page.keyboard.press("x")
-    expect(page.get_by_text("Pruned: nothing at or below it is selected")).to_be_visible()
+    expect(page.get_by_text("Pruned: nothing at or below it is selected", exact=True)).to_be_visible()
     page.keyboard.press("i")
     expect(page.locator("#note-1")).to_be_focused()
     page.keyboard.type("g s n ?")  # letters in a field are letters

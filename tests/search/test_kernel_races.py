@@ -111,5 +111,5 @@ def test_the_node_page_has_every_act_on_its_kernel_without_scripts(tied):
     assert f"{node.source[:20]}" in html and "Submit an edited child" in html
     viewer = client_of("viewer").get(path).content.decode()
     assert "/verify" not in viewer and 'value="quarantine"' not in viewer
-    refused = client_of("operator", "other").post(f"{path}dispute", {"text": " ", "panel": str(node.number)})
+    refused = client_of("operator", "other").post(f"{path}dispute", {"reason": " ", "panel": str(node.number)})
     assert refused.status_code == 409 and "Say why" in refused.content.decode()
