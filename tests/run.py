@@ -15,9 +15,10 @@ from pathlib import Path
 from tests import tools
 
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--durations=12", "--durations-min=4"]
+PAGES = "tests/browser"
+ROAD = "tests/browser/test_whole_road.py"  # judges for real, against the clock: beside nothing else
 # Tests that own no rows or own real processes gain nothing from a second database.
-SQLITE = "not browser"
-POSTGRES = "django_db and not browser and not bench"
+POSTGRES = "django_db and not bench"
 # Neither do those that render pages or work in Python on rows they have read. Locks, constraints, order, JSON and
 # services run on both; so do the queries of every page, with rows behind it (site/test_page_list.py and
 # site/test_every_address.py).
@@ -44,7 +45,6 @@ ONE_DATABASE = (
     "search/test_steering_pages.py",
     "site/test_settings_pages.py",
 )
-ROAD = "tests/browser/test_whole_road.py"  # judges for real, against the clock: beside nothing else
 
 
 @dataclass
@@ -77,20 +77,22 @@ def _once() -> list[Path]:
 
 def main() -> int:
     workers = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "worksteal"]
-    parts = [_pytest("SQLite", ["-m", SQLITE, *workers], _clean())]
+    parts = [_pytest("SQLite", ["--ignore", PAGES, *workers], _clean())]
     with tools.postgres() as url:
         if url:
             kept = [f"--ignore={path}" for path in _once()]
-            parts.append(_pytest("PostgreSQL", ["-m", POSTGRES, *kept, *workers], _clean(DATABASE_URL=url)))
+            parts.append(
+                _pytest("PostgreSQL", ["-m", POSTGRES, "--ignore", PAGES, *kept, *workers], _clean(DATABASE_URL=url))
+            )
         else:
             parts.append(
                 Part("PostgreSQL", "SKIPPED: no server found and none could be installed (set TEST_DATABASE_URL)")
             )
     chromium = tools.ensure_chromium()
     if chromium:
-        pages = ["--ignore", ROAD, "-n", "2", "--dist", "loadfile"]
-        parts.append(_pytest("Browser", ["-m", "browser", *pages], _clean(CHROMIUM=chromium)))
-        parts.append(_pytest("Whole road", ["-m", "browser", ROAD], _clean(CHROMIUM=chromium)))
+        pages = [PAGES, "--ignore", ROAD, "-n", "2", "--dist", "loadfile"]
+        parts.append(_pytest("Browser", pages, _clean(CHROMIUM=chromium)))
+        parts.append(_pytest("Whole road", [ROAD], _clean(CHROMIUM=chromium)))
     else:
         parts.append(Part("Browser", "SKIPPED: no Chromium found and none could be installed (set CHROMIUM)"))
     return _report(parts)
