@@ -16,6 +16,7 @@ _RUN = {
     "run.archive": "archived the search",
     "run.unarchive": "listed the search again",
     "node.reply": "replied by hand",
+    "node.revoke": "was taken back from its device and queued anew",
 }
 
 
