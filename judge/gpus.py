@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _QUERY = "index,uuid,name,compute_cap,memory.total,driver_version"
 
@@ -52,16 +52,28 @@ class GpuReading:
     temperature_c: int | None
     clock_mhz: int | None
     clock_most_mhz: int | None
+    held: bool | None = None  # whether a clock that somebody set (application clocks, locked clocks) limits it now
 
 
 _READING = (
     "uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,clocks.current.sm,clocks.max.sm"  # as GpuReading
 )
 
+_HELD = "uuid,clocks_throttle_reasons.applications_clocks_setting"
+
 
 def gpu_readings(timeout_s: float = 3.0) -> dict[str, GpuReading]:
     """UUID -> reading of every GPU that nvidia-smi lists; empty when it does not answer."""
-    return parse_readings(nvidia_smi(_READING, timeout_s))
+    found = parse_readings(nvidia_smi(_READING, timeout_s))
+    held = parse_held(nvidia_smi(_HELD, timeout_s)) if found else {}  # asked apart: old drivers know no such field
+    return {uuid: replace(reading, held=held.get(uuid)) for uuid, reading in found.items()}
+
+
+def parse_held(text: str) -> dict[str, bool]:
+    """UUID -> whether a set clock limits the GPU, from "uuid, Active" and "uuid, Not Active"; others are left out."""
+    lines = ([cell.strip() for cell in line.split(",")] for line in text.splitlines())
+    said = {"Active": True, "Not Active": False}
+    return {cells[0]: said[cells[1]] for cells in lines if len(cells) == 2 and cells[1] in said}
 
 
 def parse_readings(text: str) -> dict[str, GpuReading]:
@@ -70,7 +82,8 @@ def parse_readings(text: str) -> dict[str, GpuReading]:
     for line in text.splitlines():
         uuid, *cells = (cell.strip() for cell in line.split(","))
         if len(cells) == 6:
-            found[uuid] = GpuReading(*(int(cell) if cell.isdigit() else None for cell in cells))
+            use, used, total, heat, clock, most = (int(cell) if cell.isdigit() else None for cell in cells)
+            found[uuid] = GpuReading(use, used, total, heat, clock, most)
     return found
 
 

@@ -36,9 +36,14 @@ def open_reviews(now: datetime) -> int:
     return Rule.objects.filter(IN_REVIEW, _due(now)).count()
 
 
+def review_queue_rows(now: datetime) -> QuerySet[Rule]:
+    """Those rules, in no order."""
+    return Rule.objects.filter(IN_REVIEW, _due(now))
+
+
 def reviews_waiting(now: datetime) -> tuple[int, datetime | None]:
     """The same number, and when the newest of them was proposed."""
-    found = Rule.objects.filter(IN_REVIEW, _due(now)).aggregate(count=Count("pk"), newest=Max("created_at"))
+    found = review_queue_rows(now).aggregate(count=Count("pk"), newest=Max("created_at"))
     return found["count"], found["newest"]
 
 

@@ -23,6 +23,7 @@ _RUN = {
     "kernel.release": "is believed again",
     "kernel.retire": "is retired: it leads no list of kernels",
     "kernel.restore": "may lead the list of kernels again",
+    "node.revoke": "was taken back from its device and queued anew",
 }
 
 

@@ -23,12 +23,13 @@ SORTS = ("name", "queue", "heartbeat")
 
 @dataclass(frozen=True)
 class Job:
-    """A candidate on the device now."""
+    """A candidate on the device now, `age_s` seconds after it was written."""
 
     run_id: int
     number: int
     title: str
     since: datetime
+    age_s: float
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class FleetRow:
     jobs: tuple[Job, ...]
     waiting: int
     oldest: datetime | None
+    oldest_s: float | None
     seen_s: float | None
     silent_s: float | None
     noise: DeviceCheck | None
@@ -83,6 +85,7 @@ def fleet_rows(devices: Sequence[Device], *, now: datetime, sort: str = "name") 
                 jobs=tuple(jobs.get(device.pk, ())),
                 waiting=count,
                 oldest=oldest,
+                oldest_s=max((now - oldest).total_seconds(), 0.0) if oldest else None,
                 seen_s=seen_s,
                 silent_s=seen_s if seen_s is not None and seen_s > SILENT_S else None,
                 noise=noises.get(device.pk),
@@ -125,7 +128,9 @@ def _jobs(now: datetime) -> dict[int, list[Job]]:
     columns = ("run__device", "run", "number", "run__title", "run__problem__title", "created_at")
     found: dict[int, list[Job]] = {}
     for device_id, run_id, number, title, problem, since in nodes.values_list(*columns):
-        found.setdefault(device_id, []).append(Job(run_id, number, title or problem, since))
+        found.setdefault(device_id, []).append(
+            Job(run_id, number, title or problem, since, max((now - since).total_seconds(), 0.0))
+        )
     return found
 
 

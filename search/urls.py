@@ -103,6 +103,7 @@ urlpatterns = [
     path("devices/", _MOVED, name="device-list-old"),
     path("devices/<int:device_id>/", devices.device_detail, name="device-detail"),
     path("devices/<int:device_id>/state", devices.device_state, name="device-state"),
+    path("s/<int:run_id>/n/<int:number>/revoke", devices.node_revoke, name="node-revoke"),
     path("devices/<int:device_id>/check", devices.device_check, name="device-check"),
     path("", include("search.live.urls")),
 ]

@@ -334,6 +334,7 @@ NO_PAGES = {
     "spend-budget": "form",
     "spend-price": "form",
     "spend-price-withdraw": "form",
+    "node-revoke": "form; a page asks",
     "view-save": "form",
     "view-rename": "form",
     "view-delete": "form",

@@ -146,6 +146,10 @@ SEARCH = (
         pages=("device-detail",), stays="A measurement changes nothing unless it fails.",
     ),
     Act(
+        "node.revoke", "Take the evaluation back from the device", OPERATOR, "node-revoke", "node.revoke", NODE,
+        confirm="A page asks, as what its worker has done so far is lost.",
+    ),
+    Act(
         "action.undo", "Undo an act", OPERATOR, "action-undo", "", ("action_id",),
         stays="It does the inverse of an act, which is audited under its own verb.",
     ),

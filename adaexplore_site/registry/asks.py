@@ -85,6 +85,7 @@ ASKS: Mapping[str, tuple[Ask, ...]] = {
         need("place", words="such as run-list"), need("name"), Ask("query", words="without ?"), Ask("shared", bool),
     ),
     "view.rename": (need("name"), Ask("shared", bool)),
+    "node.revoke": (SURE,),
     "campaign.stop": (SURE,),
     "adapt.stop": (SURE,),
     "steer.pin": (NODE, need("quota", int, "selections")),

@@ -5,26 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import add
+from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.cache import cache
-from django.db.models import Count, F, Max, Q
+from django.db.models import Count, F, Max, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 from django.urls import reverse
 
-from adaexplore_site.models import Action
-from judge.models import Device, Evaluation
-from memory.models import AdaptRun
-from memory.rule_selectors import reviews_waiting
+from judge.models import Evaluation
+from memory.rule_selectors import review_queue_rows, reviews_waiting
 from search.acts.said import Subjects, said
-from search.models import Campaign, Node, Run, RunEvent
+from search.models import Node, Run, RunEvent
+from search.notices.rows import (
+    QUARANTINE,
+    adapt_rows,
+    best_rows,
+    campaign_rows,
+    ended_rows,
+    itself_rows,
+    quarantined_rows,
+)
 from search.run_rows import SILENT_AT_LEAST_S, run_row
 from search.selectors import run_summaries
 from search.services.leases import QUEUED, RETRY
-from search.services.spend_budget import ALERT, PAUSE
+from search.services.spend_budget import ALERT
 
 MOST = 100  # of each kind
 MOST_SILENT = 20  # searches that are looked at closely
 SILENT_KEPT_S = 15
-ITSELF = ("device.quarantine", ALERT, PAUSE, "adapt.pause")  # acts that nobody did
 
 
 @dataclass(frozen=True)
@@ -52,44 +63,56 @@ def notices(since: datetime, *, now: datetime, reviewer: bool) -> list[Notice]:
     return sorted((one for one in found if one.at > since), key=lambda one: one.at, reverse=True)
 
 
+def notices_count(since: datetime, *, now: datetime, reviewer: bool) -> int:
+    """How many those are, for the bell of every page: one query, and one more for silent searches."""
+    counts = [
+        _count(ended_rows(since)),
+        _count(campaign_rows(since)),
+        _count(adapt_rows(since)),
+        _count(best_rows(since), Count("run", distinct=True)),
+        _count(itself_rows(since)),
+        _count(quarantined_rows().filter(state_at__gt=since)),
+    ]
+    newest = Subquery(review_queue_rows(now).order_by("-created_at").values("created_at")[:1])
+    found = User.objects.order_by("pk").values(total=reduce(add, counts), newest=newest)[:1].get()
+    waits = reviewer and found["newest"] is not None and found["newest"] > since
+    return int(found["total"]) + waits + sum(one.at > since for one in _silent(now))
+
+
+def _count(rows: QuerySet[Any], how: Count | None = None) -> Coalesce:
+    one = rows.order_by().annotate(same=Value(1)).values("same").annotate(how=how or Count("pk"))
+    return Coalesce(Subquery(one.values("how")), 0)
+
+
 def holding(now: datetime, *, reviewer: bool) -> list[Notice]:
     """What is so now and wants somebody: quarantined devices, silent searches, rules to review."""
     return [*_quarantined(), *_silent(now), *(_reviews(now) if reviewer else ())]
 
 
-def _own_runs() -> Q:
-    """Searches that somebody started by themselves: those of campaigns and adapt runs speak through these."""
-    return Q(campaign_entry=None) & ~Q(origin__in=(Run.Origin.ADAPT, Run.Origin.IMPORT))
-
-
 def _ended(since: datetime) -> Iterable[Notice]:
-    ended = Run.objects.filter(_own_runs(), ended_at__gt=since, state__in=(Run.State.FINISHED, Run.State.FAILED))
-    for run in ended.select_related("problem").order_by("-ended_at")[:MOST]:
+    for run in ended_rows(since).select_related("problem").order_by("-ended_at")[:MOST]:
         assert run.ended_at is not None
         yield Notice(run.ended_at, run.state, f"The search has {run.state}", *_of_run(run), run.stop_reason)
 
 
 def _many_ended(since: datetime) -> Iterable[Notice]:
-    for model, words, route in ((Campaign, "campaign", "campaign-detail"), (AdaptRun, "adapt run", "adapt-detail")):
-        rows = model.objects.filter(ended_at__gt=since, state="finished")
-        for row in rows.order_by("-pk")[:MOST]:
-            reason = getattr(row, "stop_reason", "")
-            assert row.ended_at is not None
-            yield Notice(row.ended_at, "finished", f"The {words} has finished", row.title, _at(route, row.pk), reason)
+    for campaign in campaign_rows(since).order_by("-pk")[:MOST]:
+        assert campaign.ended_at is not None
+        url = _at("campaign-detail", campaign.pk)
+        yield Notice(campaign.ended_at, "finished", "The campaign has finished", campaign.title, url)
+    for adapt in adapt_rows(since).order_by("-pk")[:MOST]:
+        assert adapt.ended_at is not None
+        url = _at("adapt-detail", adapt.pk)
+        yield Notice(adapt.ended_at, "finished", "The adapt run has finished", adapt.title, url, adapt.stop_reason)
 
 
 def _bests(since: datetime) -> Iterable[Notice]:
-    """The last new best of each search that is open or has ended since."""
-    open_or_late = Run.objects.filter(_own_runs()).filter(Q(ended_at=None) | Q(ended_at__gt=since))
-    runs = (
-        open_or_late.select_related("problem")
-        .order_by("-pk")
-        .in_bulk(list(open_or_late.order_by("-pk").values_list("pk", flat=True)[:MOST]))
-    )
-    events = RunEvent.objects.filter(run__in=runs, kind="node.best", created_at__gt=since).order_by()
-    counts = {row["run"]: row for row in events.values("run").annotate(last=Max("seq"), times=Count("pk"))}
+    """The last new best of each search."""
+    per_run = best_rows(since).order_by().values("run").annotate(last=Max("seq"), times=Count("pk"))
+    counts = {row["run"]: row for row in per_run.order_by("-run")[:MOST]}
     wanted = RunEvent.objects.filter(run__in=counts, kind="node.best", seq__in={row["last"] for row in counts.values()})
     last = [event for event in wanted if event.seq == counts[event.run_id]["last"]]
+    runs = Run.objects.select_related("problem").in_bulk(counts)
     evaluations = Evaluation.objects.defer("source", "report").in_bulk([one.payload["evaluation"] for one in last])
     for event in last:
         run, number, times = runs[event.run_id], event.payload["number"], counts[event.run_id]["times"]
@@ -100,14 +123,11 @@ def _bests(since: datetime) -> Iterable[Notice]:
 
 
 def _itself(since: datetime) -> Iterable[Notice]:
-    """What the product did or noticed by itself, as the audit says it."""
-    rows = Action.objects.filter(object_type__in=("device", "budget", "adapt"), actor=None, verb__in=ITSELF)
-    still = [str(pk) for pk in Device.objects.filter(state=Device.State.QUARANTINED).values_list("pk", flat=True)]
-    rows = rows.exclude(verb="device.quarantine", object_id__in=still)  # that holds, and is told as such
-    actions = list(rows.filter(created_at__gt=since).order_by("-pk")[:MOST])
+    """As the audit says it."""
+    actions = list(itself_rows(since).order_by("-pk")[:MOST])
     subjects = Subjects.of(actions)
     for action in actions:
-        subject, quarantined = subjects.subject(action), action.verb == "device.quarantine"
+        subject, quarantined = subjects.subject(action), action.verb == QUARANTINE
         text = "Quarantined by the judge" if quarantined else said(action, subjects)
         look = "quarantined" if quarantined else "paused" if action.verb != ALERT else "warned"
         detail = str(action.after.get("reason") or "")
@@ -115,7 +135,7 @@ def _itself(since: datetime) -> Iterable[Notice]:
 
 
 def _quarantined() -> Iterable[Notice]:
-    for device in Device.objects.filter(state=Device.State.QUARANTINED, state_at__isnull=False):
+    for device in quarantined_rows():
         assert device.state_at is not None
         text = "Quarantined: nothing is judged there"
         url = _at("device-detail", device.pk)

@@ -13,7 +13,7 @@ from django.utils.functional import SimpleLazyObject
 
 from adaexplore_site.access import Role, can
 from search.models import NoticeMark
-from search.notices.reads import Notice, notices
+from search.notices.reads import Notice, notices, notices_count
 
 KEPT_S = 5  # a bell may show what held so long ago
 SHOWN = timedelta(days=7)
@@ -22,10 +22,9 @@ MOST_SAID = 99
 
 @dataclass(frozen=True)
 class Bell:
-    """How many notifications are new, `99+` when there are more; `newest` is said to those who listen."""
+    """How many notifications are new, `99+` when there are more."""
 
     count: int
-    newest: str = ""
 
     @property
     def words(self) -> str:
@@ -43,8 +42,7 @@ def bell_of(user: User, now: datetime) -> Bell:
     key = f"bell-{user.pk}-{seen.timestamp()}"
     known: Bell | None = cache.get(key)
     if known is None:
-        new = notices_of(user, seen, now)
-        known = Bell(len(new), new[0].said if new else "")
+        known = Bell(notices_count(seen, now=now, reviewer=can(user, Role.REVIEWER)))
         cache.set(key, known, KEPT_S)
     return known
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from search.models import SpendBudget
-from search.spend.sums import spent_since
+from search.spend.sums import calls_of_day_and_month
 from search.spend.values import Amount, dollars
 
 
@@ -80,13 +80,11 @@ def budget_now() -> SpendBudget | None:
 
 
 def standing_of(now: datetime) -> Standing:
-    """As of now; three queries whatever is stored. Days and months are UTC, as the sums are."""
+    """As of now; two queries whatever is stored. Days and months are UTC, as the sums are."""
     today = now.astimezone(UTC).date()
     budget = budget_now()
     percent = budget.alert_percent if budget else 100
-    day = Share("today", today.isoformat(), spent_since(today, today), budget.day_usd if budget else None, percent)
-    first = today.replace(day=1)
-    month = Share(
-        "this month", f"{today:%Y-%m}", spent_since(first, today), budget.month_usd if budget else None, percent
-    )
-    return Standing(budget, day, month)
+    day_usd, month_usd = (budget.day_usd, budget.month_usd) if budget else (None, None)
+    of_day, of_month = calls_of_day_and_month(today)
+    day = Share("today", today.isoformat(), of_day, day_usd, percent)
+    return Standing(budget, day, Share("this month", f"{today:%Y-%m}", of_month, month_usd, percent))

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.db.models import Count, Min
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
@@ -17,6 +18,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
+from adaexplore_site.gate import question
 from adaexplore_site.models import Action
 from adaexplore_site.requests import SiteRequest
 from judge import device_facts
@@ -25,8 +27,9 @@ from judge.services.device_checks import check_last, noise_last
 from judge.trust import doubt_of, trusts
 from search.fleet import SORTS, FleetRow, fleet_rows
 from search.models import Node, Run
+from search.services import revoking
 from search.services.devices import CHECK, device_check_ask, device_state_set
-from search.tasks import check_send
+from search.tasks import check_send, send
 
 ACTIONS_SHOWN = 20
 RUNS_SHOWN = 20
@@ -135,6 +138,31 @@ def device_check(request: SiteRequest, device_id: int) -> HttpResponse:
     else:
         messages.info(request, f"The check waits for the worker of {device.name}; reload this page in a moment.")
     return redirect("device-detail", device_id=device.pk)
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def node_revoke(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
+    """Take an evaluation in progress back and queue it anew. Asks first: what its worker has done so far is lost."""
+    node = get_object_or_404(Node.objects.select_related("run__device"), run_id=run_id, number=number)
+    device = node.run.device
+    asked = question(
+        request,
+        ask=f"Take node {number} back from {device.name}?",
+        what="It is queued anew and judged from its beginning. A worker that hangs is left to its own limit of time; "
+        "what it still finds out tells nothing.",
+        yes="Take it back",
+        back=reverse("device-list"),
+    )
+    if asked is not None:
+        return asked
+    try:
+        hops = revoking.node_revoke(node=node, user=request.user, key=request.POST.get("key", "")[:64] or None)
+    except ActionRefused as error:
+        return render(request, "judge/device_detail.html", _context(device) | {"refused": str(error)}, status=409)
+    send(hops)
+    messages.success(request, f"Node {number} of search {run_id} is queued anew.")
+    return redirect("device-list")
 
 
 def _context(device: Device) -> dict[str, Any]:

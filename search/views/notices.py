@@ -42,8 +42,10 @@ def notice_list(request: SiteRequest) -> HttpResponse:
 @require_safe
 def notice_count(request: SiteRequest) -> JsonResponse:
     """For the bell of an open page: `count`, its `words`, and the newest in words."""
-    bell = bell_of(request.user, timezone.now())
-    return JsonResponse({"count": bell.count, "words": bell.words, "newest": bell.newest})
+    now = timezone.now()
+    bell = bell_of(request.user, now)
+    new = notices_of(request.user, seen_at(request.user, now), now) if bell.count else []
+    return JsonResponse({"count": bell.count, "words": bell.words, "newest": new[0].said if new else ""})
 
 
 @require_POST

@@ -10,7 +10,7 @@ from django.core.cache import cache
 from django.urls import reverse
 from django.utils import timezone
 
-from judge.gpus import GpuReading, gpu_readings, parse_readings
+from judge.gpus import GpuReading, gpu_readings, parse_held, parse_readings
 from judge.models import Device, DeviceCheck
 from search import fleet
 from search.fleet import fleet_rows
@@ -46,6 +46,13 @@ def test_readings_are_parsed_and_what_the_driver_does_not_tell_is_unknown(monkey
     assert found["GPU-dead"].use is None and found["GPU-dead"].temperature_c is None and len(found) == 2
     monkeypatch.setenv("PATH", "/nowhere")
     assert gpu_readings() == {}
+
+
+def test_a_set_clock_is_told_where_the_driver_knows_it():
+    assert parse_held("GPU-1, Active\nGPU-2, Not Active\nGPU-3, [N/A]\nField is not valid\n") == {
+        "GPU-1": True,
+        "GPU-2": False,
+    }
 
 
 @pytest.mark.django_db

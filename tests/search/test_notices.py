@@ -14,7 +14,7 @@ from django.utils import timezone
 from judge.models import Device
 from memory.models import Rule
 from search.models import Campaign, NoticeMark, Run, RunEvent
-from search.notices.reads import holding, notices
+from search.notices.reads import holding, notices, notices_count
 from search.notices.seen import bell_of
 from search.services.devices import device_quarantine
 from search.services.endings import run_end
@@ -107,7 +107,29 @@ def test_nothing_to_tell_says_what_would_be():
     assert "Nothing to tell" in client_of("viewer").get("/notifications/").content.decode()
 
 
+def test_the_bell_counts_what_the_page_tells():
+    client_of("viewer")
+    run_end(run=full_run(), state=Run.State.FINISHED, reason="", now=timezone.now())
+    full_run()
+    silent = full_run()
+    Campaign.objects.create(
+        title="c", device=make_device(), proposer="builtin", steps=5, state="finished", ended_at=ago()
+    )
+    Rule.objects.create(origin="import")
+    gone = Device.objects.create(name="gone", kind="cuda")
+    for device in (make_device(), gone):
+        device_quarantine(device=device, cause=Device.Cause.FAULTS, reason="broken")
+    Device.objects.filter(pk=gone.pk).update(state="active", state_cause="")
+    RunEvent.objects.filter(run=silent).update(created_at=ago(minutes=9))
+    for since in (ago(hours=1), timezone.now()):
+        for reviewer in (True, False):
+            told = notices(since, now=timezone.now(), reviewer=reviewer)
+            assert notices_count(since, now=timezone.now(), reviewer=reviewer) == len(told)
+    assert len(notices(ago(hours=1), now=timezone.now(), reviewer=True)) == 9
+
+
 def test_the_bell_asks_as_often_for_many_searches_as_for_one(django_assert_num_queries):
+    client_of("viewer")
     full_run()
     with CaptureQueriesContext(connection) as few:
         notices(ago(hours=1), now=timezone.now(), reviewer=True)
@@ -115,3 +137,5 @@ def test_the_bell_asks_as_often_for_many_searches_as_for_one(django_assert_num_q
         Run.objects.filter(pk=full_run().pk).update(seed=seed)
     with django_assert_num_queries(len(few)):
         notices(ago(hours=1), now=timezone.now(), reviewer=True)
+    with django_assert_num_queries(2):
+        notices_count(ago(hours=1), now=timezone.now(), reviewer=True)

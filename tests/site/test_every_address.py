@@ -22,6 +22,7 @@ CHANGES = {
     "spend-price",
     "spend-price-withdraw",
     "device-check",
+    "node-revoke",
     "run-pause",
     "run-resume",
     "run-stop",
