@@ -14,7 +14,10 @@ SPENT = frozenset({"evaluations", "device_s", "tokens", "usd", "wall_s"})  # lim
 
 
 def tell(*, run: Run, kind: str, payload: dict[str, Any]) -> None:
-    """Write what an event of a run's log means for webhooks, in its transaction. Most events mean nothing."""
+    """Write what an event of a run's log means for webhooks, in its transaction. Most events mean nothing, and the
+    hundreds of searches of an adapt run are told to nobody."""
+    if run.origin == Run.Origin.ADAPT:
+        return
     if kind == "node.best":
         best = {name: payload.get(name) for name in ("number", "speedup", "low", "high", "n")}
         best["basis"] = "MODELLED" if payload.get("basis") == Basis.MODELLED else payload.get("basis")
