@@ -18,7 +18,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.forms import BaseForm
 from django.http import Http404, HttpRequest, HttpResponseBase, QueryDict
-from django.urls import resolve, reverse
+from django.urls import NoReverseMatch, resolve, reverse
 from django.utils.datastructures import MultiValueDict
 from django.utils.module_loading import import_string
 from django_htmx.middleware import HtmxDetails
@@ -62,7 +62,10 @@ def act_do(
     assert isinstance(request.user, User)
     own = audit_key(request.user, act.id, key)
     heard, facts = Heard(), dict[str, Any]()
-    inner = _form_request(request, act, where, fields, files, own)
+    try:
+        inner = _form_request(request, act, where, fields, files, own)
+    except NoReverseMatch:
+        return Answer(404, {"detail": "There is no such thing."})
     inner._messages, inner.facts = heard, facts  # type: ignore[attr-defined]
     match = resolve(inner.path)
     try:

@@ -27,7 +27,6 @@ from search.api.auth import AUTH
 from search.api.bodies import BadBody, body_read
 
 KEY = Header("", alias="Idempotency-Key", description="makes a repetition one act")
-TYPES = {"key": "slug", "device": "str", "slug": "slug"}  # converters of addresses; numbers else
 WORDS = "Reads what the pages show and does what their forms do. Every number carries its basis; unknown is null."
 
 
@@ -49,14 +48,14 @@ acts = Router()
 
 
 def act_path(act: Act) -> str:
-    """`/acts/steer.pin/{int:run_id}`."""
-    return "/".join([f"/acts/{act.id}", *(f"{{{TYPES.get(name, 'int')}:{name}}}" for name in act.takes)])
+    """`/acts/steer.pin/{run_id}`. What is no address of the act's form is 404 when it is looked up."""
+    return "/".join([f"/acts/{act.id}", *(f"{{{name}}}" for name in act.takes)])
 
 
 @cache
 def _where(takes: tuple[str, ...]) -> type[Schema]:
     """The parts of an address that say where an act is done."""
-    kinds: dict[str, Any] = {name: (str if name in TYPES else int, ...) for name in takes}
+    kinds: dict[str, Any] = {name: (int if name.endswith("_id") or name == "number" else str, ...) for name in takes}
     return create_model(f"Where_{'_'.join(takes)}", __base__=Schema, **kinds)
 
 

@@ -14,7 +14,7 @@ from adaexplore_site.registry.acts import ACTS, acts_by_id
 from adaexplore_site.registry.asks import ASKS
 from adaexplore_site.tokens import SCOPES, token_issue
 from search.adapt_form import AdaptForm
-from search.api.document import plain, schema
+from search.api.document import schema
 from search.api.site import act_path
 from search.campaign_form import CampaignForm
 from search.forms import StartForm
@@ -67,7 +67,7 @@ def test_every_act_is_an_operation_that_refuses_viewers_and_strangers():
     }
     viewer, paths = Program("viewer"), schema()["paths"]
     for act in ACTS:
-        path = API + plain(act_path(act))
+        path = API + act_path(act)
         assert paths[path]["post"]["operationId"] == act.id
         known = {name: values.get(name, 1) for name in act.takes}
         sent = {ask.name: sample(ask.type) for ask in ASKS.get(act.id, ()) if ask.needed}
@@ -169,7 +169,7 @@ def test_what_cannot_be_is_409_with_the_values_it_met():
     answer = robot.act(f"run.pause/{run.pk}", key="k")
     assert answer.status_code == 409 and answer.json()["now"]["state"] == "stopped" and answer.json()["detail"]
     assert robot.act(f"run.resume/{run.pk}", key="k").status_code == 200  # a refused act has used up no key
-    assert robot.act("run.pause/999").status_code == 404
+    assert robot.act("run.pause/999").status_code == robot.act("cluster.mute/a%20b").status_code == 404
 
 
 def test_an_act_that_stays_needs_the_word_sure():
