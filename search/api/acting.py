@@ -79,6 +79,22 @@ def act_do(
     return _done(response, act, facts, heard, own)
 
 
+def outdated(where: Mapping[str, Any], version: str) -> Answer | None:
+    """409 when a search has gone on since the event that `If-Match` names; None when it has not, or nobody asks.
+
+    Looked at just before the act. Rules need no such header: an act on one sends its `revision`.
+    """
+    wanted = version.strip().removeprefix("W/").strip('"')
+    if not wanted:
+        return None
+    if not (wanted.isascii() and wanted.isdigit()):
+        return Answer(422, {"detail": "If-Match takes the event_seq of the search."})
+    now = _now({}, where)
+    if str(now.get("event_seq", wanted)) == wanted:
+        return None
+    return Answer(409, {"detail": f"The search has gone on since event {wanted}. Look again.", "now": now})
+
+
 def audit_key(user: User, act: str, key: str) -> str:
     """The key of the audit's row: keys of others, and of other acts, are never met."""
     text = f"{user.pk}\0{act}\0{key or secrets.token_urlsafe(24)}"
