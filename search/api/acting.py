@@ -173,7 +173,7 @@ def _done(response: HttpResponseBase, act: Act, facts: Mapping[str, Any], heard:
     """200 with what was done; 202 where the page asks for patience, 409 where it asks whether one is sure."""
     if "ask" in facts:
         return Answer(409, {"detail": f"{facts['ask']} {facts['what']} Send sure: true to do it.", "sure": False})
-    shown = {name: facts[name] for name in SHOWN_ONCE if facts.get(name)}
+    shown = {name: facts[name] for name in SHOWN_ONCE if facts.get(name) and isinstance(facts[name], str)}
     page = response.status_code == 200 and facts and not shown
     if page and any(isinstance(value, BaseForm) and value.errors for value in facts.values()):
         return _refused(response, facts, {})
