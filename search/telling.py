@@ -14,14 +14,17 @@ SPENT = frozenset({"evaluations", "device_s", "tokens", "usd", "wall_s"})  # lim
 
 
 def tell(*, run: Run, kind: str, payload: dict[str, Any]) -> None:
-    """Write what an event of a run's log means for webhooks, in its transaction. Most events mean nothing."""
+    """Write what an event of a run's log means for webhooks, in its transaction. Most events mean nothing, and the
+    hundreds of searches of an adapt run are told to nobody."""
+    if run.origin == Run.Origin.ADAPT:
+        return
     if kind == "node.best":
         best = {name: payload.get(name) for name in ("number", "speedup", "low", "high", "n")}
-        best["basis"] = "MODELLED" if payload["basis"] == Basis.MODELLED else payload["basis"]
+        best["basis"] = "MODELLED" if payload.get("basis") == Basis.MODELLED else payload.get("basis")
         _tell(BEST, run, {"best": best})
     elif kind == "run.ended":
-        ended = {"reason": payload["reason"], "told": payload["told"], "best_node": payload["best"]}
-        _tell(FAILED if payload["state"] == Run.State.FAILED else FINISHED, run, ended)
+        ended = {"reason": payload.get("reason", ""), "told": payload.get("told"), "best_node": payload.get("best")}
+        _tell(FAILED if payload.get("state") == Run.State.FAILED else FINISHED, run, ended)
         if payload.get("limit") in SPENT:
             _tell(BUDGET, run, {**ended, "limit": payload["limit"]})
 

@@ -18,7 +18,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.forms import BaseForm
 from django.http import Http404, HttpRequest, HttpResponseBase, QueryDict
-from django.urls import resolve, reverse
+from django.urls import NoReverseMatch, resolve, reverse
 from django.utils.datastructures import MultiValueDict
 from django.utils.module_loading import import_string
 from django_htmx.middleware import HtmxDetails
@@ -65,7 +65,10 @@ def act_do(
         return Answer(403, {"detail": _why_not_allowed(request, "The role viewer reads and does nothing by a token.")})
     own = audit_key(request.user, act.id, key)
     heard, facts = Heard(), dict[str, Any]()
-    inner = _form_request(request, act, where, fields, files, own)
+    try:
+        inner = _form_request(request, act, where, fields, files, own)
+    except NoReverseMatch:
+        return Answer(404, {"detail": "There is no such thing."})
     inner._messages, inner.facts = heard, facts  # type: ignore[attr-defined]
     match = resolve(inner.path)
     try:
@@ -77,6 +80,22 @@ def act_do(
     if response.status_code >= 400:
         return _refused(response, facts, where)
     return _done(response, act, facts, heard, own)
+
+
+def outdated(where: Mapping[str, Any], version: str) -> Answer | None:
+    """409 when a search has gone on since the event that `If-Match` names; None when it has not, or nobody asks.
+
+    Looked at just before the act. Rules need no such header: an act on one sends its `revision`.
+    """
+    wanted = version.strip().removeprefix("W/").strip('"')
+    if not wanted:
+        return None
+    if not (wanted.isascii() and wanted.isdigit()):
+        return Answer(422, {"detail": "If-Match takes the event_seq of the search."})
+    now = _now({}, where)
+    if str(now.get("event_seq", wanted)) == wanted:
+        return None
+    return Answer(409, {"detail": f"The search has gone on since event {wanted}. Look again.", "now": now})
 
 
 def audit_key(user: User, act: str, key: str) -> str:
@@ -157,7 +176,7 @@ def _done(response: HttpResponseBase, act: Act, facts: Mapping[str, Any], heard:
     """200 with what was done; 202 where the page asks for patience, 409 where it asks whether one is sure."""
     if "ask" in facts:
         return Answer(409, {"detail": f"{facts['ask']} {facts['what']} Send sure: true to do it.", "sure": False})
-    shown = {name: facts[name] for name in SHOWN_ONCE if facts.get(name)}
+    shown = {name: facts[name] for name in SHOWN_ONCE if facts.get(name) and isinstance(facts[name], str)}
     page = response.status_code == 200 and facts and not shown
     if page and any(isinstance(value, BaseForm) and value.errors for value in facts.values()):
         return _refused(response, facts, {})

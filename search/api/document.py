@@ -14,7 +14,6 @@ from adaexplore_site.registry.acts import ACTS
 from search.api.bodies import FileIn, body_model
 from search.api.site import act_path, api
 
-CONVERTERS = ("int:", "str:", "slug:")
 ERRORS = {
     202: "Not yet: send it again",
     401: "No token, or a wrong one",
@@ -52,7 +51,7 @@ def schema() -> dict[str, Any]:
     for model in (FileIn, Problem, Done):
         parts[model.__name__] = model.model_json_schema()
     for act in ACTS:
-        operation = found["paths"][f"/api/v1{plain(act_path(act))}"]["post"]
+        operation = found["paths"][f"/api/v1{act_path(act)}"]["post"]
         operation["requestBody"] = {"content": _json(_body(body_model(act.id)))}
         operation["responses"] = {
             200: {"description": "Done", "content": _json(_ref("Done"))},
@@ -60,13 +59,6 @@ def schema() -> dict[str, Any]:
         }
     found["components"] = {**found["components"], "schemas": parts}
     return found
-
-
-def plain(path: str) -> str:
-    """A path without the converters of its parts, as OpenAPI writes it."""
-    for converter in CONVERTERS:
-        path = path.replace(f"{{{converter}", "{")
-    return path
 
 
 def _body(model: type[BaseModel]) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def nodes(
 
 
 def _node(node: TreeNode, measures: Measures, evaluation: int | None) -> dict[str, Any]:
-    judged = node.told_order is not None
+    judged = bool(node.told_order)  # the root was told at birth and has no reward
     return {
         "number": node.number,
         "parent": node.parent,

@@ -21,13 +21,15 @@ from pydantic import create_model
 from adaexplore_site.registry.acts import ACTS
 from adaexplore_site.registry.entries import Act
 from search.api import library, running, searches
-from search.api.acting import act_do
+from search.api.acting import act_do, outdated
 from search.api.answers import answered_once, fingerprint
 from search.api.auth import AUTH
 from search.api.bodies import BadBody, body_read
 
 KEY = Header("", alias="Idempotency-Key", description="makes a repetition one act")
-TYPES = {"key": "slug", "device": "str", "slug": "slug"}  # converters of addresses; numbers else
+VERSION = Header(
+    "", alias="If-Match", description="event_seq of the search as it was read: refused when it has gone on"
+)
 WORDS = "Reads what the pages show and does what their forms do. Every number carries its basis; unknown is null."
 
 
@@ -49,21 +51,21 @@ acts = Router()
 
 
 def act_path(act: Act) -> str:
-    """`/acts/steer.pin/{int:run_id}`."""
-    return "/".join([f"/acts/{act.id}", *(f"{{{TYPES.get(name, 'int')}:{name}}}" for name in act.takes)])
+    """`/acts/steer.pin/{run_id}`. What is no address of the act's form is 404 when it is looked up."""
+    return "/".join([f"/acts/{act.id}", *(f"{{{name}}}" for name in act.takes)])
 
 
 @cache
 def _where(takes: tuple[str, ...]) -> type[Schema]:
     """The parts of an address that say where an act is done."""
-    kinds: dict[str, Any] = {name: (str if name in TYPES else int, ...) for name in takes}
+    kinds: dict[str, Any] = {name: (int if name.endswith("_id") or name == "number" else str, ...) for name in takes}
     return create_model(f"Where_{'_'.join(takes)}", __base__=Schema, **kinds)
 
 
 def operation_of(act: Act) -> Callable[..., Any]:
     """The function that does one act."""
 
-    def operation(request: HttpRequest, where: Any, key: Any = KEY) -> HttpResponse:
+    def done(request: HttpRequest, where: Any, key: str, version: str) -> HttpResponse:
         values = {name: getattr(where, name) for name in act.takes}
         fields, files = body_read(request, act)
         assert isinstance(request.user, User)
@@ -72,15 +74,21 @@ def operation_of(act: Act) -> Callable[..., Any]:
             key=key[:120],
             asked=fingerprint(act.id, values, fields, files),
             now=timezone.now(),
-            do=lambda: act_do(request, act, values, fields, files, key),
+            do=lambda: outdated(values, version) or act_do(request, act, values, fields, files, key),
         )
         return JsonResponse(answer.body, status=answer.status)
 
-    def placeless(request: HttpRequest, key: Any = KEY) -> HttpResponse:
-        return operation(request, None, key)
+    def on_search(request: HttpRequest, where: Any, key: Any = KEY, version: Any = VERSION) -> HttpResponse:
+        return done(request, where, key, version)
 
-    chosen = operation if act.takes else placeless
-    chosen.__annotations__ = {"request": HttpRequest, "key": str}
+    def placed(request: HttpRequest, where: Any, key: Any = KEY) -> HttpResponse:
+        return done(request, where, key, "")
+
+    def placeless(request: HttpRequest, key: Any = KEY) -> HttpResponse:
+        return done(request, None, key, "")
+
+    chosen = on_search if "run_id" in act.takes else placed if act.takes else placeless
+    chosen.__annotations__ = {"request": HttpRequest, "key": str, "version": str}
     if act.takes:
         chosen.__annotations__["where"] = Path[_where(act.takes)]  # type: ignore[misc]
     chosen.__name__ = act.id

@@ -13,8 +13,10 @@ from adaexplore_site.models import Action, ApiToken
 from adaexplore_site.registry.acts import ACTS, acts_by_id
 from adaexplore_site.registry.asks import ASKS
 from adaexplore_site.tokens import SCOPES, token_issue
+from memory.models import Rule
+from memory.services.rules_files import rules_import
 from search.adapt_form import AdaptForm
-from search.api.document import plain, schema
+from search.api.document import schema
 from search.api.site import act_path
 from search.campaign_form import CampaignForm
 from search.forms import StartForm
@@ -56,18 +58,10 @@ def place(act, values: dict[str, object]) -> str:
 
 def test_every_act_is_an_operation_that_refuses_viewers_and_strangers():
     run = full_run()
-    values = {"run_id": run.pk, "number": 2, "campaign_id": 1, "adapt_id": 1, "device_id": run.device_id, "rule_id": 1}
-    values |= {
-        "action_id": 1,
-        "user_id": 1,
-        "device": "interpreter",
-        "key": "abcdefabcdef",
-        "token_id": 1,
-        "webhook_id": 1,
-    }
+    values = {"run_id": run.pk, "number": 2, "device_id": run.device_id, "device": "interpreter", "key": "abcdefabcdef"}
     viewer, paths = Program("viewer"), schema()["paths"]
     for act in ACTS:
-        path = API + plain(act_path(act))
+        path = API + act_path(act)
         assert paths[path]["post"]["operationId"] == act.id
         known = {name: values.get(name, 1) for name in act.takes}
         sent = {ask.name: sample(ask.type) for ask in ASKS.get(act.id, ()) if ask.needed}
@@ -99,7 +93,7 @@ def test_an_act_is_done_as_its_form_does_it_and_audited_with_the_token_s_name():
     run.refresh_from_db()
     act = Action.objects.get(verb="run.pause")
     assert (run.state, act.via, act.actor, answer.json()["action"]["id"]) == ("paused", "ci", robot.user, act.pk)
-    assert "robot" in (page := Client_of(robot.user).get("/activity/").content.decode()) and "token ci" in page
+    assert "robot" in (page := browser_of(robot.user).get("/activity/").content.decode()) and "token ci" in page
 
 
 def test_a_search_is_started_and_what_it_waits_for_is_202():
@@ -131,7 +125,7 @@ def test_a_body_that_is_too_large_or_holds_a_nul_is_told_in_json(settings):
     assert robot.act(f"steer.note/{run.pk}", note).status_code == 413
 
 
-def Client_of(user: User) -> Client:
+def browser_of(user: User) -> Client:
     client = Client()
     client.force_login(user, backend=BACKEND)
     return client
@@ -169,7 +163,17 @@ def test_what_cannot_be_is_409_with_the_values_it_met():
     answer = robot.act(f"run.pause/{run.pk}", key="k")
     assert answer.status_code == 409 and answer.json()["now"]["state"] == "stopped" and answer.json()["detail"]
     assert robot.act(f"run.resume/{run.pk}", key="k").status_code == 200  # a refused act has used up no key
-    assert robot.act("run.pause/999").status_code == 404
+    assert robot.act("run.pause/999").status_code == robot.act("cluster.mute/a%20b").status_code == 404
+
+
+def test_an_act_on_an_older_search_is_refused_with_the_search_of_now():
+    run, robot = full_run(), Program("operator")
+    path, fields = f"{API}/acts/steer.pin/{run.pk}", json.dumps({"number": 1, "quota": 1})
+    old = robot.client.post(path, fields, "application/json", headers={"If-Match": f'"{run.event_seq - 1}"'})
+    assert old.status_code == 409 and old.json()["now"] == {"state": "running", "event_seq": run.event_seq}
+    new = robot.client.post(path, fields, "application/json", headers={"If-Match": f'"{run.event_seq}"'})
+    assert new.status_code == 200
+    assert robot.client.post(path, fields, "application/json", headers={"If-Match": "x"}).status_code == 422
 
 
 def test_an_act_that_stays_needs_the_word_sure():
@@ -193,9 +197,6 @@ def test_an_older_revision_of_a_rule_is_refused_with_the_rule_of_now(rule):
 
 @pytest.fixture
 def rule():
-    from memory.models import Rule
-    from memory.services.rules_files import rules_import
-
     rules_import(data=b"Do not call tl.cumprod in a loop.||3\n", name="rules.txt", user=None)
     return Rule.objects.get()
 

@@ -13,6 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import ApiToken
 from adaexplore_site.tokens import token_issue, token_revoke
 from memory.models import Rule
@@ -172,8 +173,6 @@ def test_wrong_tokens_are_slowed_and_never_logged_while_right_ones_pass(caplog, 
 
 
 def test_a_token_never_gets_more_than_its_user_may():
-    from adaexplore_site.audit import ActionRefused
-
     with pytest.raises(ActionRefused, match="needs the role operator"):
         issue(scopes=["read", "steer"])
     for wrong in ({"scopes": []}, {"scopes": ["king"]}, {"name": " "}, {"days": 0}):

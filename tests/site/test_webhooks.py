@@ -61,6 +61,12 @@ def test_what_happens_to_a_search_is_written_for_those_who_asked(hook):
     assert (best["best"]["speedup"], best["best"]["basis"], best["search"]["title"]) == (2.0, "MODELLED", "nightly")
 
 
+def test_searches_of_adapt_runs_are_told_to_nobody(hook):
+    run = make_run(origin=Run.Origin.ADAPT)
+    new_best(grow(run, speedup=2.0))
+    assert events() == []
+
+
 def test_an_event_that_is_taken_back_is_not_sent(hook):
     run = make_run()
     with pytest.raises(RuntimeError), transaction.atomic():
