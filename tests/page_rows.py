@@ -6,12 +6,14 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from judge.models import Device, Problem
-from search.models import Run
+from search.models import Recheck, Run
 from search.proposers import get as get_proposer
 from search.services.imports import search_import
+from search.services.rechecks import recheck_ask, recheck_run
 from tests import pages
 from tests.judge import gpu_rows
 from tests.memory import failure_rows, rule_pictures
+from tests.search.fakes import FakeBench, wrong
 from tests.search.makers import Worker, make_device, make_problem, make_run
 from tests.search.recorded import packed, step
 
@@ -37,6 +39,7 @@ def full() -> Names:
     pages.api_token(User.objects.get_or_create(username=pages.HOSTILE)[0])
     best = run.nodes.get(number=2)
     assert best.evaluation is not None
+    doubted(run)
     names: Names = {
         "run": run.pk,
         "best": best.number,
@@ -48,6 +51,12 @@ def full() -> Names:
         "manual": manual().pk,
     }
     return names | judged() | reviewed(run) | imported()
+
+
+def doubted(run: Run) -> None:
+    """A kernel whose verdict was disputed, and came out otherwise."""
+    asked = recheck_ask(node=run.nodes.get(number=1), kind=Recheck.Kind.DISPUTE, note=pages.HOSTILE, user=None)
+    recheck_run(recheck_id=asked[0].target, bench_for=FakeBench({0: wrong()}))  # type: ignore[arg-type]
 
 
 def judged() -> Names:

@@ -17,6 +17,7 @@ from judge.measures import Measure
 from judge.models import AUDITED, Device, Evaluation, Problem, Race
 from judge.values import Audit, Basis, Policy
 from search.kernel_races import Place, Races, race_measure, races_of
+from search.kernels.marked import MARKED
 from search.models import Node, Run
 
 PAGE = 50  # problems
@@ -24,8 +25,6 @@ MOST_ROWS = 200
 MOST_TIED = 2_000  # rows read to name who ties, over the whole page
 LISTED_TIED = 8  # kernels named beside a leader
 BY_HAND = "manual"
-RETIRED, DOUBTED = "retired", "doubt"
-_MARKED = {"": Q(doubt="", retired=False), RETIRED: Q(doubt="", retired=True), DOUBTED: ~Q(doubt="")}
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def _timed(wanted: Wanted) -> QuerySet[Evaluation]:
     if wanted.unassisted:
         nodes = nodes.filter(touched=False).exclude(run__proposer=BY_HAND)
     rows = Evaluation.objects.filter(Exists(nodes), speedup__isnull=False, basis=wanted.basis.value)
-    rows = rows.filter(_MARKED[wanted.marked]).exclude(audit=Audit.FAILED.value)
+    rows = rows.filter(MARKED[wanted.marked]).exclude(audit=Audit.FAILED.value)
     return rows.filter(device__name=wanted.device) if wanted.device else rows
 
 
@@ -300,16 +299,6 @@ def _closest(cases: Any) -> tuple[float, float] | None:
         if isinstance(row, dict) and isinstance(row.get("error"), int | float) and row.get("allowed")
     ]
     return max(known, key=lambda pair: pair[0] / pair[1], default=None)
-
-
-def left_out(wanted: Wanted) -> tuple[int, int]:
-    """(retired, in doubt): kernels of this basis that lead nothing because of their mark."""
-    rows = Evaluation.objects.filter(speedup__isnull=False, basis=wanted.basis.value)
-    rows = rows.filter(Exists(Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.TOLD)))
-    rows = rows.filter(device__name=wanted.device) if wanted.device else rows
-    rows = rows.filter(Q(retired=True) | ~Q(doubt="")).order_by()
-    kernels = set(rows.values_list("problem", "device", "candidate_hash", "doubt")[:MOST_TIED])
-    return sum(not doubt for *_, doubt in kernels), sum(bool(doubt) for *_, doubt in kernels)
 
 
 def running_searches(most: int = 5) -> list[Run]:

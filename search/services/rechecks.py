@@ -196,7 +196,7 @@ def _race_of(row: Recheck, fresh: Evaluation) -> Race | None:
 
 def _end(row: Recheck, state: Recheck.State, now: datetime, **fields: Any) -> bool:
     fields["message"] = clip(storable_text(str(fields.get("message", ""))), 600)
-    mine = Recheck.objects.filter(pk=row.pk, state=Recheck.State.RUNNING)
+    mine = Recheck.objects.filter(pk=row.pk, state__in=Recheck.OPEN)  # taken for lost, it may be queued once more
     return bool(mine.update(state=state, ended_at=now, **fields))
 
 

@@ -18,16 +18,8 @@ from judge.models import Device
 from judge.values import Basis
 from search.exports import kernel_stem
 from search.kernels.document import MOST, winners_csv, winners_json
-from search.kernels.winners import (
-    DOUBTED,
-    RETIRED,
-    Wanted,
-    Winner,
-    all_winners,
-    left_out,
-    running_searches,
-    winners,
-)
+from search.kernels.marked import DOUBTED, RETIRED, left_out
+from search.kernels.winners import Wanted, Winner, all_winners, running_searches, winners
 from search.rechecked import Rechecked, last_rechecks
 from search.views.downloads import attachment
 
@@ -60,7 +52,7 @@ def kernel_list(request: SiteRequest) -> HttpResponse:
     here = {**chosen, "basis": wanted.basis.value}
     filtered = any(chosen[name] for name in ("problem", "device", "dtype", "unassisted", "marked"))
     again = last_rechecks([row.leader.node.pk for row in page.rows])
-    retired, doubted = left_out(wanted)
+    retired, doubted = left_out(wanted.basis, wanted.device)
     context: dict[str, Any] = {
         "page": page,
         "rows": [_row(row, again.get(row.leader.node.pk), timezone.now()) for row in page.rows],

@@ -33,9 +33,9 @@ function buttonOf(form, fields) {
   return fitting[0] || null;
 }
 
-// A number that stands there already can be sent as it is; everything else is to be typed or chosen.
-function asks(input) {
-  if (input.matches("input[type=number]")) return !input.checkValidity();
+// An act on a node is sent with the number that stands there; everything else is to be typed or chosen first.
+function asks(input, act) {
+  if (act.tree && input.matches("input[type=number]")) return input.value === "" || !input.checkValidity();
   return input.matches("textarea, select, input:not([type=hidden], [type=checkbox], [type=radio])");
 }
 
@@ -51,7 +51,7 @@ export function send(act) {
   const door = doorOf(act);
   if (!door) return false;
   for (let part = door.form.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
-  const field = [...door.form.elements].find(asks);
+  const field = [...door.form.elements].find((input) => asks(input, act));
   if (field) {
     field.focus();
     if (field.select) field.select();

@@ -107,3 +107,26 @@ def test_the_same_by_keys_over_several_pages(page: Page, live_stack: LiveStack, 
     expect(letters.nth(1)).to_contain_text("baseline")
     page.keyboard.press("s")
     page.wait_for_url(f"**/compare?k={tied},{best}&base={best}")
+
+
+def test_a_kernel_is_retired_and_brought_back_by_keys(
+    page: Page, live_stack: LiveStack, kernels: dict[str, Any]
+) -> None:
+    page.clock.install()
+    page.goto(f"{live_stack.address}/kernels/?problem=sum")
+    row = page.locator("tr[data-row]").filter(has_text="sum-max-mean")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.locator(".undo-toast")).to_contain_text("Retired")
+    expect(row).to_have_count(0)
+    expect(page.get_by_role("link", name="1 retired")).to_be_visible()
+    page.locator(".undo-toast button").focus()
+    page.clock.fast_forward(60_000)  # it waits while it is in use
+    page.keyboard.press("u")
+    expect(page.locator(".undo-toast")).to_contain_text("Undone")
+    expect(row).to_have_count(1)
+    page.clock.fast_forward(9_000)
+    expect(page.locator(".undo-toast")).to_be_visible()
+    page.clock.fast_forward(1_500)
+    expect(page.locator(".undo-toast")).to_have_count(0)
+    assert page.url.endswith("/kernels/?problem=sum")

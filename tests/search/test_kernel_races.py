@@ -7,7 +7,8 @@ import pytest
 from adaexplore_site.models import Action
 from judge.models import Evaluation, Race
 from judge.values import Basis
-from search.kernels.winners import DOUBTED, RETIRED, Wanted, winners
+from search.kernels.marked import DOUBTED, RETIRED
+from search.kernels.winners import Wanted, winners
 from search.models import Node
 from search.services.marking import kernel_mark
 from search.views import activity, kernel_acts

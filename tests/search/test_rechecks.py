@@ -116,6 +116,16 @@ def test_a_lost_worker_is_replaced_three_times_and_then_it_has_failed(run):
     assert row.state == "failed" and "lost 3 times" in row.message and rechecks_reap(now=now) == []
 
 
+def test_a_worker_that_was_taken_for_lost_still_brings_its_verdict(run):
+    class Slow(FakeBench):
+        def evaluate(self, job, **more):
+            Recheck.objects.update(state="queued")
+            return super().evaluate(job, **more)
+
+    row = judged(ask(run.nodes.get(number=1)), Slow({0: passed(2.9)}))
+    assert (row.state, row.evaluation.speedup) == ("done", 2.9)
+
+
 def test_a_judge_that_comes_to_no_verdict_changes_nothing(run):
     bench = FakeBench(dict.fromkeys(range(3), JudgeError("out of order")))
     row = judged(ask(run.nodes.get(number=1)), bench)
