@@ -38,7 +38,7 @@ def adapt_rows(since: datetime) -> QuerySet[AdaptRun]:
 
 def best_rows(since: datetime) -> QuerySet[RunEvent]:
     """New bests of searches that are open or have ended since: of others none can be new."""
-    runs = _own_runs().filter(Q(ended_at=None) | Q(ended_at__gt=since))
+    runs = _own_runs().filter(~Q(state__in=Run.ENDED) | Q(ended_at__gt=since))
     return RunEvent.objects.filter(run__in=runs, kind="node.best", created_at__gt=since)
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 def call(run: Run, usd: str | None, *, days: int = 0) -> None:
     day = timezone.now().date() - timedelta(days=days)
     known, _ = Spending.objects.get_or_create(run=run, day=day, model="big", kind="large")
-    more = {"calls": F("calls") + 1, "unpriced": F("unpriced") + (usd is None), "usd": F("usd") + Decimal(usd or 0)}
+    more = {"calls": F("calls") + 1, "unpriced": F("unpriced") + int(usd is None), "usd": F("usd") + Decimal(usd or 0)}
     Spending.objects.filter(pk=known.pk).update(**more)
 
 
