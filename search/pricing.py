@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -21,9 +22,31 @@ STEP_TOKENS_IN, STEP_TOKENS_OUT = 24_000, 16_000
 SET_HERE = "set on the page Spend"
 
 
-def price_table() -> PriceTable:
-    """All rows; those of people last. Raises BadPrices when the file of LLM_PRICES cannot be used."""
-    return file_prices() + PriceTable(tuple(price_row(row) for row in ModelPrice.objects.filter(withdrawn_at=None)))
+@dataclass(frozen=True)
+class Prices:
+    """Those of files, and those of people: for models that no file prices."""
+
+    files: PriceTable
+    people: PriceTable
+
+    @property
+    def rows(self) -> tuple[Price, ...]:
+        return self.files.rows + self.people.rows
+
+    def find(self, *, provider: str, model: str, on: date) -> Price | None:
+        """The price of the model at that host on that day."""
+        known = self.files.find(provider=provider, model=model, on=on)
+        return known or self.people.find(provider=provider, model=model, on=on)
+
+
+def price_table() -> Prices:
+    """All rows. Raises BadPrices when the file of LLM_PRICES cannot be used."""
+    return Prices(file_prices(), _set_prices())
+
+
+def _set_prices(**narrow: str) -> PriceTable:
+    rows = ModelPrice.objects.filter(withdrawn_at=None, **narrow).order_by("pk")
+    return PriceTable(tuple(price_row(row) for row in rows))
 
 
 def file_prices() -> PriceTable:
@@ -57,7 +80,9 @@ def provider_of(endpoint: Endpoint) -> str:
 def price_of(*, model: str, on: date, endpoint: Endpoint | None = None) -> Price | None:
     """The price of a model at the configured endpoint on that day; None when nobody has given one."""
     endpoint = endpoint or endpoint_from_settings()
-    return price_table().find(provider=provider_of(endpoint), model=model or endpoint.model, on=on)
+    provider, name = provider_of(endpoint), model or endpoint.model
+    known = file_prices().find(provider=provider, model=name, on=on)
+    return known or _set_prices(model=name).find(provider=provider, model=name, on=on)
 
 
 def call_of(answer: Completion) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from judge.models import Evaluation
 from search.budget.ledger import Amounts
 from search.budget.prices import BadPrices, Price, PriceTable
 from search.models import Node, Run, RunEvent
-from search.pricing import price_table, provider_of
+from search.pricing import Prices, price_table, provider_of
 from search.spend.sums import Period, spent_by, unpriced_by_model
 from search.spend.values import Amount, dollars
 
@@ -69,7 +69,7 @@ def spending(by: str, period: Period, *, shown: int | None = SHOWN) -> Spending:
     try:
         table, error = price_table(), ""
     except BadPrices as bad:
-        table, error = PriceTable(), str(bad)
+        table, error = Prices(PriceTable(), PriceTable()), str(bad)
     unlisted = tuple(sorted(str(name) for name, one in models.items() if one.unpriced))
     return Spending(
         tuple(lines),
@@ -84,12 +84,12 @@ def spending(by: str, period: Period, *, shown: int | None = SHOWN) -> Spending:
     )
 
 
-def _price_now(table: PriceTable, model: str) -> Price | None:
+def _price_now(table: Prices, model: str) -> Price | None:
     here = provider_of(endpoint_from_settings())
     return table.find(provider=here, model=model, on=timezone.now().date())
 
 
-def _estimate(table: PriceTable, period: Period) -> Estimate | None:
+def _estimate(table: Prices, period: Period) -> Estimate | None:
     """Of the calls whose model has a price by now and whose tokens are all known."""
     known = [
         (price.usd(into, out), calls)

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from search.models import ModelPrice, Spending
-from search.pricing import price_of
+from search.pricing import price_of, price_table
 from search.spend.page import spending
 from search.spend.sums import Period
 from tests.pages import HOSTILE, client_of
@@ -66,3 +66,14 @@ def test_a_model_that_a_file_prices_is_left_to_the_file(tmp_path, settings):
     settings.LLM_PRICES = tmp_path / "p.json"
     answer = client_of("operator").post("/spend/prices", FORM)
     assert answer.status_code == 409 and "has a price in a file already" in answer.content.decode()
+
+
+def test_what_a_file_names_later_goes_before_what_a_person_set(tmp_path, settings):
+    client_of("operator").post("/spend/prices", FORM)
+    today = timezone.now().date()
+    assert price_of(model="mine", on=today).usd_per_m_in == Decimal("1.5")
+    row = '{"model": "mine", "usd_per_m_in": "1", "usd_per_m_out": "1", "valid_from": "2025-01-01"}'
+    (tmp_path / "p.json").write_text(f'{{"prices": [{row}]}}')
+    settings.LLM_PRICES = tmp_path / "p.json"
+    assert price_of(model="mine", on=today).usd_per_m_in == 1
+    assert price_table().find(provider="any", model="mine", on=today).usd_per_m_in == 1
