@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if ROWS & set(getattr(item, "fixturenames", ())) and item.get_closest_marker("django_db") is None:
             item.add_marker(pytest.mark.django_db(transaction="transactional_db" in getattr(item, "fixturenames", ())))
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays to the end: walking all of it again and again took a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
