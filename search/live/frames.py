@@ -89,7 +89,9 @@ def snapshot(run: Run) -> dict[str, Any]:
 def recent_feed(run: Run, limit: int = MAX_FEED) -> list[FeedItem]:
     """The newest lines of the feed, oldest first."""
     newest_first = _events(run).filter(seq__lte=run.event_seq).exclude(kind__in=HIDDEN).order_by("-seq")
-    return feed_items(reversed(newest_first[:limit]))
+    # A node told and best at once is two events and one line: fewer lines than the page shows would leave a hole
+    # between them and the older ones that stand there.
+    return feed_items(reversed(newest_first[: 2 * limit]))[-limit:]
 
 
 def feed_html(run: Run, items: list[FeedItem]) -> list[dict[str, Any]]:

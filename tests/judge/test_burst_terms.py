@@ -39,7 +39,7 @@ def test_a_burst_takes_a_part_of_what_is_free(monkeypatch, given, allowed, free)
 
 @pytest.mark.parametrize(
     ("wanted", "alone", "now", "calls"),
-    [(96.0, 30, 100, 30), (96.0, 30, 7, 7), (8.0, 3, 2, 2), (96.0, 1, 1, None), (96.0, 1, 0, None)],
+    [(96.0, 30, 100, 30), (96.0, 30, 7, 7), (8.0, 2, 2, 2), (96.0, 1, 1, None), (96.0, 1, 0, None)],
 )
 def test_a_burst_has_as_many_calls_as_fit(wanted, alone, now, calls) -> None:
     assert bursts.fitting(wanted, alone, now) == calls

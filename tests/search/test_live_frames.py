@@ -170,3 +170,11 @@ def test_an_unknown_event_kind_still_says_something():
     line = feed_item(RunEvent(seq=1, kind="run.moved", payload={}))
     assert line is not None
     assert line.text == "run moved"
+
+
+def test_the_feed_is_as_long_as_the_page_shows_although_a_best_takes_two_events():
+    run = make_run()
+    for _ in range(12):
+        new_best(grow(run))
+    shown = [item.seq for item in frames.recent_feed(run, limit=10)]
+    assert len(shown) == 10 and shown == sorted(shown) and shown[-1] == run.events.latest("seq").seq

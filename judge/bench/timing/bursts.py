@@ -245,9 +245,9 @@ def fitting(wanted: float, alone: int, now: int) -> int | None:
     best = min(int(wanted), alone)
     if best < 2:
         return None
-    if now < min(FEW, best / 2):
+    if now < min(FEW, best):
         raise JudgeError(f"too little GPU memory is free for the trusted clock: {now} calls fit, {best} are wanted")
-    return max(2, min(best, now))
+    return min(best, now)
 
 
 def _copy_all(places: list[torch.Tensor], tensors: list[torch.Tensor]) -> None:
