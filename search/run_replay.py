@@ -136,7 +136,7 @@ class _Replay:
             self.same("best node", self.state.best, payload["best"])
         elif event.kind == "run.ended":
             self._ended(payload)
-        elif event.kind.startswith("steer."):
+        elif event.kind.startswith("steer.") and "of" not in payload:  # those are parts of an act on many nodes
             self.report.acts += 1
 
     def _reserved(self, payload: Mapping[str, Any]) -> None:
