@@ -118,12 +118,12 @@ def _pause(budget: SpendBudget, share: Share) -> Action | None:
         SpendBudget.objects.select_for_update().get(pk=budget.pk)  # two beats at once: the second one finds all paused
         mine = {"budget": budget.pk, "period": share.period}
         done = _paused_before(mine)
-        many = [_paying(rows.objects, done, name) for rows, name in ((Campaign, "campaigns"), (AdaptRun, "adapts"))]
-        _lock(*many, runs := _paying_runs(done))
+        many, adapts = _paying(Campaign.objects, done, "campaigns"), _paying(AdaptRun.objects, done, "adapts")
+        _lock(many, adapts, runs := _paying_runs(done))
         why = f"{share.said} Resume it by hand, or raise the budget on the page Spend."
         paused = {
-            "campaigns": _each(many[0], _campaign),
-            "adapts": _each(many[1], lambda one: _adapt(one, why)),
+            "campaigns": _each(many, _campaign),
+            "adapts": _each(adapts, lambda one: _adapt(one, why)),
         }
         within = [pk for kind in ("campaign", "adapt") for one in paused[f"{kind}s"] for pk in last_pause(kind, one)]
         paused["runs"] = _each(runs, lambda run: _run(run, why))
