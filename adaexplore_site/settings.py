@@ -116,6 +116,11 @@ CELERY_BEAT_SCHEDULE = {
     # The first one is each worker's own, at its start.
     "check-devices": {"task": "search.tasks.check_devices", "schedule": 3600.0, "options": {"expires": 600.0}},
     "webhooks": {"task": "adaexplore_site.tasks.deliver_webhooks", "schedule": 5.0, "options": {"expires": 5.0}},
+    "forget-deliveries": {
+        "task": "adaexplore_site.tasks.forget_deliveries",
+        "schedule": 3600.0,
+        "options": {"expires": 600.0},
+    },
     "recheck-rules": {"task": "memory.tasks.recheck_rules", "schedule": 600.0, "options": {"expires": 120.0}},
     "rest-devices": {"task": "search.tasks.rest_devices", "schedule": 300.0, "options": {"expires": 60.0}},
 }

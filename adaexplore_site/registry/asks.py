@@ -69,9 +69,9 @@ ASKS: Mapping[str, tuple[Ask, ...]] = {
          "webhook.on", "webhook.off", "webhook.test"),
         (),
     ),
-    **dict.fromkeys(("kernel.verify", "kernel.release", "kernel.restore"), ()),
-    **dict.fromkeys(("kernel.quarantine", "kernel.flaky", "kernel.retire"), (Ask("text", words="why"),)),
-    "kernel.dispute": (need("text", words="why the verdict is doubted"),),
+    **dict.fromkeys(("kernel.verify", "kernel.release", "kernel.retire", "kernel.restore"), ()),
+    **dict.fromkeys(("kernel.quarantine", "kernel.flaky"), (Ask("reason", words="why, stands beside the mark"),)),
+    "kernel.dispute": (need("reason", words="why the verdict is doubted"),),
     "kernel.race": (need("rival", words="search.node, such as 4.17"),),
     "spend.budget": (
         Ask("day_usd", words="empty: none"), Ask("month_usd", words="empty: none"), need("alert_percent", int),

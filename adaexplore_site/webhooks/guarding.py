@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
@@ -12,6 +14,15 @@ from adaexplore_site import env
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Refused whatever is allowed: metadata of clouds, and numbers behind which another number may stand.
+NEVER = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8", "192.0.0.0/24", "168.63.129.16/32", "fd00:ec2::254/128", "64:ff9b:1::/48", "::ffff:0:0:0/96",
+        "fec0::/10",
+    )
+)  # fmt: skip
+LOOK_UP_S = 5.0
 Resolve = Callable[[str, int], list[str]]
 
 
@@ -34,7 +45,7 @@ def private_allowed() -> bool:
 
 
 def parts_of(address: str) -> SplitResult:
-    """A web address in parts. Raises BadAddress."""
+    """A web address in parts, its host in ASCII (IDNA). Raises BadAddress."""
     try:
         parts = urlsplit(address.strip())
         port = parts.port
@@ -46,15 +57,23 @@ def parts_of(address: str) -> SplitResult:
         raise BadAddress("Leave name and password out of the address: the signature says who sends.")
     if port == 0 or any(char.isspace() or not char.isprintable() for char in address.strip()):
         raise BadAddress("This is no web address that can be reached.")
-    return parts
+    return parts if parts.netloc.isascii() else parts._replace(netloc=_ascii(parts))
 
 
-def target_of(address: str, *, resolve: Resolve | None = None) -> Target:
-    """Look the name up once and check every number it has. Raises BadAddress."""
+def _ascii(parts: SplitResult) -> str:
+    try:
+        host = str(parts.hostname).encode("idna").decode("ascii")
+    except UnicodeError as error:
+        raise BadAddress(f"{parts.hostname} is no name of a host: {error}.") from error
+    return host if parts.port is None else f"{host}:{parts.port}"
+
+
+def target_of(address: str, *, resolve: Resolve | None = None, within_s: float = LOOK_UP_S) -> Target:
+    """Look the name up once and check every number it has. Raises BadAddress, also when that takes too long."""
     parts = parts_of(address)
     name = str(parts.hostname)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    numbers = (resolve or _resolve)(name, port)
+    numbers = _in_time(resolve or _resolve, name, port, within_s)
     for number in numbers:
         if why := refusal(ipaddress.ip_address(number.partition("%")[0]), private=private_allowed()):
             raise BadAddress(f"{name} is {why}. Nothing is sent there.")
@@ -70,6 +89,8 @@ def refusal(number: IP, *, private: bool) -> str:
         return refusal(inner, private=private)
     if number.is_link_local or number.is_multicast or number.is_unspecified:
         return "a link-local, multicast or empty address"  # metadata of clouds among them: never, whatever is allowed
+    if any(number in net for net in NEVER) or (number.is_reserved and not number.is_loopback):
+        return "a reserved address"
     if private and (number.is_private or number.is_loopback):
         return ""
     if number.is_loopback:
@@ -84,6 +105,23 @@ def _inner(number: IP) -> IP | None:
     if number in NAT64:
         return ipaddress.IPv4Address(int(number) & 0xFFFFFFFF)
     return number.ipv4_mapped or number.sixtofour or (number.teredo[1] if number.teredo else None)
+
+
+def _in_time(resolve: Resolve, name: str, port: int, within_s: float) -> list[str]:
+    """In a thread: the system has no limit of its own for it that we could set. One that is late is left to end."""
+    found = Future[list[str]]()
+
+    def look() -> None:
+        try:
+            found.set_result(resolve(name, port))
+        except BadAddress as error:
+            found.set_exception(error)
+
+    threading.Thread(target=look, daemon=True, name="webhook-look-up").start()
+    try:
+        return found.result(max(within_s, 0.0))
+    except TimeoutError as error:
+        raise BadAddress(f"{name} was not found in time.") from error
 
 
 def _resolve(name: str, port: int) -> list[str]:

@@ -33,9 +33,11 @@ function buttonOf(form, fields) {
   return fitting[0] || null;
 }
 
-// An act on a node is sent with the number that stands there; everything else is to be typed or chosen first.
+// An act on a node is sent with the number that stands there; everything else is to be typed or chosen first, but what
+// may stay empty.
 function asks(input, act) {
   if (act.tree && input.matches("input[type=number]")) return input.value === "" || !input.checkValidity();
+  if (input.matches("[data-optional]")) return false;
   return input.matches("textarea, select, input:not([type=hidden], [type=checkbox], [type=radio])");
 }
 

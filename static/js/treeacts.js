@@ -12,8 +12,8 @@ export class TreeActs {
     this.menu = null;
     document.addEventListener("perform", (event) => this.asked(event));
     for (const place of [tree && tree.canvas, grid.body]) place?.addEventListener("contextmenu", (event) => this.pointed(event));
-    drawer.body.addEventListener("htmx:beforeRequest", (event) => this.sent(event.detail.elt));
-    drawer.body.addEventListener("submit", (event) => !event.target.hasAttribute("hx-post") && this.sent(event.target));
+    drawer.body.addEventListener("htmx:beforeRequest", ({ detail }) => this.sent(detail.elt, detail.requestConfig.triggeringEvent));
+    drawer.body.addEventListener("submit", (event) => !event.target.hasAttribute("hx-post") && this.sent(event.target, event));
     document.addEventListener("htmx:afterRequest", (event) => this.came(event.detail));
   }
 
@@ -51,12 +51,12 @@ export class TreeActs {
     this.show();
   }
 
-  sent(form) {
+  sent(form, event) {
     const number = form.elements?.number;
     if (!number || form.method !== "post") return;
     this.waiting = { form, n: Number(number.value) };
     form.dataset.guessed = number.value;
-    this.guess(this.waiting.n, (form.elements.mark || form.elements.act).value);
+    this.guess(this.waiting.n, (event?.submitter?.name === "mark" ? event.submitter : form.elements.mark || form.elements.act).value);
   }
 
   came({ elt, successful }) {

@@ -108,9 +108,9 @@ def test_what_is_not_taken_is_sent_again_with_growing_delay_and_then_given_up(ho
     now = timezone.now()
     row, receiver = due(hook, now), Receiver(*[500] * 7, None)
     for tries in range(1, MOST + 1):
-        assert deliver_due(now=now, post=receiver) == 1
+        assert deliver_due(clock=lambda at=now: at, post=receiver) == 1
         row.refresh_from_db()
-        assert row.tries == tries and deliver_due(now=now, post=receiver) == 0
+        assert row.tries == tries and deliver_due(clock=lambda at=now: at, post=receiver) == 0
         now = row.due_at
     assert (row.state, row.status, row.answer, MOST) == ("failed", None, "said", 8)
     assert sum(DELAYS_S) > 8 * 3600 and len({headers["X-AdaExplore-Delivery"] for _, headers in receiver.got}) == 1
@@ -119,11 +119,11 @@ def test_what_is_not_taken_is_sent_again_with_growing_delay_and_then_given_up(ho
 def test_a_sending_that_is_taken_is_done_and_a_silent_address_holds_up_no_other(hook):
     other, now = Webhook.objects.create(address=PUBLIC, events=[], salt="b"), timezone.now()
     rows = [due(hook, now), due(hook, now), due(other, now)]
-    assert deliver_due(now=now, post=Receiver(None, 204)) == 2
+    assert deliver_due(clock=lambda: now, post=Receiver(None, 204)) == 2
     assert [WebhookDelivery.objects.get(pk=row.pk).state for row in rows] == ["waiting", "waiting", "taken"]
     assert WebhookDelivery.objects.get(pk=rows[1].pk).tries == 0
     Webhook.objects.update(on=False)
-    assert deliver_due(now=now + timedelta(days=1), post=Receiver()) == 0
+    assert deliver_due(clock=lambda: now + timedelta(days=1), post=Receiver()) == 0
 
 
 def test_two_workers_send_a_row_once(hook):
@@ -132,10 +132,10 @@ def test_two_workers_send_a_row_once(hook):
     second = Receiver()
 
     def first(*_) -> Answer:
-        assert deliver_due(now=now, post=second) == 0
+        assert deliver_due(clock=lambda: now, post=second) == 0
         return Answer(200, "")
 
-    assert deliver_due(now=now, post=first) == 1 and second.got == []
+    assert deliver_due(clock=lambda: now, post=first) == 1 and second.got == []
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_sending_is_signed_follows_no_redirect_and_keeps_little_of_the_answer(
     hook.address = f"http://localhost:{server.server_port}/hook"
     hook.save()
     row = due(hook, timezone.now())
-    assert deliver_due(now=timezone.now()) == 1
+    assert deliver_due() == 1
     thread.join(5)
     server.server_close()
     ((headers, body),) = Handler.got
