@@ -220,7 +220,6 @@ FULL = [
     Sight("failures-viewer", "/failures/", "vera"),
     Sight("failures-run", "/s/{run}/failures/"),
     Sight("bulk", "/s/{run}/bulk/?state=slower&state=correct"),
-    Sight("bulk-all", "/s/{run}/bulk/"),
     Sight("bulk-viewer", "/s/{run}/bulk/?state=wrong", "vera"),
     Sight("bulk-refused", "/s/{run}/bulk/?under=fast", status=422),
     Sight("what-if", "/s/{run}/what-if/?policy=greedy"),

@@ -87,7 +87,8 @@ def test_every_kind_of_event_makes_a_frame_and_a_line_or_is_left_out_on_purpose(
     with transaction.atomic():
         step = {"kind": "large"} if kind == "steer.force" else {}
         act = {"verb": "steer.pin", "before": {}, "after": {"number": 1, "quota": 2}} if kind == "history.act" else {}
-        payload = {**number, **more, **step, **act, "state": "finished", "message": "later"}
+        many = {"verb": "prune", "count": 1, "numbers": "1"} if kind == "steer.bulk" else {}
+        payload = {**number, **more, **step, **act, **many, "state": "finished", "message": "later"}
         event = event_write(run=run, kind=kind, payload=payload)
     body = frame(run, event.seq - 1)
     assert body["to"] == event.seq

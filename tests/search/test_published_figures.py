@@ -81,7 +81,15 @@ def test_no_page_shows_a_published_speedup_as_ours(run, viewer):
     pages |= {"/activity/", f"/find/?q={run.pk}", f"/find/?q={run.problem.slug}"}
     pages |= {
         f"/s/{run.pk}/{name}"
-        for name in ("activity/", "pictures/", "remove", "failures/", "what-if/", "what-if/?at=3&policy=greedy")
+        for name in (
+            "activity/",
+            "pictures/",
+            "remove",
+            "failures/",
+            "what-if/",
+            "what-if/?at=3&policy=greedy",
+            "bulk/",
+        )
     }
     for path in sorted(pages):
         html = viewer.get(path).content.decode()
@@ -148,6 +156,7 @@ def test_every_address_of_an_imported_search_was_looked_at(run):
         "run-picture-file",
         "run-counterfactual",
         "run-what-if",
+        "run-bulk",
         "node-detail",
         "kernel-download",
         "proof-download",
@@ -156,5 +165,5 @@ def test_every_address_of_an_imported_search_was_looked_at(run):
         "run-packed-download",
     }
     acts = {"run-pause", "run-resume", "run-stop", "run-archive", "run-steer", "node-reply", "node-branch"}
-    acts |= {"kernel-verify", "kernel-dispute", "kernel-race", "kernel-mark"}
+    acts |= {"kernel-verify", "kernel-dispute", "kernel-race", "kernel-mark", "node-revoke"}
     assert about == looked_at | acts
