@@ -262,14 +262,15 @@ def recheck_cancel(*, node: Node, recheck_id: int, user: AbstractBaseUser | None
     """Take a request back that no worker has taken up. The same key again does nothing. Raises ActionRefused where it
     is too late."""
     with transaction.atomic():
-        run = run_locked(node.run_id)
+        mine = Recheck.objects.filter(pk=recheck_id, node=node, state=Recheck.State.QUEUED)
+        message = "It was taken back before its device took it up."
+        changed = mine.update(state=Recheck.State.FAILED, ended_at=timezone.now(), message=message)
+        run = run_locked(node.run_id)  # after the request, as a worker that ends it does
         if run is None:
             raise ActionRefused("This search no longer exists.")
         if action_done(key=key, verb=CANCEL) is not None:
             return
-        mine = Recheck.objects.filter(pk=recheck_id, node=node, state=Recheck.State.QUEUED)
-        message = "It was taken back before its device took it up."
-        if not mine.update(state=Recheck.State.FAILED, ended_at=timezone.now(), message=message):
+        if not changed:
             raise ActionRefused("It waits no longer: its device has it, or it has ended. Reload the page.")
         after = {"number": node.number, "recheck": recheck_id}
         action_record(verb=CANCEL, run=run, user=user, key=key, after=after)
