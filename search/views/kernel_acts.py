@@ -16,7 +16,7 @@ from adaexplore_site.requests import SiteRequest, came_from
 from search.compare.asked import key_of
 from search.models import Node, Recheck, Run
 from search.services import marking
-from search.services.rechecks import recheck_ask
+from search.services.rechecks import recheck_ask, recheck_cancel
 from search.tasks import send
 from search.views.nodes import node_load, node_response
 from search.views.runs import refused
@@ -85,6 +85,20 @@ def kernel_mark(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
         return MARKED[mark]
 
     return _answered(request, run_id, number, put)
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def kernel_recheck_cancel(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
+    """Take the request numbered `recheck` back while it waits."""
+
+    def cancel(node: Node) -> str:
+        text = request.POST.get("recheck", "")
+        wanted = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+        recheck_cancel(node=node, recheck_id=wanted, user=request.user, key=_key(request))
+        return "Taken back: it is not judged once more."
+
+    return _answered(request, run_id, number, cancel)
 
 
 def _answered(request: SiteRequest, run_id: int, number: int, act: Callable[[Node], str]) -> HttpResponse:
