@@ -108,8 +108,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1.0, "socket_timeou
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.1, "interval_max": 0.2}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 CELERY_BEAT_SCHEDULE = {
-    # A reap that waited too long for a worker is dropped: the next is on its way.
-    "reap": {"task": "search.tasks.reap", "schedule": 5.0, "options": {"expires": 5.0}},
+    # One that waited too long for a worker is dropped: the next is on its way.
+    **{
+        name.replace("_", "-"): {"task": f"search.tasks.{name}", "schedule": 5.0, "options": {"expires": 5.0}}
+        for name in ("reap", "reap_rechecks", "watch_budget", "carry_campaigns", "carry_adapts")
+    },
     # The first one is each worker's own, at its start.
     "check-devices": {"task": "search.tasks.check_devices", "schedule": 3600.0, "options": {"expires": 600.0}},
     "webhooks": {"task": "adaexplore_site.tasks.deliver_webhooks", "schedule": 5.0, "options": {"expires": 5.0}},

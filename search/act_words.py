@@ -43,6 +43,8 @@ def act_text(verb: str, payload: Mapping[str, Any]) -> str:
         case "steer.force":
             kind = payload.get("kind", "large")
             return f"takes a {kind} step next" if "number" in payload else f"The next possible step is a {kind} one"
+        case "steer.bulk":
+            return _many(payload)
         case "steer.note":
             return "has a note for the prompts of the steps below it"
         case "steer.params":
@@ -67,6 +69,24 @@ def act_text(verb: str, payload: Mapping[str, Any]) -> str:
     return _RUN.get(verb, verb.replace(".", " "))
 
 
+def _many(payload: Mapping[str, Any]) -> str:
+    """One act on many nodes, as `search.services.steering_bulk` logs it."""
+    count, verb = payload.get("count", 0), payload.get("verb", "")
+    nodes, are = _count(count, "node"), "is" if count == 1 else "are"
+    if verb == "prune":
+        return f"{nodes} {are} pruned: nothing at or below {'it' if count == 1 else 'them'} is selected"
+    if verb == "restore":
+        return f"{nodes} {are} open to the search again"
+    if verb == "pin":
+        return f"{nodes} {are} pinned: {_count(payload.get('quota', 0), 'selection')} each"
+    if verb == "boost":
+        boost, has = payload.get("boost", 0.0), "has" if count == 1 else "have"
+        score = "its own score" if count == 1 else "their own scores"
+        to = "its score" if count == 1 else "their scores"
+        return f"{nodes} {has} {boost:+g} added to {to}" if boost else f"{nodes} {has} {score} again"
+    return f"An act on {nodes}"
+
+
 _TAKEN = "Added budget taken back"
 _NAMES = {
     "steer.pin": "Undone: pin",
@@ -78,6 +98,7 @@ _NAMES = {
     "steer.params": "Undone: change of parameters",
     "steer.budget": _TAKEN,
     "steer.inject": "Undone: kernel by hand",
+    "steer.bulk": "Undone: act on many nodes",
 }
 
 
@@ -85,6 +106,8 @@ def act_detail(verb: str, payload: Mapping[str, Any], before: Mapping[str, Any] 
     """The text of a note, the parameters that changed."""
     if verb == "steer.note":
         return str(payload.get("text", ""))
+    if verb == "steer.bulk":
+        return str(payload.get("words", ""))
     if verb.startswith("kernel."):
         return str(payload.get("note") or payload.get("doubt_reason") or "")
     if verb == "run.remove":

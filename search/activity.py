@@ -180,7 +180,7 @@ def _row(action: Action, facts: RunFacts) -> ActivityRow:
     act = facts.steering[run.pk].act(seq) if seq is not None else None
     undo, standing = None, ""
     if action.verb.startswith("steer.") and action.verb != "steer.undo":
-        standing = "undone" if act is None else _standing(act, facts.steering[run.pk], facts.waiting[run.pk])
+        standing = "undone" if act is None else _standing(seq, act, facts.steering[run.pk], facts.waiting[run.pk])
         if not standing and not run.ended:
             undo = seq
     return replace(_plain(action), undo=undo, standing=standing)
@@ -204,12 +204,12 @@ def _without_person(payload: Mapping[str, object]) -> str:
     return "the judge" if payload.get("by") == "judge" else "a command"
 
 
-def _standing(act: Act, steering: Steering, waiting: set[int]) -> str:
-    """Why an act cannot be undone any more; empty when it can be tried."""
+def _standing(seq: int, act: Act, steering: Steering, waiting: set[int]) -> str:
+    """Why the act or batch `seq` cannot be undone any more; empty when it can be tried. `act` is the first of it."""
     if act.verb == INJECT:
         return "" if act.node in waiting else "judged"
     if act.verb in (BUDGET, PARAMS):
         return ""
-    if steering.without(act.seq).effects != steering.effects:
+    if steering.without(seq).effects != steering.effects:
         return ""
     return "used up" if steering.uses.get(act.seq) else "replaced"

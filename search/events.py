@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F
 
 from search import hints
-from search.algorithm.steering import UNDO, VERBS
+from search.algorithm.steering import BULK, UNDO, VERBS
 from search.models import Run, RunEvent
 from search.telling import tell
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAYLOAD_BYTES = 2048
 HISTORY = "history.act"  # what was done to an imported search where it was recorded: shown, never folded or replayed
-STEERING = {f"steer.{verb}": verb for verb in (*VERBS, UNDO)}
+STEERING = {f"steer.{verb}": verb for verb in (*VERBS, BULK, UNDO)}
 KINDS = frozenset(
     {
         *STEERING,

@@ -15,6 +15,7 @@ class Spending(models.Model):
         LARGE = "large"
         SMALL = "small"
         AGAIN = "again"  # a step's second call, when the first reply could not be used
+        RECHECK = "recheck"  # told kernels judged once more, and raced
         TASK = "task"  # an adapt run's: a practice task was composed
         LESSON = "lesson"  # an adapt run's: a rule was worded
 
@@ -24,7 +25,7 @@ class Spending(models.Model):
     )
     day = models.DateField()  # UTC
     model = models.CharField(max_length=120, blank=True)  # "" where nobody bills
-    kind = models.CharField(max_length=6, choices=Kind.choices)
+    kind = models.CharField(max_length=8, choices=Kind.choices)
     calls = models.PositiveIntegerField(default=0)  # billed ones
     tokens_in = models.PositiveBigIntegerField(default=0)
     tokens_out = models.PositiveBigIntegerField(default=0)

@@ -117,11 +117,31 @@ def recheck_kernel(recheck_id: int) -> None:
 
 @shared_task(name="search.tasks.reap")  # type: ignore[untyped-decorator]
 def reap() -> None:
-    """Put back to work what lost its worker, look at the budget, carry campaigns and adapt runs on: each 5 s."""
+    """Put back to work what lost its worker: each 5 s, like the four below. What fails in one keeps no other back."""
     send(reap_now())
+
+
+@shared_task(name="search.tasks.reap_rechecks")  # type: ignore[untyped-decorator]
+def reap_rechecks() -> None:
+    """The same for kernels that are judged once more."""
     send(rechecks_reap(now=timezone.now()))
+
+
+@shared_task(name="search.tasks.watch_budget")  # type: ignore[untyped-decorator]
+def watch_budget() -> None:
+    """Look at the budget of all searches."""
     budget_watch(now=timezone.now())
+
+
+@shared_task(name="search.tasks.carry_campaigns")  # type: ignore[untyped-decorator]
+def carry_campaigns() -> None:
+    """Carry campaigns on."""
     send(campaigns_advance())
+
+
+@shared_task(name="search.tasks.carry_adapts")  # type: ignore[untyped-decorator]
+def carry_adapts() -> None:
+    """Carry adapt runs on."""
     send(adapts_advance())
 
 

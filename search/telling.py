@@ -18,7 +18,7 @@ def tell(*, run: Run, kind: str, payload: dict[str, Any]) -> None:
     hundreds of searches of an adapt run are told to nobody."""
     if run.origin == Run.Origin.ADAPT:
         return
-    if kind == "node.best":
+    if kind == "node.best" and "because" not in payload:
         best = {name: payload.get(name) for name in ("number", "speedup", "low", "high", "n")}
         best["basis"] = "MODELLED" if payload.get("basis") == Basis.MODELLED else payload.get("basis")
         _tell(BEST, run, {"best": best})

@@ -28,6 +28,7 @@ from search.views import (
     spend,
     spend_acts,
     steering,
+    steering_bulk,
     what_if,
 )
 
@@ -74,6 +75,7 @@ urlpatterns = [
     path("s/<int:run_id>/stop", runs.run_stop, name="run-stop"),
     path("s/<int:run_id>/archive", runs.run_archive, name="run-archive"),
     path("s/<int:run_id>/steer", steering.run_steer, name="run-steer"),
+    path("s/<int:run_id>/bulk/", steering_bulk.run_bulk, name="run-bulk"),
     path("s/<int:run_id>/remove", imports.run_remove, name="run-remove"),
     path("s/<int:run_id>/activity/", steering.run_activity, name="run-activity"),
     path("s/<int:run_id>/counterfactual/", what_if.counterfactual, name="run-counterfactual"),

@@ -150,6 +150,7 @@ YOUNG = [
     Sight("cockpit-empty", "/s/{waiting}/"),
     Sight("cockpit-empty-viewer", "/s/{waiting}/", "vera"),
     Sight("activity-empty", "/s/{waiting}/activity/"),
+    Sight("bulk-empty", "/s/{waiting}/bulk/"),
     Sight("failures-run-empty", "/s/{waiting}/failures/"),
 ]
 FULL = [
@@ -218,6 +219,10 @@ FULL = [
     Sight("failures", "/failures/"),
     Sight("failures-viewer", "/failures/", "vera"),
     Sight("failures-run", "/s/{run}/failures/"),
+    Sight("bulk", "/s/{run}/bulk/?state=slower&state=correct"),
+    Sight("bulk-all", "/s/{run}/bulk/"),
+    Sight("bulk-viewer", "/s/{run}/bulk/?state=wrong", "vera"),
+    Sight("bulk-refused", "/s/{run}/bulk/?under=fast", status=422),
     Sight("what-if", "/s/{run}/what-if/?policy=greedy"),
     Sight("what-if-refused", "/s/{run}/what-if/?policy=nonsense", status=422),
     Sight("campaigns", "/campaigns/"),

@@ -75,6 +75,10 @@ SEARCH = (
     _steer("inject", "Add a kernel by hand", key="a"),
     _steer("params", "Change parameters", pages=COCKPIT),
     Act(
+        "steer.bulk", "Steer many nodes at once", OPERATOR, "run-bulk", "steer.bulk", RUN, pages=("run-bulk",),
+        inverse="steer.undo",
+    ),
+    Act(
         "steer.undo", "Undo an act of steering", OPERATOR, "run-steer", "steer.undo", RUN, {"act": "undo"},
         stays="It takes an act back; the act can be done again.",
     ),

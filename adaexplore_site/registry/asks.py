@@ -95,6 +95,13 @@ ASKS: Mapping[str, tuple[Ask, ...]] = {
     "steer.force": (need("kind", words="large or small"), Ask("number", int, "node to go on from")),
     "steer.note": (NODE, need("text")),
     "steer.inject": (need("source"), Ask("kind", words="large or small"), Ask("number", int, "its parent")),
+    "steer.bulk": (
+        need("act", words="prune, pin, boost or restore"), need("expected", int, "nodes that it reaches"),
+        Ask("typed", int, "the same above 50"), Ask("quota", int, "selections at each node"), Ask("boost", float),
+        Ask("state", list[str], "such as wrong, compile-error, slower"), Ask("kind", words="large or small"),
+        Ask("under", float, "speedup over eager"), Ask("below", int, "node above them"),
+        Ask("q", words="number, reason or change"), Ask("told", int, "leave out what was told later"), Ask("seen"),
+    ),
     "steer.undo": (need("seq", int, "number of the event"),),
     "run.budget": ADDED,
     "run.budget.undo": (need("action", int, "number of the act that added"),),

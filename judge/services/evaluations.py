@@ -15,7 +15,7 @@ from django.db import transaction
 from judge.models import Device, Evaluation, Measurement, Problem, Race
 from judge.runner import Bench
 from judge.selectors import device_trusted
-from judge.services.marks import marks_of
+from judge.services.marks import marks_locked
 from judge.source_checks import case_for, declared_cases
 from judge.storable import storable, storable_text
 from judge.values import (
@@ -25,6 +25,7 @@ from judge.values import (
     JudgeError,
     Limits,
     Outcome,
+    SpeedCall,
     Speedup,
     Verdict,
     canonical_hash,
@@ -77,10 +78,17 @@ def evaluation_anew(
     """Judge a candidate whatever is known of it, with fresh contents and an audit; with `incumbent` beside that kernel.
 
     Where the last self-test missed something nothing is audited. A JudgeError is retried twice, then stored as `lost`.
+    A race that it loses is kept in its report alone: it counts once the other one has won in fresh processes.
     """
     everything = None if incumbent is None else 0.0  # beside another one: also confirmed in fresh processes if faster
     beat = everything if device_trusted(device) else math.inf
-    return _judged(problem, device, source, bench, beat, incumbent, clock)
+    return _judged(problem, device, source, bench, beat, incumbent, clock, losses=False)
+
+
+def race_lost(evaluation: Evaluation) -> bool:
+    """Whether its report says that it was slower than the one it was measured beside."""
+    found = evaluation.report.get("versus_incumbent")
+    return bool(found) and found.get("call") == SpeedCall.SLOWER.value
 
 
 def _judged(
@@ -91,6 +99,8 @@ def _judged(
     beat: float | None,
     incumbent: str | None,
     clock: Callable[[], float],
+    *,
+    losses: bool = True,
 ) -> Evaluation:
     job = Job(
         id=uuid.uuid4().hex,
@@ -114,6 +124,7 @@ def _judged(
         toolchain=toolchain_of(bench),
         outcome=outcome,
         incumbent=incumbent,
+        losses=losses,
     )
 
 
@@ -186,15 +197,16 @@ def evaluation_store(
     toolchain: str,
     outcome: Outcome,
     incumbent: str | None = None,
+    losses: bool = True,
 ) -> Evaluation:
-    """Write an outcome whole: the evaluation, every sample behind its numbers, and the race with `incumbent`. Marks of
-    the kernel go over to it."""
+    """Write an outcome whole: the evaluation, every sample behind its numbers, and the race with `incumbent`, a lost
+    one with `losses` only. Marks of the kernel go over to it."""
     report = outcome.to_json()
     for timing in report["timings"]:
         timing.pop("samples_us")  # kept once, in Measurement
     speedup, candidate = outcome.speedup, canonical_hash(source)
     with transaction.atomic():
-        marks = marks_of(problem_id=problem.pk, device_id=device.pk, candidate_hash=candidate)
+        marks = marks_locked(problem_id=problem.pk, device_id=device.pk, candidate_hash=candidate)
         evaluation = Evaluation.objects.create(
             problem=problem,
             device=device,
@@ -232,8 +244,9 @@ def evaluation_store(
             )
             for timing in outcome.timings
         )
-        if incumbent is not None and outcome.versus_incumbent is not None:
-            _race_store(evaluation, canonical_hash(incumbent), outcome.versus_incumbent)
+        found = outcome.versus_incumbent
+        if incumbent is not None and found is not None and (losses or found.call is not SpeedCall.SLOWER):
+            _race_store(evaluation, canonical_hash(incumbent), found)
     return evaluation
 
 

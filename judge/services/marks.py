@@ -3,7 +3,7 @@ new ones."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from django.db.models import QuerySet
 
@@ -33,9 +33,22 @@ def marks_of(*, problem_id: int, device_id: int, candidate_hash: str) -> Marks:
     return Marks(*found) if found else Marks()
 
 
-def marks_set(evaluation: Evaluation, marks: Marks) -> None:
-    """Put these marks on the kernel of `evaluation`, in the caller's transaction."""
+def marks_locked(*, problem_id: int, device_id: int, candidate_hash: str) -> Marks:
+    """The marks in force, and nobody changes them or adds a verdict without them until the caller's transaction ends.
+
+    Who locks runs too locks those before.
+    """
+    rows = kernel_verdicts(problem_id=problem_id, device_id=device_id, candidate_hash=candidate_hash)
+    list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk"))
+    return marks_of(problem_id=problem_id, device_id=device_id, candidate_hash=candidate_hash)
+
+
+def marks_set(evaluation: Evaluation, before: Marks, after: Marks) -> None:
+    """Write what differs on the kernel of `evaluation`, in the caller's transaction, which has locked its marks."""
+    now = {**asdict(after), "doubt_reason": after.doubt_reason[:REASON_CHARS]}
+    changed = {name: value for name, value in now.items() if asdict(before)[name] != value}
     rows = kernel_verdicts(
         problem_id=evaluation.problem_id, device_id=evaluation.device_id, candidate_hash=evaluation.candidate_hash
     )
-    rows.update(doubt=marks.doubt, doubt_reason=marks.doubt_reason[:REASON_CHARS], retired=marks.retired)
+    if changed:
+        rows.update(**changed)

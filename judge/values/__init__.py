@@ -5,9 +5,10 @@ from judge.values.hashes import canonical_hash, text_hash
 from judge.values.jobs import Job, Limits, ProblemSpec, SealedCase
 from judge.values.outcomes import Audit, CaseRecord, Finding, Outcome, Speedup, StageRecord, Timing
 from judge.values.policy import DEFAULT_POLICY, Library, Mode, Policy, Precision
-from judge.values.verdicts import PROTOCOL, UNCACHED, Basis, JudgeError, SpeedCall, Subject, Verdict
+from judge.values.verdicts import BLAMING, PROTOCOL, UNCACHED, Basis, JudgeError, SpeedCall, Subject, Verdict
 
 __all__ = [
+    "BLAMING",
     "DEFAULT_POLICY",
     "DEGENERATE",
     "PROTOCOL",

@@ -32,6 +32,24 @@ class Verdict(StrEnum):
     LOST = "lost"
 
 
+# What a kernel itself is to blame for. The others speak of the problem, of the device, or of the judge.
+BLAMING = frozenset(
+    {
+        Verdict.BAD_SOURCE,
+        Verdict.LOAD_FAILED,
+        Verdict.COMPILE_FAILED,
+        Verdict.CRASHED,
+        Verdict.TIMED_OUT,
+        Verdict.WRONG_STRUCTURE,
+        Verdict.WRONG,
+        Verdict.NOT_FINITE,
+        Verdict.UNSTABLE,
+        Verdict.STATE_VIOLATION,
+        Verdict.LOWER_PRECISION,
+        Verdict.DISHONEST,
+        Verdict.SUSPECT,
+    }
+)
 UNCACHED = frozenset({Verdict.LOST, Verdict.CANCELLED})
 
 

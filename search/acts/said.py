@@ -22,7 +22,7 @@ MOST_CHANGES = 4
 _HIDDEN = {  # row numbers, whole lists, and what the words say already
     "number", "revision", "current", "decided_at", "decided_by", "seq", "muted_count", "muted_at", "back_to", "moved",
     "other", "acts", "made", "counts", "added", "lessons", "assignee_id", "merged_into_id", "of", "undoes", "action",
-    "own", "doubt", "doubt_reason", "retired", "by", "recheck", "rival", "note", "budget", "passed",
+    "own", "doubt", "doubt_reason", "retired", "by", "recheck", "rival", "note", "budget", "passed", "within",
 }  # fmt: skip
 
 _SAID = {

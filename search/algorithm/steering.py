@@ -13,10 +13,12 @@ from functools import cached_property
 from typing import Any
 
 from search.algorithm.params import SearchParams
+from search.algorithm.spans import spans_read
 from search.algorithm.tree import LARGE, SMALL, Branch, Tree
 
 PIN, PRUNE, RESTORE, BOOST, FORCE = "pin", "prune", "restore", "boost", "force"
 NOTE, PARAMS, BUDGET, INJECT, UNDO = "note", "params", "budget", "inject", "undo"
+BULK = "bulk"  # an event that holds one act on many nodes
 VERBS = (PIN, PRUNE, RESTORE, BOOST, FORCE, NOTE, PARAMS, BUDGET, INJECT)
 
 
@@ -26,6 +28,7 @@ class Act:
 
     `node` is whom it is about, None for the whole run. A pin asks for `quota` selections at or below its node. A boost
     of 0 clears. A prune `releases` pins and forced steps at or below its node. `steps` were added to the budget.
+    An act of a `batch`, the number of its first event, is about one node or about `nodes`, and undone with the batch.
     """
 
     seq: int
@@ -38,13 +41,15 @@ class Act:
     params: Mapping[str, Any] = field(default_factory=dict)
     steps: int = 0
     releases: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()
+    batch: int = 0
 
     def __post_init__(self) -> None:
         if self.verb not in VERBS:
             raise ValueError(f"unknown act {self.verb!r}")
-        if self.node is None and self.verb not in (FORCE, PARAMS, BUDGET):
+        if self.node is None and not self.batch and self.verb not in (FORCE, PARAMS, BUDGET):
             raise ValueError(f"{self.verb} needs a node")
-        if self.verb == PIN and self.quota < 1:
+        if self.verb == PIN and (self.quota < 1 or self.node is None):
             raise ValueError("a pin asks for at least one selection")
         if self.verb == FORCE and self.kind not in (LARGE, SMALL):
             raise ValueError(f"unknown step kind {self.kind!r}")
@@ -57,7 +62,22 @@ class Act:
         known = {
             name: payload[name] for name in ("quota", "boost", "kind", "text", "params", "steps") if name in payload
         }
-        return cls(seq, verb, payload.get("number"), releases=tuple(payload.get("releases", ())), **known)
+        more = {"releases": tuple(payload.get("releases", ())), "batch": payload.get("of", 0)}
+        return cls(seq, verb, payload.get("number"), **more, **known)
+
+    @classmethod
+    def of_many(cls, seq: int, payload: Mapping[str, Any]) -> tuple[Act, ...]:
+        """From an event on many nodes, or one that goes on with it. Pins have events of their own that name it."""
+        if payload["verb"] == PIN:
+            return ()
+        batch, nodes = payload.get("of", seq), spans_read(payload["numbers"])
+        more = {"releases": tuple(payload.get("releases", ())), "boost": payload.get("boost", 0.0)}
+        return (cls(batch, payload["verb"], nodes=nodes, batch=batch, **more),)
+
+    @property
+    def about(self) -> tuple[int, ...]:
+        """The nodes that the act is done to."""
+        return self.nodes if self.node is None else (self.node,)
 
 
 @dataclass(frozen=True)
@@ -88,11 +108,12 @@ class Steering:
         """As it stands once this event is in the log."""
         if verb == UNDO:
             return self.without(payload["act"])
-        return Steering((*self.acts, Act.of(seq, verb, payload)), self.uses)
+        acts = Act.of_many(seq, payload) if verb == BULK else (Act.of(seq, verb, payload),)
+        return Steering((*self.acts, *acts), self.uses)
 
     def without(self, seq: int) -> Steering:
-        """As if that act had never been; an unknown one changes nothing."""
-        return Steering(tuple(act for act in self.acts if act.seq != seq), self.uses)
+        """As if that act, or all of that batch, had never been; an unknown one changes nothing."""
+        return Steering(tuple(act for act in self.acts if seq not in (act.seq, act.batch)), self.uses)
 
     def used(self, number: int, seqs: Iterable[int]) -> Steering:
         """Node `number` was reserved for these acts."""
@@ -108,7 +129,8 @@ class Steering:
         )
 
     def act(self, seq: int) -> Act | None:
-        return next((act for act in self.acts if act.seq == seq), None)
+        """The act of this number, or the first of the batch of this number."""
+        return next((act for act in self.acts if seq in (act.seq, act.batch)), None)
 
     @cached_property
     def released(self) -> frozenset[int]:
@@ -120,16 +142,16 @@ class Steering:
         """Roots of the subtrees that are never selected."""
         pruned: set[int] = set()
         for act in self.acts:
-            if act.verb == PRUNE and act.node is not None:
-                pruned.add(act.node)
-            elif act.verb == RESTORE and act.node is not None:
-                pruned.discard(act.node)
+            if act.verb == PRUNE:
+                pruned.update(act.about)
+            elif act.verb == RESTORE:
+                pruned.difference_update(act.about)
         return frozenset(pruned)
 
     @cached_property
     def boosts(self) -> dict[int, float]:
         """What is added to the score of a node, by its number; the last act on a node counts."""
-        boosts = {act.node: act.boost for act in self.acts if act.verb == BOOST and act.node is not None}
+        boosts = {node: act.boost for act in self.acts if act.verb == BOOST for node in act.about}
         return {node: boost for node, boost in boosts.items() if boost}
 
     @cached_property

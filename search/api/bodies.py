@@ -19,7 +19,7 @@ from adaexplore_site.registry.acts import acts_by_id
 from adaexplore_site.registry.asks import ASKS, SURE, Ask, File
 from adaexplore_site.registry.entries import Act
 
-OWN = ("key", "csrfmiddlewaretoken", "act")  # fields that the API itself fills in
+OWN = ("key", "csrfmiddlewaretoken")  # fields that the API itself fills in, beside those that make the act
 
 
 class FileIn(BaseModel):
@@ -67,7 +67,7 @@ def body_read(request: HttpRequest, act: Act) -> tuple[QueryDict, MultiValueDict
         raise BadBody({_name(one["loc"]): _said(one) for one in error.errors()}) from error
     fields, files = QueryDict(mutable=True), MultiValueDict[str, Any]()
     for name, value in sent.items():
-        if name in OWN or value is None or value is False:
+        if name in (*OWN, *act.fields) or value is None or value is False:
             continue
         if isinstance(value, dict):
             files[name] = _file(name, value)

@@ -7,16 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import Any
 
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
-from django.db.models.fields.json import KeyTransform
 
-from judge.evaluation_facts import sealed_check
 from judge.measures import Measure
 from judge.models import AUDITED, Device, Evaluation, Problem, Race
 from judge.values import Audit, Basis, Policy
 from search.kernel_races import Place, Races, race_measure, races_of
+from search.kernels.checks import checks_of
 from search.kernels.marked import MARKED
 from search.models import Node, Run
 
@@ -212,7 +210,7 @@ def _of_problems(
     named = [rows[:LISTED_TIED] for rows in beaten.values()]
     everyone = [*leaders.values(), *(row for rows in (*listed.values(), *named) for row in rows)]
     nodes = _nodes([row.pk for row in everyone], unassisted=wanted.unassisted)
-    facts = _facts([row.pk for row in leaders.values()])
+    facts = checks_of([row.pk for row in leaders.values()])
     by_id = {problem.pk: problem for problem in problems}
     found: dict[int, list[Winner]] = defaultdict(list)
     for place, leader in sorted(leaders.items(), key=lambda item: (item[0][0], item[1].device.name)):
@@ -281,24 +279,6 @@ def _nodes(evaluations: list[int], *, unassisted: bool) -> dict[int, Node]:
 def _kernel(evaluation: Evaluation, nodes: dict[int, Node]) -> Kernel | None:
     measure, node = Measure.of(evaluation), nodes.get(evaluation.pk)
     return None if measure is None or node is None else Kernel(node, evaluation, measure)
-
-
-def _facts(evaluations: list[int]) -> dict[int, tuple[tuple[float, float] | None, str]]:
-    """Tolerance and sealed check of each, without the rest of their reports."""
-    rows = Evaluation.objects.filter(pk__in=evaluations).order_by()
-    parts = rows.annotate(cases=KeyTransform("cases", "report"), checks=KeyTransform("stages", "report"))
-    return {
-        pk: (_closest(cases), sealed_check(checks)) for pk, cases, checks in parts.values_list("pk", "cases", "checks")
-    }
-
-
-def _closest(cases: Any) -> tuple[float, float] | None:
-    known = [
-        (float(row["error"]), float(row["allowed"]))
-        for row in (cases if isinstance(cases, list) else ())
-        if isinstance(row, dict) and isinstance(row.get("error"), int | float) and row.get("allowed")
-    ]
-    return max(known, key=lambda pair: pair[0] / pair[1], default=None)
 
 
 def running_searches(most: int = 5) -> list[Run]:

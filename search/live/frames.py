@@ -89,6 +89,7 @@ def snapshot(run: Run) -> dict[str, Any]:
 def recent_feed(run: Run, limit: int = MAX_FEED) -> list[FeedItem]:
     """The newest lines of the feed, oldest first."""
     newest_first = _events(run).filter(seq__lte=run.event_seq).exclude(kind__in=HIDDEN).order_by("-seq")
+    newest_first = newest_first.exclude(kind__startswith="steer.", payload__has_key="of")  # parts of one act
     # A node told and best at once is two events and one line: fewer lines than the page shows would leave a hole
     # between them and the older ones that stand there.
     return feed_items(reversed(newest_first[: 2 * limit]))[-limit:]

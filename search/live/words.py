@@ -23,7 +23,7 @@ _RUN = {
 _BUDGET = ("budget.added", "budget.taken")
 _ACT_LOOKS = {"steer.pin": "pinned", "steer.prune": "pruned", "steer.budget": "running"}
 HIDDEN = frozenset({"node.reserved", "node.proposed", "node.judging"})
-ABOUT_RUN = frozenset({"steer.undo", "steer.params", "steer.budget"})
+ABOUT_RUN = frozenset({"steer.undo", "steer.bulk", "steer.params", "steer.budget"})
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class FeedItem:
 
 def feed_item(event: RunEvent) -> FeedItem | None:
     """The line for an event, or None when it is not for the feed."""
-    if event.kind in HIDDEN:
-        return None
     payload: dict[str, Any] = event.payload
+    if event.kind in HIDDEN or (event.kind.startswith("steer.") and "of" in payload):  # its first event has the line
+        return None
     if event.kind == HISTORY:
         return _history(event)
     number = None if event.kind in ABOUT_RUN else payload.get("number")
@@ -88,7 +88,8 @@ def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, 
     if kind == "node.cancelled":
         return "cancelled", "was withdrawn", None, payload.get("why", "")
     if kind.startswith("steer.") or kind == "run.branched":
-        return _ACT_LOOKS.get(kind, "person"), act_text(kind, payload), None, act_detail(kind, payload)
+        named = f"steer.{payload.get('verb')}" if kind == "steer.bulk" else kind
+        return _ACT_LOOKS.get(named, "person"), act_text(kind, payload), None, act_detail(kind, payload)
     if kind.startswith("kernel."):
         return _kernel(kind, payload)
     if kind == "proposer.retry":

@@ -37,9 +37,11 @@ def adapt_rows(since: datetime) -> QuerySet[AdaptRun]:
 
 
 def best_rows(since: datetime) -> QuerySet[RunEvent]:
-    """New bests of searches that are open or have ended since: of others none can be new."""
+    """New bests of searches that are open or have ended since: of others none can be new. One that a mark made the
+    best was found before."""
     runs = _own_runs().filter(~Q(state__in=Run.ENDED) | Q(ended_at__gt=since))
-    return RunEvent.objects.filter(run__in=runs, kind="node.best", created_at__gt=since)
+    found = RunEvent.objects.filter(run__in=runs, kind="node.best", created_at__gt=since)
+    return found.exclude(payload__has_key="because")
 
 
 def itself_rows(since: datetime) -> QuerySet[Action]:

@@ -18,9 +18,9 @@ DEEPEST = 20  # lists and objects inside each other
 LATEST = 9998  # year: every zone can tell the time of an act
 WHO_CHARS = 150
 _VERB = re.compile(r"[a-z]{1,20}(\.[a-z]{1,20}){1,2}")
-_WHOLE = frozenset({"number", "parent", "quota", "steps", "total", "act", "action", "seq"})
+_WHOLE = frozenset({"number", "parent", "quota", "steps", "total", "act", "action", "seq", "count"})
 _NODES = ("number", "parent")
-_TEXTS = frozenset({"kind", "text", "verb", "what"})
+_TEXTS = frozenset({"kind", "text", "verb", "what", "words"})
 
 
 @dataclass(frozen=True)

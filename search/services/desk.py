@@ -28,11 +28,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Done:
-    """What an act amounts to: the event's payload, what held before it, and what follows once it is in the log."""
+    """What an act amounts to: the event's payload, what held before it, and what follows once it is in the log.
+
+    `parts` are (kind, payload) of events that go on with the first one: they get its number as `of`. `said` is what the
+    audit keeps in place of the payload.
+    """
 
     payload: dict[str, Any]
     before: dict[str, Any] = field(default_factory=dict)
     then: Callable[[], list[Hop]] = list
+    parts: tuple[tuple[str, dict[str, Any]], ...] = ()
+    said: dict[str, Any] | None = None
 
 
 class Desk:
@@ -89,6 +95,8 @@ def steer(
         desk = Desk(locked, user)
         done = act(desk)
         seq = desk.event(verb, done.payload)
-        after = {**done.payload, "seq": seq}
+        for kind, payload in done.parts:
+            desk.event(kind, {**payload, "of": seq})
+        after = {**(done.payload if done.said is None else done.said), "seq": seq}
         action_record(verb=verb, run=locked, user=user, key=key, before=done.before, after=after)
         return done.then()

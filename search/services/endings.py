@@ -22,6 +22,8 @@ from search.services.spending_add import verdict_add
 from search.services.texts import clip
 from search.spending import stop_of
 
+BY_MARK = {"because": "marked"}  # in node.best: a mark made it the best, nobody has found anything new
+
 
 def run_locked(run_id: int) -> Run | None:
     """The run with its row locked until commit, or None when it is gone."""

@@ -23,7 +23,7 @@ def runs_pause(*, runs: QuerySet[Run], user: AbstractBaseUser | None) -> list[in
 
 def runs_resume(*, runs: QuerySet[Run], paused_by: tuple[str, int], user: AbstractBaseUser | None) -> list[int]:
     """Resume those that the last pause of (kind of row, its id) had paused; others stay paused. Ids."""
-    mine = set(_last_pause(*paused_by))
+    mine = set(last_pause(*paused_by))
     return _each(
         runs.filter(state=Run.State.PAUSED), lambda run: run_resume(run=run, user=user) if run.pk in mine else None
     )
@@ -52,7 +52,8 @@ def _each(runs: QuerySet[Run], act: Callable[[Run], Run | None]) -> list[int]:
     return done
 
 
-def _last_pause(kind: str, pk: int) -> list[int]:
+def last_pause(kind: str, pk: int) -> list[int]:
+    """The searches that the last pause of something that holds many had paused. Ids."""
     acts = Action.objects.filter(object_type=kind, object_id=str(pk), verb=f"{kind}.pause")
     last = acts.order_by("-id").first()
     return list(last.after.get("runs", ())) if last else []

@@ -4,19 +4,20 @@ decided stays as it was: a mark is about bests and winners."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
 from adaexplore_site.audit import ActionRefused, action_done
 from judge.models import Evaluation
-from judge.services.marks import REASON_CHARS, Marks, marks_of, marks_set
+from judge.services.marks import REASON_CHARS, Marks, marks_locked, marks_set
+from judge.storable import storable_text
 from search.events import event_write
 from search.models import Node, Run
 from search.selectors import best_node
 from search.services.actions import action_record
-from search.services.endings import best_payload
+from search.services.endings import BY_MARK, best_payload
 from search.services.texts import clip
 
 if TYPE_CHECKING:
@@ -39,23 +40,21 @@ def kernel_mark(
     with transaction.atomic():
         if action_done(key=key, verb=verb) is not None:
             return
-        evaluation = _verdict(node)
-        before = _marks(evaluation)
-        after = _after(verb, before, clip(" ".join(reason.split()), REASON_CHARS))
-        if (after.doubt, after.retired) == (before.doubt, before.retired):
-            return
-        marks_put(node=node, evaluation=evaluation, verb=verb, before=before, after=after, user=user, key=key)
+        held = _held(_verdict(node))
+        after = _after(verb, held.marks, clip(" ".join(storable_text(reason).split()), REASON_CHARS))
+        if (after.doubt, after.retired) != (held.marks.doubt, held.marks.retired):
+            _put(node=node, held=held, verb=verb, after=after, user=user, key=key)
 
 
-def kernel_failed_anew(*, node: Node, evaluation: Evaluation, fresh: Evaluation) -> bool:
+def kernel_failed_anew(*, node: Node, evaluation: Evaluation, fresh: Evaluation, also: int | None = None) -> bool:
     """Quarantine a kernel that passed once and failed when it was judged again, in the caller's transaction. False
-    where it was in doubt before."""
-    before = _marks(evaluation)
-    if before.doubt:
+    where it was in doubt before. `also` is a search that the caller is to lock."""
+    held = _held(evaluation, also)
+    if held.marks.doubt:
         return False
     reason = f"judged again it ended: {fresh.verdict.replace('_', ' ')}" + (f", {fresh.reason}" if fresh.reason else "")
-    after = replace(before, doubt=Evaluation.Doubt.QUARANTINED.value, doubt_reason=reason)
-    marks_put(node=node, evaluation=evaluation, verb=QUARANTINE, before=before, after=after, user=None, key=None)
+    after = replace(held.marks, doubt=Evaluation.Doubt.QUARANTINED.value, doubt_reason=reason)
+    _put(node=node, held=held, verb=QUARANTINE, after=after, user=None, key=None)
     return True
 
 
@@ -64,15 +63,15 @@ def kernel_unmark(
 ) -> None:
     """Take the act `verb` back: the mark that held before it."""
     with transaction.atomic():
-        evaluation = _verdict(node)
-        now = _marks(evaluation)
+        held = _held(_verdict(node))
+        now = held.marks
         if verb in (RETIRE, RESTORE):
             then, back = replace(now, retired=before["retired"]), RETIRE if before["retired"] else RESTORE
         else:
             then = replace(now, doubt=before["doubt"], doubt_reason=before["doubt_reason"])
             back = _DOUBTING[then.doubt]
         if now != then:
-            marks_put(node=node, evaluation=evaluation, verb=back, before=now, after=then, user=user, key=key)
+            _put(node=node, held=held, verb=back, after=then, user=user, key=key)
 
 
 def mark_stands(*, verb: str, after: Mapping[str, Any], doubt: str, retired: bool) -> bool:
@@ -83,35 +82,47 @@ def mark_stands(*, verb: str, after: Mapping[str, Any], doubt: str, retired: boo
 _DOUBTING = {"": RELEASE, Evaluation.Doubt.QUARANTINED.value: QUARANTINE, Evaluation.Doubt.FLAKY.value: FLAKY}
 
 
-def marks_put(
-    *,
-    node: Node,
-    evaluation: Evaluation,
-    verb: str,
-    before: Marks,
-    after: Marks,
-    user: AbstractBaseUser | None,
-    key: str | None,
-) -> None:
-    """Write marks, say so in the log of every search that has the kernel, and audit it. In the caller's transaction."""
-    same = {"problem": evaluation.problem_id, "device": evaluation.device_id}
+@dataclass(frozen=True)
+class _Held:
+    """A kernel that nobody else marks until the transaction ends: its marks, the searches that have it, and there the
+    numbers of its nodes."""
+
+    evaluation: Evaluation
+    marks: Marks
+    runs: dict[int, Run]
+    numbers: dict[int, list[int]]
+
+
+def _held(evaluation: Evaluation, also: int | None = None) -> _Held:
+    """Everything is read once it is locked: searches by their ids, then the verdicts on the kernel."""
+    kernel: dict[str, Any] = {
+        "problem_id": evaluation.problem_id,
+        "device_id": evaluation.device_id,
+        "candidate_hash": evaluation.candidate_hash,
+    }
     equal = Node.objects.filter(
-        state=Node.State.TOLD,
-        **{f"evaluation__{name}": value for name, value in same.items()},
-        evaluation__candidate_hash=evaluation.candidate_hash,
+        state=Node.State.TOLD, **{f"evaluation__{name}": value for name, value in kernel.items()}
     )
-    held = dict[int, list[int]]()
-    for run_id, number in equal.order_by("run", "number").values_list("run", "number"):
-        held.setdefault(run_id, []).append(number)
-    runs = {run.pk: run for run in Run.objects.select_for_update().filter(pk__in=held).order_by("pk")}
-    bests = {pk: _best(pk) for pk in runs}
-    marks_set(evaluation, after)
+    ids = {*equal.values_list("run", flat=True), *([] if also is None else [also])}
+    runs = {run.pk: run for run in Run.objects.select_for_update().filter(pk__in=ids).order_by("pk")}
+    marks = marks_locked(**kernel)
+    numbers = dict[int, list[int]]()
+    for run_id, number in equal.filter(run__in=runs).order_by("run", "number").values_list("run", "number"):
+        numbers.setdefault(run_id, []).append(number)
+    return _Held(evaluation, marks, runs, numbers)
+
+
+def _put(*, node: Node, held: _Held, verb: str, after: Marks, user: AbstractBaseUser | None, key: str | None) -> None:
+    """Write marks, say so in the log of every search that has the kernel, and audit it."""
+    before = held.marks
+    bests = {pk: _best(pk) for pk in held.numbers}
+    marks_set(held.evaluation, before, after)
     if before.doubt != after.doubt:
-        for pk, run in runs.items():
-            _tell(run, held[pk], after, bests[pk], user)
+        for pk, numbers in held.numbers.items():
+            _tell(held.runs[pk], numbers, after, bests[pk], user)
     action_record(
         verb=verb,
-        run=runs[node.run_id],
+        run=held.runs[node.run_id],
         user=user,
         key=key,
         before=asdict(before),
@@ -126,7 +137,7 @@ def _tell(run: Run, numbers: list[int], marks: Marks, before: int | None, user: 
         payload = {"number": one, "doubt": marks.doubt, "reason": clip(marks.doubt_reason, 200), "best": number}
         event_write(run=run, kind="kernel.marked", payload=payload, actor=user)
     if best is not None and best.evaluation is not None and number != before:
-        event_write(run=run, kind="node.best", payload=best_payload(best, best.evaluation))
+        event_write(run=run, kind="node.best", payload={**best_payload(best, best.evaluation), **BY_MARK})
 
 
 def _best(run_id: int) -> int | None:
@@ -138,14 +149,6 @@ def _verdict(node: Node) -> Evaluation:
     if node.evaluation_id is None:
         raise ActionRefused(f"Node {node.number} has no verdict: nothing of it could be doubted.")
     return Evaluation.objects.get(pk=node.evaluation_id)
-
-
-def _marks(evaluation: Evaluation) -> Marks:
-    return marks_of(
-        problem_id=evaluation.problem_id,
-        device_id=evaluation.device_id,
-        candidate_hash=evaluation.candidate_hash,
-    )
 
 
 def _after(verb: str, before: Marks, reason: str) -> Marks:

@@ -16,9 +16,9 @@ from django.utils import timezone
 from adaexplore_site.audit import ActionRefused, action_done
 from judge.models import Device, Evaluation, Race
 from judge.runner import Bench
-from judge.services.evaluations import evaluation_anew
+from judge.services.evaluations import evaluation_anew, race_lost
 from judge.storable import storable_text
-from judge.values import UNCACHED, Basis, JudgeError, SpeedCall, Verdict
+from judge.values import BLAMING, Basis, JudgeError, Verdict
 from search.events import event_write
 from search.models import Node, Recheck
 from search.services.actions import action_record
@@ -26,6 +26,7 @@ from search.services.endings import run_locked, speedup_payload
 from search.services.health import device_faulted, device_judged
 from search.services.hops import Hop
 from search.services.marking import kernel_failed_anew
+from search.services.spending_add import recheck_add
 from search.services.texts import clip
 
 if TYPE_CHECKING:
@@ -128,7 +129,11 @@ def recheck_run(
 ) -> None:
     """Judge it, on the worker of its device. One that was taken up before, or waits for a device in quarantine, is left
     alone."""
-    row = Recheck.objects.select_related("node__run__problem", "before__device", "rival").filter(pk=recheck_id).first()
+    row = (
+        Recheck.objects.select_related("node__run__problem", "before__device", "rival__evaluation")
+        .filter(pk=recheck_id)
+        .first()
+    )
     if row is None or row.before.device.state == Device.State.QUARANTINED:
         return
     mine = Recheck.objects.filter(pk=row.pk, state=Recheck.State.QUEUED)
@@ -138,60 +143,91 @@ def recheck_run(
     device = row.before.device
     try:
         bench = bench_for(device)
-        fresh = _judge(row, bench)
+        found = _judge(row, bench)
     except JudgeError as error:
         device_faulted(device=device, message=str(error))
         _end(row, Recheck.State.FAILED, clock(), message=str(error))
         return
-    device_judged(evaluation=fresh, bench=bench)
-    if fresh.verdict in {verdict.value for verdict in UNCACHED}:
-        _end(row, Recheck.State.FAILED, clock(), message=fresh.message)
-        return
-    _finish(row, fresh, clock())
+    for evaluation in found:
+        device_judged(evaluation=evaluation, bench=bench)
+    _finish(row, found, clock())
 
 
-def _judge(row: Recheck, bench: Bench) -> Evaluation:
-    """A lost race is asked the other way round, so that whoever wins has won in fresh processes."""
+def _judge(row: Recheck, bench: Bench) -> list[Evaluation]:
+    """The kernel's evaluation; after a lost race also its rival's, asked the other way round, so that whoever wins has
+    won in fresh processes."""
     spec: dict[str, Any] = {"problem": row.node.run.problem, "device": row.before.device, "bench": bench}
     fresh = evaluation_anew(source=row.node.source, incumbent=row.rival.source if row.rival else None, **spec)
-    lost = row.rival is not None and fresh.races.filter(call=SpeedCall.SLOWER.value).exists()
-    if row.rival is not None and lost:
-        evaluation_anew(source=row.rival.source, incumbent=row.node.source, **spec)
-    return fresh
+    if row.rival is None or not race_lost(fresh):
+        return [fresh]
+    return [fresh, evaluation_anew(source=row.rival.source, incumbent=row.node.source, **spec)]
 
 
-def _finish(row: Recheck, fresh: Evaluation, now: datetime) -> None:
+def _finish(row: Recheck, found: list[Evaluation], now: datetime) -> None:
+    """What was judged counts as far as it is a verdict on a kernel; the device's time counts in any case."""
+    fresh, *reverse = found
     with transaction.atomic():
-        race = _race_of(row, fresh)
-        message = ""
-        if row.rival is not None and race is None:
-            left_out = fresh.report.get("environment", {}).get("incumbent", "")
-            message = f"There was no race. {left_out}".strip()
-        if not _end(row, Recheck.State.DONE, now, evaluation=fresh, race=race, message=message):
-            return
-        passed = fresh.verdict == Verdict.PASS.value
-        if row.before.verdict == Verdict.PASS.value and not passed:
-            kernel_failed_anew(node=row.node, evaluation=row.before, fresh=fresh)  # it locks runs in their order
+        ended = _end_with(row, fresh, reverse, now)
+        if ended:
+            _doubt(row, fresh, reverse)  # it locks searches in their order
         run = run_locked(row.node.run_id)
-        payload = {
-            "number": row.node.number,
-            "kind": row.kind,
-            "verdict": fresh.verdict,
-            "was": row.before.verdict,
-            "call": race.call if race else "",
-            **speedup_payload(fresh),
-        }
-        if run is not None:
+        if run is None:
+            return
+        recheck_add(node=row.node, evaluations=found, now=now)
+        if ended and row.state == Recheck.State.DONE:
+            payload = {
+                "number": row.node.number,
+                "kind": row.kind,
+                "verdict": fresh.verdict,
+                "was": row.before.verdict,
+                "call": row.race.call if row.race else "",
+                **speedup_payload(fresh),
+            }
             event_write(run=run, kind="kernel.judged", payload=payload)
 
 
-def _race_of(row: Recheck, fresh: Evaluation) -> Race | None:
-    """The race of these two that counts: the newest one since this evaluation."""
-    if row.rival is None or row.rival.evaluation is None:
-        return None
-    pair = [fresh.candidate_hash, row.rival.evaluation.candidate_hash]
-    races = Race.objects.filter(problem=fresh.problem_id, device=fresh.device_id, evaluation__gte=fresh.pk)
-    return races.filter(first_hash__in=pair, second_hash__in=pair).order_by("-id").first()
+def _end_with(row: Recheck, fresh: Evaluation, reverse: list[Evaluation], now: datetime) -> bool:
+    """End it with what was found, in `row` too. False where it had ended before."""
+    if not _is_verdict(fresh):
+        row.state = Recheck.State.FAILED
+        return _end(row, row.state, now, message=f"No verdict on the kernel: {_why(fresh)}")
+    row.state, row.race, message = Recheck.State.DONE, _race_of(row, [fresh, *reverse]), ""
+    if row.rival is not None and row.race is None:
+        message = f"There was no race. {_no_race(fresh, reverse)}".strip()
+    return _end(row, row.state, now, evaluation=fresh, race=row.race, message=message)
+
+
+def _is_verdict(fresh: Evaluation) -> bool:
+    return fresh.verdict == Verdict.PASS.value or fresh.verdict in {verdict.value for verdict in BLAMING}
+
+
+def _why(fresh: Evaluation) -> str:
+    parts = (fresh.verdict.replace("_", " "), fresh.reason)
+    return f"{', '.join(filter(None, parts))}. {fresh.message}".strip()
+
+
+def _no_race(fresh: Evaluation, reverse: list[Evaluation]) -> str:
+    for other in reverse:
+        if race_lost(other):
+            return "Each was slower than the other when it came second: nothing is decided."
+        if other.verdict != Verdict.PASS.value:
+            return f"The other kernel was to win in fresh processes and ended: {_why(other)}"
+    return str((reverse or [fresh])[0].report.get("environment", {}).get("incumbent", ""))
+
+
+def _doubt(row: Recheck, fresh: Evaluation, reverse: list[Evaluation]) -> None:
+    """Who passed before and is to blame now. After a lost race the kernel itself has passed, so it is one at most."""
+    judged = [(row.node, row.before, fresh)]
+    if row.rival is not None and row.rival.evaluation is not None:
+        judged += [(row.rival, row.rival.evaluation, other) for other in reverse]
+    for node, before, now in judged:
+        if before.verdict == Verdict.PASS.value and now.verdict in {verdict.value for verdict in BLAMING}:
+            kernel_failed_anew(node=node, evaluation=before, fresh=now, also=row.node.run_id)
+
+
+def _race_of(row: Recheck, found: list[Evaluation]) -> Race | None:
+    """The race of these two that was measured now."""
+    return Race.objects.filter(evaluation__in=found).order_by("-id").first() if row.rival is not None else None
 
 
 def _end(row: Recheck, state: Recheck.State, now: datetime, **fields: Any) -> bool:

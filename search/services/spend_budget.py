@@ -18,6 +18,7 @@ from search.adapt_seeds import MODEL
 from search.models import Campaign, Run, SpendBudget
 from search.services import adapt_runs, campaigns
 from search.services.hops import Hop
+from search.services.many_runs import last_pause
 from search.services.runs import run_pause, run_resume
 from search.spend.budget import Share, budget_now, standing_of
 
@@ -117,16 +118,29 @@ def _pause(budget: SpendBudget, share: Share) -> Action | None:
         SpendBudget.objects.select_for_update().get(pk=budget.pk)  # two beats at once: the second one finds all paused
         mine = {"budget": budget.pk, "period": share.period}
         done = _paused_before(mine)
+        many, adapts = _paying(Campaign.objects, done, "campaigns"), _paying(AdaptRun.objects, done, "adapts")
+        _lock(many, adapts, runs := _paying_runs(done))
         why = f"{share.said} Resume it by hand, or raise the budget on the page Spend."
         paused = {
-            "campaigns": _each(_paying(Campaign.objects, done, "campaigns"), _campaign),
-            "adapts": _each(_paying(AdaptRun.objects, done, "adapts"), lambda one: _adapt(one, why)),
+            "campaigns": _each(many, _campaign),
+            "adapts": _each(adapts, lambda one: _adapt(one, why)),
         }
-        paused["runs"] = _each(_paying(Run.objects, done, "runs"), lambda run: _run(run, why))
+        within = [pk for kind in ("campaign", "adapt") for one in paused[f"{kind}s"] for pk in last_pause(kind, one)]
+        paused["runs"] = _each(runs, lambda run: _run(run, why))
         if not any(paused.values()):
             return None
-        after = {**mine, "usd": str(share.amount.usd), "limit_usd": str(share.limit), **paused}
+        after = {**mine, "usd": str(share.amount.usd), "limit_usd": str(share.limit), **paused, "within": within}
         return action_on(verb=PAUSE, on=OBJECT, user=None, key=None, before={}, after=after)
+
+
+def _lock(campaigns: QuerySet[Any], adapts: QuerySet[Any], runs: QuerySet[Any]) -> None:
+    """As everybody does: first who holds many searches, then all searches by their ids."""
+    held = [list(rows.select_for_update().values_list("pk", flat=True)) for rows in (campaigns, adapts)]
+    theirs = Q(campaign_entry__campaign__in=held[0]) | Q(adapt_task__adapt__in=held[1])
+    theirs |= Q(adapt_control__adapt__in=held[1])
+    ids = set(Run.objects.filter(theirs, state="running").values_list("pk", flat=True))
+    ids |= set(runs.values_list("pk", flat=True))
+    list(Run.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
 
 
 def budget_pause_undo(*, action: Action, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
@@ -150,9 +164,10 @@ def budget_pause_undo(*, action: Action, user: AbstractBaseUser | None, key: str
 
 
 def _paused_before(mine: dict[str, Any]) -> dict[str, set[int]]:
-    """What was paused already for this budget in this day or month, by kind."""
+    """What was paused already for this budget in this day or month, by kind; `within` campaigns and adapt runs."""
     same = [after for after in _acts(PAUSE) if mine.items() <= after.items()]
-    return {name: {pk for one in same for pk in one[name]} for name in ("campaigns", "adapts", "runs")}
+    names = ("campaigns", "adapts", "runs", "within")
+    return {name: {pk for one in same for pk in one.get(name, ())} for name in names}
 
 
 def _paying(rows: Any, done: dict[str, set[int]], name: str) -> QuerySet[Any]:
@@ -160,6 +175,13 @@ def _paying(rows: Any, done: dict[str, set[int]], name: str) -> QuerySet[Any]:
     if name == "adapts":
         pays |= Q(composer=MODEL)
     return rows.filter(pays, state="running").exclude(pk__in=done[name]).order_by("pk")  # type: ignore[no-any-return]
+
+
+def _paying_runs(done: dict[str, set[int]]) -> QuerySet[Run]:
+    """Not those of a campaign or adapt run that was paused before: who resumed it wants its searches, new ones too."""
+    wanted = Run.objects.exclude(pk__in=done["within"]).exclude(campaign_entry__campaign__in=done["campaigns"])
+    wanted = wanted.exclude(adapt_task__adapt__in=done["adapts"]).exclude(adapt_control__adapt__in=done["adapts"])
+    return _paying(wanted, done, "runs")
 
 
 def _still(rows: Any, action: Action, name: str) -> QuerySet[Any]:

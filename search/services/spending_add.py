@@ -49,6 +49,11 @@ def verdict_add(*, node: Node, evaluation: Evaluation, reused: bool, now: dateti
     _add(node, now, model, Spending.Kind(node.kind), **spent)
 
 
+def recheck_add(*, node: Node, evaluations: Iterable[Evaluation], now: datetime) -> None:
+    """The device time of a kernel that was judged once more, its rival's with it."""
+    _add(node, now, "", Spending.Kind.RECHECK, device_ms=sum(one.wall_ms for one in evaluations))
+
+
 def task_call_add(adapt_id: int, call: Mapping[str, Any]) -> None:
     """The call that composed a task of an adapt run."""
     _own(adapt_id, Spending.Kind.TASK, call)

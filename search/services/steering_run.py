@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from adaexplore_site.audit import ActionRefused
 from search.algorithm.params import SearchParams
-from search.algorithm.steering import BUDGET, FORCE, INJECT, PARAMS, PIN, Act, Steering
+from search.algorithm.steering import BUDGET, BULK, FORCE, INJECT, PARAMS, PIN, Act, Steering
 from search.models import Node, Run
 from search.services.budgets import budget_own
 from search.services.desk import Desk, Done, steer
@@ -72,17 +72,19 @@ def steer_undo(*, run: Run, seq: int, user: AbstractBaseUser | None, key: str | 
         elif act.verb == BUDGET:  # only logs from before `run_budget_add` have it
             _steps_take(desk, act.steps)
         else:
-            _must_differ(desk, act)
-        payload: dict[str, Any] = {"act": seq, "verb": f"steer.{act.verb}", "total": desk.run.steps}
-        where = {} if act.node is None else {"number": act.node}
+            _must_differ(desk, act, seq)
+        many = act.batch == seq
+        verb = f"steer.{BULK if many else act.verb}"
+        payload: dict[str, Any] = {"act": seq, "verb": verb, "total": desk.run.steps}
+        where = {} if many or act.node is None else {"number": act.node}
         return Done(payload | where, then=lambda: run_follow(run=desk.run, now=desk.now))
 
     return steer(run=run, verb="steer.undo", user=user, key=key, act=undo)
 
 
-def _must_differ(desk: Desk, act: Act) -> None:
-    """Refuse to undo what makes no difference any more."""
-    before, after = desk.steering, desk.steering.without(act.seq)
+def _must_differ(desk: Desk, act: Act, seq: int) -> None:
+    """Refuse to undo what makes no difference any more. `seq` names the act, or the batch that it belongs to."""
+    before, after = desk.steering, desk.steering.without(seq)
     if act.verb == PARAMS:
         _params_differ(desk.run, before, after)
     elif after.effects == before.effects:

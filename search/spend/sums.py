@@ -19,6 +19,7 @@ KINDS = {
     Spending.Kind.LARGE.value: "large steps",
     Spending.Kind.SMALL.value: "small steps",
     Spending.Kind.AGAIN.value: "asked again",
+    Spending.Kind.RECHECK.value: "judged once more",
     Spending.Kind.TASK.value: "composing practice tasks",
     Spending.Kind.LESSON.value: "wording rules",
 }

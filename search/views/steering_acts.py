@@ -40,7 +40,8 @@ def whole(text: str, name: str) -> int:
     return int(text)
 
 
-def _number(text: str, name: str) -> float:
+def number_in(text: str, name: str) -> float:
+    """A number out of a field. Raises ActionRefused with the field's name."""
     try:
         return float(text)
     except ValueError:
@@ -106,7 +107,7 @@ def _pin(fields: Fields, act: dict[str, Any]) -> list[Hop]:
 
 
 def _boost(fields: Fields, act: dict[str, Any]) -> list[Hop]:
-    return steer_boost(**act, number=_node(fields), boost=_number(fields.get("boost", ""), "boost"))
+    return steer_boost(**act, number=_node(fields), boost=number_in(fields.get("boost", ""), "boost"))
 
 
 ACTS: Mapping[str, tuple[str, Act]] = {

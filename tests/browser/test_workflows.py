@@ -113,6 +113,21 @@ def test_a_node_is_steered(hand: Hand, live_stack: LiveStack, button: str, said:
     hand.within(2)
 
 
+def test_all_failed_nodes_are_pruned_at_once_and_given_back(hand: Hand, live_stack: LiveStack) -> None:
+    run = live_stack.write("run")["run"]
+    live_stack.write("grow", run=run, count=10)
+    hand.page.goto(f"{live_stack.address}/s/{run}/?tab=table")
+    hand.take(hand.page.get_by_role("link", name="Many nodes", exact=True))
+    hand.take(hand.page.get_by_role("link", name="failed 2", exact=True))
+    hand.take(hand.page.get_by_role("button", name="Prune 2", exact=True))
+    expect(hand.page.locator(".undo-toast")).to_contain_text("2 nodes are pruned")
+    hand.within(3)
+    expect(hand.page.locator("#steering")).to_contain_text("Pruned: node 5, node 10")
+    expect(hand.page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    hand.page.keyboard.press("u")
+    expect(hand.page.locator("#steering")).to_contain_text("used up or undone")
+
+
 def test_a_search_is_branched_from_a_node(hand: Hand, live_stack: LiveStack) -> None:
     run = live_stack.write("run")["run"]
     live_stack.write("grow", run=run, count=3)

@@ -14,13 +14,17 @@ from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
 from judge.values import Outcome
 from search.models import Node, Run, RunEvent
+from search.node_filter import NodeFilter
 from search.services.budget_undo import run_budget_take
 from search.services.budgets import run_budget_add
+from search.services.desk import Desk
 from search.services.endings import node_cancel, run_locked
 from search.services.hops import Hop
 from search.services.injecting import steer_inject
 from search.services.runs import run_pause, run_resume, run_stop
 from search.services.steering import steer_boost, steer_force, steer_note, steer_pin, steer_prune, steer_restore
+from search.services.steering_bulk import ACTS as MANY
+from search.services.steering_bulk import batch_of, steer_bulk
 from search.services.steering_run import advance, steer_params, steer_undo
 from search.steering_log import steering_of, uses_in
 from tests.search.fakes import FakeBench, passed, wrong
@@ -32,7 +36,7 @@ PARAMS += ({"alpha": 1.0}, {"reward": "log"}, {"policy": "map_elites"})
 
 WORK = [*["hop"] * 12, "lose", "expire", "withdraw", "pause", "resume"]
 ACTS = ["pin", "pin", "withdraw", "prune", "restore", "boost", "force", "force_at", "inject", "undo"]
-ACTS += ["note", "params", "budget", "budget_undo", "old_budget"]
+ACTS += ["note", "params", "budget", "budget_undo", "old_budget", "bulk", "bulk"]
 gusts = st.lists(
     st.tuples(st.sampled_from(WORK) | st.sampled_from(ACTS), st.integers(0, 30), st.integers(0, 30)),
     min_size=30,
@@ -105,8 +109,15 @@ class Storm:
             "budget_undo": lambda a, b: run_budget_take(**run, action_id=self._some_budget(a), now=timezone.now()),
             "old_budget": lambda a, b: old_budget_add(**run, steps=1 + a % 3),
             "inject": lambda a, b: steer_inject(**run, number=self._some_node(a), source=HAND.format(a)),
+            "bulk": self._bulk,
             "undo": lambda a, b: steer_undo(**run, seq=self._some_act(a)),
         }
+
+    def _bulk(self, a: int, b: int) -> Any:
+        act, run = MANY[a % len(MANY)], Run.objects.get(pk=self.run.pk)
+        chosen = NodeFilter(kind="small") if b % 2 else NodeFilter(states=("wrong", "slower"))
+        ready = len(batch_of(Desk(run, None), act, chosen).ready)
+        return steer_bulk(run=run, act=act, chosen=chosen, expected=ready, quota=1, boost=b / 10 - 1, user=None)
 
     def _some_node(self, place: int) -> int:
         return place % self.run.nodes.count()

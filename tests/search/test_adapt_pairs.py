@@ -7,16 +7,19 @@ import pytest
 from adaexplore_site.audit import ActionRefused
 from search.adapt_rows import task_rows
 from search.models import RunEvent
+from search.node_filter import NodeFilter
 from search.services.adapt_advance import adapt_advance
 from search.services.adapt_tasks import task_admit
 from search.services.runs import run_concurrency
 from search.services.steering import steer_boost, steer_note, steer_prune
+from search.services.steering_bulk import steer_bulk
 from search.services.steering_run import steer_params
 from tests.pages import client_of
 from tests.search.adapt_rows import AdaptWorker, make_adapt, searches
 from tests.search.makers import make_run
 
 pytestmark = pytest.mark.django_db
+SMALL = NodeFilter(kind="small")
 
 
 def paired(**changes):
@@ -34,6 +37,7 @@ def paired(**changes):
         (lambda run: steer_params(run=run, changes={"w": 0.9}, user=None), "parameters"),
         (lambda run: steer_prune(run=run, number=1, user=None), "open nodes"),
         (lambda run: steer_boost(run=run, number=1, boost=1.0, user=None), "boosts"),
+        (lambda run: steer_bulk(run=run, act="prune", chosen=SMALL, expected=1, user=None), "open nodes"),
         (lambda run: run_concurrency(run=run, concurrency=7, user=None), "steps in flight"),
     ],
 )

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from adaexplore_site.audit import ActionRefused
-from adaexplore_site.models import Action
+from adaexplore_site.models import Action, Webhook, WebhookDelivery
 from judge.models import Device, Evaluation, Race
-from judge.services.marks import marks_of
-from judge.values import JudgeError, SpeedCall
-from search.models import Node, Recheck, Run, RunEvent
+from judge.services import evaluations
+from judge.services.evaluations import evaluation_anew
+from judge.services.marks import marks_locked, marks_of
+from judge.values import JudgeError, SpeedCall, Verdict
+from search.models import Node, Recheck, Run, RunEvent, Spending
+from search.notices.rows import best_rows
 from search.run_replay import replay_run
 from search.selectors import best_node
+from search.services import marking, rechecks
 from search.services.branching import run_branch
+from search.services.marking import kernel_mark
 from search.services.rechecks import recheck_ask, recheck_run, rechecks_reap
-from tests.search.fakes import FakeBench, passed, raced, wrong
+from tests.search.fakes import FakeBench, Killed, ScriptedProposer, passed, raced, wrong
+from tests.search.fakes import kernel as scripted
 from tests.search.kernel_rows import gpu_run, kernel
 from tests.search.makers import Worker, make_run
 
@@ -152,7 +159,7 @@ def test_a_lost_race_is_asked_the_other_way_round_so_that_the_winner_has_won_in_
     bench = FakeBench({0: raced(0.9, SpeedCall.SLOWER), 1: raced(1.02, SpeedCall.AMBIGUOUS)})
     row = judged(ask(one, RACE, rival=other), bench)
     assert [job.candidate for job in bench.jobs] == [one.source, other.source]
-    assert row.race.call == "ambiguous" and Race.objects.count() == 2
+    assert row.race.call == "ambiguous" and Race.objects.get() == row.race
 
 
 def test_only_two_measured_kernels_of_one_problem_and_device_are_raced(run):
@@ -163,3 +170,84 @@ def test_only_two_measured_kernels_of_one_problem_and_device_are_raced(run):
         recheck_ask(node=one, rival=kernel(gpu_run("relu"), 2.0), kind=RACE, user=None)
     with pytest.raises(ActionRefused, match="same kernel"):
         recheck_ask(node=one, rival=kernel(other.run, 2.0, source=one.source), kind=RACE, user=None)
+
+
+def test_a_lost_race_whose_winner_then_fails_decides_nothing_and_the_winner_is_quarantined():
+    one, other = pair()
+    bench = FakeBench({0: raced(0.9, SpeedCall.SLOWER), 1: wrong()})
+    row = judged(ask(one, RACE, rival=other), bench)
+    assert (row.state, row.race, Race.objects.count()) == ("done", None, 0)
+    assert "There was no race" in row.message and "wrong" in row.message
+    assert list(Evaluation.objects.exclude(doubt="").values_list("candidate_hash", flat=True)) == [
+        other.source_hash,
+        other.source_hash,
+    ]
+
+
+def test_a_worker_that_dies_between_both_halves_of_a_race_leaves_no_winner():
+    one, other = pair()
+    with pytest.raises(Killed):
+        judged(ask(one, RACE, rival=other), Dying({0: raced(0.9, SpeedCall.SLOWER)}))
+    assert not Race.objects.exists()
+
+
+class Dying(FakeBench):
+    def evaluate(self, job, **more):
+        if self.jobs:
+            raise Killed
+        return super().evaluate(job, **more)
+
+
+@pytest.mark.parametrize("verdict", ["refused_problem", "unsupported", "compiled_only", "out_of_memory", "cancelled"])
+def test_a_verdict_that_does_not_blame_the_kernel_leaves_it_believed(run, verdict):
+    outcome = replace(wrong(), verdict=Verdict(verdict), reason="none", message="none of its fault")
+    row = judged(ask(run.nodes.get(number=1)), FakeBench({0: outcome}))
+    assert row.state == "failed" and "No verdict on the kernel" in row.message and "none of its fault" in row.message
+    assert not Evaluation.objects.exclude(doubt="").exists()
+
+
+def test_the_device_time_of_both_halves_is_spent_once_and_the_device_is_looked_at_twice(monkeypatch):
+    looked = []
+    monkeypatch.setattr(rechecks, "device_judged", lambda **given: looked.append(given["evaluation"].pk))
+    one, other = pair()
+    halves = (raced(0.9, SpeedCall.SLOWER), raced(1.1, SpeedCall.FASTER))
+    judged(ask(one, RACE, rival=other), FakeBench({n: replace(one, wall_ms=5000.0) for n, one in enumerate(halves)}))
+    spent = Spending.objects.get(run=one.run, kind="recheck")
+    assert (spent.device_ms, spent.calls, len(looked)) == (10_000, 0, 2)
+
+
+def test_what_a_mark_made_the_best_is_told_to_nobody(run):
+    Webhook.objects.create(address="https://hook.example/", events=["search.best"], salt="a")
+    before = timezone.now()
+    for verb in ("kernel.quarantine", "kernel.release"):
+        kernel_mark(node=run.nodes.get(number=1), verb=verb, user=None)
+    log = RunEvent.objects.filter(run=run, kind="node.best", created_at__gt=before)
+    assert [event.payload["because"] for event in log] == ["marked"] * 2
+    assert not WebhookDelivery.objects.exists() and not best_rows(before).exists()
+
+
+def test_a_mark_written_meanwhile_is_kept_by_another_one_and_by_a_new_verdict(run, monkeypatch):
+    node = run.nodes.get(number=1)
+    mine = Evaluation.objects.filter(pk=node.evaluation_id)
+
+    def late(**kernel):
+        mine.update(doubt="flaky", doubt_reason="seen twice")  # somebody held the lock
+        return marks_locked(**kernel)
+
+    monkeypatch.setattr(marking, "marks_locked", late)
+    kernel_mark(node=node, verb="kernel.retire", user=None, reason="a\x00b")
+    assert mine.values_list("doubt", "doubt_reason", "retired").get() == ("flaky", "seen twice", True)
+    monkeypatch.setattr(evaluations, "marks_locked", late)
+    fresh = evaluation_anew(source=node.source, problem=run.problem, device=run.device, bench=FakeBench())
+    assert (fresh.doubt, fresh.retired) == ("flaky", True)
+
+
+def test_a_kernel_that_a_search_has_twice_is_marked_and_the_replay_agrees():
+    def same(task):
+        return scripted(replace(task, number=1, seed=1))
+
+    worker = Worker(ScriptedProposer({1: same, 3: same}), FakeBench({0: passed(3.0), 1: passed(2.0)}))
+    twice = worker.run(make_run(steps=3))
+    kernel_mark(node=twice.nodes.get(number=1), verb="kernel.quarantine", user=None)
+    assert RunEvent.objects.filter(run=twice, kind="kernel.marked").count() == 2
+    assert replay_run(Run.objects.get(pk=twice.pk)).first is None

@@ -9,11 +9,15 @@ import pytest
 from django.utils import timezone
 
 from adaexplore_site.models import Action
-from search.models import Run, SpendBudget, Spending
+from memory.models import AdaptRun, AdaptTask
+from search.models import Campaign, Run, SpendBudget, Spending
+from search.services.campaign_advance import campaigns_advance
 from search.services.runs import run_resume
-from search.services.spend_budget import budget_set, budget_watch
+from search.services.spend_budget import budget_pause_undo, budget_set, budget_watch
 from search.spend.budget import standing_of
 from tests.pages import client_of
+from tests.search.adapt_rows import make_adapt
+from tests.search.campaign_rows import make_campaign
 from tests.search.makers import make_run
 
 pytestmark = pytest.mark.django_db
@@ -131,3 +135,32 @@ def test_a_budget_that_is_none_is_refused_with_the_form(fields):
     answer = client_of("operator").post("/spend/budget", {"day_usd": "5", "alert_percent": "80", **fields})
     assert answer.status_code == 422 and "errorlist" in answer.content.decode()
     assert not SpendBudget.objects.exists()
+
+
+def test_a_campaign_that_a_person_resumes_is_not_paused_again_nor_are_its_new_searches():
+    campaign = make_campaign("relu", "gelu", at_once=1)
+    campaigns_advance()
+    first = Run.objects.get()
+    Campaign.objects.update(proposer="openai")
+    Run.objects.update(proposer="openai")
+    budget()
+    paid(first, "6")
+    act = budget_watch(now=timezone.now())
+    assert (act.after["campaigns"], act.after["runs"], act.after["within"]) == ([campaign.pk], [], [first.pk])
+    budget_pause_undo(action=act, user=None)
+    late = paying_run(seed=3)
+    campaign.entries.filter(run=None).update(run=late, state="started")
+    assert budget_watch(now=timezone.now()) is None
+    assert set(Run.objects.values_list("state", flat=True)) == {"running"}
+
+
+def test_the_searches_of_a_resumed_adapt_run_go_on():
+    adapt, run = make_adapt(), paying_run()
+    AdaptTask.objects.create(adapt=adapt, place=1, state="started", control=run)
+    AdaptRun.objects.update(proposer="openai")
+    budget()
+    paid(run, "6")
+    budget_pause_undo(action=budget_watch(now=timezone.now()), user=None)
+    assert budget_watch(now=timezone.now()) is None
+    run.refresh_from_db()
+    assert run.state == "running"

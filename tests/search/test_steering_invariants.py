@@ -51,6 +51,17 @@ def assert_nothing_is_pending(run: Run) -> None:
         assert (branch.pending, branch.visits) == (0, own + sum(child.visits for child in branch.children))
 
 
+def done(kind: str, payload: dict[str, Any]) -> str:
+    return f"steer.{payload['verb']}" if kind == "steer.bulk" else kind
+
+
+def about(payload: dict[str, Any]) -> set[int]:
+    if "number" in payload:
+        return {payload["number"]}
+    ends = [part.split("-") for part in payload["numbers"].split(",") if part]
+    return {number for end in ends for number in range(int(end[0]), int(end[-1]) + 1)}
+
+
 class Promises:
     """Reads a log by its own simple rules: nothing pruned is selected; the oldest pin that can be served is."""
 
@@ -63,7 +74,10 @@ class Promises:
     def check(self, seq: int, kind: str, payload: dict[str, Any]) -> None:
         number = payload.get("number")
         if kind == "steer.undo":
-            self.acts.pop(payload["act"])
+            gone = [at for at, (_, asked) in self.acts.items() if payload["act"] in (at, asked.get("of"))]
+            assert gone, payload
+            for at in gone:
+                self.acts.pop(at)
         elif kind.startswith("steer."):
             self.acts[seq] = (kind, payload)
         elif kind == "node.reserved":
@@ -90,10 +104,10 @@ class Promises:
     def closed(self) -> set[int]:
         closed: set[int] = set()
         for kind, payload in self.acts.values():
-            if kind == "steer.prune":
-                closed.add(payload["number"])
-            elif kind == "steer.restore":
-                closed.discard(payload["number"])
+            if done(kind, payload) == "steer.prune":
+                closed |= about(payload)
+            elif done(kind, payload) == "steer.restore":
+                closed -= about(payload)
         return closed
 
     def pin(self) -> int | None:
@@ -102,7 +116,7 @@ class Promises:
             if kind != "steer.pin" or payload["number"] not in self.parents or not self.open(payload["number"]):
                 continue
             over = any(
-                later > seq and what == "steer.prune" and asked["number"] in self.path(payload["number"])
+                later > seq and done(what, asked) == "steer.prune" and about(asked) & set(self.path(payload["number"]))
                 for later, (what, asked) in self.acts.items()
             )
             if not over and len(self.served.get(seq, ())) < payload["quota"]:

@@ -144,6 +144,20 @@ def test_the_same_key_gives_the_first_answer_and_another_body_is_409():
     assert theirs.status_code == 200 and Action.objects.filter(verb="steer.pin").count() == 2
 
 
+def test_many_nodes_are_steered_and_a_filter_that_cannot_be_read_is_422():
+    run, robot = full_run(), Program("operator")
+    path, sent = f"steer.bulk/{run.pk}", {"act": "boost", "boost": 0.5, "state": ["correct"], "expected": 2}
+    done = robot.act(path, sent, key="k")
+    assert done.json().get("said") == ["2 nodes have +0.5 added to their scores."]
+    assert done.json()["action"]["after"]["words"] == "correct"
+    wrong = robot.act(path, sent | {"state": ["odd"]})
+    assert wrong.status_code == 422 and "no state 'odd'" in wrong.json()["fields"]["state"]
+    fewer = robot.act(path, sent | {"below": 1, "boost": 0.1})
+    assert fewer.status_code == 409 and fewer.json()["detail"].startswith("1 node matches now, not 2.")
+    rules = Program("reviewer", name="reader").act("rules.bulk", {"act": "approve", "expected": 7})
+    assert rules.json()["detail"].startswith("0 rules match now, not 7")
+
+
 def test_bad_fields_are_422_by_name_and_change_nothing():
     run, robot = full_run(), Program("operator")
     missing = robot.act(f"steer.pin/{run.pk}", {"number": "x", "colour": 1})
