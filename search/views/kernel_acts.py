@@ -95,7 +95,7 @@ def kernel_recheck_cancel(request: SiteRequest, run_id: int, number: int) -> Htt
     def cancel(node: Node) -> str:
         text = request.POST.get("recheck", "")
         wanted = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
-        recheck_cancel(node=node, recheck_id=wanted, user=request.user, key=_key(request))
+        recheck_cancel(node=node, recheck_id=wanted, user=request.user, key=form_key(request))
         return "Taken back: it is not judged once more."
 
     return _answered(request, run_id, number, cancel)
