@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
@@ -34,10 +34,10 @@ router = Router(tags=["searches"])
 @router.get("/searches", response=Listed[SearchOut], summary="Searches, newest first")
 def searches(
     request: HttpRequest,
-    state: str = Query("", description="running, paused, ended, adapt or archived"),
+    state: Literal["", "running", "paused", "ended", "adapt", "archived"] = "",
     q: str = Query("", description="words of title or problem"),
     device: str = "",
-    sort: str = Query("", description="oldest or problem"),
+    sort: Literal["", "oldest", "problem"] = "",
     after: Whole | None = None,
     limit: int = Query(50, ge=1, le=200),
     format: Form | None = FORM,
