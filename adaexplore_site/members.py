@@ -25,6 +25,7 @@ def member_invite(
     *, name: str, roles: Collection[str], user: AbstractBaseUser | None, key: str | None = None
 ) -> tuple[User, str]:
     """A new account and the path of its one-time sign-in link. Raises ActionRefused."""
+    _signed_in(user)
     wanted = _roles(roles)
     if not _NAME.fullmatch(name):
         raise ActionRefused("A user name has 1 to 60 letters, digits or . @ + - _ and no blanks.")
@@ -45,6 +46,7 @@ def member_roles(
     *, member: User, roles: Collection[str], user: AbstractBaseUser | None, key: str | None = None
 ) -> Action | None:
     """Give the member exactly these roles; None when it has them already. Raises ActionRefused."""
+    _signed_in(user)
     wanted = _roles(roles)
     with transaction.atomic():
         done = action_done(key=key, verb="member.roles")
@@ -85,11 +87,18 @@ def member_access(
 
 def member_link(*, member: User, user: AbstractBaseUser | None, key: str | None = None) -> str:
     """The path of a fresh one-time sign-in link. Raises ActionRefused for a member that is switched off."""
+    _signed_in(user)
     if not member.is_active:
         raise ActionRefused(f"{member.username} is switched off. Switch the account on first.")
     if action_done(key=key, verb="member.link") is None:
         action_on(verb="member.link", on=(OBJECT, member.pk), user=user, key=key)
     return link_path(member)
+
+
+def _signed_in(user: AbstractBaseUser | None) -> None:
+    """Raise ActionRefused for a token: what it gives to an account would outlive it."""
+    if getattr(user, "via", ""):
+        raise ActionRefused("A token lets nobody in, which would outlive it. Sign in and use Settings, Members.")
 
 
 def roles_held(member: User) -> set[str]:

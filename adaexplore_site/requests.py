@@ -15,6 +15,11 @@ class SiteRequest(HttpRequest):
     htmx: HtmxDetails
 
 
+def form_key(request: HttpRequest) -> str | None:
+    """The key that makes a repeated submit one act."""
+    return request.POST.get("key", "")[:64] or None
+
+
 def came_from(request: HttpRequest) -> str:
     """The page of ours that a form names in `back`; empty for none, or for an address elsewhere."""
     back = request.POST.get("back", "")[:2_000]

@@ -20,7 +20,7 @@ from adaexplore_site import members
 from adaexplore_site.access import Role, can, role_required, roles_of
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.llm import endpoint_from_settings
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from adaexplore_site.tokens import NEEDS, SCOPE_WORDS, token_rows
 from adaexplore_site.webhooks.desk import hook_rows
 from adaexplore_site.webhooks.guarding import private_allowed
@@ -201,11 +201,6 @@ def access(request: SiteRequest, user_id: int) -> HttpResponse:
         return tab_page(request, "members", status=409, refused=str(error))
     messages.success(request, f"{member.username} {'can sign in again' if active else 'is switched off'}.")
     return redirect("settings-tab", tab="members")
-
-
-def form_key(request: SiteRequest) -> str | None:
-    """The key that makes a repeated submit one act."""
-    return request.POST.get("key", "")[:64] or None
 
 
 urlpatterns = [

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_POST
 from adaexplore_site.access import Role, can
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import ApiToken
-from adaexplore_site.requests import SiteRequest
-from adaexplore_site.settings_views import form_key, tab_page
+from adaexplore_site.requests import SiteRequest, form_key
+from adaexplore_site.settings_views import tab_page
 from adaexplore_site.tokens import token_issue, token_revoke
 
 

@@ -13,8 +13,8 @@ from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.gate import question
 from adaexplore_site.models import Webhook
-from adaexplore_site.requests import SiteRequest
-from adaexplore_site.settings_views import form_key, tab_page
+from adaexplore_site.requests import SiteRequest, form_key
+from adaexplore_site.settings_views import tab_page
 from adaexplore_site.webhooks import desk
 
 

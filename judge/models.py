@@ -234,6 +234,11 @@ class Evaluation(models.Model):
             models.Index(  # the cache look-up before every evaluation
                 fields=["problem", "device", "candidate_hash", "protocol", "toolchain"], name="evaluation_cache_key"
             ),
+            models.Index(  # the few that carry a mark, for counts on every page of kernels
+                fields=["problem", "device"],
+                condition=Q(retired=True) | ~Q(doubt=""),
+                name="evaluation_marked",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -284,6 +289,7 @@ def may_be_best(audit: str | None, basis: str | None, doubt: str | None = "") ->
 
 AUDITED = Q(audit=Audit.PASSED.value) | Q(basis=Basis.REPORTED.value)
 MAY_BE_BEST = AUDITED & Q(doubt="")
+CARRIES_MARK = Q(retired=True) | ~Q(doubt="")  # word for word the condition of the index evaluation_marked
 
 
 class Race(models.Model):

@@ -49,13 +49,32 @@ def device_trusted(device: Device) -> bool:
 
 
 def problem_page(
-    *, q: str = "", state: str = "", origin: str = "", family: str = "", sort: str = "family", limit: int = 200
+    *,
+    q: str = "",
+    state: str = "",
+    origin: str = "",
+    family: str = "",
+    sort: str = "family",
+    start: int = 0,
+    limit: int = 200,
 ) -> ProblemPage:
-    """Problems by words in title, slug or family, by state, origin and family. Unknown values filter nothing.
+    """Problems by words in title, slug or family, by state, origin and family, from the row `start` on. Unknown values
+    filter nothing.
 
     Synthetic ones are there only when their origin is asked for: an adapt run makes hundreds.
     """
     chosen = _filtered(q.strip(), state, origin, family)
+    rows = _read(chosen, SORTS.get(sort, SORTS["family"]), start, limit + 1)
+    total = len(rows) if not start and len(rows) <= limit else chosen.count()
+    return ProblemPage(rows[:limit], total)
+
+
+def problem_row(problem: Problem) -> Problem:
+    """One problem as a row of the list."""
+    return _read(Problem.objects.filter(pk=problem.pk), ("id",), 0, 1)[0]
+
+
+def _read(chosen: QuerySet[Problem], order: tuple[str, ...], start: int, limit: int) -> list[Problem]:
     devices = list(served_devices())
     audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
     best = audited.filter(problem=OuterRef("pk")).order_by("-speedup", "id")
@@ -66,10 +85,9 @@ def problem_page(
             **{f"best_{basis.value}": Subquery(best.filter(basis=basis.value).values("pk")[:1]) for basis in Basis},
             **{f"eager_{device.pk}": _eager(device) for device in devices},
         )
-        .order_by(*SORTS.get(sort, SORTS["family"]))[: limit + 1]
+        .order_by(*order)[start : start + limit]
     )
-    total = len(rows) if len(rows) <= limit else chosen.count()
-    return ProblemPage(_completed(rows[:limit], devices), total)
+    return _completed(rows, devices)
 
 
 def _filtered(q: str, state: str, origin: str, family: str) -> QuerySet[Problem]:

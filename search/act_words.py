@@ -18,6 +18,7 @@ _RUN = {
     "node.reply": "replied by hand",
     "kernel.verify": "is to be judged once more",
     "kernel.dispute": "has a disputed verdict and is to be judged once more",
+    "kernel.recheck.cancel": "is not to be judged once more after all",
     "kernel.quarantine": "is quarantined",
     "kernel.flaky": "is marked as flaky",
     "kernel.release": "is believed again",

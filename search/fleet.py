@@ -15,7 +15,7 @@ from judge.gpus import GpuReading, gpu_readings
 from judge.models import Device, DeviceCheck
 from judge.preflight import Preflight, preflights_unfinished
 from search.heartbeats import SILENT_S
-from search.models import Node
+from search.models import Node, Recheck
 from search.services.leases import QUEUED, RETRY
 
 READINGS_S = 4  # for so long a reading is shown again
@@ -72,6 +72,7 @@ class FleetRow:
 def fleet_rows(devices: Sequence[Device], *, now: datetime, sort: str = "name") -> list[FleetRow]:
     """In the order of `sort`, which is one of SORTS; a constant number of queries, at most one call of nvidia-smi."""
     jobs, waiting, noises = _jobs(now), _waiting(now), _noises(devices)
+    _add_rechecks(jobs, waiting, now)
     preflights = _preflights(devices, waiting, now)
     readings = _readings() if any(device.measures for device in devices) else {}
     rows = []
@@ -144,6 +145,20 @@ def _waiting(now: datetime) -> dict[int, tuple[int, datetime]]:
     nodes = Node.objects.filter(state=Node.State.JUDGING).exclude(held)
     rows = nodes.order_by().values_list("run__device").annotate(Count("pk"), Min("created_at"))
     return {device_id: (count, oldest) for device_id, count, oldest in rows}
+
+
+def _add_rechecks(jobs: dict[int, list[Job]], waiting: dict[int, tuple[int, datetime]], now: datetime) -> None:
+    """Told kernels that are judged once more take the same place on a device, and in its queue."""
+    columns = ("node__run", "node__number", "node__run__title", "node__run__problem__title", "created_at")
+    rows = Recheck.objects.filter(state__in=Recheck.OPEN).order_by("pk")
+    for device_id, state, due_at, *job in rows.values_list("before__device", "state", "due_at", *columns):
+        run_id, number, title, problem, since = job
+        if state == Recheck.State.RUNNING and due_at >= now:
+            age_s = max((now - since).total_seconds(), 0.0)
+            jobs.setdefault(device_id, []).append(Job(run_id, number, title or problem, since, age_s))
+        else:
+            count, oldest = waiting.get(device_id, (0, since))
+            waiting[device_id] = (count + 1, min(oldest, since))
 
 
 def _preflights(

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db.models import Max, Sum
 
 from search.models import Run, RunEvent, Spending
+from search.spend.sums import MICRO
 from search.spend.values import Amount
 
 STATE_KINDS = ("run.started", "run.paused", "run.resumed", "run.stopping", "run.ended")
@@ -20,7 +21,9 @@ def costs_of(run_ids: Collection[int]) -> dict[int, Amount]:
     """Run -> its cost; runs without a paid call are missing."""
     rows = Spending.objects.filter(run__in=run_ids, calls__gt=0).order_by().values("run")
     sums = rows.annotate(calls=Sum("calls"), unpriced=Sum("unpriced"), usd=Sum("usd"))
-    return {row["run"]: Amount(calls=row["calls"], unpriced=row["unpriced"], usd=row["usd"]) for row in sums}
+    return {
+        row["run"]: Amount(calls=row["calls"], unpriced=row["unpriced"], usd=row["usd"].quantize(MICRO)) for row in sums
+    }
 
 
 def since_of(runs: Collection[Run]) -> dict[int, datetime]:

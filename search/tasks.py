@@ -46,8 +46,9 @@ def send(hops: Iterable[Hop]) -> None:
         try:
             if hop.task == "judge_node" and hop.queue.startswith("device.cuda"):
                 current_app.send_task(compile_node.name, args=[hop.target], queue=COMPILE_QUEUE, expires=COMPILE_S)
+            more = {} if hop.expires_s is None else {"expires": hop.expires_s}
             current_app.send_task(
-                f"search.tasks.{hop.task}", args=[hop.target], queue=hop.queue, countdown=hop.delay_s or None
+                f"search.tasks.{hop.task}", args=[hop.target], queue=hop.queue, countdown=hop.delay_s or None, **more
             )
         except OperationalError as error:
             log.warning("%s(%s) waits for the reaper: the broker is away (%s)", hop.task, hop.target, error)

@@ -85,6 +85,11 @@ urlpatterns = [
     path("s/<int:run_id>/n/<int:number>/verify", kernel_acts.kernel_verify, name="kernel-verify"),
     path("s/<int:run_id>/n/<int:number>/dispute", kernel_acts.kernel_dispute, name="kernel-dispute"),
     path("s/<int:run_id>/n/<int:number>/race", kernel_acts.kernel_race, name="kernel-race"),
+    path(
+        "s/<int:run_id>/n/<int:number>/recheck/cancel",
+        kernel_acts.kernel_recheck_cancel,
+        name="kernel-recheck-cancel",
+    ),
     path("s/<int:run_id>/n/<int:number>/mark", kernel_acts.kernel_mark, name="kernel-mark"),
     path("s/<int:run_id>/n/<int:number>/reply", nodes.node_reply, name="node-reply"),
     path("s/<int:run_id>/n/<int:number>/kernel.py", downloads.kernel_download, name="kernel-download"),

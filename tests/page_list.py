@@ -337,6 +337,7 @@ NO_PAGES = {
     "kernel-dispute": "form",
     "kernel-race": "form",
     "kernel-mark": "form",
+    "kernel-recheck-cancel": "form",
     "failure-act": "form",
     "run-counterfactual": "data",
     "spend-budget": "form",

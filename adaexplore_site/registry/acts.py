@@ -111,6 +111,10 @@ SEARCH = (
         "kernel.race", "Measure as a pair", OPERATOR, "kernel-race", "kernel.race", NODE, pages=("compare",), key="m",
         stays="A measurement changes no verdict.",
     ),
+    Act(
+        "kernel.recheck.cancel", "Take the request back", OPERATOR, "kernel-recheck-cancel", "kernel.recheck.cancel",
+        NODE, pages=PANEL, stays="Asking once more puts it into the queue again.",
+    ),
     _mark("quarantine", "Quarantine the kernel", key="q", pages=PANEL, inverse="kernel.release"),
     _mark("flaky", "Mark the kernel as flaky", pages=PANEL, inverse="kernel.release"),
     _mark("release", "Believe the kernel again", pages=(*PANEL, "kernel-list"), inverse="kernel.quarantine"),

@@ -73,6 +73,7 @@ ASKS: Mapping[str, tuple[Ask, ...]] = {
     **dict.fromkeys(("kernel.quarantine", "kernel.flaky"), (Ask("reason", words="why, stands beside the mark"),)),
     "kernel.dispute": (need("reason", words="why the verdict is doubted"),),
     "kernel.race": (need("rival", words="search.node, such as 4.17"),),
+    "kernel.recheck.cancel": (need("recheck", int, "number of the request, of kernel.asked in the search's log"),),
     "spend.budget": (
         Ask("day_usd", words="empty: none"), Ask("month_usd", words="empty: none"), need("alert_percent", int),
         Ask("pauses", bool, "searches that pay, once it is passed"),

@@ -15,6 +15,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.contrib.messages import ERROR
 from django.core.exceptions import PermissionDenied
 from django.forms import BaseForm
 from django.http import Http404, HttpRequest, HttpResponseBase, QueryDict
@@ -23,7 +24,7 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.module_loading import import_string
 from django_htmx.middleware import HtmxDetails
 
-from adaexplore_site.access import Role, roles_of
+from adaexplore_site.access import Role, require, roles_of
 from adaexplore_site.models import Action
 from adaexplore_site.registry.entries import Act
 from search.models import Run
@@ -34,13 +35,14 @@ REFUSALS = ("refused", "message", "steer_refused", "reply_error", "upload_error"
 
 @dataclass
 class Heard:
-    """In place of the message storage of a session: what the view tells the person."""
+    """In place of the message storage of a session: what the view tells the person, and why it did not do the act."""
 
     said: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
 
     def add(self, level: int, message: Any, extra_tags: str = "") -> None:
         """One message."""
-        self.said.append(str(message))
+        (self.wrong if level >= ERROR else self.said).append(str(message))
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,6 @@ def act_do(
 ) -> Answer:
     """Do the act as the form's own view does it. `key` makes a repetition one act."""
     assert isinstance(request.user, User)
-    if getattr(request.user, "via", "") and roles_of(request.user) <= {Role.VIEWER}:
-        return Answer(403, {"detail": _why_not_allowed(request, "The role viewer reads and does nothing by a token.")})
     own = audit_key(request.user, act.id, key)
     heard, facts = Heard(), dict[str, Any]()
     try:
@@ -80,6 +80,21 @@ def act_do(
     if response.status_code >= 400:
         return _refused(response, facts, where)
     return _done(response, act, facts, heard, own)
+
+
+def not_allowed(request: HttpRequest, act: Act, where: Mapping[str, Any]) -> Answer | None:
+    """403 for whoever may not do the act now, even where it was done before; None for all others."""
+    assert isinstance(request.user, User)
+    if getattr(request.user, "via", "") and roles_of(request.user) <= {Role.VIEWER}:
+        return Answer(403, {"detail": _why_not_allowed(request, "The role viewer reads and does nothing by a token.")})
+    try:
+        view = resolve(reverse(act.route, kwargs=dict(where))).func
+        require(request.user, getattr(view, "required_role", Role.VIEWER))
+    except NoReverseMatch:
+        return None  # the act itself says that there is no such thing
+    except PermissionDenied as refusal:
+        return Answer(403, {"detail": _why_not_allowed(request, str(refusal))})
+    return None
 
 
 def outdated(where: Mapping[str, Any], version: str) -> Answer | None:
@@ -137,8 +152,11 @@ def _why_not_allowed(request: HttpRequest, words: str) -> str:
 def _refused(response: HttpResponseBase, facts: Mapping[str, Any], where: Mapping[str, Any]) -> Answer:
     """Bad fields are 422, what cannot be now is 409; both with what to do."""
     fields = _field_errors(facts)
-    words = next((str(facts[name]) for name in REFUSALS if facts.get(name)), "") or " ".join(fields.values())
-    status = 422 if fields and response.status_code == 409 else response.status_code
+    words = next((str(facts[name]) for name in REFUSALS if facts.get(name)), "")
+    words = words or " ".join([*_form_errors(facts), *fields.values()])
+    status = response.status_code
+    if status < 400 or (fields and status == 409):
+        status = 422
     body: dict[str, Any] = {"detail": words or "The act was refused."}
     if fields:
         body["fields"] = fields
@@ -150,13 +168,21 @@ def _refused(response: HttpResponseBase, facts: Mapping[str, Any], where: Mappin
     return Answer(status, body)
 
 
+def _form_errors(facts: Mapping[str, Any]) -> list[str]:
+    """What is said of a form as a whole, not of a field."""
+    return [str(words) for form in _forms(facts) for words in form.non_field_errors()]
+
+
+def _forms(facts: Mapping[str, Any]) -> list[BaseForm]:
+    return [value for value in facts.values() if isinstance(value, BaseForm) and value.is_bound]
+
+
 def _field_errors(facts: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for value in facts.values():
-        if isinstance(value, BaseForm) and value.is_bound:
-            for name, rows in value.errors.get_json_data().items():
-                if name != "__all__":
-                    found[name] = " ".join(row["message"] for row in rows)
+    for value in _forms(facts):
+        for name, rows in value.errors.get_json_data().items():
+            if name != "__all__":
+                found[name] = " ".join(row["message"] for row in rows)
     wrong = facts.get("errors")
     return {**found, **wrong} if isinstance(wrong, dict) else found
 
@@ -173,7 +199,10 @@ def _now(facts: Mapping[str, Any], where: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _done(response: HttpResponseBase, act: Act, facts: Mapping[str, Any], heard: Heard, key: str) -> Answer:
-    """200 with what was done; 202 where the page asks for patience, 409 where it asks whether one is sure."""
+    """200 with what was done; 202 where the page asks for patience, 409 where it asks whether one is sure, and where
+    it leads back with what is wrong."""
+    if heard.wrong:
+        return Answer(409, {"detail": " ".join(heard.wrong)})
     if "ask" in facts:
         return Answer(409, {"detail": f"{facts['ask']} {facts['what']} Send sure: true to do it.", "sure": False})
     shown = {name: facts[name] for name in SHOWN_ONCE if facts.get(name) and isinstance(facts[name], str)}

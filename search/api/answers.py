@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db import IntegrityError
 from django.http import QueryDict
 
 from adaexplore_site.models import ApiAnswer
@@ -22,19 +23,27 @@ def answered_once(*, user: User, key: str, asked: str, now: datetime, do: Callab
     """The first answer under this key, or that of `do`. 409 for another request under a known key.
 
     Only what was done is kept: a refused act can be sent again under its key. Where the first request has not been
-    answered yet, or its process died, `do` runs again: the act itself is one by its key in the audit.
+    answered yet, or its process died, `do` runs again: the act itself is one by its key in the audit. Two that do it
+    at once meet there, and the later one looks again.
     """
     if not key:
         return do()
     ApiAnswer.objects.filter(created_at__lt=now - KEPT).delete()
-    row, _ = ApiAnswer.objects.get_or_create(user=user, key=key, defaults={"asked": asked})
+    row, mine = ApiAnswer.objects.get_or_create(user=user, key=key, defaults={"asked": asked})
     if row.asked != asked:
         return Answer(409, {"detail": CONFLICT, "now": {"answer": row.answer}})
     if row.answer is not None:
         return Answer(200, {**row.answer, "repeated": True})
-    answer = do()
+    try:
+        answer = do()
+    except IntegrityError:
+        row = ApiAnswer.objects.filter(pk=row.pk).first() or row
+        if row.answer is not None:
+            return Answer(200, {**row.answer, "repeated": True})
+        answer = do()
     if answer.status != 200:
-        ApiAnswer.objects.filter(pk=row.pk, answer__isnull=True).delete()
+        if mine:
+            ApiAnswer.objects.filter(pk=row.pk, answer__isnull=True).delete()
         return answer
     kept = {name: value for name, value in answer.body.items() if name not in SHOWN_ONCE}
     ApiAnswer.objects.filter(pk=row.pk).update(answer=kept)

@@ -12,7 +12,7 @@ from ninja.params.functions import Query
 
 from judge.models import Evaluation, Problem
 from judge.problem_facts import flag_codes
-from judge.selectors import problem_page
+from judge.selectors import problem_page, problem_row
 from judge.values import Basis
 from memory.cluster_rows import Chosen, ClusterRow, cluster_row, cluster_table
 from memory.lift import Lift, lifts_of, rules_compared
@@ -21,14 +21,14 @@ from memory.rule_library import LibraryRow, hits_of, library_page
 from memory.rule_selectors import RuleFilter, evidences, likeness_now
 from memory.services.rules_desk import scope_of
 from search.api.library_shapes import ClusterOut, KernelOut, LiftOut, ProblemDetail, ProblemOut, RuleOut
-from search.api.listing import FORM, Form, Listed, listed
+from search.api.listing import FORM, Form, Listed, Whole, listed
 from search.api.measures import Measures
 from search.api.searches import known, problem_ref
 from search.api.shapes import Interval
 from search.kernels.winners import Wanted, winners
 
 router = Router()
-MOST_PROBLEMS = 2_000
+MOST_PROBLEMS = 2_000  # a page
 
 
 @router.get("/kernels", response=Listed[KernelOut], tags=["kernels"], summary="The fastest kernels")
@@ -39,7 +39,7 @@ def kernels(
     device: str = "",
     dtype: str = "",
     unassisted: bool = False,
-    after: int = 0,
+    after: Whole = 0,
     format: Form | None = FORM,
 ) -> Any:
     """By problem and device, a page of problems at a time. Bases never mix in one list."""
@@ -70,11 +70,18 @@ def kernels(
 
 @router.get("/problems", response=Listed[ProblemOut], tags=["problems"], summary="What can be searched")
 def problems(
-    request: HttpRequest, q: str = "", state: str = "", origin: str = "", family: str = "", format: Form | None = FORM
+    request: HttpRequest,
+    q: str = "",
+    state: str = "",
+    origin: str = "",
+    family: str = "",
+    after: Whole = 0,
+    format: Form | None = FORM,
 ) -> Any:
-    """All that match. Those composed by adapt runs only with origin=synthetic."""
-    page = problem_page(q=q, state=state, origin=origin, family=family, limit=MOST_PROBLEMS)
-    return listed(request, _problems(page.rows), None, format)
+    """Two thousand at a time. Those composed by adapt runs only with origin=synthetic."""
+    page = problem_page(q=q, state=state, origin=origin, family=family, start=after, limit=MOST_PROBLEMS)
+    end = after + len(page.rows)
+    return listed(request, _problems(page.rows), end if end < page.total and page.rows else None, format)
 
 
 def _problems(rows: list[Problem]) -> list[ProblemOut]:
@@ -106,8 +113,7 @@ def _problem(row: Problem, measures: Measures) -> dict[str, Any]:
 def problem(request: HttpRequest, slug: str) -> Any:
     """With its source and policy; never its sealed cases."""
     whole = get_object_or_404(Problem, slug=slug)
-    page = problem_page(q=slug, origin=whole.origin, limit=MOST_PROBLEMS)
-    row = next(row for row in page.rows if row.pk == whole.pk)
+    row = problem_row(whole)
     return ProblemDetail(
         **_problem(row, Measures(_bests(row))),
         description=whole.description,
@@ -125,9 +131,9 @@ def rules(
     q: str = Query("", max_length=80),
     origin: str = "",
     scope: str = "",
-    least: int = Query(0, ge=0, description="support"),
+    least: Whole = Query(0, description="support"),
     sort: Literal["newest", "support", "lift", "used", "hits"] = "newest",
-    after: int = Query(0, ge=0),
+    after: Whole = 0,
     format: Form | None = FORM,
 ) -> Any:
     """`queue` waits for a review, `library` is approved, `closed` is rejected, retired or merged."""
@@ -187,7 +193,7 @@ def _interval(low: float | None, high: float | None) -> Interval | None:
 @router.get("/failures", response=Listed[ClusterOut], tags=["failures"], summary="Clusters of failures")
 def failures(
     request: HttpRequest,
-    search: int | None = None,
+    search: Whole | None = None,
     stage: str = "",
     muted: bool = False,
     sort: Literal["count", "last", "cost"] = "count",

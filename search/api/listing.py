@@ -6,15 +6,16 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Schema
+from ninja import Field, Schema
 from ninja.params.functions import Query
 
 from search.csv_cells import safe
 
 T = TypeVar("T", bound=Schema)
+Whole = Annotated[int, Field(ge=0, le=2**63 - 1)]  # what a column can hold
 Form = Literal["json", "csv"]
 FORM = Query(None, description="csv for a file; else what Accept asks for")
 

@@ -16,7 +16,7 @@ from adaexplore_site.access import roles_of
 from judge import device_facts
 from judge.models import Device
 from search.acts.trail import chosen_of, trail_page
-from search.api.listing import FORM, Form, Listed, listed
+from search.api.listing import FORM, Form, Listed, Whole, listed
 from search.api.measures import Measures, basis_word
 from search.api.running_shapes import ActOut, AmountOut, DeviceOut, JobOut, Me, SpendLine
 from search.api.searches import known
@@ -127,7 +127,7 @@ def activity(
     object: str = Query("", description="such as search 12, rule 3, device 1"),
     first: str = Query("", alias="from"),
     last: str = Query("", alias="to"),
-    after: int | None = None,
+    after: Whole | None = None,
     format: Form | None = FORM,
 ) -> Any:
     """The audit in words, a hundred acts at a time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
@@ -14,7 +14,7 @@ from ninja.params.functions import Query
 
 from judge import evaluation_facts, evaluation_samples
 from judge.models import Evaluation, Problem
-from search.api.listing import FORM, Form, Listed, listed
+from search.api.listing import FORM, Form, Listed, Whole, listed
 from search.api.measures import Measures, basis_word
 from search.api.search_shapes import CauseOut, EventOut, NodeDetail, NodeOut, SearchDetail, SearchOut, Times
 from search.api.shapes import Money, ProblemRef, Tokens
@@ -34,11 +34,11 @@ router = Router(tags=["searches"])
 @router.get("/searches", response=Listed[SearchOut], summary="Searches, newest first")
 def searches(
     request: HttpRequest,
-    state: str = Query("", description="running, paused, ended, adapt or archived"),
+    state: Literal["", "running", "paused", "ended", "adapt", "archived"] = "",
     q: str = Query("", description="words of title or problem"),
     device: str = "",
-    sort: str = Query("", description="oldest or problem"),
-    after: int | None = None,
+    sort: Literal["", "oldest", "problem"] = "",
+    after: Whole | None = None,
     limit: int = Query(50, ge=1, le=200),
     format: Form | None = FORM,
 ) -> Any:
@@ -152,7 +152,7 @@ def _run(run_id: int) -> Run:
 def nodes(
     request: HttpRequest,
     run_id: int,
-    after: int = Query(-1, description="a node number"),
+    after: int = Query(-1, ge=-1, le=2**63 - 1, description="a node number"),
     limit: int = Query(200, ge=1, le=1000),
     format: Form | None = FORM,
 ) -> Any:
@@ -234,7 +234,7 @@ def node(request: HttpRequest, run_id: int, number: int) -> Any:
 def events(
     request: HttpRequest,
     run_id: int,
-    since: int = Query(0, ge=0, description="number of the last event that is known"),
+    since: Whole = Query(0, description="number of the last event that is known"),
     limit: int = Query(200, ge=1, le=1000),
     format: Form | None = FORM,
 ) -> Any:

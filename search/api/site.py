@@ -21,7 +21,7 @@ from pydantic import create_model
 from adaexplore_site.registry.acts import ACTS
 from adaexplore_site.registry.entries import Act
 from search.api import library, running, searches
-from search.api.acting import act_do, outdated
+from search.api.acting import act_do, not_allowed, outdated
 from search.api.answers import answered_once, fingerprint
 from search.api.auth import AUTH
 from search.api.bodies import BadBody, body_read
@@ -69,7 +69,7 @@ def operation_of(act: Act) -> Callable[..., Any]:
         values = {name: getattr(where, name) for name in act.takes}
         fields, files = body_read(request, act)
         assert isinstance(request.user, User)
-        answer = answered_once(
+        answer = not_allowed(request, act, values) or answered_once(
             user=request.user,
             key=key[:120],
             asked=fingerprint(act.id, values, fields, files),

@@ -11,11 +11,11 @@ from typing import Any
 from judge.measures import Measure
 from search.compare.columns import Column
 from search.compare.deltas import cautions, ratio, why_not
+from search.csv_cells import safe
 from search.rechecked import Rechecked, races_between
 
 FORMAT = "adaexplore-comparison/1"
 NAMELESS: Mapping[str, str] = {}
-_RISKY = ("=", "+", "-", "@", "\t", "\r")
 
 
 def comparison_json(columns: Sequence[Column], base: Column, names: Mapping[str, str] = NAMELESS) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def comparison_csv(columns: Sequence[Column], base: Column, names: Mapping[str, 
     for column in columns:
         barred = why_not(column, base)
         device = column.evaluation.device.name if column.evaluation else ""
-        name = cell(names.get(str(column.key), ""))
-        place = [str(column.key), name, cell(column.run.problem.slug), cell(device), cell(column.case or "")]
+        name = safe(names.get(str(column.key), ""))
+        place = [str(column.key), name, safe(column.run.problem.slug), safe(device), safe(column.case or "")]
         for metric, measure in _figures(column, base):
             against = str(base.key) if metric.endswith("_ratio") else ""
             numbers = [_plain(measure.value), _plain(measure.low), _plain(measure.high), measure.n or ""]
@@ -71,11 +71,6 @@ def comparison_csv(columns: Sequence[Column], base: Column, names: Mapping[str, 
             if count is not None:
                 writer.writerow([*place, "", metric, count, "", "", "", "", barred])
     return out.getvalue()
-
-
-def cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(_RISKY) else text
 
 
 def _figures(column: Column, base: Column) -> list[tuple[str, Measure]]:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import Any
 
-from search.compare.document import cell
+from search.csv_cells import safe
 from search.kernels.winners import Kernel, Winner
 
 MOST = 5_000
@@ -45,7 +45,7 @@ def winners_csv(rows: Iterable[Winner]) -> str:
     writer.writerow([*places, "kernel", *_NUMBERS, "audit", "candidate_hash", "judged_at"])
     for row in winners_json(rows):
         leader = row["leader"]
-        here = [cell(row["problem"]), row["degenerate"], cell(row["device"]), row["precision"], row["dtype"] or ""]
+        here = [safe(row["problem"]), row["degenerate"], safe(row["device"]), row["precision"], row["dtype"] or ""]
         numbers = ["" if leader[name] is None else leader[name] for name in _NUMBERS]
         last = [leader["audit"], leader["candidate_hash"], row["judged_at"]]
         writer.writerow([*here, row["decided"], row["tied_count"], leader["kernel"], *numbers, *last])

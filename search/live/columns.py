@@ -80,7 +80,7 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
             round(told.timestamp() - started, 1) if told else None,
             context,
             int(reused),
-            summary[:80],
+            summary if len(summary) <= 80 else f"{summary[:79]}…",
             flags.get(number, 0)
             | (TOUCHED if touched else 0)
             | DOUBTS.get(doubt, 0)

@@ -65,18 +65,27 @@ def notices(since: datetime, *, now: datetime, reviewer: bool) -> list[Notice]:
 
 def notices_count(since: datetime, *, now: datetime, reviewer: bool) -> int:
     """How many those are, for the bell of every page: one query, and one more for silent searches."""
-    counts = [
+    counts = [*_happened(since), _count(quarantined_rows().filter(state_at__gt=since))]
+    newest = Subquery(review_queue_rows(now).order_by("-created_at").values("created_at")[:1])
+    found = User.objects.order_by("pk").values(total=reduce(add, counts), newest=newest)[:1].get()
+    waits = reviewer and found["newest"] is not None and found["newest"] > since
+    return int(found["total"]) + waits + sum(one.at > since for one in _silent(now))
+
+
+def happened_count(since: datetime) -> int:
+    """How many of `notices` do not hold, those beyond MOST of a kind too: one query."""
+    found = User.objects.order_by("pk").values(total=reduce(add, _happened(since)))[:1].get()
+    return int(found["total"])
+
+
+def _happened(since: datetime) -> list[Coalesce]:
+    return [
         _count(ended_rows(since)),
         _count(campaign_rows(since)),
         _count(adapt_rows(since)),
         _count(best_rows(since), Count("run", distinct=True)),
         _count(itself_rows(since)),
-        _count(quarantined_rows().filter(state_at__gt=since)),
     ]
-    newest = Subquery(review_queue_rows(now).order_by("-created_at").values("created_at")[:1])
-    found = User.objects.order_by("pk").values(total=reduce(add, counts), newest=newest)[:1].get()
-    waits = reviewer and found["newest"] is not None and found["newest"] > since
-    return int(found["total"]) + waits + sum(one.at > since for one in _silent(now))
 
 
 def _count(rows: QuerySet[Any], how: Count | None = None) -> Coalesce:

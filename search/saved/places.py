@@ -10,7 +10,7 @@ from django.utils.http import urlencode
 
 PLACES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # route -> its name to people, its parameters in order
     "run-list": ("Searches", ("state", "q", "device", "sort")),
-    "kernel-list": ("Kernels", ("basis", "problem", "device", "dtype", "unassisted")),
+    "kernel-list": ("Kernels", ("basis", "problem", "device", "dtype", "unassisted", "marked")),
     "failure-list": ("Failures", ("run", "stage", "problem", "sort", "muted")),
     "rule-list": ("Rules", ("tab", "q", "origin", "scope", "least", "flagged", "sort", "rule")),
     "activity": ("Activity", ("who", "verb", "object", "from", "to")),

@@ -62,7 +62,7 @@ def campaign_start(
     try:
         with transaction.atomic():
             campaign = Campaign.objects.create(
-                title=clip(title, 160) or f"{len(unique)} problems on {device.name}",
+                title=clip(title, 160) or f"{len(unique)} problem{'s' * (len(unique) != 1)} on {device.name}",
                 device=device,
                 proposer=proposer,
                 proposer_options=dict(options or {}),

@@ -22,3 +22,4 @@ class Hop:
     target: int
     queue: str = IO_QUEUE
     delay_s: float = 0.0
+    expires_s: float | None = None  # not taken up by then it is dropped: another one is sent

@@ -12,7 +12,6 @@ from django.db import transaction
 from adaexplore_site.audit import ActionRefused, action_done
 from judge.models import Evaluation
 from judge.services.marks import REASON_CHARS, Marks, marks_locked, marks_set
-from judge.storable import storable_text
 from search.events import event_write
 from search.models import Node, Run
 from search.selectors import best_node
@@ -41,7 +40,7 @@ def kernel_mark(
         if action_done(key=key, verb=verb) is not None:
             return
         held = _held(_verdict(node))
-        after = _after(verb, held.marks, clip(" ".join(storable_text(reason).split()), REASON_CHARS))
+        after = _after(verb, held.marks, clip(" ".join(reason.split()), REASON_CHARS))
         if (after.doubt, after.retired) != (held.marks.doubt, held.marks.retired):
             _put(node=node, held=held, verb=verb, after=after, user=user, key=key)
 

@@ -37,6 +37,8 @@ NOTE_CHARS = 1000
 QUEUED_S = 60.0  # nobody has taken it up by then: it is sent once more
 LEASE_S = 900.0  # an evaluation with its audit and three tries ends well before
 MOST_ATTEMPTS = 3
+MOST_WAIT_S = 86_400.0  # from the request on
+CANCEL = "kernel.recheck.cancel"
 BATCH = 200
 
 
@@ -118,7 +120,7 @@ def _may_race(node: Node, rival: Node) -> None:
 
 
 def _hop(row: Recheck, device: Device) -> Hop:
-    return Hop("recheck_kernel", row.pk, queue=device.queue)
+    return Hop("recheck_kernel", row.pk, queue=device.queue, expires_s=QUEUED_S)
 
 
 def recheck_run(
@@ -237,7 +239,7 @@ def _end(row: Recheck, state: Recheck.State, now: datetime, **fields: Any) -> bo
 
 
 def rechecks_reap(*, now: datetime) -> list[Hop]:
-    """What nobody has taken up, or whose worker is lost, is sent again; after three tries it has failed."""
+    """What nobody has taken up, or whose worker is lost, is sent again; after three tries or a day it has failed."""
     hops = []
     late = Recheck.objects.filter(state__in=Recheck.OPEN, due_at__lt=now).select_related("before__device")
     for row in late.order_by("pk")[:BATCH]:
@@ -245,6 +247,30 @@ def rechecks_reap(*, now: datetime) -> list[Hop]:
         if row.attempts >= MOST_ATTEMPTS:
             lost = f"Its worker was lost {row.attempts} times."
             again.update(state=Recheck.State.FAILED, ended_at=now, message=lost)
+        elif now - row.created_at > timedelta(seconds=MOST_WAIT_S):
+            again.update(state=Recheck.State.FAILED, ended_at=now, message=_waited(row.before.device))
         elif again.update(state=Recheck.State.QUEUED, due_at=now + timedelta(seconds=QUEUED_S)):
             hops.append(_hop(row, row.before.device))
     return hops
+
+
+def _waited(device: Device) -> str:
+    return f"{device.name} took it up in no day. The page Fleet says who serves it and what waits; then ask once more."
+
+
+def recheck_cancel(*, node: Node, recheck_id: int, user: AbstractBaseUser | None, key: str | None = None) -> None:
+    """Take a request back that no worker has taken up. The same key again does nothing. Raises ActionRefused where it
+    is too late."""
+    with transaction.atomic():
+        mine = Recheck.objects.filter(pk=recheck_id, node=node, state=Recheck.State.QUEUED)
+        message = "It was taken back before its device took it up."
+        changed = mine.update(state=Recheck.State.FAILED, ended_at=timezone.now(), message=message)
+        run = run_locked(node.run_id)  # after the request, as a worker that ends it does
+        if run is None:
+            raise ActionRefused("This search no longer exists.")
+        if action_done(key=key, verb=CANCEL) is not None:
+            return
+        if not changed:
+            raise ActionRefused("It waits no longer: its device has it, or it has ended. Reload the page.")
+        after = {"number": node.number, "recheck": recheck_id}
+        action_record(verb=CANCEL, run=run, user=user, key=key, after=after)

@@ -28,7 +28,10 @@ def view_save(*, place: str, name: str, query: str, shared: bool, user: User, ke
     """Save what a page shows. The same key gives the first one again. Raises ActionRefused with what to change."""
     done = action_done(key=key, verb=SAVE)
     if done is not None:
-        return SavedView.objects.get(pk=done.object_id)
+        kept = SavedView.objects.filter(pk=done.object_id).first()
+        if kept is None:
+            raise ActionRefused("This view was deleted long ago. Save it under a new key.")
+        return kept
     if place not in PLACES:
         raise ActionRefused("This page has no views to save.")
     _check_sharing(shared, user)
@@ -62,6 +65,7 @@ def view_delete(*, view: SavedView, deleted: bool, user: User, key: str | None =
         row = _mine(view, user)
         if action_done(key=key, verb=verb) is not None or (row.deleted_at is not None) == deleted:
             return row
+        SavedView.objects.filter(owner=user, deleted_at__lt=timezone.now() - KEPT).exclude(pk=row.pk).delete()
         row.deleted_at = timezone.now() if deleted else None
         row.save(update_fields=["deleted_at"])
         _record(verb, row, user, key)

@@ -10,10 +10,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from adaexplore_site.audit import ActionRefused, action_done, action_on
+from adaexplore_site.llm import endpoint_from_settings
 from judge.storable import storable_text
 from search.budget.prices import BadPrices
 from search.models import ModelPrice
-from search.pricing import file_prices
+from search.pricing import file_prices, provider_of
 from search.services.texts import clip
 
 if TYPE_CHECKING:
@@ -58,10 +59,11 @@ def price_set(
 
 def _check_files(model: str, on: date) -> None:
     try:
-        known = [row for row in file_prices().rows if row.model == model and row.valid_from <= on]
+        here = provider_of(endpoint_from_settings())
+        known = file_prices().find(provider=here, model=model, on=on)
     except BadPrices as error:
         raise ActionRefused(str(error)) from error
-    if known:
+    if known is not None:
         raise ActionRefused(f"{model} has a price in a file already: change it there (LLM_PRICES).")
 
 

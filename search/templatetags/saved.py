@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import template
+from django.db.models import Q
 from django.utils import timezone
 
 from search.models import SavedView
@@ -19,14 +20,15 @@ def saved_views(context: dict[str, Any], place: str) -> dict[str, Any]:
     """Own and shared views of the page, the one that is open among them; and the forms that save and change them."""
     request = context["request"]
     here = query_of(place, request.GET.urlencode())
-    rows = list(SavedView.objects.filter(place=place).select_related("owner").order_by("name", "pk"))
-    mine = [row for row in rows if row.owner_id == request.user.pk]
-    living = [row for row in rows if row.deleted_at is None and (row.shared or row.owner_id == request.user.pk)]
-    since = timezone.now() - KEPT
-    gone = [row for row in mine if row.deleted_at is not None and row.deleted_at > since]
+    own = Q(owner=request.user.pk)
+    alive = Q(deleted_at=None) & (own | Q(shared=True))
+    lately = own & Q(deleted_at__gt=timezone.now() - KEPT)
+    rows = SavedView.objects.filter(alive | lately, place=place).select_related("owner").order_by("name", "pk")
+    living, gone = [row for row in rows if row.deleted_at is None], [row for row in rows if row.deleted_at is not None]
+    mine = [row for row in living if row.owner_id == request.user.pk]
     return {
         "views": [(row, address_of(place, row.query), row.query == here) for row in living],
-        "mine": [row for row in mine if row.deleted_at is None],
+        "mine": mine,
         "gone": gone[-5:],
         "place": place,
         "page": PLACES[place][0],

@@ -19,7 +19,7 @@ from adaexplore_site.access import Role, require, role_required
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.gate import question
 from adaexplore_site.llm import endpoint_from_settings
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from judge.models import Problem
 from judge.selectors import judging_devices
 from memory.adapt.curve import curve_of
@@ -69,7 +69,7 @@ def _start(request: SiteRequest) -> HttpResponse:
     form, status = _form(request.POST), 422
     if form.is_valid():
         try:
-            adapt = services.adapt_start(plan=_plan(form), user=request.user, key=_key(request))
+            adapt = services.adapt_start(plan=_plan(form), user=request.user, key=form_key(request))
         except (ActionRefused, ValueError) as error:
             form.add_error(None, str(error))
             status = 409
@@ -97,10 +97,6 @@ def _plan(form: AdaptForm) -> services.AdaptPlan:
         limits=form.limits,
         memory=MemoryChoice(uses=True, learns=True, trust=data["trust"], threshold=data["threshold"]),
     )
-
-
-def _key(request: SiteRequest) -> str | None:
-    return request.POST.get("key", "")[:64] or None
 
 
 @never_cache
@@ -196,7 +192,7 @@ def _act(
     """Do one act. A redirect with a message; 409 with the reason when it is not possible."""
     adapt = get_object_or_404(AdaptRun, pk=adapt_id)
     try:
-        adapt = act(adapt=adapt, user=request.user, key=_key(request))
+        adapt = act(adapt=adapt, user=request.user, key=form_key(request))
     except ActionRefused as error:
         return _refused(request, adapt, error)
     if go_on:
@@ -231,7 +227,7 @@ def adapt_transfer(request: SiteRequest, adapt_id: int) -> HttpResponse:
         )
         problems = [chosen[slug] for slug in slugs if slug in chosen]
         made = services.transfer_start(
-            learned_by=adapt, problems=problems, plan=plan, user=request.user, key=_key(request)
+            learned_by=adapt, problems=problems, plan=plan, user=request.user, key=form_key(request)
         )
     except ActionRefused as error:
         return _refused(request, adapt, error)

@@ -12,11 +12,11 @@ from django.views.decorators.http import require_POST
 
 from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
-from adaexplore_site.requests import SiteRequest, came_from
+from adaexplore_site.requests import SiteRequest, came_from, form_key
 from search.compare.asked import key_of
 from search.models import Node, Recheck, Run
 from search.services import marking
-from search.services.rechecks import recheck_ask
+from search.services.rechecks import recheck_ask, recheck_cancel
 from search.tasks import send
 from search.views.nodes import node_load, node_response
 from search.views.runs import refused
@@ -56,7 +56,7 @@ def _ask(request: SiteRequest, run_id: int, number: int, kind: Recheck.Kind) -> 
     def ask(node: Node) -> str:
         rival = _rival(request.POST.get("rival", "")) if kind == Recheck.Kind.RACE else None
         note = request.POST.get("reason", "") if kind == Recheck.Kind.DISPUTE else ""
-        send(recheck_ask(node=node, kind=kind, rival=rival, note=note, user=request.user, key=_key(request)))
+        send(recheck_ask(node=node, kind=kind, rival=rival, note=note, user=request.user, key=form_key(request)))
         return "The race waits for its device." if rival else WAITS
 
     return _answered(request, run_id, number, ask)
@@ -81,10 +81,24 @@ def kernel_mark(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
         if mark not in MARKED:
             raise ActionRefused(f"There is no mark {mark[:40]!r}. Reload the page and try again.")
         reason = request.POST.get("reason", "")
-        marking.kernel_mark(node=node, verb=f"kernel.{mark}", reason=reason, user=request.user, key=_key(request))
+        marking.kernel_mark(node=node, verb=f"kernel.{mark}", reason=reason, user=request.user, key=form_key(request))
         return MARKED[mark]
 
     return _answered(request, run_id, number, put)
+
+
+@role_required(Role.OPERATOR)
+@require_POST
+def kernel_recheck_cancel(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
+    """Take the request numbered `recheck` back while it waits."""
+
+    def cancel(node: Node) -> str:
+        text = request.POST.get("recheck", "")
+        wanted = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+        recheck_cancel(node=node, recheck_id=wanted, user=request.user, key=form_key(request))
+        return "Taken back: it is not judged once more."
+
+    return _answered(request, run_id, number, cancel)
 
 
 def _answered(request: SiteRequest, run_id: int, number: int, act: Callable[[Node], str]) -> HttpResponse:
@@ -106,7 +120,3 @@ def _refused(request: SiteRequest, run: Run, node: Node, message: str) -> HttpRe
         typed = {name: str(value) for name, value in request.POST.items()}
         return node_response(request, run, node, status=409, steer_refused=message, typed=typed)
     return refused(request, message, run)
-
-
-def _key(request: SiteRequest) -> str | None:
-    return request.POST.get("key", "")[:64] or None

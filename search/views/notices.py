@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from adaexplore_site.access import Role, can
 from adaexplore_site.requests import SiteRequest
-from search.notices.reads import holding
+from search.notices.reads import happened_count, holding
 from search.notices.seen import SHOWN, bell_of, notices_of, seen_at
 from search.services.notice_mark import notice_mark_set
 
@@ -30,7 +30,7 @@ def notice_list(request: SiteRequest) -> HttpResponse:
     context = {
         "waiting": [(one, one.at > seen) for one in sorted(waiting, key=lambda one: one.at, reverse=True)],
         "happened": [(one, one.at > seen) for one in found[:MOST]],
-        "hidden": max(len(found) - MOST, 0),
+        "hidden": max(happened_count(now - SHOWN) - len(found[:MOST]), 0),
         "new": any(one.at > seen for one in (*waiting, *found)),
         "until": now.isoformat(),
         "days": SHOWN.days,

@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
 from adaexplore_site.audit import ActionRefused
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from search.models import SavedView
 from search.saved.places import PLACES, address_of, query_of
 from search.services import saved_views
@@ -22,7 +22,12 @@ def view_save(request: SiteRequest) -> HttpResponse:
         raise Http404("This page has no views to save.")
     try:
         view = saved_views.view_save(
-            place=place, name=_name(request), query=query, shared=_shared(request), user=request.user, key=_key(request)
+            place=place,
+            name=_name(request),
+            query=query,
+            shared=_shared(request),
+            user=request.user,
+            key=form_key(request),
         )
     except ActionRefused as error:
         messages.error(request, str(error))
@@ -37,7 +42,7 @@ def view_rename(request: SiteRequest, view_id: int) -> HttpResponse:
     view = _seen(request, view_id)
     try:
         saved_views.view_rename(
-            view=view, name=_name(request), shared=_shared(request), user=request.user, key=_key(request)
+            view=view, name=_name(request), shared=_shared(request), user=request.user, key=form_key(request)
         )
     except ActionRefused as error:
         messages.error(request, str(error))
@@ -49,7 +54,7 @@ def view_delete(request: SiteRequest, view_id: int) -> HttpResponse:
     """With `deleted` 1 it goes, else it comes back."""
     view, deleted = _seen(request, view_id), request.POST.get("deleted") == "1"
     try:
-        saved_views.view_delete(view=view, deleted=deleted, user=request.user, key=_key(request))
+        saved_views.view_delete(view=view, deleted=deleted, user=request.user, key=form_key(request))
         messages.success(request, "The view is deleted; “Views” puts it back." if deleted else "The view is back.")
     except ActionRefused as error:
         messages.error(request, str(error))
@@ -70,7 +75,3 @@ def _name(request: SiteRequest) -> str:
 
 def _shared(request: SiteRequest) -> bool:
     return request.POST.get("shared") == "1"
-
-
-def _key(request: SiteRequest) -> str | None:
-    return request.POST.get("key", "")[:64] or None

@@ -11,16 +11,12 @@ from django.views.decorators.http import require_POST
 
 from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from search.models import ModelPrice
 from search.services.spend_budget import budget_set
 from search.services.spend_prices import price_set, price_withdraw
 from search.spend_form import BudgetForm, PriceForm
 from search.views.spend import page
-
-
-def _key(request: SiteRequest) -> str | None:
-    return request.POST.get("key", "")[:64] or None
 
 
 @role_required(Role.OPERATOR)
@@ -31,7 +27,7 @@ def spend_budget(request: SiteRequest) -> HttpResponse:
     if not form.is_valid():
         return page(request, {}, status=422, budget_form=form)
     try:
-        done = budget_set(**form.cleaned_data, user=request.user, key=_key(request))
+        done = budget_set(**form.cleaned_data, user=request.user, key=form_key(request))
     except ActionRefused as error:
         return _refused(request, error, "budget_form", form)
     messages.success(request, "The budget is set." if done else "This budget holds already.")
@@ -46,7 +42,7 @@ def spend_price(request: SiteRequest) -> HttpResponse:
     if not form.is_valid():
         return page(request, {}, status=422, price_form=form)
     try:
-        price_set(**form.cleaned_data, on=timezone.now().date(), user=request.user, key=_key(request))
+        price_set(**form.cleaned_data, on=timezone.now().date(), user=request.user, key=form_key(request))
     except ActionRefused as error:
         return _refused(request, error, "price_form", form)
     messages.success(request, "The price is set: calls from now on take it.")
@@ -60,7 +56,7 @@ def spend_price_withdraw(request: SiteRequest, price_id: int) -> HttpResponse:
     price = get_object_or_404(ModelPrice, pk=price_id)
     withdrawn = request.POST.get("withdrawn") == "1"
     try:
-        price_withdraw(price=price, withdrawn=withdrawn, user=request.user, key=_key(request))
+        price_withdraw(price=price, withdrawn=withdrawn, user=request.user, key=form_key(request))
     except ActionRefused as error:
         return page(request, {}, status=409, refused=str(error))
     messages.success(request, "The price is withdrawn." if withdrawn else "The price is in use again.")

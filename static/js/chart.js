@@ -56,7 +56,7 @@ export class Chart extends EventTarget {
     let best = null;
     rows.forEach((node, i) => {
       made.xs.push(byTime ? node.t : i + 1);
-      if (node.x !== null && (best === null || node.x > best)) best = node.x;
+      if (node.x !== null && node.a && (best === null || node.x > best)) best = node.x; // doubted ones raise no line
       made.steps.push(best);
       made.failed.push(node.x === null ? 0.5 : null);
       if (node.x !== null) made.points[SERIES.indexOf(this.lookHere(node))][i] = node.x;

@@ -62,7 +62,7 @@ function caption() {
   const { told, records, best, by } = scene;
   const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   if (!told.length) $("chart-caption").textContent = "No candidate has been judged yet.";
-  else if (best === null && told.some((node) => node.x !== null)) $("chart-caption").textContent = `${many(told.length, "candidate")}; none that passed was audited, so none is the best yet.`;
+  else if (best === null && told.some((node) => node.x !== null)) $("chart-caption").textContent = `${many(told.length, "candidate")}; none that passed is audited and beyond doubt, so none is the best yet.`;
   else if (best === null) $("chart-caption").textContent = `None of ${many(told.length, "candidate")} has passed yet.`;
   else {
     const rose = records.size === 1 ? "set once, by" : `raised ${records.size} times, last by`;

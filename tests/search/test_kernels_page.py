@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from judge.models import Problem
 from judge.values import Basis
 from search.kernels import winners as kernels
+from search.kernels.marked import marked_rows
 from search.kernels.winners import Wanted, winners
 from search.models import Node, Run
 from tests.pages import HOSTILE, client_of
@@ -226,3 +227,10 @@ def test_more_kernels_cost_no_more_queries(viewer):
             page(viewer)
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def test_kernels_with_a_mark_are_counted_by_their_own_index():
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")  # of an empty table it reads everything otherwise
+    assert "evaluation_marked" in marked_rows().filter(speedup__isnull=False).explain()

@@ -14,7 +14,7 @@ from django.utils import timezone
 from judge.models import Device
 from memory.models import Rule
 from search.models import Campaign, NoticeMark, Run, RunEvent
-from search.notices.reads import holding, notices, notices_count
+from search.notices.reads import MOST, holding, notices, notices_count
 from search.notices.seen import bell_of
 from search.services.devices import device_quarantine
 from search.services.endings import run_end
@@ -139,3 +139,10 @@ def test_the_bell_asks_as_often_for_many_searches_as_for_one(django_assert_num_q
         notices(ago(hours=1), now=timezone.now(), reviewer=True)
     with django_assert_num_queries(2):
         notices_count(ago(hours=1), now=timezone.now(), reviewer=True)
+
+
+def test_what_was_cut_of_one_kind_is_counted_with_what_is_not_shown():
+    run, now = make_run(), timezone.now()
+    common = {"problem": run.problem, "device": run.device, "state": "finished", "ended_at": now, "params": run.params}
+    Run.objects.bulk_create(Run(seed=n, proposer="builtin", steps=1, **common) for n in range(MOST + 3))
+    assert "3 older ones are not shown" in client_of("viewer", "vera").get("/notifications/").content.decode()

@@ -15,6 +15,7 @@ from judge.services import evaluations
 from judge.services.evaluations import evaluation_anew
 from judge.services.marks import marks_locked, marks_of
 from judge.values import JudgeError, SpeedCall, Verdict
+from search.fleet import fleet_rows
 from search.models import Node, Recheck, Run, RunEvent, Spending
 from search.notices.rows import best_rows
 from search.run_replay import replay_run
@@ -23,6 +24,7 @@ from search.services import marking, rechecks
 from search.services.branching import run_branch
 from search.services.marking import kernel_mark
 from search.services.rechecks import recheck_ask, recheck_run, rechecks_reap
+from tests.pages import client_of
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer, passed, raced, wrong
 from tests.search.fakes import kernel as scripted
 from tests.search.kernel_rows import gpu_run, kernel
@@ -251,3 +253,36 @@ def test_a_kernel_that_a_search_has_twice_is_marked_and_the_replay_agrees():
     kernel_mark(node=twice.nodes.get(number=1), verb="kernel.quarantine", user=None)
     assert RunEvent.objects.filter(run=twice, kind="kernel.marked").count() == 2
     assert replay_run(Run.objects.get(pk=twice.pk)).first is None
+
+
+def test_one_that_nobody_takes_up_fails_after_a_day_and_its_messages_expire(run):
+    (hop,) = recheck_ask(node=run.nodes.get(number=1), kind=VERIFY, user=None)
+    assert hop.expires_s == rechecks.QUEUED_S
+    row = Recheck.objects.get()
+    assert len(rechecks_reap(now=row.created_at + timedelta(minutes=2))) == 1
+    assert rechecks_reap(now=row.created_at + timedelta(hours=25)) == []
+    row.refresh_from_db()
+    assert row.state == "failed" and "Fleet" in row.message
+
+
+def test_one_that_waits_is_in_the_queue_of_its_device_and_one_that_runs_is_its_job(run):
+    row, now = ask(run.nodes.get(number=1)), timezone.now()
+    assert [(one.waiting, one.oldest) for one in fleet_rows([run.device], now=now)] == [(1, row.created_at)]
+    Recheck.objects.update(state="running", due_at=now + timedelta(seconds=9))
+    (device,) = fleet_rows([run.device], now=now)
+    assert (device.waiting, [job.number for job in device.jobs]) == (0, [1])
+
+
+def test_one_that_waits_is_taken_back_on_the_node_s_page_and_one_that_runs_is_not(run):
+    row, operator = ask(run.nodes.get(number=1)), client_of("operator")
+    address = f"/s/{run.pk}/n/1/recheck/cancel"
+    assert address in operator.get(f"/s/{run.pk}/n/1/").content.decode()
+    Recheck.objects.update(state="running")
+    assert operator.post(address, {"recheck": row.pk}).status_code == 409
+    Recheck.objects.update(state="queued")
+    for _ in range(2):
+        assert operator.post(address, {"recheck": row.pk, "key": "k"}).status_code == 302
+    assert judged(row, FakeBench()).state == "failed"
+    act = Action.objects.get(verb="kernel.recheck.cancel")
+    assert act.after == {"number": 1, "recheck": row.pk}
+    assert "is not to be judged once more after all" in operator.get("/activity/").content.decode()

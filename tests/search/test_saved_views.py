@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from adaexplore_site.models import Action
 from search.models import SavedView
 from search.saved.places import LONGEST, PLACES, address_of, query_of
+from search.services.saved_views import KEPT, MOST, view_delete, view_save
 from tests.pages import HOSTILE, client_of
 from tests.search.makers import make_run
 
@@ -106,3 +110,20 @@ def test_names_that_are_none_are_refused():
             "Give the view a name" in viewer.post("/views/save", {**FORM, "name": name}, follow=True).content.decode()
         )
     assert not SavedView.objects.exists() and User.objects.count() == 1
+
+
+def test_deleted_views_take_no_room_and_are_gone_after_a_month():
+    viewer = client_of("viewer")
+    owner = User.objects.get()
+    old = timezone.now() - KEPT - timedelta(hours=1)
+    SavedView.objects.bulk_create(
+        SavedView(owner=owner, place="run-list", name=f"v{n}", deleted_at=old) for n in range(MOST)
+    )
+    assert 'action="/views/save"' in viewer.get("/").content.decode()
+    view = view_save(place="run-list", name="new", query="", shared=False, user=owner)
+    view_delete(view=view, deleted=True, user=owner)
+    assert SavedView.objects.get() == view
+
+
+def test_a_view_of_kernels_keeps_which_marked_ones_it_shows():
+    assert query_of("kernel-list", "?marked=retired&after=3") == "marked=retired"

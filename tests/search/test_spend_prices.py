@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 
 import pytest
 from django.utils import timezone
 
+from adaexplore_site.audit import ActionRefused
+from search.budget.prices import Price, PriceTable
 from search.models import ModelPrice, Spending
 from search.pricing import price_of, price_table
+from search.run_costs import costs_of
+from search.services import spend_prices
+from search.services.spend_prices import price_set
 from search.spend.page import spending
 from search.spend.sums import Period
 from tests.pages import HOSTILE, client_of
@@ -77,3 +84,20 @@ def test_what_a_file_names_later_goes_before_what_a_person_set(tmp_path, setting
     settings.LLM_PRICES = tmp_path / "p.json"
     assert price_of(model="mine", on=today).usd_per_m_in == 1
     assert price_table().find(provider="any", model="mine", on=today).usd_per_m_in == 1
+
+
+def test_a_price_in_a_file_for_another_host_stands_in_nobody_s_way(monkeypatch):
+    price = Price("elsewhere.example", "mine", Decimal(1), Decimal(1), date(2020, 1, 1))
+    monkeypatch.setattr(spend_prices, "file_prices", lambda: PriceTable((price,)))
+    given = {"model": "mine", "usd_per_m_in": Decimal(1), "usd_per_m_out": Decimal(2), "user": None}
+    assert price_set(on=timezone.now().date(), **given) is not None
+    monkeypatch.setattr(spend_prices, "file_prices", lambda: PriceTable((replace(price, provider=""),)))
+    with pytest.raises(ActionRefused, match="in a file"):
+        price_set(on=timezone.now().date(), **given)
+
+
+def test_the_cost_of_a_search_is_said_to_the_millionth_at_most():
+    run, day = make_run(), timezone.now().date()
+    for n, usd in enumerate(("0.1", "0.2")):
+        Spending.objects.create(run=run, day=day, model=f"m{n}", kind="large", calls=1, usd=Decimal(usd))
+    assert str(costs_of([run.pk])[run.pk].usd) == "0.300000"

@@ -202,3 +202,8 @@ def test_the_reference_lists_every_operation(reader):
         assert f"<code>{path}</code>" in html, path
         assert all(one["summary"] and one["operationId"] for one in methods.values()), path
     assert reader.get(f"{API}/openapi.json").json()["openapi"].startswith("3.")
+
+
+def test_a_state_that_there_is_not_is_refused_instead_of_listing_all():
+    answer = client_of("viewer").get("/api/v1/searches", {"state": "bogus"})
+    assert answer.status_code == 422 and "running" in answer.content.decode()

@@ -33,6 +33,7 @@ CHANGES = {
     "kernel-dispute",
     "kernel-race",
     "kernel-mark",
+    "kernel-recheck-cancel",
     "run-steer",
     "campaign-pause",
     "campaign-resume",
