@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from django.db.models import Q
+from django.db.models.fields.json import KeyTransform
 
 from judge.models import Device, Problem
 from judge.services.admissions import admission_stalled
@@ -70,6 +74,17 @@ class Preflight:
     def nobody_answers(self) -> bool:
         """Queued for so long that no worker can be serving the device."""
         return self.state == "queued" and (self.waited_s or 0) > SILENT_AFTER_S
+
+
+def preflights_unfinished(devices: Sequence[Device], *, now: datetime) -> list[Preflight]:
+    """Those that run or wait on the devices, without the lost ones. One query, which reads only the rows it names."""
+    states = {f"state_{device.pk}": KeyTransform("state", KeyTransform(device.name, "admission")) for device in devices}
+    asked = Q(pk__in=())
+    for name in states:
+        asked |= Q(**{f"{name}__in": sorted(UNFINISHED)})
+    problems = Problem.objects.alias(**states).filter(asked).order_by("pk").defer("source")
+    found = [preflight(problem, device, now=now) for problem in problems for device in devices]
+    return [one for one in found if one.unfinished]
 
 
 def preflight(problem: Problem, device: Device, *, now: datetime) -> Preflight:

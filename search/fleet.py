@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.cache import cache
@@ -13,6 +13,7 @@ from django.db.models import Count, Max, Min, Q
 from judge.device_facts import DeviceRow, device_rows
 from judge.gpus import GpuReading, gpu_readings
 from judge.models import Device, DeviceCheck
+from judge.preflight import Preflight, preflights_unfinished
 from search.heartbeats import SILENT_S
 from search.models import Node, Recheck
 from search.services.leases import QUEUED, RETRY
@@ -46,6 +47,7 @@ class FleetRow:
     seen_s: float | None
     silent_s: float | None
     noise: DeviceCheck | None
+    preflights: tuple[Preflight, ...] = ()  # of problems, that run there now
 
     @property
     def device(self) -> Device:
@@ -71,6 +73,7 @@ def fleet_rows(devices: Sequence[Device], *, now: datetime, sort: str = "name") 
     """In the order of `sort`, which is one of SORTS; a constant number of queries, at most one call of nvidia-smi."""
     jobs, waiting, noises = _jobs(now), _waiting(now), _noises(devices)
     _add_rechecks(jobs, waiting, now)
+    preflights = _preflights(devices, waiting, now)
     readings = _readings() if any(device.measures for device in devices) else {}
     rows = []
     for row in device_rows(devices, now=now):
@@ -90,6 +93,7 @@ def fleet_rows(devices: Sequence[Device], *, now: datetime, sort: str = "name") 
                 seen_s=seen_s,
                 silent_s=seen_s if seen_s is not None and seen_s > SILENT_S else None,
                 noise=noises.get(device.pk),
+                preflights=tuple(preflights.get(device.pk, ())),
             )
         )
     return _sorted(rows, sort)
@@ -155,6 +159,21 @@ def _add_rechecks(jobs: dict[int, list[Job]], waiting: dict[int, tuple[int, date
         else:
             count, oldest = waiting.get(device_id, (0, since))
             waiting[device_id] = (count + 1, min(oldest, since))
+
+
+def _preflights(
+    devices: Sequence[Device], waiting: dict[int, tuple[int, datetime]], now: datetime
+) -> dict[int, list[Preflight]]:
+    """Preflights that run, by device. Those that wait are added to the queue."""
+    running: dict[int, list[Preflight]] = {}
+    for one in preflights_unfinished([device for device in devices if device.judges], now=now):
+        if one.state == "running":
+            running.setdefault(one.device.pk, []).append(one)
+            continue
+        since = now - timedelta(seconds=one.waited_s or 0.0)
+        count, oldest = waiting.get(one.device.pk, (0, since))
+        waiting[one.device.pk] = (count + 1, min(oldest, since))
+    return running
 
 
 def _noises(devices: Iterable[Device]) -> dict[int, DeviceCheck]:

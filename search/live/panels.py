@@ -192,11 +192,11 @@ def _doing(run: Run, now: datetime) -> tuple[Doing, ...]:
 
 
 def _state_of(node: Node, run: Run) -> str:
+    """A node that no worker has taken yet waits for its device, which may judge another or do a preflight."""
     if run.proposer == "manual" and node.state == Node.State.PROPOSING:
         return "waiting"
-    quarantined = run.device.state == Device.State.QUARANTINED
-    judging = node.state == Node.State.JUDGING
-    return "held" if quarantined and judging and node.lease_owner in (QUEUED, RETRY) else str(node.state)
+    untaken = node.state == Node.State.JUDGING and node.lease_owner in ("", QUEUED, RETRY)
+    return "held" if untaken else str(node.state)
 
 
 def _cost(run: Run) -> Cost:

@@ -11,15 +11,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from judge.gpus import GpuReading, gpu_readings, parse_held, parse_readings
-from judge.models import Device, DeviceCheck
+from judge.models import Device, DeviceCheck, Problem
 from search import fleet
 from search.fleet import fleet_rows
 from search.heartbeats import device_beat, heartbeat_start
+from search.live.panels import evidence_of
 from search.models import Node
 from tests.judge.gpu_rows import gpu
 from tests.pages import client_of
 from tests.search.live_rows import reserve
-from tests.search.makers import make_device, make_run
+from tests.search.makers import make_device, make_problem, make_run
 
 SMI = "GPU-1b2c, 97, 70123, 143771, 64, 1755, 1980\nGPU-dead, [N/A], 1, 2, [N/A], 0, 1\nnonsense\n"
 
@@ -90,6 +91,37 @@ def test_what_is_judged_now_is_linked_and_what_waits_is_counted_with_its_age():
     lapsed = timezone.now() - timedelta(seconds=1)
     Node.objects.filter(pk=at_work.pk).update(lease_until=lapsed)
     assert (row(run.device).jobs, row(run.device).waiting) == ((), 2)
+
+
+@pytest.mark.django_db
+def test_a_preflight_is_work_of_its_device_and_a_waiting_or_lost_one_is_not():
+    device, problem = make_device(), make_problem()
+    begun = timezone.now() - timedelta(seconds=40)
+    for state, age_s, at_work, waiting in (("running", 40, 1, 0), ("queued", 40, 0, 1), ("running", 4000, 0, 0)):
+        started = (timezone.now() - timedelta(seconds=age_s)).isoformat()
+        Problem.objects.update(
+            title="<relu>", admission={device.name: {"state": state, "started": started, "stages": []}}
+        )
+        found = row(device)
+        assert (len(found.preflights), found.waiting) == (at_work, waiting), state
+        if at_work:
+            html = page()
+            assert "preflight of <a" in html and "&lt;relu&gt;" in html and "idle" not in html
+            assert reverse("problem-detail", args=[problem.slug]) in html
+        if waiting:
+            assert abs((found.oldest - begun).total_seconds()) < 5
+
+
+@pytest.mark.django_db
+def test_the_cockpit_says_that_a_node_which_no_worker_has_taken_waits_for_its_device():
+    run = make_run()
+    node = reserve(run)
+    words = {}
+    for owner in ("queue", "retry", "host:1:abc"):
+        Node.objects.filter(pk=node.pk).update(state="judging", lease_owner=owner)
+        words[owner] = evidence_of(run, timezone.now()).doing[0].word
+    waits = "waits for its device for"
+    assert words == {"queue": waits, "retry": waits, "host:1:abc": "is judged for"}
 
 
 @pytest.mark.django_db
