@@ -31,12 +31,15 @@ function toHunk(step) {
   here.scrollIntoView({ block: "center", inline: "nearest" });
 }
 
-// The panel was fetched anew: the change that was gone to is still the one.
-document.addEventListener("htmx:afterSwap", () => {
-  if (!here || here.isConnected) return;
-  here = document.getElementById(here.id);
-  here?.classList.add("is-here");
-});
+// The panel was fetched anew: the change that was gone to is still the one. Settling, a moment later, gives an element
+// the class back that it came with.
+for (const kind of ["htmx:afterSwap", "htmx:afterSettle"]) {
+  document.addEventListener(kind, () => {
+    if (!here) return;
+    if (!here.isConnected) here = document.getElementById(here.id);
+    here?.classList.add("is-here");
+  });
+}
 
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !keysAreOn() || typing(event.target)) return;

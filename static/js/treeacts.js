@@ -84,7 +84,7 @@ export class TreeActs {
     for (const act of acts()) menu.append(this.item(n, act));
     this.opener = document.activeElement;
     this.menu = menu;
-    document.body.append(menu);
+    (document.querySelector("main") ?? document.body).append(menu); // within a landmark
     menu.style.left = `${Math.max(4, Math.min(x, innerWidth - menu.offsetWidth - 4))}px`;
     menu.style.top = `${Math.max(4, Math.min(y, innerHeight - menu.offsetHeight - 4))}px`;
     menu.addEventListener("keydown", (event) => this.key(event));
