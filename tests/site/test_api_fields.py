@@ -19,7 +19,15 @@ VALUES = {
     "model": "house-1", "usd_per_m_in": "1.250000", "usd_per_m_out": "2.500000", "source": "its page",
     "place": "run-list", "query": "q=relu", "shared": True,
 }  # fmt: skip
-ORDER = ("kernel.release", "view.rename", "view.delete", "view.restore", "price.withdraw", "price.restore")
+ORDER = (
+    "kernel.release",
+    "kernel.recheck.cancel",
+    "view.rename",
+    "view.delete",
+    "view.restore",
+    "price.withdraw",
+    "price.restore",
+)
 STORED = {
     "kernel.dispute": Recheck, "spend.budget": SpendBudget, "price.set": ModelPrice, "view.save": SavedView,
     "view.rename": SavedView,
@@ -36,6 +44,7 @@ def test_every_field_that_an_act_asks_for_is_read_and_stored_as_sent(monkeypatch
         last = {"view_id": SavedView.objects.last(), "price_id": ModelPrice.objects.last()}
         values = {"run_id": run.pk, "number": mine.number, **{name: row.pk for name, row in last.items() if row}}
         known = {**VALUES, "rival": f"{run.pk}.{rival.number}", "name": act.id}
+        known |= {"recheck": getattr(Recheck.objects.order_by("pk").last(), "pk", 0)}
         sent = {ask.name: known[ask.name] for ask in ASKS[act.id]}
         before = Action.objects.count()
         answer = robot.client.post(place(act, values), sent, "application/json")
