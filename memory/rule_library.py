@@ -22,7 +22,7 @@ from memory.services.rules_undo import UNDO, undone
 
 PAGE = 100
 SORTS = ("newest", "support", "lift", "used", "hits")
-UNDO_FOR = timedelta(hours=1)  # an act of one's own is offered for undo on the list that long
+UNDO_FOR = timedelta(minutes=1)  # so long the list offers to undo an act of one's own; its rule and Activity do later
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def uses_of(rule_id: int, most: int = 20) -> list[Use]:
 
 
 def last_act(user: Any, now: datetime) -> Action | None:
-    """The person's newest act on rules that is not undone, for an hour: what `u` takes back."""
+    """The person's newest act on rules that is not undone, for a minute: what `u` takes back."""
     mine = Action.objects.filter(actor=user, object_type__in=("rule", "rules"), created_at__gt=now - UNDO_FOR)
     mine = mine.exclude(verb__in=(UNDO, "rules.export", "rule.take_in", "rule.give_back", "rule.split_off"))
     recent = mine.filter(after__bulk__isnull=True).order_by("-pk")[:20]

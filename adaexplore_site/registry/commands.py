@@ -68,6 +68,7 @@ def commands_of(request: HttpRequest) -> Commands:
             "go": {link.key: link.url for link in places if link.key},
             "places": [[link.label, link.detail, link.url, link.key] for link in places],
             "acts": _acts(acts, match.kwargs if match else {}),
+            "denied": _denied(route, held) if Role.VIEWER in held else {},
             "find": address("find-names"),
         },
     )
@@ -123,6 +124,14 @@ def _acts(acts: Iterable[Act], kwargs: dict[str, Any]) -> list[dict[str, Any]]:
             row = {"label": act.label, "url": url, "fields": dict(act.fields), "key": key, "shown": act.key}
             found.append(row | {"tree": act.tree})
     return found
+
+
+def _denied(route: str, held: frozenset[Role]) -> dict[str, str]:
+    """What a key of this page says to those who lack the role for its act."""
+    taken = {key.key for key in VIEW_KEYS if route in key.pages or not key.pages} | {""}
+    lacking = [act for act in ACTS if act.key not in taken and route in act.pages and act.role not in held]
+    start = "Your account reads only. " if held == {Role.VIEWER} else ""
+    return {act.key: f"{start}“{act.label}” needs the role {act.role}: an admin can add it." for act in lacking}
 
 
 def _tail(act: Act) -> str:

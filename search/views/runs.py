@@ -24,7 +24,7 @@ from adaexplore_site.audit import ActionRefused
 from adaexplore_site.requests import SiteRequest
 from judge.models import Device, Problem
 from judge.preflight import preflight
-from judge.selectors import judging_devices
+from judge.selectors import judging_devices, served_devices
 from judge.views import preflight_start
 from search import proposers
 from search.forms import StartForm
@@ -106,8 +106,9 @@ def _form_context(problem: Problem, form: StartForm, devices: list[Device], key:
         "problem": problem,
         "form": form,
         "devices": devices,
+        "inactive": list(served_devices().exclude(state=Device.State.ACTIVE)),
         "choices": proposers.available(),
-        "only_interpreter": all(device.kind == Device.Kind.INTERPRETER for device in devices),
+        "only_interpreter": bool(devices) and all(device.kind == Device.Kind.INTERPRETER for device in devices),
         "key": key,
         "auto": True,
     }

@@ -58,6 +58,7 @@ function single(key) {
   }
   if (key === "u" && undoNewest()) return true;
   const act = commands.acts.find((one) => one.key === key);
+  if (act === undefined && commands.denied?.[key]) say(commands.denied[key]);
   return act !== undefined && perform(act);
 }
 
@@ -162,10 +163,15 @@ function inUse(part) {
 function say(text) {
   const place = document.getElementById("messages");
   const notice = document.createElement("p");
-  notice.className = "notice notice-error";
+  notice.className = "notice notice-error is-said"; // in sight wherever the reader has scrolled to
   notice.setAttribute("role", "alert");
   notice.textContent = text;
   place.replaceChildren(notice);
+}
+// The server's own sentence names the role that is missing; a form that was too old has none.
+function forbidden(xhr) {
+  const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
+  return page.querySelector("[data-why]")?.textContent || "Your account may not do this, or the page is too old: reload it.";
 }
 document.addEventListener("htmx:sendError", (event) => {
   if (!event.detail.elt.hasAttribute("data-poll")) say("The server cannot be reached. Nothing was sent; try again.");
@@ -173,7 +179,7 @@ document.addEventListener("htmx:sendError", (event) => {
 document.addEventListener("htmx:responseError", (event) => {
   const { elt, xhr } = event.detail;
   if (elt.hasAttribute("data-poll") || [401, 409, 422].includes(xhr.status)) return;
-  say(xhr.status === 403 ? "Your account may not do this, or the page is too old: reload it." : `The server failed (${xhr.status}). Try again; its log says more.`);
+  say(xhr.status === 403 ? forbidden(xhr) : `The server failed (${xhr.status}). Try again; its log says more.`);
 });
 
 // A list that comes again after an act on one of its rows goes on where its reader was.

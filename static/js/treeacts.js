@@ -34,8 +34,14 @@ export class TreeActs {
     await this.select(n);
     const before = this.waiting;
     const done = this.drawer.shown === n && send(act);
-    if (!done) this.say(`This cannot be done to node ${n} now.`);
+    if (!done) this.say(this.why(n, act));
     if (guessed && this.waiting === before) this.answer(n, false); // nothing was sent: a field waits, or there is no form
+  }
+
+  // Why the panel has no such button; the server has put it beside those that it has.
+  why(n, act) {
+    const known = this.drawer.shown === n && act.url.endsWith("/steer") && this.drawer.body.querySelector("[data-cannot]")?.dataset.cannot;
+    return known ? `This cannot be done to node ${n}: ${known}.` : `This cannot be done to node ${n} now.`;
   }
 
   // -- shown before the answer ------------------------------------------------------------------------------------------

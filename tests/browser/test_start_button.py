@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.live import LiveStack
+from tests.browser.watch import Faults
 
 pytestmark = pytest.mark.browser
 WHY = "The preflight on interpreter refused this problem. It returns a dict."
@@ -45,3 +46,27 @@ def test_the_page_of_a_problem_takes_its_way_to_a_search_back(page: Page, live_s
     live_stack.write("admission", state="refused", message="It returns a dict.")
     expect(page.get_by_role("link", name="Search this")).to_have_count(0)
     expect(page.locator("#problem-head")).to_contain_text(WHY)
+
+
+def test_what_the_server_forbids_or_cannot_do_is_said_in_sight(
+    page: Page, live_stack: LiveStack, faults: Faults
+) -> None:
+    faults.forgive("403", "500", "ERR_FAILED", "htmx:")
+    page.goto(f"{live_stack.address}/new")
+    page.evaluate("() => { document.getElementById('main').style.paddingBlockEnd = '3000px'; scrollTo(0, 2000); }")
+    why = "<p data-why>This needs the role 'operator'.</p>"
+    answers = iter([(403, why), (403, ""), (500, why)])
+
+    def answer(route: Route) -> None:
+        status, body = next(answers)
+        route.fulfill(status=status, body=body)
+
+    page.route("**/problem-upload/", answer)
+    for words in ("This needs the role", "too old: reload", "The server failed (500)"):
+        page.locator("#dropzone-file").set_input_files({"name": "a.py", "mimeType": "text/x-python", "buffer": b"1"})
+        expect(page.get_by_role("alert")).to_contain_text(words)
+        expect(page.get_by_role("alert")).to_be_in_viewport()
+    page.unroute_all()
+    page.route("**/problem-upload/", lambda route: route.abort())
+    page.locator("#dropzone-file").set_input_files({"name": "b.py", "mimeType": "text/x-python", "buffer": b"1"})
+    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")

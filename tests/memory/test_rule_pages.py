@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from datetime import timedelta
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -48,6 +49,17 @@ def post(client, row: Rule, act: str, *, revision: int | None = None, headers=No
     row.refresh_from_db()
     data = {"act": act, "revision": row.revision if revision is None else revision, "version": row.current_id, **fields}
     return client.post(f"/rules/{row.pk}/act", data, headers=headers)
+
+
+def test_the_list_tells_of_the_last_act_for_a_minute_only(reviewer):
+    row = rule("Do not call tl.any.", seen=3)
+    post(reviewer, row, "approve")
+    said = f"Rule {row.pk} was approved"
+    assert said in reviewer.get("/rules/").content.decode()
+    Action.objects.filter(verb="rule.approve").update(created_at=timezone.now() - timedelta(seconds=61))
+    html = reviewer.get("/rules/").content.decode()
+    assert said not in html and "undo-line" not in html and "data-last" not in html
+    assert "Undo" in reviewer.get(f"/rules/{row.pk}/").content.decode()
 
 
 def test_a_card_shows_what_a_decision_needs(reviewer):

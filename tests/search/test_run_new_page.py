@@ -56,6 +56,23 @@ def test_a_sample_is_one_link_and_one_button_away(operator, hops):
     assert 'id="start-button"' in html and 'value="30"' in html
 
 
+def test_a_viewer_is_told_that_it_reads_only_where_an_operator_uploads(operator):
+    html = client_of("viewer").get("/new").content.decode()
+    assert "data-dropzone" not in html and "Your account reads only" in html
+    html = operator.get("/new").content.decode()
+    assert "data-dropzone" in html and "reads only" not in html
+
+
+def test_a_device_that_takes_no_searches_is_named_with_why_and_a_way_to_the_fleet(operator, hops):
+    problem = make_problem()
+    for state, reason, words in (("draining", "", "draining: it takes no"), ("quarantined", "<hot>", "&lt;hot&gt;")):
+        Device.objects.update(state=state, state_reason=reason)
+        for answer in (operator.get(f"/new?problem={problem.slug}"), operator.post("/new", form(problem, device=""))):
+            html = answer.content.decode()
+            assert words in html and "/fleet/?worker=interpreter" in html and "none is active" in html
+            assert "None, not here" not in html and "No GPU found here" not in html
+
+
 def test_an_unchecked_problem_starts_its_preflight_when_the_page_opens(operator, hops):
     problem = admission(make_problem())
     assert 'hx-trigger="load, submit"' in operator.get(f"/new?problem={problem.slug}").content.decode()

@@ -77,6 +77,15 @@ def test_scripts_get_the_node_s_panel_with_what_is_in_force(run, hops):
     assert html.strip().startswith("<article") and "Pinned: 4 selections left" in html
 
 
+def test_the_panel_of_a_node_says_why_it_cannot_be_steered(run):
+    operator, place = client_of("operator"), f"/s/{run.pk}/n/1/"
+    assert 'data-cannot=""' in operator.get(place).content.decode()
+    steer_prune(run=run, number=1, user=None)
+    assert 'data-cannot="it is pruned: restore it first"' in operator.get(place).content.decode()
+    Run.objects.filter(pk=run.pk).update(state="finished")
+    assert 'data-cannot="the search has ended"' in operator.get(place).content.decode()
+
+
 def test_a_refused_kernel_comes_back_with_the_reason(run, hops):
     operator = client_of("operator")
     fields = {"act": "inject", "number": "1", "source": "def mine(:", "panel": "1", "key": "k"}

@@ -85,6 +85,11 @@ def test_the_page_knows_its_acts_and_the_person_s_places():
     assert pause["url"] == f"/s/{run.pk}/pause" and script["go"]["n"] == "/new" and script["go"]["g s"] == "/"
     other = script_of(viewer.get(f"/s/{run.pk}/").content.decode())
     assert other["acts"] == [] and "n" not in other["go"]
+    assert script["denied"] == {} and other["denied"]["p"].startswith(
+        "Your account reads only. “Pin the node” needs the"
+    )
+    rules = script_of(operator.get("/rules/").content.decode())["denied"]
+    assert rules["a"] == "“Approve the rule” needs the role reviewer: an admin can add it."
 
 
 def test_the_shortcut_help_lists_the_keys_of_this_page():
