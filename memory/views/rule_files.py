@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from memory.rules.files import MAX_BYTES
 from memory.services.rules_files import export_note, rules_import, rules_text
 from memory.views.rules import say_on_list
@@ -31,7 +31,7 @@ def rule_import(request: SiteRequest) -> HttpResponse:
             data=sent.read(),
             name=sent.name or "upload",
             user=request.user,
-            key=request.POST.get("key", "")[:64] or None,
+            key=form_key(request),
         )
     except ActionRefused as error:
         context = {"message": str(error), "back_to": reverse("rule-list")}

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from adaexplore_site.access import Role, can
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
-from adaexplore_site.requests import SiteRequest, came_from
+from adaexplore_site.requests import SiteRequest, came_from, form_key
 from search.acts.files import trail_csv, trail_json
 from search.acts.said import Subjects, said
 from search.acts.trail import COMMAND, Chosen, chosen_of, trail_page, verbs
@@ -90,7 +90,7 @@ def _undo(request: SiteRequest, action_id: int) -> HttpResponse:
     query = request.POST.get("query", "")[:400]
     chosen = chosen_of(dict(_pairs(query)))
     try:
-        hops = undo(action=action, user=request.user, key=request.POST.get("key", "")[:64] or None)
+        hops = undo(action=action, user=request.user, key=form_key(request))
     except ActionRefused as error:
         if request.htmx:
             return JsonResponse({"refused": str(error)}, status=409)

@@ -17,7 +17,7 @@ from django.views.decorators.vary import vary_on_headers
 from adaexplore_site.access import Role, require, role_required
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.gate import question
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from judge.models import Problem
 from judge.selectors import judging_devices
 from search import proposers
@@ -112,7 +112,7 @@ def _campaign(request: SiteRequest, form: CampaignForm, problems: list[Problem])
         concurrency=data["concurrency"],
         memory=form.memory(),
         user=request.user,
-        key=request.POST.get("key", "")[:64] or None,
+        key=form_key(request),
     )
 
 
@@ -196,7 +196,7 @@ def _act(
     """Do one act. A redirect with a message; 409 with the reason when it is not possible."""
     campaign = get_object_or_404(Campaign, pk=campaign_id)
     try:
-        campaign = act(campaign=campaign, user=request.user, key=request.POST.get("key", "")[:64] or None)
+        campaign = act(campaign=campaign, user=request.user, key=form_key(request))
     except ActionRefused as error:
         context = {"message": str(error), "campaign": campaign}
         return render(request, "search/campaign_refused.html", context, status=409)

@@ -20,7 +20,7 @@ from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.gate import question
 from adaexplore_site.models import Action
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from judge import device_facts
 from judge.models import Device
 from judge.services.device_checks import check_last, noise_last
@@ -111,7 +111,7 @@ def device_state(request: SiteRequest, device_id: int) -> HttpResponse:
     if request.POST.get("state") not in Device.State.values:
         raise Http404("No such state of a device.")
     state = Device.State(request.POST["state"])
-    key = request.POST.get("key", "")[:64] or None
+    key = form_key(request)
     try:
         paused = device_state_set(
             device=device, state=state, user=request.user, key=key, reason=request.POST.get("reason", "")
@@ -128,7 +128,7 @@ def device_state(request: SiteRequest, device_id: int) -> HttpResponse:
 def device_check(request: SiteRequest, device_id: int) -> HttpResponse:
     """Have the device's worker calibrate it. Passing ends a quarantine that the judge began."""
     device = get_object_or_404(Device, pk=device_id)
-    key = request.POST.get("key", "")[:64] or None
+    key = form_key(request)
     try:
         asked = device_check_ask(device=device, user=request.user, key=key)
     except ActionRefused as error:
@@ -157,7 +157,7 @@ def node_revoke(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     if asked is not None:
         return asked
     try:
-        hops = revoking.node_revoke(node=node, user=request.user, key=request.POST.get("key", "")[:64] or None)
+        hops = revoking.node_revoke(node=node, user=request.user, key=form_key(request))
     except ActionRefused as error:
         return render(request, "judge/device_detail.html", _context(device) | {"refused": str(error)}, status=409)
     send(hops)

@@ -19,7 +19,7 @@ from django.views.decorators.vary import vary_on_headers
 from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
 from adaexplore_site.models import Action
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from memory.cluster_rows import SORTS, Chosen, cluster_table
 from memory.models import FailureCluster, Rule
 from memory.scope_form import scope_asked
@@ -127,7 +127,7 @@ def failure_act(request: SiteRequest, key: str) -> HttpResponse:
     try:
         if act is None:
             raise ActionRefused("There is no such act. Reload the page and use its buttons.")
-        done = act(request, cluster, {"user": request.user, "key": request.POST.get("key", "")[:64] or None})
+        done = act(request, cluster, {"user": request.user, "key": form_key(request)})
     except ActionRefused as error:
         typed = request.POST if request.POST.get("act") == "propose" else None
         return _page(request, _cluster(key), status=409, refused=str(error), typed=typed)

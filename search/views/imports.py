@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from adaexplore_site.access import Role, require
 from adaexplore_site.audit import ActionRefused
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from judge.models import Problem
 from judge.selectors import judging_devices
 from judge.views import preflight_start
@@ -54,7 +54,7 @@ def run_remove(request: SiteRequest, run_id: int) -> HttpResponse:
     status, error = 200, ""
     if request.method == "POST":
         try:
-            removing.run_remove(run=run, user=request.user, key=request.POST.get("key", "")[:64] or None)
+            removing.run_remove(run=run, user=request.user, key=form_key(request))
         except ActionRefused as refusal:
             status, error = 409, str(refusal)
         else:

@@ -18,7 +18,7 @@ from django_htmx.http import replace_url
 
 from adaexplore_site.access import Role, role_required
 from adaexplore_site.audit import ActionRefused
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from judge import evaluation_facts, evaluation_samples
 from judge.highlighting import listing, visible
 from judge.selectors import judging_devices
@@ -203,7 +203,7 @@ def node_reply(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     """Take a reply written by hand. What cannot be used is 409 with what is expected; the text stays in the form."""
     run, node = node_load(run_id, number)
     text = request.POST.get("text", "")
-    key = request.POST.get("key", "")[:64] or None
+    key = form_key(request)
     try:
         if len(text) > REPLY_CHARS:
             raise ActionRefused(f"The reply has {len(text):,} characters; the limit is {REPLY_CHARS:,}.")

@@ -21,7 +21,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from adaexplore_site.access import Role, require, role_required
 from adaexplore_site.audit import ActionRefused
-from adaexplore_site.requests import SiteRequest
+from adaexplore_site.requests import SiteRequest, form_key
 from judge.models import Device, Problem
 from judge.preflight import preflight
 from judge.selectors import judging_devices, served_devices
@@ -123,7 +123,7 @@ def _start(request: SiteRequest) -> HttpResponse:
     problem = get_object_or_404(Problem, slug=request.POST.get("problem", ""))
     devices, choices = list(judging_devices()), proposers.available()
     form = StartForm(request.POST, devices=devices, choices=choices)
-    key = request.POST.get("key", "")[:64]
+    key = form_key(request)
     context = _form_context(problem, form, devices, key or secrets.token_urlsafe(16))
     if not form.is_valid():
         return _start_page(request, context, status=422)
@@ -151,7 +151,7 @@ def _start(request: SiteRequest) -> HttpResponse:
             memory=form.memory(),
             options=form.options(),
             user=request.user,
-            key=key or None,
+            key=key,
         )
     except ActionRefused as error:
         form.refuse(error)
@@ -197,9 +197,7 @@ def run_archive(request: SiteRequest, run_id: int) -> HttpResponse:
     archive = request.POST.get("archived") == "1"
     run = get_object_or_404(Run.objects.select_related("problem"), pk=run_id)
     try:
-        archiving.run_archive(
-            run=run, archived=archive, user=request.user, key=request.POST.get("key", "")[:64] or None
-        )
+        archiving.run_archive(run=run, archived=archive, user=request.user, key=form_key(request))
     except ActionRefused as error:
         return refused(request, str(error), run)
     told = "is archived: the tab Archived lists it" if archive else "is listed again"
@@ -214,7 +212,7 @@ def _steer(
     """Do one act on a run. 204 for scripts, a redirect for forms; 409 with the reason when it is not possible."""
     run = get_object_or_404(Run.objects.select_related("problem"), pk=run_id)
     try:
-        run = act(run=run, user=request.user, key=request.POST.get("key", "")[:64] or None)
+        run = act(run=run, user=request.user, key=form_key(request))
     except ActionRefused as error:
         return refused(request, str(error), run)
     if go_on:

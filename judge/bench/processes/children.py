@@ -13,6 +13,7 @@ from judge.bench.exchange.wire import Channel
 from judge.bench.processes.wiping import wipe
 
 PREFIX = "adaexplore-bench-"
+END_S = 10.0  # that killed children may take to be gone
 
 
 class Server(Protocol):

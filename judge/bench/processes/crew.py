@@ -9,12 +9,10 @@ from types import TracebackType
 from typing import Self
 
 from judge.bench.exchange.wire import Message, WireClosed, WireGarbage
-from judge.bench.processes.children import Child
+from judge.bench.processes.children import END_S, Child
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.wiping import wipe
 from judge.values import JudgeError, Limits
-
-END_S = 10.0
 
 
 def wait_readable(fds: list[int], timeout: float) -> set[int]:

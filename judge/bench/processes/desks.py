@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable
 
-from judge.bench.processes.children import Child, retire
+from judge.bench.processes.children import END_S, Child, retire
 from judge.values import JudgeError
 
 BASELINE = "eager"  # the child that stays with its referee
-END_S = 10.0
 MOST = 4  # problems at a time; on a GPU a referee and its baseline hold a context each
 
 
