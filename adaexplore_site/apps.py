@@ -12,7 +12,7 @@ def create_roles(**_: Any) -> None:
     """Make sure the four role groups exist. Idempotent."""
     from django.contrib.auth.models import Group
 
-    from adaexplore_site.access import Role
+    from adaexplore_site.core.access import Role
 
     for role in Role:
         Group.objects.get_or_create(name=role.value)
@@ -22,6 +22,11 @@ class SiteConfig(AppConfig):
     name = "adaexplore_site"
 
     def ready(self) -> None:
+        """Register the system checks, and the roles that follow a migration."""
         from django.apps import apps
 
+        from adaexplore_site.actions.registry import discover
+        from adaexplore_site.operations import checks  # noqa: F401 - importing it registers them
+
         post_migrate.connect(create_roles, sender=apps.get_app_config("auth"), dispatch_uid="adaexplore_roles")
+        discover()

@@ -14,11 +14,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adaexplore_site.settings")
 
 django_application = get_asgi_application()
 
-from search.routing import websocket_urlpatterns  # noqa: E402  (needs the app registry)
+from django.conf import settings  # noqa: E402
+
+from adaexplore_site.operations.busy import Slots  # noqa: E402
+from search.live.routing import websocket_urlpatterns  # noqa: E402  (needs the app registry)
 
 application = ProtocolTypeRouter(
     {
-        "http": django_application,
+        "http": Slots(django_application, at_once=settings.WEB_REQUESTS),
         "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

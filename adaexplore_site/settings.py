@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 from csp.constants import NONCE, NONE, SELF
 
-from adaexplore_site import env
+from adaexplore_site.core import env, private_files
 
 BASE_DIR = env.BASE_DIR
 DATA_DIR = env.data_dir()
-DATA_DIR.mkdir(parents=True, exist_ok=True)
+# Every process of ours reads this file first: what it writes from here on is for this account only (ADR 45).
+sys.stderr.writelines(f"{line}\n" for line in private_files.prepare(DATA_DIR))
 
 DEBUG = env.flag("DEBUG")
 SECRET_KEY = env.secret_key()
@@ -27,6 +30,7 @@ INSTALLED_APPS = [
     "template_partials",
     "csp",
     "axes",
+    "ninja",  # for the files of its reference
     "adaexplore_site",
     "judge",
     "memory",
@@ -42,12 +46,12 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "adaexplore_site.middleware.SignInRequired",
+    "adaexplore_site.core.middleware.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
-    "adaexplore_site.middleware.NulIsBadInput",
-    "adaexplore_site.undo_offer.UndoOffer",
+    "adaexplore_site.core.middleware.NulIsBadInput",
+    "adaexplore_site.activity.undo_offer.UndoOffer",
 ]
 
 AUTHENTICATION_BACKENDS = [
@@ -61,7 +65,7 @@ ASGI_APPLICATION = "adaexplore_site.asgi.application"
 TEMPLATES = [
     {
         "NAME": "django",  # as template_partials knows it
-        "BACKEND": "adaexplore_site.pages.Pages",
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
@@ -69,17 +73,19 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "adaexplore_site.access.context",
-                "adaexplore_site.registry.commands.context",
-                "memory.navigation.context",
-                "search.shell_figures.context",
-                "search.notices.seen.context",
+                "adaexplore_site.core.access.context",
+                "adaexplore_site.palette.commands.context",
+                "memory.review.navigation.context",
+                "adaexplore_site.palette.shell_figures.context",
+                "adaexplore_site.notifications.seen.context",
             ],
         },
     },
 ]
 
 DATABASES = {"default": env.database()}
+# Requests that the web process works on at once; each holds a thread and, on PostgreSQL, up to two connections.
+WEB_REQUESTS = env.integer("WEB_REQUESTS", 16, minimum=1, maximum=200)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.redis_url()
@@ -197,7 +203,7 @@ LLM_API_KEY = env.text("LLM_API_KEY", env.text("OPENAI_API_KEY"))
 LLM_MODEL = env.text("LLM_MODEL", env.text("OPENAI_MODEL"))
 LLM_TIMEOUT_S = env.integer("LLM_TIMEOUT_S", 180, minimum=1, maximum=3600)
 LLM_STREAM = env.flag("LLM_STREAM", True)
-# A JSON file of prices beside the shipped ones (search/budget/prices.json shows the form); its rows win.
+# A JSON file of prices (docs/models.md). Its rows go before prices set by people and those of genai-prices.
 LLM_PRICES = env.text("LLM_PRICES")
 
 # Judge: GPU architecture that the interpreter device compiles for and models.
@@ -217,13 +223,14 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "filters": {"refusals": {"()": "adaexplore_site.log_filters.NoTraceOfRefusals"}},
+    "filters": {"refusals": {"()": "adaexplore_site.core.log_filters.NoTraceOfRefusals"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain", "filters": ["refusals"]}},
     "root": {"handlers": ["console"], "level": env.text("LOG_LEVEL", "INFO")},
     "loggers": {
         "axes": {"level": "WARNING"},
         "django.channels.server": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},  # its INFO line prints the whole address, passwords and tokens included
+        "psycopg.pool": {"level": "WARNING"},  # INFO: two lines for each request
         "openai": {"level": "WARNING"},  # its DEBUG lines print whole requests
     },
 }

@@ -8,4 +8,4 @@ class JudgeConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the system checks."""
-        from judge import checks  # noqa: F401 - importing it registers them
+        from judge.devices import system_checks as checks  # noqa: F401 - importing it registers them

@@ -8,12 +8,14 @@ from typing import Any
 from celery import shared_task
 from celery.signals import worker_process_shutdown, worker_ready, worker_shutdown
 
-from judge.benches import bench_for, close_benches, rest_idle
-from judge.models import Device, Problem, SelfTest
-from judge.selectors import served_devices
+from judge.devices.benches import bench_for, close_benches, rest_idle
+from judge.devices.models import Device
+from judge.devices.queries import served_devices
+from judge.problems.admissions import problem_admit
+from judge.problems.models import Problem
 from judge.selftest.catalogue import entries
-from judge.services.admissions import problem_admit
-from judge.services.selftests import selftest_run
+from judge.selftest.models import SelfTest
+from judge.selftest.services import selftest_run
 from judge.values import JudgeError
 
 IDLE_S = 300.0  # a bench that judges nothing for so long lets go of what it kept for the next evaluation

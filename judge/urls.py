@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from judge import evaluation_views, selftest_views, views
+from adaexplore_site.actions.views import action_view
+from judge.evaluations import views as evaluation_views
+from judge.problems import views
+from judge.selftest import views as selftest_views
 
 urlpatterns = [
     path("problems/", views.problem_list, name="problem-list"),
-    path("problem-upload/", views.problem_upload, name="problem-upload"),
+    path("problem-upload/", action_view("problem.upload"), name="problem-upload"),
     path("problems/<slug:slug>/", views.problem_detail, name="problem-detail"),
     path("problems/<slug:slug>/preflight", views.problem_preflight, name="problem-preflight"),
     path("evaluations/<int:evaluation_id>/", evaluation_views.evaluation_detail, name="evaluation-detail"),
@@ -16,5 +19,5 @@ urlpatterns = [
     path("evaluations/<int:evaluation_id>/samples.json", evaluation_views.samples_json, name="evaluation-samples-json"),
     path("judge/", selftest_views.self_test_list, name="self-test-list"),
     path("judge/<str:device>/", selftest_views.self_test_detail, name="self-test-detail"),
-    path("judge/<str:device>/start", selftest_views.self_test_start, name="self-test-start"),
+    path("judge/<str:device>/start", action_view("selftest.start"), name="self-test-start"),
 ]

@@ -1,11 +1,11 @@
-"""Rows of memory. Nodes and searches belong to `search`, which imports this room: here they are only named."""
+"""The rows of every room, where Django looks for them. Import each from its own room."""
 
 from __future__ import annotations
 
-from memory.adapt_models import AdaptRun, AdaptTask
-from memory.failure_models import Failure, FailureCluster
-from memory.rule_models import Rule, RuleVersion, Sighting
-from memory.use_models import FrozenRule, RuleUse, RunMemory
+from memory.adapt.models import AdaptRun, AdaptTask
+from memory.failures.models import Failure, FailureCluster
+from memory.prompting.models import FrozenRule, RuleUse, RunMemory
+from memory.rules.models import Rule, RuleVersion, Sighting
 
 __all__ = [
     "AdaptRun",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 from celery import current_app, shared_task
@@ -11,47 +10,28 @@ from celery.signals import worker_ready
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from adaexplore_site.models import Action
-from judge.benches import bench_for
-from judge.models import Device
-from judge.selectors import served_devices
+from adaexplore_site.core.models import AuditEntry
+from judge.devices.benches import bench_for
+from judge.devices.queries import served_devices
+from memory.distil.library_names import InstalledNames
+from memory.distil.services import failure_learn
 from memory.distil.table import TableDistiller
-from memory.library_names import InstalledNames
-from memory.services.learning import failure_learn
-from search.heartbeats import heartbeat_start
+from search.batches.adapt_advance import adapt_follow, adapts_advance
+from search.batches.adapt_tasks import task_admit, task_compose
+from search.batches.campaign_advance import campaign_follow, campaigns_advance, entry_admit
+from search.batches.site_budget import budget_watch
+from search.engine.compiling import step_compile
+from search.engine.heartbeats import heartbeat_start
+from search.engine.reaping import reap as reap_now
+from search.engine.steps import step_judge, step_propose, step_reserve
+from search.fleet.services import device_check
 from search.proposers import get as get_proposer
-from search.services.adapt_advance import adapt_follow, adapts_advance
-from search.services.adapt_tasks import task_admit, task_compose
-from search.services.campaign_advance import campaign_follow, campaigns_advance, entry_admit
-from search.services.compiling import step_compile
-from search.services.devices import device_check
-from search.services.hops import Hop
-from search.services.reaping import reap as reap_now
-from search.services.rechecks import recheck_run, rechecks_reap
-from search.services.spend_budget import budget_watch
-from search.services.steps import step_judge, step_propose, step_reserve
+from search.rechecks.services import recheck_run, rechecks_reap
+from search.records.queue import check_send, send
 
 log = logging.getLogger(__name__)
 
-
-COMPILE_QUEUE = "compile"  # served beside GPUs only
-COMPILE_S = 60.0  # later than that, whoever judges has compiled for himself
 REST_S = 240.0  # the next time to ask is near by then
-CHECK_S = 3500.0  # the next hourly calibration is on its way by then
-
-
-def send(hops: Iterable[Hop]) -> None:
-    """Enqueue hops. When the broker is away they are only logged: the reaper sends them again."""
-    for hop in hops:
-        try:
-            if hop.task == "judge_node" and hop.queue.startswith("device.cuda"):
-                current_app.send_task(compile_node.name, args=[hop.target], queue=COMPILE_QUEUE, expires=COMPILE_S)
-            more = {} if hop.expires_s is None else {"expires": hop.expires_s}
-            current_app.send_task(
-                f"search.tasks.{hop.task}", args=[hop.target], queue=hop.queue, countdown=hop.delay_s or None, **more
-            )
-        except OperationalError as error:
-            log.warning("%s(%s) waits for the reaper: the broker is away (%s)", hop.task, hop.target, error)
 
 
 @shared_task(name="search.tasks.advance")  # type: ignore[untyped-decorator]
@@ -165,23 +145,12 @@ def rest_devices() -> None:
             return
 
 
-def check_send(device: Device, asked: Action | None = None) -> bool:
-    """Enqueue a check of the device on its own worker. False when the broker is away."""
-    args = [device.pk, asked.pk if asked else None]
-    try:
-        current_app.send_task(check_device.name, args=args, queue=device.queue, expires=CHECK_S)
-    except OperationalError as error:
-        log.warning("the check of %s is not sent: the broker is away (%s)", device.name, error)
-        return False
-    return True
-
-
 @shared_task(name="search.tasks.check_device", acks_late=True)  # type: ignore[untyped-decorator]
 def check_device(device_id: int, action_id: int | None = None) -> None:
     """Calibrate a device on its worker; with the act of a person who asked, passing ends its quarantine."""
     device = served_devices().filter(pk=device_id).first()
     if device is not None:
-        asked = Action.objects.filter(pk=action_id).first() if action_id is not None else None
+        asked = AuditEntry.objects.filter(pk=action_id).first() if action_id is not None else None
         device_check(device=device, bench_for=bench_for, asked=asked)
 
 

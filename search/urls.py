@@ -5,34 +5,37 @@ from __future__ import annotations
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from search.views import (
-    activity,
-    adapt,
-    campaigns,
-    compare,
-    devices,
-    downloads,
-    failures,
-    find,
-    gallery,
-    imports,
-    kernel_acts,
-    kernels,
-    lab,
-    nodes,
-    notices,
-    pictures,
-    reports,
-    runs,
-    saved,
-    spend,
-    spend_acts,
-    steering,
-    steering_bulk,
-    what_if,
-)
+from adaexplore_site.actions.views import action_view, actions_view
+from search.batches import adapt_views as adapt
+from search.batches import campaign_views as campaigns
+from search.batches import spend_views as spend
+from search.compare import views as compare
+from search.failures import views as failures
+from search.fleet import views as devices
+from search.interchange import gallery_views as gallery
+from search.interchange import import_views as imports
+from search.interchange import views as downloads
+from search.kernels import views as kernels
+from search.lab import views as lab
+from search.nodes import views as nodes
+from search.pictures import views as pictures
+from search.rechecks.marking import VERBS as MARKS
+from search.replay import views as what_if
+from search.reports import views as reports
+from search.runs import views as runs
+from search.steering import bulk_views as steering_bulk
+from search.steering import views as steering
 
 _MOVED = RedirectView.as_view(pattern_name="device-list", query_string=True, http_method_names=["get", "head"])
+
+STEER = {  # the field `act` of a form -> its action
+    **{name: f"steer.{name}" for name in ("pin", "prune", "restore", "boost", "force", "note", "params", "inject")},
+    "undo": "steer.undo",
+    "limits": "run.budget",
+    "limits-undo": "run.budget.undo",
+    "concurrency": "run.concurrency",
+}
+DEVICE_STATES = {"active": "device.activate", "draining": "device.drain", "quarantined": "device.quarantine"}
 
 urlpatterns = [
     path("", runs.run_list, name="run-list"),
@@ -42,56 +45,53 @@ urlpatterns = [
     path("campaigns/", campaigns.campaign_list, name="campaign-list"),
     path("campaigns/new", campaigns.campaign_new, name="campaign-new"),
     path("campaigns/<int:campaign_id>/", campaigns.campaign_detail, name="campaign-detail"),
-    path("campaigns/<int:campaign_id>/pause", campaigns.campaign_pause, name="campaign-pause"),
-    path("campaigns/<int:campaign_id>/resume", campaigns.campaign_resume, name="campaign-resume"),
-    path("campaigns/<int:campaign_id>/stop", campaigns.campaign_stop, name="campaign-stop"),
+    path("campaigns/<int:campaign_id>/pause", action_view("campaign.pause"), name="campaign-pause"),
+    path("campaigns/<int:campaign_id>/resume", action_view("campaign.resume"), name="campaign-resume"),
+    path("campaigns/<int:campaign_id>/stop", action_view("campaign.stop"), name="campaign-stop"),
     path("adapt/", adapt.adapt_list, name="adapt-list"),
     path("adapt/new", adapt.adapt_new, name="adapt-new"),
     path("adapt/<int:adapt_id>/", adapt.adapt_detail, name="adapt-detail"),
     path("adapt/<int:adapt_id>/adapt.<slug:form>", adapt.adapt_file, name="adapt-file"),
-    path("adapt/<int:adapt_id>/pause", adapt.adapt_pause, name="adapt-pause"),
-    path("adapt/<int:adapt_id>/resume", adapt.adapt_resume, name="adapt-resume"),
-    path("adapt/<int:adapt_id>/stop", adapt.adapt_stop, name="adapt-stop"),
-    path("adapt/<int:adapt_id>/transfer", adapt.adapt_transfer, name="adapt-transfer"),
-    path("activity/", activity.activity, name="activity"),
-    path("activity/activity.<slug:form>", activity.activity_file, name="activity-file"),
-    path("activity/<int:action_id>/undo", activity.action_undo, name="action-undo"),
-    path("find/", find.find, name="find"),
-    path("find/names", find.find_names, name="find-names"),
-    path("notifications/", notices.notice_list, name="notice-list"),
-    path("notifications/count", notices.notice_count, name="notice-count"),
-    path("notifications/seen", notices.notice_seen, name="notice-seen"),
-    path("views/save", saved.view_save, name="view-save"),
-    path("views/<int:view_id>/rename", saved.view_rename, name="view-rename"),
-    path("views/<int:view_id>/delete", saved.view_delete, name="view-delete"),
+    path("adapt/<int:adapt_id>/pause", action_view("adapt.pause"), name="adapt-pause"),
+    path("adapt/<int:adapt_id>/resume", action_view("adapt.resume"), name="adapt-resume"),
+    path("adapt/<int:adapt_id>/stop", action_view("adapt.stop"), name="adapt-stop"),
+    path("adapt/<int:adapt_id>/transfer", action_view("adapt.transfer"), name="adapt-transfer"),
     path("report/", reports.report, name="report"),
     path("gallery/", gallery.gallery, name="gallery"),
     path("import", imports.run_import, name="run-import"),
     path("s/<int:run_id>/run.zip", downloads.run_folder_download, name="run-folder-download"),
     path("s/<int:run_id>/run.json.gz", downloads.run_packed_download, name="run-packed-download"),
     path("s/<int:run_id>/n/<int:number>/solution.json", downloads.solution_download, name="solution-download"),
-    path("s/<int:run_id>/pause", runs.run_pause, name="run-pause"),
-    path("s/<int:run_id>/resume", runs.run_resume, name="run-resume"),
-    path("s/<int:run_id>/stop", runs.run_stop, name="run-stop"),
-    path("s/<int:run_id>/archive", runs.run_archive, name="run-archive"),
-    path("s/<int:run_id>/steer", steering.run_steer, name="run-steer"),
+    path("s/<int:run_id>/pause", action_view("run.pause"), name="run-pause"),
+    path("s/<int:run_id>/resume", action_view("run.resume"), name="run-resume"),
+    path("s/<int:run_id>/stop", actions_view("now", {"1": "run.kill", "": "run.stop"}), name="run-stop"),
+    path(
+        "s/<int:run_id>/archive",
+        actions_view("archived", {"1": "run.archive", "": "run.unarchive"}),
+        name="run-archive",
+    ),
+    path("s/<int:run_id>/steer", actions_view("act", STEER), name="run-steer"),
     path("s/<int:run_id>/bulk/", steering_bulk.run_bulk, name="run-bulk"),
     path("s/<int:run_id>/remove", imports.run_remove, name="run-remove"),
     path("s/<int:run_id>/activity/", steering.run_activity, name="run-activity"),
     path("s/<int:run_id>/counterfactual/", what_if.counterfactual, name="run-counterfactual"),
     path("s/<int:run_id>/what-if/", what_if.what_if, name="run-what-if"),
-    path("s/<int:run_id>/n/<int:number>/branch", steering.node_branch, name="node-branch"),
+    path("s/<int:run_id>/n/<int:number>/branch", action_view("run.branch"), name="node-branch"),
     path("s/<int:run_id>/n/<int:number>/", nodes.node_detail, name="node-detail"),
-    path("s/<int:run_id>/n/<int:number>/verify", kernel_acts.kernel_verify, name="kernel-verify"),
-    path("s/<int:run_id>/n/<int:number>/dispute", kernel_acts.kernel_dispute, name="kernel-dispute"),
-    path("s/<int:run_id>/n/<int:number>/race", kernel_acts.kernel_race, name="kernel-race"),
+    path("s/<int:run_id>/n/<int:number>/verify", action_view("kernel.verify"), name="kernel-verify"),
+    path("s/<int:run_id>/n/<int:number>/dispute", action_view("kernel.dispute"), name="kernel-dispute"),
+    path("s/<int:run_id>/n/<int:number>/race", action_view("kernel.race"), name="kernel-race"),
     path(
         "s/<int:run_id>/n/<int:number>/recheck/cancel",
-        kernel_acts.kernel_recheck_cancel,
+        action_view("kernel.recheck.cancel"),
         name="kernel-recheck-cancel",
     ),
-    path("s/<int:run_id>/n/<int:number>/mark", kernel_acts.kernel_mark, name="kernel-mark"),
-    path("s/<int:run_id>/n/<int:number>/reply", nodes.node_reply, name="node-reply"),
+    path(
+        "s/<int:run_id>/n/<int:number>/mark",
+        actions_view("mark", {verb.removeprefix("kernel."): verb for verb in MARKS}),
+        name="kernel-mark",
+    ),
+    path("s/<int:run_id>/n/<int:number>/reply", action_view("node.reply"), name="node-reply"),
     path("s/<int:run_id>/n/<int:number>/kernel.py", downloads.kernel_download, name="kernel-download"),
     path("s/<int:run_id>/n/<int:number>/proof.zip", downloads.proof_download, name="proof-download"),
     path("failures/", failures.failure_list, name="failure-list"),
@@ -101,16 +101,20 @@ urlpatterns = [
     path("s/<int:run_id>/pictures/<slug:picture>.<slug:form>", pictures.picture_file, name="run-picture-file"),
     path("s/<int:run_id>/failures/", failures.run_failures, name="run-failures"),
     path("spend/", spend.spend, name="spend"),
-    path("spend/budget", spend_acts.spend_budget, name="spend-budget"),
-    path("spend/prices", spend_acts.spend_price, name="spend-price"),
-    path("spend/prices/<int:price_id>/withdraw", spend_acts.spend_price_withdraw, name="spend-price-withdraw"),
+    path("spend/budget", action_view("spend.budget"), name="spend-budget"),
+    path("spend/prices", action_view("price.set"), name="spend-price"),
+    path(
+        "spend/prices/<int:price_id>/withdraw",
+        actions_view("withdrawn", {"1": "price.withdraw", "": "price.restore"}),
+        name="spend-price-withdraw",
+    ),
     path("lab/", lab.lab_list, name="lab-list"),
     path("lab/<int:result_id>/", lab.lab_detail, name="lab-detail"),
     path("fleet/", devices.device_list, name="device-list"),
     path("devices/", _MOVED, name="device-list-old"),
     path("devices/<int:device_id>/", devices.device_detail, name="device-detail"),
-    path("devices/<int:device_id>/state", devices.device_state, name="device-state"),
-    path("s/<int:run_id>/n/<int:number>/revoke", devices.node_revoke, name="node-revoke"),
-    path("devices/<int:device_id>/check", devices.device_check, name="device-check"),
+    path("devices/<int:device_id>/state", actions_view("state", DEVICE_STATES), name="device-state"),
+    path("s/<int:run_id>/n/<int:number>/revoke", action_view("node.revoke"), name="node-revoke"),
+    path("devices/<int:device_id>/check", action_view("device.check"), name="device-check"),
     path("", include("search.live.urls")),
 ]

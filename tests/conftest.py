@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.runner import Bench
+from judge.bench.runner import Bench
 
 ROWS = {"db", "transactional_db", "live_server"}  # fixtures of tests that own rows
 

@@ -25,7 +25,8 @@ class Step:
     """What the server does with one request.
 
     `kind`: "ok", an HTTP status ("401", "429", "500", ...), "hang", "drop" (closes without a byte), "cut" (ends inside
-    the text), "garbage" (200 with broken JSON), "html", "huge", "drip" (keep-alives without end), "gzip", "redirect".
+    the text), "garbage" (200 with broken JSON), "nested" (JSON nested too deeply), "html", "huge", "drip" (keep-alives
+    without end), "gzip", "redirect".
     """
 
     kind: str = "ok"
@@ -99,6 +100,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_error(step)
         elif step.kind == "garbage":
             self._send(200, b'{"choices": [{"message": {"content": "hal', kind="application/json")
+        elif step.kind == "nested":
+            deep = b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+            if body.get("stream"):
+                self._send(200, b"data: " + deep + b"\n\n", kind="text/event-stream")
+            else:
+                self._send(200, deep)
         elif step.kind == "html":
             self._send(200, b"<html><body>Welcome</body></html>", kind="text/html")
         elif step.kind == "gzip":

@@ -77,6 +77,14 @@ def click(selector: str) -> Act:
     return lambda page: page.locator(selector).first.click()
 
 
+def api_operation(page: Page) -> None:
+    """An operation of the API's reference, asked."""
+    for selector in ("#operations-tag-searches button", "#operations-searches-searches button", ".try-out__btn"):
+        page.locator(selector).first.click()
+    page.locator(".btn.execute").click()
+    page.locator(".live-responses-table").wait_for()
+
+
 def submit(selector: str, **fields: str) -> Act:
     """Send a form as a browser without checks of its own would."""
 
@@ -176,7 +184,8 @@ FULL = [
         act=submit("form[action$=add]", address="http://127.0.0.1"),
         answer=409,
     ),
-    Sight("api-docs", "/api/v1/docs"),
+    Sight("api-docs", "/api/v1/docs", act=click("#operations-tag-searches button")),
+    Sight("api-operation", "/api/v1/docs", act=api_operation),
     Sight("settings-providers", "/settings/providers/"),
     Sight("settings-installation", "/settings/installation/"),
     Sight("kernels", "/kernels/"),
@@ -193,6 +202,8 @@ FULL = [
     Sight("problem-viewer", "/problems/{problem}/", "vera"),
     Sight("cockpit", "/s/{run}/"),
     Sight("cockpit-viewer", "/s/{run}/", "vera"),
+    Sight("cockpit-nothing-faster", "/s/{slow}/", "vera"),
+    Sight("cockpit-nothing-faster-table", "/s/{slow}/?tab=table"),
     Sight("cockpit-table", "/s/{run}/?tab=table"),
     Sight("cockpit-time", "/s/{run}/?x=time"),
     Sight("cockpit-drawer", "/s/{run}/?n={best}", window=True),
@@ -279,7 +290,7 @@ IMPORTED = [
 ]
 # What needs workers and the sandbox: pictures only. The states of a preflight are in the list as rows, too.
 WORKED = [
-    Sight("upload-error", "/new", act=upload("x +", until="was not taken")),
+    Sight("upload-error", "/new", act=upload("x +", until="was not uploaded")),
     Sight("preflight-running", "/new", act=upload("x * 2", "time.sleep(4)", until="running")),
     Sight("preflight-ok", "/new", act=upload("torch.relu(x * 2)", until="Compulsory bytes")),
     Sight("preflight-refused", "/new", act=upload("[1]", until="refused")),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from judge.models import Device, Problem
-from search.models import Recheck, Run
+from judge.devices.models import Device
+from judge.problems.models import Problem
+from search.interchange.imports import search_import
 from search.proposers import get as get_proposer
-from search.services.imports import search_import
-from search.services.rechecks import recheck_ask, recheck_run
+from search.rechecks.models import Recheck
+from search.rechecks.services import recheck_ask, recheck_run
+from search.records.models import Run
 from tests import pages
 from tests.judge import gpu_rows
 from tests.memory import failure_rows, rule_pictures
-from tests.search.fakes import FakeBench, wrong
+from tests.search.fakes import FakeBench, passed, wrong
 from tests.search.makers import Worker, make_device, make_problem, make_run
 from tests.search.recorded import packed, step
 
@@ -49,6 +51,7 @@ def full() -> Names:
         "campaign": pages.campaign(run),
         "adapt": pages.adapt(run),
         "manual": manual().pk,
+        "slow": slow().pk,
     }
     return names | judged() | reviewed(run) | imported()
 
@@ -76,6 +79,12 @@ def reviewed(run: Run | None = None) -> Names:
     cluster = failure_rows.cluster_of(run, count=3)
     failure_rows.failed(run, failure_rows.UNKNOWN)
     return {"cluster": cluster.key, **rule_pictures.gallery()}
+
+
+def slow() -> Run:
+    """A search that has ended and found nothing faster than PyTorch."""
+    bench = FakeBench({0: passed(0.5), 1: passed(0.8), 2: wrong(), 3: passed(0.7)})
+    return Worker(bench=bench).run(make_run(problem=make_problem("slow"), steps=4, title="Nothing faster"))
 
 
 def manual() -> Run:

@@ -11,16 +11,22 @@ from django.urls import get_resolver
 from django.urls.resolvers import URLPattern, URLResolver
 from django.utils import timezone
 
-from adaexplore_site.audit import action_on
-from adaexplore_site.models import ApiToken, Webhook, WebhookDelivery
-from memory.fingerprints import fingerprint
-from memory.models import AdaptRun, AdaptTask, Rule
-from memory.services.failures import clusters_of
-from memory.services.rules_files import rules_import
+from adaexplore_site.accounts.models import ApiToken
+from adaexplore_site.core.audit import action_on
+from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
+from adaexplore_site.saved_views.models import SavedView
+from memory.adapt.models import AdaptRun, AdaptTask
+from memory.failures.fingerprints import fingerprint
+from memory.failures.services import clusters_of
+from memory.rules.models import Rule
+from memory.rules.transfer import rules_import
+from search.batches.models import Campaign, CampaignEntry
+from search.engine.failures import failures_keep
+from search.lab.models import LabResult
 from search.lab.results import result_document
-from search.models import Campaign, CampaignEntry, LabResult, ModelPrice, Run, SavedView
-from search.services.failing import failures_keep
-from search.services.lab import lab_result_record
+from search.lab.services import lab_result_record
+from search.ledger.models import ModelPrice
+from search.records.models import Run
 from tests.search.lab_spaces import explored
 from tests.search.live_rows import grow, new_best, reserve
 from tests.search.makers import make_problem, make_run

@@ -15,7 +15,7 @@ STATES = (
     ("correct", "correct"), ("best", "new best"), ("slower", "correct, slower than eager"), ("wrong", "failed"),
     ("compile-error", "does not compile"), ("suspect", "not settled, quarantined"), ("running", "in flight"),
     ("waiting", "waits"), ("paused", "paused"), ("pruned", "pruned, withdrawn"), ("pinned", "pinned"),
-    ("person", "by a person's hand"), ("tied", "its interval reaches the best"), ("at-bound", "bytes not counted"),
+    ("person", "manual influence"), ("tied", "its interval overlaps the best"), ("at-bound", "bytes not counted"),
     ("root", "start"), ("ok", "passed, ended well"), ("warned", "degenerate, warning"), ("pending", "not yet"),
 )  # fmt: skip
 COLOURS = {
@@ -72,7 +72,7 @@ def states() -> str:
 
 def speedup() -> str:
     """The one scale: powers of two, eager dashed, and how an interval and a band stand on it."""
-    from judge.axes import speedup_axis, speedup_ticks
+    from adaexplore_site.core.axes import speedup_axis, speedup_ticks
 
     axis = speedup_axis([0.65, 6.5], 60, 680)
     body = ""

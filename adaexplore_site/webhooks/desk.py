@@ -10,10 +10,11 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from adaexplore_site.audit import ActionRefused, action_done, action_on
-from adaexplore_site.models import Action, Webhook, WebhookDelivery
+from adaexplore_site.core.audit import ActionRefused, action_done, action_on
+from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.outbox import EVENTS, TEST
+from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
 from adaexplore_site.webhooks.guarding import BadAddress, parts_of, target_of
-from adaexplore_site.webhooks.outbox import EVENTS, TEST
 from adaexplore_site.webhooks.signing import secret_of
 
 OBJECT = "webhook"
@@ -72,7 +73,7 @@ def webhook_add(*, address: str, events: Collection[str], user: User, key: str |
     return hook, secret_of(hook)
 
 
-def webhook_switch(*, hook: Webhook, on: bool, user: User, key: str | None = None) -> Action | None:
+def webhook_switch(*, hook: Webhook, on: bool, user: User, key: str | None = None) -> AuditEntry | None:
     """Send to it, or no longer; what waits goes on waiting. None when that is so already."""
     verb = "webhook.on" if on else "webhook.off"
     with transaction.atomic():
@@ -85,7 +86,7 @@ def webhook_switch(*, hook: Webhook, on: bool, user: User, key: str | None = Non
         return action_on(verb=verb, on=(OBJECT, hook.pk), user=user, key=key, after=after)
 
 
-def webhook_test(*, hook: Webhook, user: User, now: datetime, key: str | None = None) -> Action:
+def webhook_test(*, hook: Webhook, user: User, now: datetime, key: str | None = None) -> AuditEntry:
     """Send it a test event. Raises ActionRefused while it is off."""
     if not hook.on:
         raise ActionRefused("This webhook is off. Switch it on first.")
@@ -99,7 +100,7 @@ def webhook_test(*, hook: Webhook, user: User, now: datetime, key: str | None = 
         return action_on(verb="webhook.test", on=(OBJECT, hook.pk), user=user, key=key, after=after)
 
 
-def webhook_remove(*, hook: Webhook, user: User, key: str | None = None) -> Action:
+def webhook_remove(*, hook: Webhook, user: User, key: str | None = None) -> AuditEntry:
     """Forget it with everything that waits for it."""
     with transaction.atomic():
         done = action_done(key=key, verb="webhook.remove")

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from adaexplore_site import env
+from adaexplore_site.core import env
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAT64 = ipaddress.ip_network("64:ff9b::/96")

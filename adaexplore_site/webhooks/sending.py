@@ -14,8 +14,8 @@ import httpx2
 from django.db.models import Exists, F, Min, OuterRef
 from django.utils import timezone
 
-from adaexplore_site.models import WebhookDelivery
-from adaexplore_site.untrusted import storable
+from adaexplore_site.core.untrusted import storable
+from adaexplore_site.core.webhook_models import WebhookDelivery
 from adaexplore_site.webhooks.deadlines import Deadline
 from adaexplore_site.webhooks.guarding import BadAddress, target_of
 from adaexplore_site.webhooks.signing import secret_of, signature

@@ -8,7 +8,7 @@ import hmac
 
 from django.conf import settings
 
-from adaexplore_site.models import Webhook
+from adaexplore_site.core.webhook_models import Webhook
 
 
 def secret_of(hook: Webhook) -> str:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from judge.batch.conduct import Tally, conduct
 from judge.batch.files import Busy, OutcomeFile
-from judge.batch.keys import BadKey, read_key
-from judge.gpus import nvidia_smi, parse_gpus
-from judge.runner import Bench
-from judge.sandbox_minimum import required_layers
+from judge.bench.device.gpus import gpus_here
+from judge.bench.runner import Bench
+from judge.bench.sandboxing.minimum import required_layers
+from judge.devices.keys import BadKey, read_key
 from judge.values import JudgeError
 
 DONE, REFUSED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -24,6 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0 when every job has its outcome, 1 when lines were refused or lost, 2 when nothing could be done,
     130 after SIGINT or SIGTERM. The same command again goes on where this one ended."""
     options = _options(arguments)
+    os.umask(0o077)  # outcomes are signed statements of this account
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell started us in the background
     try:
@@ -66,11 +67,11 @@ def _arch(device: str) -> str:
     """The architecture of the GPU, or what the interpreter models by default. Raises ValueError without such a GPU."""
     if not device.startswith("cuda"):
         return os.environ.get("JUDGE_TARGET", "").strip() or "sm_90"
-    gpus = parse_gpus(nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpus = gpus_here()
     found = [gpu.arch for gpu in gpus if f"cuda:{gpu.ordinal}" == device]
     if not found:
         known = ", ".join(f"cuda:{gpu.ordinal}" for gpu in gpus) or "no GPU"
-        raise ValueError(f"there is no device {device!r} here; nvidia-smi lists {known}")
+        raise ValueError(f"there is no device {device!r} here; the driver lists {known}")
     return found[0]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from judge.batch.files import OutcomeFile
-from judge.batch.keys import DeviceKey
 from judge.batch.lines import BadLine, SentJob, outcome_line, read_job
-from judge.gpus import Gpu, nvidia_smi, parse_gpus
+from judge.bench.device.gpus import Gpu, gpus_here
+from judge.devices.keys import DeviceKey
 from judge.values import Job, JudgeError, Outcome, Verdict
 
 TRIES = 3  # a fault of the judge is no verdict on the candidate
@@ -118,5 +117,5 @@ def _gpu_of(device: str) -> Gpu | None:
     if not device.startswith("cuda"):
         return None
     ordinal = int(device.partition(":")[2] or 0)
-    found = parse_gpus(nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    found = gpus_here()
     return next((gpu for gpu in found if gpu.ordinal == ordinal), None)

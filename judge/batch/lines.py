@@ -12,8 +12,8 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge.batch.keys import DeviceKey
 from judge.bench.exchange import seal
+from judge.devices.keys import DeviceKey
 from judge.values import (
     PROTOCOL,
     Job,

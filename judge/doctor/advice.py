@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from judge.bench.sandboxing.calls import ARCHITECTURES
 from judge.doctor.host import Host
 
 DOCKER_FREE = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
@@ -31,8 +32,8 @@ def _landlock(host: Host, cuda: bool) -> list[str]:
 
 
 def _seccomp(host: Host, cuda: bool) -> list[str]:
-    if host.machine != "x86_64":
-        return [f"The filter is written for x86-64 and this is {host.machine}: judge only code you trust here."]
+    if host.machine not in ARCHITECTURES:
+        return [f"The filter knows {' and '.join(ARCHITECTURES)}, not {host.machine}: judge only code you trust here."]
     return [f"Kernel {host.kernel} takes no filters: use one with CONFIG_SECCOMP_FILTER=y."]
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable
 
+from judge.bench.device.gpus import Gpu, gpus_here
 from judge.bench.exchange.wire import Message
+from judge.bench.runner import Bench
 from judge.doctor.host import Host, read_host
 from judge.doctor.layers import layers_of
 from judge.doctor.probing import Probed, probe
 from judge.doctor.report import DeviceReport, Fact, Report
-from judge.gpus import Gpu, nvidia_smi, parse_gpus
-from judge.runner import Bench
 from judge.values import JudgeError
 
 TEMP_BYTES, SHM_BYTES = 2 << 30, 256 << 20
@@ -22,17 +21,22 @@ GOOD_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_p
 
 
 def device_names() -> list[str]:
-    """The interpreter, and a name for every GPU that nvidia-smi lists."""
-    gpus = parse_gpus(nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    """The interpreter, and a name for every GPU that the driver lists."""
+    gpus = gpus_here()
     return ["interpreter", *(f"cuda:{gpu.ordinal}" for gpu in gpus)]
 
 
-def examine(devices: Iterable[str], *, required: Iterable[str], target: str = "sm_90") -> Report:
-    """Probe every device in turn. A bench that does not start is a finding, not an error."""
+def examine(
+    devices: Iterable[str], *, required: Iterable[str], target: str = "sm_90", known: Iterable[Fact] = ()
+) -> Report:
+    """Probe every device in turn. A bench that does not start is a finding, not an error.
+
+    `known` are facts about the installation that the caller has found out.
+    """
     host, wanted = read_host(), tuple(sorted(required))
-    gpus = {f"cuda:{gpu.ordinal}": gpu for gpu in parse_gpus(nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES"))}
+    gpus = {f"cuda:{gpu.ordinal}": gpu for gpu in gpus_here()}
     found = tuple(_device(name, target, host, wanted, gpus.get(name)) for name in devices)
-    return Report(wanted, tuple(_machine(host)), found)
+    return Report(wanted, (*_machine(host), *known), found)
 
 
 def _device(name: str, target: str, host: Host, required: tuple[str, ...], gpu: Gpu | None) -> DeviceReport:

@@ -10,7 +10,7 @@ from judge.doctor.advice import advice_for
 from judge.doctor.host import Host
 from judge.doctor.probing import Probed
 
-ACTIVE, BROKEN, UNTRIED = "active", "BROKEN", "untried"
+ACTIVE, FAILED, BROKEN, UNTRIED = "active", "failed", "BROKEN", "untried"
 PROTECTS = {
     "landlock": "files: only the toolchain can be read, only the private folder written",
     "seccomp": "system calls: other processes, sockets, kernel interfaces",
@@ -37,7 +37,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Layer:
-    """`state`: active, unavailable, off, partial, or BROKEN when it claims to be active and let an attempt through."""
+    """`state`: active, failed, unavailable, off, partial, or BROKEN: said to be active, but an attempt got through."""
 
     name: str
     state: str
@@ -78,6 +78,8 @@ def _layer(name: str, claim: str, probed: Probed, host: Host, required: bool, cu
     if state == ACTIVE and any(attempt.result == "through" for attempt in tried):
         state = BROKEN
     advice = [] if state == ACTIVE else advice_for(name, host, cuda=cuda)
+    if state == FAILED and not advice:
+        advice = [f"The kernel has this layer and a call failed: {claim}. Please report it with this output."]
     if state == BROKEN:
         advice = ["This is a fault of the judge, not of the machine: please report it with this output."]
     return Layer(name, state, claim, PROTECTS[name], required, tried, tuple(advice))

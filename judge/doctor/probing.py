@@ -13,8 +13,8 @@ from pathlib import Path
 from judge.bench.exchange.wire import Message
 from judge.bench.processes.crew import Crew
 from judge.bench.processes.forkserver import ForkServer
+from judge.bench.runner import Bench
 from judge.doctor.targets import targets
-from judge.runner import Bench
 from judge.values import JudgeError, Limits
 
 LIMITS = Limits(wall_s=120.0, stage_s=60.0, memory_mb=512)

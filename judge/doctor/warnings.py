@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from judge.bench.sandboxing.minimum import gaps, required_layers
 from judge.doctor.advice import advice_for
 from judge.doctor.host import Host, read_host
-from judge.sandbox_minimum import gaps, required_layers
 
 OPEN = {
     "landlock": "uploaded code is bounded, but could read and write files of this account",

@@ -26,7 +26,7 @@ NORMAL = 1.4826  # standard deviations in the median distance of normal values
 
 
 class Judge(Protocol):
-    """What is asked of a bench: `judge.runner.Bench`, or a stand-in in tests."""
+    """What is asked of a bench: `judge.bench.runner.Bench`, or a stand-in in tests."""
 
     def evaluate(self, job: Job) -> Outcome: ...
 

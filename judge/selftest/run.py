@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from judge.selftest.entries import Corpus, Entry
 from judge.selftest.results import EntryResult, Report, State
-from judge.source_checks import case_for, declared_cases
+from judge.sources.checks import case_for, declared_cases
 from judge.values import PROTOCOL, AdmissionReport, Audit, Job, JudgeError, Limits, Outcome, ProblemSpec, SpeedCall
 
 WORTH_A_BENCH = 12  # entries that wait for a kind of bench for each one that is open
@@ -27,7 +27,7 @@ Progress = Callable[[EntryResult], None]
 
 
 class Judge(Protocol):
-    """What is asked of a bench: `judge.runner.Bench`, or a stand-in in tests."""
+    """What is asked of a bench: `judge.bench.runner.Bench`, or a stand-in in tests."""
 
     def evaluate(self, job: Job) -> Outcome: ...
 

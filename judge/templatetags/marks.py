@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from judge.verdict_looks import verdict_look
+from judge.evaluations.verdict_styles import verdict_look
 
 register = template.Library()
 
@@ -110,8 +110,8 @@ def verdict(evaluation: Any) -> SafeString:
 
 @register.simple_tag
 def layer_state(found: str) -> SafeString:
-    """The state of a sandbox layer: `active`, `active (abi 7)`, `unavailable`, `off`."""
-    looks = {"active": "ok", "unavailable": "warned", "off": "skipped"}
+    """The state of a sandbox layer: `active`, `active (abi 7)`, `failed (the reason)`, `unavailable`, `off`."""
+    looks = {"active": "ok", "unavailable": "warned", "partial": "warned", "off": "skipped", "failed": "failed"}
     return state(looks.get(str(found).partition(" ")[0], "suspect"), str(found)[:80])
 
 

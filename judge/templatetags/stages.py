@@ -6,8 +6,8 @@ from typing import Any
 
 from django import template
 
-from judge.models import Device
-from judge.preflight import Preflight
+from judge.devices.models import Device
+from judge.problems.preflight import Preflight
 
 register = template.Library()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from judge.highlighting import visible
+from judge.sources.highlighting import visible
 
 register = template.Library()
 

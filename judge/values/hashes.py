@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 
+from judge.values.parsing import parse_module
+
 UNTOLD = frozenset({"kind", "type_comment", "type_ignores"})  # how a text is written, not what it says
 
 
@@ -19,7 +21,7 @@ def canonical_hash(source: str) -> str:
     The same on every version of Python that reads the text alike: a GPU's host may have another one than this machine.
     """
     try:
-        tree = ast.parse(source)
+        tree = parse_module(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return text_hash(source)
     for node in ast.walk(tree):

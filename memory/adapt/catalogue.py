@@ -98,7 +98,7 @@ def plain_name(name: str) -> str:
 
 
 def catalogue_of(document: Mapping[str, Any]) -> Catalogue:
-    """The judge's document (judge.operators) as a value; what cannot be used is left out."""
+    """The judge's document (judge.libraries.operators) as a value; what cannot be used is left out."""
     operators = [
         Operator(
             name=row["name"],

@@ -7,12 +7,15 @@ task is held out: what memory knew when it began came from earlier tasks.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from statistics import NormalDist
 from typing import Any
 
-Z = 1.959964  # two-sided 95 %
+import numpy as np
+
+Z95 = NormalDist().inv_cdf(0.975)
 WINDOW = 20  # tasks of one point of the curve
 RESAMPLES = 2000
 HELPS, HARMS, NOTHING_SHOWN, NOTHING_YET = "memory helps", "memory harms", "no effect shown", "nothing to compare yet"
@@ -151,14 +154,15 @@ def effect_of(outcomes: Sequence[Outcome], *, k: int, final: bool = True) -> Eff
     )
 
 
+@lru_cache(maxsize=4096)  # the curve asks for the same few again and again
 def share(passed: int, n: int) -> Share:
     """Wilson's score interval."""
     if n == 0:
         return Share(0, 0)
-    rate, square = passed / n, Z * Z
-    middle = (rate + square / (2 * n)) / (1 + square / n)
-    half = Z / (1 + square / n) * math.sqrt(rate * (1 - rate) / n + square / (4 * n * n))
-    return Share(passed, n, rate, max(min(middle - half, rate), 0.0), min(max(middle + half, rate), 1.0))
+    from scipy import stats  # takes a second to import, which a web process need not pay at its start
+
+    low, high = map(float, stats.binomtest(passed, n).proportion_ci(0.95, method="wilson"))
+    return Share(passed, n, passed / n, min(low, passed / n), max(high, passed / n))
 
 
 def paired(pairs: Sequence[tuple[bool, bool]]) -> Difference:
@@ -169,7 +173,7 @@ def paired(pairs: Sequence[tuple[bool, bool]]) -> Difference:
     more = sum(one and not other for one, other in pairs)
     less = sum(other and not one for one, other in pairs)
     up, down = (more + 1) / (n + 2), (less + 1) / (n + 2)
-    half = Z * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
+    half = Z95 * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
     value = (more - less) / n
     low, high = max(up - down - half, -1.0), min(up - down + half, 1.0)
     return Difference(n, value, min(low, value), max(high, value), more, less, mcnemar(more, less))
@@ -177,9 +181,11 @@ def paired(pairs: Sequence[tuple[bool, bool]]) -> Difference:
 
 def mcnemar(more: int, less: int) -> float:
     """Exact two-sided p: how likely so uneven a split of the pairs that differ is when memory does nothing."""
-    n = more + less
-    tail = sum(math.comb(n, number) for number in range(min(more, less) + 1))
-    return min(float(2 * tail / (1 << n)), 1.0)
+    if not more + less:
+        return 1.0
+    from scipy import stats  # see share
+
+    return float(stats.binomtest(more, more + less).pvalue)
 
 
 def mean_paired(differences: Sequence[float]) -> Difference:
@@ -192,11 +198,15 @@ def mean_paired(differences: Sequence[float]) -> Difference:
     if n == 0:
         return Difference(0)
     mean = sum(differences) / n
-    rng = random.Random(n)
-    means = sorted(sum(rng.choices(differences, k=n)) / n for _ in range(RESAMPLES))
-    low, high = means[round(0.025 * RESAMPLES)], means[round(0.975 * RESAMPLES) - 1]
-    least = min(3 / n, 1.0) if len(set(differences)) == 1 else 0.0
-    return Difference(n, mean, max(min(low, mean - least), -1.0), min(max(high, mean + least), 1.0))
+    if len(set(differences)) == 1:
+        least = min(3 / n, 1.0)
+        return Difference(n, mean, max(mean - least, -1.0), min(mean + least, 1.0))
+    from scipy import stats  # see share
+
+    rng = np.random.default_rng(n)
+    found = stats.bootstrap((differences,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=rng)
+    low, high = map(float, found.confidence_interval)
+    return Difference(n, mean, min(low, mean), max(high, mean))
 
 
 def _shares(pairs: Sequence[tuple[bool, bool]]) -> tuple[Share, Share]:

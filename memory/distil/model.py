@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 from django.template import Context, Engine
 
-from adaexplore_site.llm import Completion, LLMError, Message
-from adaexplore_site.untrusted import fenced, one_line
+from adaexplore_site.core.llm import Completion, LLMError, Message
+from adaexplore_site.core.untrusted import fenced, one_line
 from memory.distil.table import TableDistiller, own_attribute, unfit_why
 from memory.distil.values import DistilLater, Facts, Lesson, Library
-from memory.distil.wording import claim_check
-from memory.fingerprints import fingerprint
+from memory.failures.fingerprints import fingerprint
 from memory.patterns.table import OF_REPLIES, match_of
+from memory.rules.refused_wording import claim_check
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "templates" / "prompts" / "distil.txt"
 SOURCE_CHARS = 24_000
@@ -29,7 +29,7 @@ Bill = Callable[[Completion], Mapping[str, Any]]  # model, tokens_in, tokens_out
 
 
 class Chat(Protocol):
-    """What is needed of adaexplore_site.llm.ChatClient."""
+    """What is needed of adaexplore_site.core.llm.ChatClient."""
 
     def complete(self, messages: list[Message], **request: Any) -> Completion: ...
 

@@ -8,11 +8,11 @@ from packaging.version import InvalidVersion, Version
 
 from judge.values import Verdict
 from memory.distil.values import Facts, Lesson, Library, NoLibrary
-from memory.distil.wording import claim_check
-from memory.messages import cause_of
+from memory.patterns.messages import cause_of
 from memory.patterns.table import match_of
 from memory.patterns.values import Match
-from memory.scopes import Scope
+from memory.rules.refused_wording import claim_check
+from memory.rules.scopes import Scope
 
 OWN = "The attribute is of an object of the candidate's own: what is missing there says nothing of other kernels."
 _OWN = re.compile(r"\bhas no attribute ['\"]|\bcannot import name ['\"]")

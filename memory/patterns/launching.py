@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory.api_names import FUNCTIONS
+from memory.patterns.api_names import FUNCTIONS
 from memory.patterns.values import Pattern
 
 PATTERNS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from memory.messages import cause_of
 from memory.patterns import answers, blocks, host, launching, machine, names, pointers, syntax
+from memory.patterns.messages import cause_of
 from memory.patterns.values import Match, Pattern
 
 # The first that fits counts: a file stands before one whose words are more general.
@@ -28,7 +28,7 @@ if len(BY_CODE) != len(PATTERNS):
 
 @lru_cache(maxsize=4096)
 def recognised(kind: str, cause: str) -> Match | None:
-    """The known error of this reason code and cause (memory.messages.cause_of), None for an unknown one.
+    """The known error of this reason code and cause (memory.patterns.messages.cause_of), None for an unknown one.
 
     What was said of a reply quotes the reply, in whatever words: there the code alone counts.
     """

@@ -22,7 +22,7 @@ class Pattern:
 
     code: str
     title: str
-    message: str = ""  # searched in the cause, see memory.messages.cause_of
+    message: str = ""  # searched in the cause, see memory.patterns.messages.cause_of
     kinds: tuple[str, ...] = ()
     lesson: str = ""
     nothing: str = ""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from memory.rules.scopes import Scope
 from memory.rules.wording import NEAR, Wording, likeness, share, wording
-from memory.scopes import Scope
 
 AGAINST = 0.6  # share of common names, or of words, above which sentences of opposite sign contradict each other
 COMMON = 64  # a word or name of more rules than this says too little to look at all of them for it

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from search.algorithm.decide import LEVELS_KEPT, Decision, decide
 from search.algorithm.params import SearchParams
+from search.algorithm.policies.uct import expand_spread
 from search.algorithm.steering import FREE, Steering
 from search.algorithm.tree import Branch, Tree
 
@@ -77,7 +78,7 @@ def uct_arms(tree: Tree, params: SearchParams, path: list[Branch]) -> list[Arm]:
             arms.append(Arm(branch.number, child.number, value + spread + child.boost, parts, child is below))
         if branch.children:
             value = max(values.values()) if values else _mean(branch)
-            spread = params.w * params.rho * math.sqrt(log_visits) / len(branch.children)
+            spread = expand_spread(log_visits, len(branch.children), params)
             parts = {"value": value, "exploration": spread}
             arms.append(Arm(branch.number, None, value + spread, parts, below is None))
     return arms

@@ -12,7 +12,8 @@ POLICY_NAMES = ("uct", "greedy", "independent", "chain", "map_elites")
 REWARD_NAMES = ("paper", "log")
 _NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({"policy": POLICY_NAMES, "reward": REWARD_NAMES})
 
-FORMER = frozenset({"rule_threshold"})  # belongs to memory: see memory.choices.MemoryChoice.threshold
+FIRST_VERSION, VERSION = 1, 2  # of decisions: see SearchParams.version
+FORMER = frozenset({"rule_threshold"})  # belongs to memory: see memory.prompting.choices.MemoryChoice.threshold
 
 # name -> (least, greatest) allowed value
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
@@ -27,6 +28,7 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "pool_extra_max": (0, 50),
         "pool_extra_t": (0.001, 1000.0),
         "pool_extra_p": (0.0, 1.0),
+        "version": (FIRST_VERSION, VERSION),
     }
 )
 
@@ -41,6 +43,8 @@ class SearchParams:
     A step is large with probability `p_large`, always once a node has `small_step_limit` small steps below it.
     A large step shows at most `pool_size` kernels, a small step the last `window`. Up to `pool_extra_max` kernels come
     from elsewhere in the tree, by softmax at temperature `pool_extra_t`, their number geometric with `pool_extra_p`.
+    `version` says how decisions are made, so that a run is replayed as it was decided: from 2 on a kernel in doubt
+    counts as a wrong one (ADR 46), and `uct` divides inside the root. A run has it from its start and keeps it.
     Raises ValueError with a sentence when a value is of the wrong type or out of range.
     """
 
@@ -56,6 +60,7 @@ class SearchParams:
     pool_extra_max: int = 0
     pool_extra_t: float = 1.0
     pool_extra_p: float = 0.6
+    version: int = VERSION
 
     def __post_init__(self) -> None:
         for name, known in _NAMES.items():
@@ -80,6 +85,16 @@ class SearchParams:
         """Whether rewards are on the logarithmic scale."""
         return self.reward == "log"
 
+    @property
+    def folds_marks(self) -> bool:
+        """Whether a kernel in doubt counts as a wrong one."""
+        return self.version >= 2
+
+    @property
+    def divides_inside(self) -> bool:
+        """Whether the expand arm of `uct` is rounded as in the published code."""
+        return self.version >= 2
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; `from_json` is its inverse."""
         return dataclasses.asdict(self)
@@ -97,14 +112,19 @@ class SearchParams:
         return cls(**data)
 
     @classmethod
+    def of_run(cls, stored: Mapping[str, Any]) -> Self:
+        """The parameters that a run has stored; runs from before there were versions have the first one."""
+        return cls.from_json({"version": FIRST_VERSION, **stored})
+
+    @classmethod
     def from_texts(cls, pairs: Iterable[str], base: Mapping[str, Any] | None = None) -> Self:
         """Parameters from `name=value` texts, as typed on a command line or in a form."""
         data: dict[str, Any] = dict(base or {})
         for pair in pairs:
             name, equals, text = pair.partition("=")
             kind = _TYPES.get(name)
-            if not equals or kind is None:
-                raise ValueError(f"{pair!r} is not name=value with a name out of {', '.join(_TYPES)}.")
+            if not equals or kind is None or name not in SETTABLE:
+                raise ValueError(f"{pair!r} is not name=value with a name out of {', '.join(SETTABLE)}.")
             try:
                 data[name] = kind(text)
             except ValueError:
@@ -115,3 +135,4 @@ class SearchParams:
 _TYPES: Mapping[str, type] = MappingProxyType(
     {field.name: type(field.default) for field in dataclasses.fields(SearchParams)}
 )
+SETTABLE = tuple(name for name in _TYPES if name != "version")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 MOST = 4
 NAME_CHARS = 40
 KEY = re.compile(r"([0-9]{1,12})\.([0-9]{1,9})")
-HOW = "Write search.node, such as 12.3."
+HOW = "Use search.node, such as 12.3."
 
 
 @dataclass(frozen=True, order=True)
@@ -41,13 +41,13 @@ def key_of(word: str) -> Key | None:
 def asked_of(words: Sequence[str], base: str = "") -> Asked:
     """What the parameters mean. `base` is a key among them; without one the first is the baseline."""
     given = [part for word in words[:50] for part in re.split(r"[\s,]+", word) if part]
-    errors = [f"{word[:40]!r} is no kernel. {HOW}" for word in given if key_of(word) is None]
+    errors = [f"{word[:40]!r} is not a kernel. {HOW}" for word in given if key_of(word) is None]
     keys = list(dict.fromkeys(key for word in given if (key := key_of(word)) is not None))
     if len(keys) > MOST:
         errors.append(f"{len(keys)} kernels were given; the first {MOST} are shown.")
     wanted = key_of(base)
     if base and wanted not in keys[:MOST]:
-        errors.append(f"The baseline {base[:40]!r} is none of these kernels; the first one takes its place.")
+        errors.append(f"The baseline {base[:40]!r} is none of these kernels; the first one is used instead.")
         wanted = None
     return Asked(tuple(keys[:MOST]), wanted or (keys[0] if keys else None), tuple(errors[:6]))
 

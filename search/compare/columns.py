@@ -9,15 +9,15 @@ from typing import Any
 
 from django.db.models import Q
 
-from judge import evaluation_facts
-from judge.axes import Axis
-from judge.highlighting import visible
-from judge.measures import Measure
-from judge.models import Evaluation, Measurement
-from judge.services.evaluations import case_of
+from adaexplore_site.core.axes import Axis
+from judge.evaluations import facts as evaluation_facts
+from judge.evaluations.measures import Measure
+from judge.evaluations.models import Evaluation, Measurement
+from judge.evaluations.services import case_of
+from judge.sources.highlighting import visible
 from judge.values import Policy, Subject
 from search.compare.asked import Key
-from search.models import Node, Proposal, Run
+from search.records.models import Node, Proposal, Run
 
 ROWS = 200
 LETTERS = "ABCD"

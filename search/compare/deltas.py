@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judge.measures import Measure
+from judge.evaluations.measures import Measure
 from judge.values import Basis
 from search.compare.columns import Column
 
@@ -36,7 +36,7 @@ class Ratio(Measure):
             return "slower"
         if self.low >= 1 - INDIFFERENCE and self.high <= 1 + INDIFFERENCE:
             return "the same within 1 %"
-        return "the model cannot tell" if self.basis is Basis.MODELLED else "not decided"
+        return "within the model's range" if self.basis is Basis.MODELLED else "inconclusive"
 
 
 def ratio(value: Measure | None, base: Measure | None) -> Ratio | None:
@@ -72,9 +72,9 @@ def race_why_not(column: Column, base: Column) -> str:
     if found := why_not(column, base):
         return found
     if column.basis != Basis.MEASURED or column.evaluation is None or column.evaluation.elsewhere:
-        return "a model made their times, no clock runs there" if column.basis == Basis.MODELLED else "no times of ours"
+        return "their times are modelled, not measured" if column.basis == Basis.MODELLED else "not timed here"
     if column.node.source_hash == base.node.source_hash:
-        return "the same kernel but for layout and comments"
+        return "the same kernel except for layout and comments"
     return ""
 
 

@@ -8,11 +8,11 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judge.measures import Measure
+from adaexplore_site.core.csv_cells import safe
+from judge.evaluations.measures import Measure
 from search.compare.columns import Column
 from search.compare.deltas import cautions, ratio, why_not
-from search.csv_cells import safe
-from search.rechecked import Rechecked, races_between
+from search.rechecks.queries import Rechecked, races_between
 
 FORMAT = "adaexplore-comparison/1"
 NAMELESS: Mapping[str, str] = {}

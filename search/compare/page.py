@@ -8,15 +8,15 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from judge.kernel_files import options_of as compiler_options
-from judge.kernel_files import ptx_of
+from judge.evaluations.kernel_files import options_of as compiler_options
+from judge.evaluations.kernel_files import ptx_of
 from search.compare.asked import MOST, Asked, names_of, swapped
 from search.compare.columns import LIMIT, Column
 from search.compare.deltas import cautions, race_why_not, why_not
 from search.compare.table import case_rows, resource_rows, speed_rows, trust_rows
 from search.diffing.cached import diff
 from search.diffing.view import DiffView, options_of, parameters
-from search.rechecked import races_between
+from search.rechecks.queries import races_between
 
 PANES = (
     ("source", "Source"),

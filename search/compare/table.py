@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from judge.measures import Measure
+from judge.evaluations.measures import Measure
 from judge.templatetags.units import byte_size, error_size, microseconds, milliseconds, percent
 from judge.values import Basis
 from search.compare.columns import Calls, Case, Column
 from search.compare.deltas import Ratio, ratio, why_not
-from search.models import Run
+from search.records.models import Run
 
 BUILTIN = "builtin"
 
@@ -50,8 +50,8 @@ def speed_rows(columns: Sequence[Column], base: Column) -> list[Row]:
     return [
         _measures("Over eager", "speedup", columns, base, lambda column: column.measure),
         _measures("Over torch.compile", "speedup_compile", columns, base, lambda column: column.over_compile),
-        Row("Raced with the best before it", "raced", tuple(Cell(measure=column.raced) for column in columns)),
-        Row("Time of a call", "time", tuple(_time(column, base) for column in columns)),
+        Row("Paired with the previous best", "raced", tuple(Cell(measure=column.raced) for column in columns)),
+        Row("Time per call", "time", tuple(_time(column, base) for column in columns)),
     ]
 
 
@@ -59,7 +59,7 @@ def resource_rows(columns: Sequence[Column], base: Column) -> list[Row]:
     """Launches, registers, shared memory, spills: as the compiler counted them."""
     return [
         _counts("Launches", "launches", columns, base, lambda column: column.resources.launches or None),
-        _counts("Registers a thread, at most", "registers", columns, base, lambda column: column.resources.registers),
+        _counts("Registers per thread, at most", "registers", columns, base, lambda column: column.resources.registers),
         _counts(
             "Shared memory, at most",
             "shared_bytes",
@@ -86,11 +86,11 @@ def trust_rows(columns: Sequence[Column]) -> list[Row]:
     return [
         texts("Closest to its tolerance", "tolerance", _tolerance),
         texts("Precision", "precision", lambda column: column.policy.precision.value),
-        texts("Sealed cases", "sealed", lambda column: column.sealed or ("none tried" if column.evaluation else "")),
+        texts("Sealed cases", "sealed", lambda column: column.sealed or ("none run" if column.evaluation else "")),
         texts("Case", "case", _case),
         texts("Toolchain", "toolchain", lambda column: column.evaluation.toolchain if column.evaluation else ""),
         texts("Sandbox", "sandbox", _sandbox),
-        texts("Judged in", "wall_ms", _judged_in),
+        texts("Judging time", "wall_ms", _judged_in),
         texts("Calls and tokens", "tokens", lambda column: tokens_text(column.run, column.calls)),
         texts("Cost", "price_usd", lambda column: cost_text(column.run, column.calls)),
     ]
@@ -177,7 +177,9 @@ def _sandbox(column: Column) -> str:
 def _judged_in(column: Column) -> str:
     if column.evaluation is None or column.evaluation.elsewhere:
         return ""
-    return milliseconds(column.evaluation.wall_ms) + (", verdict of an equal kernel" if column.node.reused else "")
+    return milliseconds(column.evaluation.wall_ms) + (
+        ", verdict reused from an equal kernel" if column.node.reused else ""
+    )
 
 
 def tokens_text(run: Run, calls: Calls) -> str:
@@ -185,7 +187,7 @@ def tokens_text(run: Run, calls: Calls) -> str:
     if not calls.count:
         return "not recorded" if run.origin == Run.Origin.IMPORT else "none"
     if run.proposer == BUILTIN:
-        return "written by the product itself"
+        return "written by the built-in proposer"
     many = f"{calls.count} call{'s' if calls.count > 1 else ''}, "
     if calls.tokens is None:
         return many + "tokens unknown"

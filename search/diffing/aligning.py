@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate
 
-from judge.highlighting import Span
+from judge.sources.highlighting import Span
 
 WORK_LIMIT = 3_000_000  # element comparisons before the aligner gives up
 WORD_WORK_LIMIT = 40_000  # the same inside one pair of lines

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db.models.fields.json import KeyTransform
 
-from judge.evaluation_facts import sealed_check
-from judge.models import Evaluation
+from judge.evaluations.facts import sealed_check
+from judge.evaluations.models import Evaluation
 
 
 def checks_of(evaluations: list[int]) -> dict[int, tuple[tuple[float, float] | None, str]]:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import Any
 
-from search.csv_cells import safe
+from adaexplore_site.core.csv_cells import safe
 from search.kernels.winners import Kernel, Winner
 
 MOST = 5_000
@@ -25,6 +25,7 @@ def winners_json(rows: Iterable[Winner]) -> list[dict[str, Any]]:
             "precision": row.policy.precision.value,
             "dtype": row.policy.dtype,
             "decided": row.decided,
+            "beats_pytorch": row.beats,
             "leader": _kernel(row.leader),
             "tied": [_kernel(one) for one in row.tied],
             "tied_count": row.tied_count,
@@ -41,14 +42,16 @@ def winners_csv(rows: Iterable[Winner]) -> str:
     """One line a problem and device."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    places = ("problem", "degenerate", "device", "precision", "dtype", "decided", "tied_with")
+    places = ("problem", "degenerate", "device", "precision", "dtype", "decided", "beats_pytorch", "tied_with")
     writer.writerow([*places, "kernel", *_NUMBERS, "audit", "candidate_hash", "judged_at"])
     for row in winners_json(rows):
         leader = row["leader"]
         here = [safe(row["problem"]), row["degenerate"], safe(row["device"]), row["precision"], row["dtype"] or ""]
         numbers = ["" if leader[name] is None else leader[name] for name in _NUMBERS]
         last = [leader["audit"], leader["candidate_hash"], row["judged_at"]]
-        writer.writerow([*here, row["decided"], row["tied_count"], leader["kernel"], *numbers, *last])
+        writer.writerow(
+            [*here, row["decided"], row["beats_pytorch"], row["tied_count"], leader["kernel"], *numbers, *last]
+        )
     return out.getvalue()
 
 

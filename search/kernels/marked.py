@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from judge.models import CARRIES_MARK, Evaluation
+from judge.evaluations.models import CARRIES_MARK, Evaluation
 from judge.values import Basis
-from search.models import Node
+from search.records.models import Node
 
 RETIRED, DOUBTED = "retired", "doubt"
 MARKED = {"": Q(doubt="", retired=False), RETIRED: Q(doubt="", retired=True), DOUBTED: ~Q(doubt="")}

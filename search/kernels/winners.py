@@ -10,13 +10,16 @@ from operator import or_
 
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
 
-from judge.measures import Measure
-from judge.models import AUDITED, Device, Evaluation, Problem, Race
+from judge.devices.models import Device
+from judge.evaluations.measures import Measure
+from judge.evaluations.models import AUDITED, Evaluation, Race
+from judge.problems.models import Problem
 from judge.values import Audit, Basis, Policy
-from search.kernel_races import Place, Races, race_measure, races_of
 from search.kernels.checks import checks_of
 from search.kernels.marked import MARKED
-from search.models import Node, Run
+from search.rechecks.races import Place, Races, race_measure, races_of
+from search.records.models import Node, Run
+from search.records.winning import won_of
 
 PAGE = 50  # problems
 MOST_ROWS = 200
@@ -71,6 +74,7 @@ class Winner:
     beaten: tuple[Beaten, ...]  # kernels that would tie, had a race not decided
     tolerance: tuple[float, float] | None  # (error, allowed) of the round closest to its limit
     sealed: str  # what came of the sealed cases; "": none were tried
+    beats: bool  # whether the leader is faster than PyTorch; where it is not, nobody has won
 
     @property
     def is_tied(self) -> bool:
@@ -79,7 +83,7 @@ class Winner:
     @property
     def decided(self) -> bool:
         """Whether it has won. A reported figure has no interval, so nobody knows."""
-        return not self.is_tied and self.leader.measure.basis is not Basis.REPORTED
+        return self.beats and not self.is_tied and self.leader.measure.basis is not Basis.REPORTED
 
     @property
     def degenerate(self) -> bool:
@@ -104,7 +108,12 @@ class Page:
 
     @property
     def tied(self) -> int:
-        return sum(row.is_tied for row in self.counted)
+        return sum(row.is_tied and row.beats for row in self.counted)
+
+    @property
+    def beaten_by_torch(self) -> int:
+        """Rows whose leader is not faster than PyTorch."""
+        return sum(not row.beats for row in self.counted)
 
     @property
     def degenerate(self) -> int:
@@ -210,7 +219,8 @@ def _of_problems(
     named = [rows[:LISTED_TIED] for rows in beaten.values()]
     everyone = [*leaders.values(), *(row for rows in (*listed.values(), *named) for row in rows)]
     nodes = _nodes([row.pk for row in everyone], unassisted=wanted.unassisted)
-    facts = checks_of([row.pk for row in leaders.values()])
+    ids = [row.pk for row in leaders.values()]
+    facts, won = checks_of(ids), won_of(ids)
     by_id = {problem.pk: problem for problem in problems}
     found: dict[int, list[Winner]] = defaultdict(list)
     for place, leader in sorted(leaders.items(), key=lambda item: (item[0][0], item[1].device.name)):
@@ -235,6 +245,7 @@ def _of_problems(
                 ),
                 tolerance=tolerance,
                 sealed=sealed,
+                beats=leader.pk in won if not wanted.marked else True,
             )
         )
     return found

@@ -41,7 +41,7 @@ def contender_of(text: str) -> Contender:
         return Contender(text, SearchParams.from_texts(pairs, {"policy": name}), pending)
     if name not in PRESETS and name not in ALIASES:
         known = ", ".join((*PRESETS, *POLICY_NAMES))
-        raise ValueError(f"{text!r} names no policy. Write one of {known}, or uct:reward=log,w=0.1.")
+        raise ValueError(f"{text!r} is not a policy. Use one of {known}, or uct:reward=log,w=0.1.")
     preset = preset_get(name)
     shown = f"{preset.name}:{changes}" if changes else preset.name
     return Contender(shown, SearchParams.from_texts(pairs, preset.params.to_json()), pending)

@@ -11,11 +11,11 @@ from typing import Any
 from django.db.models import Count, Sum
 
 from judge.templatetags.units import duration
-from search.budget.forecast import Forecast, Range, forecast
-from search.budget.ledger import Ledger, limit_amounts
-from search.budget.limits import RunLimits
-from search.models import Node, Run
-from search.spending import Calls, books_of, calls_of, ledger_of, limits_of
+from search.ledger.books import Calls, books_of, calls_of, ledger_of, limits_of
+from search.ledger.forecast import Forecast, Range, forecast
+from search.ledger.ledger import Ledger, limit_amounts
+from search.ledger.limits import RunLimits
+from search.records.models import Node, Run
 
 RECENT = 200  # told steps that the forecast looks at
 TITLES = {
@@ -143,7 +143,7 @@ def goals(limits: RunLimits) -> tuple[str, ...]:
     """The limits that end a search without being spent, as sentences."""
     found = []
     if limits.wall_s is not None:
-        found.append(f"Nothing new begins {duration(limits.wall_s)} after the start.")
+        found.append(f"No new step starts after {duration(limits.wall_s)}.")
     if limits.stale_steps is not None:
         found.append(f"Ends after {limits.stale_steps} steps without a new best.")
     if limits.target_speedup is not None:
@@ -179,7 +179,7 @@ def burn_down(run: Run, told: Iterable[Told], calls: Mapping[int, Calls]) -> dic
         if call:
             used, money = used + call.tokens, money + call.usd
             text = str(money)
-        at_s.append((at - began).total_seconds() if at else None)
+        at_s.append(max(0.0, (at - began).total_seconds()) if at else None)  # clocks of two machines may differ
         judged.append(evaluations)
         device_s.append(round(spent_s, 3))
         tokens.append(used)

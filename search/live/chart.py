@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from judge.axes import speedup_axis, speedup_ticks
+from adaexplore_site.core.axes import speedup_axis, speedup_ticks
 from search.algorithm.ranking import rank
-from search.live.looks import LOOKS
+from search.records.node_styles import LOOKS
 
 WIDTH, HEIGHT = 400, 210
+WON = 2  # in column a
 MAX_DOTS = 400  # beyond, every second, third, ... point is drawn; new bests always are
 LEFT, RIGHT, TOP, BOTTOM = 40, 8, 10, 22
 
@@ -20,7 +21,7 @@ class Dot:
     y: float
     look: str
     number: int
-    record: bool
+    record: bool  # a new best when it was told
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,14 @@ class Tick:
 
 @dataclass(frozen=True)
 class Chart:
-    """Places in a box of WIDTH x HEIGHT. `step` is the path of the best so far, empty before the first pass."""
+    """Places in a box of WIDTH x HEIGHT. `step` is the path of the fastest so far that may be a best, empty before the
+    first one."""
 
     dots: tuple[Dot, ...]
     ticks: tuple[Tick, ...]
     step: str
     attempts: int
-    records: tuple[int, ...]  # numbers of the nodes that were best when told
+    records: tuple[int, ...]  # numbers of the nodes that were the best when told: they beat PyTorch
     width: int = WIDTH
     height: int = HEIGHT
 
@@ -60,16 +62,20 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
     dots: list[Dot] = []
     records: list[int] = []
     path: list[str] = []
-    best: tuple[float, int] | None = None
+    best: tuple[float, int] | None = None  # of all that may be a best
+    top: tuple[float, int] | None = None  # of those that beat PyTorch
     for place, (_, index) in enumerate(told):
         value, number = columns["x"][index], columns["n"][index]
-        record = bool(columns["a"][index]) and (best is None or rank(value, number) > best)
+        may, won = bool(columns["a"][index]), columns["a"][index] == WON
+        record = won and (top is None or rank(value, number) > top)
         if record:
-            best = rank(value, number)
+            top = rank(value, number)
             records.append(number)
+        if rose := may and (best is None or rank(value, number) > best):
+            best = rank(value, number)
             path.append(f"{'H' if path else 'M'}{at_x(place)}{'V' if path else ' '}{axis.at(value)}")
         y = axis.at(value) if value else HEIGHT - BOTTOM + 4
-        if not record and place % stride:
+        if not (record or rose) and place % stride:
             continue
         dots.append(Dot(at_x(place), y, LOOKS[columns["s"][index]], number, record))
     if path:

@@ -7,12 +7,14 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from judge.models import may_be_best
-from search.facts import verdict_of
+from judge.evaluations.models import may_be_best
 from search.live.hands import ASKED, DOUBTS, TOUCHED, flags_of
-from search.live.looks import LOOKS, look_of
-from search.models import Node, Recheck, Run, RunEvent
-from search.steering_log import steering_of
+from search.rechecks.models import Recheck
+from search.records.facts import verdict_of
+from search.records.models import Node, Run, RunEvent
+from search.records.node_styles import LOOKS, look_of
+from search.records.steering_log import steering_of
+from search.records.winning import winners_in
 
 KINDS = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
 COLUMNS = ("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o", "b", "t", "c", "u", "d", "m", "a")
@@ -48,14 +50,15 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     r reason code, x/lo/hi speedup over eager with its interval, ns samples, bs basis, o told order, b/t seconds from
     the start of the run to birth/told, c numbers of the context nodes, u 1 when the verdict of an equal candidate
     was reused, d what the proposer says it changed, m what people did to it as flags of `hands`, a 1 when it may be
-    the best: audited here, or somebody else's word. Unknown is null.
+    the best (audited here, or somebody else's word), 2 when it beat PyTorch, too. Unknown is null.
     """
     rows: QuerySet[Node] = run.nodes.order_by("number")
     if numbers is not None:
-        rows = rows.filter(number__in=sorted(set(numbers)))
+        numbers = sorted(set(numbers))
+        rows = rows.filter(number__in=numbers)
     started = run.created_at.timestamp()
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
-    flags = flags_of(steering_of(run.pk))
+    flags, won = flags_of(steering_of(run.pk)), winners_in(run.pk, numbers)
     asked = set(Recheck.objects.filter(node__run=run, state__in=Recheck.OPEN).values_list("node__number", flat=True))
     for row in rows.values_list(*_FIELDS):
         (number, parent, kind, state, context, reason, summary, reused, order, born, told, touched, *judged) = row
@@ -85,7 +88,7 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
             | (TOUCHED if touched else 0)
             | DOUBTS.get(doubt, 0)
             | (ASKED if number in asked else 0),
-            int(order is not None and speedup is not None and may_be_best(audit, basis, doubt)),
+            int(order is not None and speedup is not None and may_be_best(audit, basis, doubt)) + (number in won),
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)

@@ -13,17 +13,17 @@ from search.live.columns import node_columns
 from search.live.hands import changed_by
 from search.live.panels import panel_context
 from search.live.words import HIDDEN, FeedItem, feed_items
-from search.models import Run, RunEvent
-from search.steering_log import steering_of
+from search.records.models import Run, RunEvent
+from search.records.steering_log import steering_of
 
 MAX_GAP = 2000  # events; beyond this the browser fetches the snapshot
 MAX_BYTES = 256 * 1024  # a frame above this is also better fetched, compressed, over HTTP
 MAX_FEED = 100  # lines; the page shows no more
 PANELS = {
-    "evidence": "search/_evidence.html",
-    "failures": "search/_failures.html",
-    "budget": "search/_budget.html",
-    "steering": "search/_steering.html",
+    "evidence": "live/_evidence.html",
+    "failures": "failures/_failures.html",
+    "budget": "live/_budget.html",
+    "steering": "steering/_steering.html",
 }
 
 
@@ -98,7 +98,7 @@ def recent_feed(run: Run, limit: int = MAX_FEED) -> list[FeedItem]:
 def feed_html(run: Run, items: list[FeedItem]) -> list[dict[str, Any]]:
     """Each line with its number, so that the browser can leave out what it already shows."""
     return [
-        {"seq": item.seq, "html": render_to_string("search/_feed_item.html", {"run": run, "item": item}).strip()}
+        {"seq": item.seq, "html": render_to_string("live/_feed_item.html", {"run": run, "item": item}).strip()}
         for item in items
     ]
 

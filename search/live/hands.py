@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 
 from django.db.models import Q
 
-from judge.models import Evaluation
+from judge.evaluations.models import Evaluation
 from search.algorithm.steering import Act, Steering
-from search.models import RunEvent
+from search.records.models import RunEvent
 
 PRUNED, PINNED, TOUCHED, BOOSTED = 1, 2, 4, 8  # the browser knows these numbers: static/js/store.js
 QUARANTINED, FLAKY, ASKED = 16, 32, 64
@@ -20,8 +20,8 @@ WORDS = {
     BOOSTED: "boosted",
     QUARANTINED: "quarantined",
     FLAKY: "flaky",
-    ASKED: "is judged once more",
-    TOUCHED: "by a person's hand",
+    ASKED: "being judged again",
+    TOUCHED: "manual influence",
 }
 CHANGING = frozenset({"node.reserved", "node.cancelled"})  # they use a pin up, or give it back
 

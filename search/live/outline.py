@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from judge.measures import Measure
+from judge.evaluations.measures import Measure
 from judge.values import Basis
+from search.algorithm.ranking import Standing
 from search.live.hands import PRUNED, flag_words
-from search.live.looks import LOOKS, WORDS
+from search.records.node_styles import LOOKS, WORDS
 
 PAGE = 200
 KIND_WORDS = ("start", "large", "small")
@@ -37,11 +38,11 @@ class Row:
 
 
 def outline(
-    columns: dict[str, list[Any]], best: int | None, records: Iterable[int] = (), *, first: int = 0
+    columns: dict[str, list[Any]], standing: Standing, records: Iterable[int] = (), *, first: int = 0
 ) -> tuple[list[Row], int]:
     """At most `PAGE` rows from place `first` on, and how many rows there are in all.
 
-    `best` is the number of the best node, `records` of all that were the best when they were told.
+    `records` are the numbers of all nodes that were the best when they were told.
     """
     at = {number: index for index, number in enumerate(columns["n"])}
     children: dict[int, list[int]] = defaultdict(list)
@@ -49,7 +50,7 @@ def outline(
         if parent >= 0:
             children[parent].append(number)
     closed = {number for number in at if columns["m"][at[number]] & PRUNED}
-    spine, once = _path(columns, at, best), frozenset(records)
+    spine, once = _path(columns, at, standing.leader), frozenset(records)
     rows: list[Row] = []
     place = 0
     faded: set[int] = set()
@@ -61,7 +62,7 @@ def outline(
         below = sorted(children[number], key=lambda child: (child not in spine, child))
         if first <= place < first + PAGE:
             index = at[number]
-            look, word = _look(number, LOOKS[columns["s"][index]], best, once)
+            look, word = _look(number, LOOKS[columns["s"][index]], standing, once)
             rows.append(
                 Row(
                     number=number,
@@ -93,9 +94,11 @@ def _path(columns: dict[str, list[Any]], at: dict[int, int], number: int | None)
     return path
 
 
-def _look(number: int, look: str, best: int | None, records: frozenset[int]) -> tuple[str, str]:
-    if number == best:
+def _look(number: int, look: str, standing: Standing, records: frozenset[int]) -> tuple[str, str]:
+    if number == standing.best:
         return "best", "best so far"
+    if number == standing.closest:
+        return look, "closest so far"
     return ("best", "was the best") if number in records else (look, WORDS[look])
 
 

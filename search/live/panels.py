@@ -11,19 +11,21 @@ from typing import Any
 from django.db.models import Count, Max, Min, Q, Sum
 from django.utils import timezone
 
-from adaexplore_site.models import Action
-from judge.models import Device
+from adaexplore_site.core.models import AuditEntry
+from judge.devices.models import Device
 from judge.values import Basis, Verdict
-from memory.messages import cause_of, masked
+from memory.patterns.messages import cause_of, masked, readable
 from memory.patterns.table import recognised
-from search.events import HISTORY
-from search.facts import verdict_of
+from search.algorithm.ranking import Standing
+from search.engine.leases import QUEUED, RETRY
 from search.live.budget import budget_panel
-from search.models import Node, Proposal, Run
-from search.saturation import saturation_of
-from search.selectors import RunSummary, best_node, run_summary
-from search.services.leases import QUEUED, RETRY
-from search.steering_force import in_force
+from search.live.saturation import saturation_of
+from search.records.events import HISTORY
+from search.records.facts import verdict_of
+from search.records.models import Node, Proposal, Run
+from search.records.queries import RunSummary, run_summary
+from search.records.steering_state import in_force
+from search.records.winning import nothing_faster, standing_of
 
 MAX_DOING = 12
 MAX_CAUSES = 8
@@ -42,10 +44,10 @@ class Doing:
     @property
     def word(self) -> str:
         return {
-            "proposing": "is being written for",
-            "judging": "is judged for",
-            "waiting": "waits for a reply for",
-            "held": "waits for its device for",
+            "proposing": "is being proposed for",
+            "judging": "is being judged for",
+            "waiting": "has waited for a reply for",
+            "held": "has waited for its device for",
         }[self.state]
 
 
@@ -62,12 +64,30 @@ class Cost:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The header: how far, how good, what now, at what cost."""
+    """The header: how far, how good, what now, at what cost. `best` beat PyTorch; where none did, `closest` is next
+    to it, and `unproven` counts kernels that were measured faster and not audited."""
 
     summary: RunSummary
     doing: tuple[Doing, ...]
     best: Node | None
+    closest: Node | None
+    unproven: int
     cost: Cost
+
+    @property
+    def leader(self) -> Node | None:
+        """The best, else the closest."""
+        return self.best or self.closest
+
+    @property
+    def standing(self) -> Standing:
+        best, closest = self.best, self.closest
+        return Standing(best.number if best else None, closest.number if closest else None)
+
+    @property
+    def nothing(self) -> str:
+        """What is said where no kernel beat PyTorch."""
+        return nothing_faster(ended=self.summary.run.ended)
 
     @property
     def correct(self) -> int:
@@ -109,12 +129,12 @@ def panel_context(run: Run) -> dict[str, Any]:
     now = timezone.now()
     evidence = evidence_of(run, now)
     causes = causes_of(run, evidence.failed)
-    best, steering = evidence.best, in_force(run)
+    best, steering = evidence.leader, in_force(run)
     improved_at = best.told_at if best else None
     return {
         "run": run,
         "evidence": evidence,
-        "unassisted": best_node(run.pk, unassisted=True) if best and best.touched else None,
+        "unassisted": _unassisted(run) if evidence.best and evidence.best.touched else None,
         "improved_age_s": (now - improved_at).total_seconds() if improved_at else None,
         "saturation": saturation_of(run),
         "causes": causes,
@@ -130,18 +150,38 @@ def panel_context(run: Run) -> dict[str, Any]:
 
 def _steered(run: Run) -> bool:
     """Whether people ever steered it, be it undone or used up by now."""
-    acts = Action.objects.filter(object_type="run", object_id=str(run.pk))
+    acts = AuditEntry.objects.filter(object_type="run", object_id=str(run.pk))
     return acts.filter(verb__startswith="steer.").exists()
 
 
 def evidence_of(run: Run, now: datetime) -> Evidence:
     """The header's facts, read now."""
+    standing = standing_of(run.pk)
     return Evidence(
         summary=run_summary(run),
         doing=_doing(run, now),
-        best=best_node(run.pk),
+        best=_judged(run, standing.best),
+        closest=_judged(run, standing.closest),
+        unproven=0 if standing.best is not None else _unproven(run),
         cost=_cost(run),
     )
+
+
+def _judged(run: Run, number: int | None) -> Node | None:
+    nodes = Node.objects.select_related("evaluation").defer("source", "evaluation__source", "evaluation__report")
+    return None if number is None else nodes.get(run=run, number=number)
+
+
+def _unassisted(run: Run) -> Node | None:
+    """The best of those in which no person had a hand, if one of them beat PyTorch."""
+    return _judged(run, standing_of(run.pk, unassisted=True).best)
+
+
+def _unproven(run: Run) -> int:
+    """Believed passes over eager that nobody audited."""
+    faster = Q(evaluation__speedup_low__gt=1) | Q(evaluation__basis=Basis.MODELLED.value, evaluation__speedup__gt=1)
+    passed = Node.objects.filter(faster, run=run, state=Node.State.TOLD, evaluation__doubt="", evaluation__audit="")
+    return passed.filter(evaluation__verdict=Verdict.PASS.value).exclude(evaluation__basis=Basis.REPORTED.value).count()
 
 
 def causes_of(run: Run, failed: int) -> list[Cause]:
@@ -169,7 +209,7 @@ def _cause(row: Mapping[str, Any], node: Node, failed: int) -> Cause:
         stage=found.stage if found else "proposal",
         verdict=verdict,
         reason=reason,
-        example=masked(cause),
+        example=readable(masked(cause)),
         count=row["count"],
         first=row["first"],
         last=row["last"],

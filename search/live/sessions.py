@@ -15,9 +15,9 @@ from django.db import Error as DatabaseFault
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from adaexplore_site.access import Role, can
+from adaexplore_site.core.access import Role, can
 from search.live.reads import Reads
-from search.models import Run
+from search.records.models import Run
 
 log = logging.getLogger(__name__)
 

@@ -20,14 +20,15 @@ from django.db import Error as DatabaseFault
 
 from search.live.hub import Hubs
 from search.live.sessions import GONE, SIGNED_OUT, Sessions, access
-from search.models import Run
+from search.records.models import Run
 
 log = logging.getLogger(__name__)
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 1024
 MAX_MESSAGES_PER_S = 10
-INTERNAL, SLOW, POLICY, OLD_CLIENT = 1011, 1013, 1008, 4409
+# A server may close with 1000 and 3000-4999 only (RFC 6455, 7.4): autobahn refuses to send 1008, 1011 and 1013.
+INTERNAL, SLOW, POLICY, OLD_CLIENT = 4500, 4408, 4400, 4409
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -62,6 +63,12 @@ class RunSocket:
         except DatabaseFault as error:
             log.warning("run %s: socket refused, the database is away: %s", run_id, error)
             return INTERNAL
+
+
+async def no_such_socket(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """The ASGI application of every other websocket address: the handshake is refused with 403."""
+    await receive()
+    await send({"type": "websocket.close"})
 
 
 class Line:
@@ -111,7 +118,7 @@ class Line:
                 continue
             try:
                 wish = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 wish = None
             if not isinstance(wish, dict) or not self._obey(wish):
                 self.close(POLICY)

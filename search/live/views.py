@@ -13,19 +13,19 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from judge.trust import doubts
+from judge.selftest.trust import doubts
 from search.live import frames
 from search.live.budget import budget_document
 from search.live.chart import chart_of
 from search.live.columns import node_columns, replay_columns
-from search.live.looks import LOOKS, WORDS
 from search.live.outline import PAGE, outline
 from search.live.packing import packed
 from search.live.panels import panel_context
-from search.models import Run
-from search.removal import removed
-from search.rules_panel import rules_panel
-from search.steering_form import concurrency_field, limit_fields, param_fields
+from search.nodes.rules_panel import rules_panel
+from search.records.models import Run
+from search.records.node_styles import LOOKS, WORDS
+from search.runs.removal import removed
+from search.steering.forms import ConcurrencyForm, LimitsForm, ParamsForm
 
 LEGEND = (
     ("root", "start"),
@@ -36,10 +36,10 @@ LEGEND = (
     ("compile-error", "does not compile"),
     ("suspect", "not settled"),
     ("proposing", "in flight"),
-    ("waiting", "waits for a person"),
+    ("waiting", "waiting for a person"),
     ("pinned", "pinned"),
     ("pruned", "pruned"),
-    ("person", "by a person's hand"),
+    ("person", "manual influence"),
 )
 
 
@@ -55,10 +55,10 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
         return redirect("run-activity", run_id=run_id)
     columns = node_columns(run)
     context = panel_context(run)
-    best = context["evidence"].best
+    evidence = context["evidence"]
     first = _whole(request.GET.get("from"))
     chart = chart_of(columns)
-    rows, total = outline(columns, best.number if best else None, chart.records, first=first)
+    rows, total = outline(columns, evidence.standing, chart.records, first=first)
     context |= {
         "rows": rows,
         "rows_total": total,
@@ -72,12 +72,12 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
         "can_replay": total > 1,
         "rules_panel": rules_panel(run),
         "controls": _controls(run),
-        "addable": limit_fields(run),
-        "params": param_fields(run),
-        "concurrency": concurrency_field(run),
+        "limits": LimitsForm(run=run, auto_id=False),
+        "params": ParamsForm(run=run, auto_id=False),
+        "concurrency": ConcurrencyForm(initial={"concurrency": run.concurrency}, auto_id=False),
         "doubt": doubts([run.device], now=timezone.now()).get(run.device_id),
     }
-    return render(request, "search/run_detail.html", context)
+    return render(request, "live/run_detail.html", context)
 
 
 @require_safe

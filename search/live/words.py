@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from judge.measures import Measure
+from judge.evaluations.measures import Measure
 from judge.values import Basis
-from search.act_words import act_detail, act_text, limits_text
-from search.events import HISTORY
-from search.live.looks import look_of
-from search.models import RunEvent
+from search.records.events import HISTORY
+from search.records.models import RunEvent
+from search.records.node_styles import look_of
+from search.steering.labels import Said, told
 
 _RUN = {
     "run.started": ("running", "Search started"),
-    "run.paused": ("paused", "Paused; steps in flight end first"),
+    "run.paused": ("paused", "Paused; steps in flight finish first"),
     "run.resumed": ("running", "Resumed"),
     "run.stopping": ("paused", "Stopping; kernels on a device are judged first"),
 }
-_BUDGET = ("budget.added", "budget.taken")
-_ACT_LOOKS = {"steer.pin": "pinned", "steer.prune": "pruned", "steer.budget": "running"}
+_ACTIONS = {"budget.added": "run.budget", "budget.taken": "run.budget.undo", "run.branched": "run.branch"}
+_ACTION_LOOKS = {
+    "steer.pin": "pinned",
+    "steer.prune": "pruned",
+    "steer.budget": "running",
+    "run.budget": "running",
+    "run.budget.undo": "running",
+}
+_ASKED = {"verify": "kernel.verify", "dispute": "kernel.dispute"}
 HIDDEN = frozenset({"node.reserved", "node.proposed", "node.judging"})
-ABOUT_RUN = frozenset({"steer.undo", "steer.bulk", "steer.params", "steer.budget"})
 
 
 @dataclass(frozen=True)
@@ -46,18 +52,43 @@ def feed_item(event: RunEvent) -> FeedItem | None:
         return None
     if event.kind == HISTORY:
         return _history(event)
-    number = None if event.kind in ABOUT_RUN else payload.get("number")
+    action = _action(event)
+    if action is not None:
+        look, said = action
+        return FeedItem(event.seq, event.created_at, look, said.text, said.number, detail=said.detail)
     look, text, measure, detail = _say(event.kind, payload)
-    return FeedItem(event.seq, event.created_at, look, text, number, measure, detail)
+    return FeedItem(event.seq, event.created_at, look, text, payload.get("number"), measure, detail)
+
+
+def _action(event: RunEvent) -> tuple[str, Said] | None:
+    """The look of an action and the sentence of the activity log for it; None for what is no action."""
+    kind, after, before = event.kind, event.payload, {}
+    if kind.startswith("budget."):
+        after, before = after.get("after", {}), after.get("before", {})
+    elif kind == "kernel.asked":
+        return "proposing", told(_ASKED.get(after.get("kind", ""), "kernel.race"), after, run_id=event.run_id)
+    elif kind == "kernel.marked":
+        return _marked(event)
+    elif not kind.startswith("steer.") and kind not in (*_ACTIONS, "run.concurrency"):
+        return None
+    verb = _ACTIONS.get(kind, kind)
+    look = f"steer.{after.get('verb')}" if verb == "steer.bulk" else verb
+    return _ACTION_LOOKS.get(look, "person"), told(verb, after, before, event.run_id)
+
+
+def _marked(event: RunEvent) -> tuple[str, Said]:
+    """A kernel that is doubted, or believed again. The reason stands beside it."""
+    mark = event.payload.get("doubt", "").replace("quarantined", "quarantine") or "release"
+    said = told(f"kernel.{mark}", event.payload, run_id=event.run_id)
+    look = "ok" if mark == "release" else "suspect"
+    return look, replace(said, detail=event.payload.get("reason", ""))
 
 
 def _history(event: RunEvent) -> FeedItem:
-    """An act from before the import, and that it is one. Its person is named in Activity only."""
-    verb, after = event.payload["verb"], event.payload["after"]
-    number = None if verb in ABOUT_RUN else after.get("number")
-    told = act_detail(verb, after, event.payload["before"])
-    detail = "Imported history: done where the search was recorded." + (f" {told}" if told else "")
-    return FeedItem(event.seq, event.created_at, "person", act_text(verb, after), number, detail=detail)
+    """An action from before the import, and that it is one. Its person is named in Activity only."""
+    said = told(event.payload["verb"], event.payload["after"], event.payload["before"], event.run_id)
+    detail = "Imported: done where the search was recorded." + (f" {said.detail}" if said.detail else "")
+    return FeedItem(event.seq, event.created_at, "person", said.text, said.number, detail=detail)
 
 
 def feed_items(events: Iterable[RunEvent]) -> list[FeedItem]:
@@ -69,11 +100,6 @@ def feed_items(events: Iterable[RunEvent]) -> list[FeedItem]:
 
 
 def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:
-    if kind in _BUDGET:
-        detail = limits_text(payload.get("before", {}), payload.get("after", {}))
-        return "running", act_text(kind, payload), None, detail
-    if kind == "run.concurrency":
-        return "person", act_text(kind, payload), None, ""
     if kind in _RUN:
         return (*_RUN[kind], None, payload.get("reason", ""))
     if kind == "run.ended":
@@ -82,47 +108,39 @@ def _say(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, 
     if kind == "node.told":
         return _told(payload)
     if kind == "node.best":
-        return "best", "is the new best", measure_of(payload), ""
+        if payload.get("won", True):
+            return "best", "is the new best", measure_of(payload), ""
+        return "correct", "is the closest to PyTorch so far", measure_of(payload), ""
     if kind == "node.waiting":
-        return "waiting", "waits for a reply by hand", None, ""
+        return "waiting", "is waiting for a manual reply", None, ""
     if kind == "node.cancelled":
         return "cancelled", "was withdrawn", None, payload.get("why", "")
-    if kind.startswith("steer.") or kind == "run.branched":
-        named = f"steer.{payload.get('verb')}" if kind == "steer.bulk" else kind
-        return _ACT_LOOKS.get(named, "person"), act_text(kind, payload), None, act_detail(kind, payload)
-    if kind.startswith("kernel."):
-        return _kernel(kind, payload)
+    if kind == "kernel.judged":
+        return _judged(payload)
     if kind == "proposer.retry":
-        return "waiting", "asks the proposer again", None, payload.get("message", "")
+        return "waiting", "is asking the proposer again", None, payload.get("message", "")
     if kind == "lease.expired":
-        return "waiting", "starts again", None, payload.get("message") or "Its worker was lost."
+        return "waiting", "is restarted", None, payload.get("message") or "Its worker was lost."
     if kind == "device.quarantined":
         return (
             "quarantined",
-            f"{payload.get('device', 'The device')} is quarantined; work waits",
+            f"{payload.get('device', 'The device')} is quarantined; evaluations wait",
             None,
             payload.get("reason", ""),
         )
     if kind == "device.activated":
-        return "running", f"{payload.get('device', 'The device')} judges again", None, ""
+        return "running", f"{payload.get('device', 'The device')} is active again", None, ""
     return "proposing", kind.replace(".", " "), None, ""
 
 
-def _kernel(kind: str, payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:
-    """A kernel that is judged once more, what came of it, and marks."""
-    if kind == "kernel.asked":
-        verb = {"verify": "kernel.verify", "dispute": "kernel.dispute"}.get(payload.get("kind", ""), "kernel.race")
-        return "proposing", act_text(verb, payload), None, ""
-    if kind == "kernel.marked":
-        doubt = payload.get("doubt", "").replace("quarantined", "quarantine") or "release"
-        look = "ok" if doubt == "release" else "suspect"
-        return look, act_text(f"kernel.{doubt}", payload), None, payload.get("reason", "")
+def _judged(payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:
+    """What came of a kernel that was judged once more."""
     verdict, was = str(payload.get("verdict", "")), str(payload.get("was", ""))
     look = look_of(kind="", state="told", verdict=verdict, speedup=payload.get("speedup"))
     if payload.get("call"):
         return look, f"was raced: {payload['call']}", None, ""
-    words = "was judged once more: " + verdict.replace("_", " ")
-    return look, words + ("" if verdict == was else f", before {was.replace('_', ' ')}"), measure_of(payload), ""
+    words = "was judged again: " + verdict.replace("_", " ")
+    return look, words + ("" if verdict == was else f", previously {was.replace('_', ' ')}"), measure_of(payload), ""
 
 
 def _told(payload: dict[str, Any]) -> tuple[str, str, Measure | None, str]:

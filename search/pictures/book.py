@@ -7,14 +7,15 @@ from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 
-from judge.measures import Measure
-from judge.models import Measurement
+from judge.evaluations.measures import Measure
+from judge.evaluations.models import Measurement
 from judge.values import Basis, Subject
-from search.algorithm.ranking import rank
-from search.facts import NodeRow, node_rows
-from search.live.looks import look_of
-from search.models import Node, Run
-from search.spending import NO_CALLS, Calls, calls_of
+from search.algorithm.ranking import rank, standing
+from search.ledger.books import NO_CALLS, Calls, calls_of
+from search.records.facts import NodeRow, node_rows
+from search.records.models import Node, Run
+from search.records.node_styles import look_of
+from search.records.winning import winners_in
 
 MOST_NODES = 20_000
 
@@ -50,8 +51,21 @@ class Book:
         return sum(row.speedup is not None and row.basis != self.basis for row in self.told)
 
     @cached_property
+    def won(self) -> set[int]:
+        """Numbers of the nodes that beat PyTorch."""
+        return winners_in(self.run.pk)
+
+    @cached_property
+    def leader(self) -> NodeRow | None:
+        """The best kernel, else the one closest to PyTorch."""
+        may = [row for row in self.correct if row.may_be_best]
+        found = standing((row.speedup, row.number, row.number in self.won) for row in may)
+        return next((row for row in may if row.number == found.leader), None)
+
+    @property
     def best(self) -> NodeRow | None:
-        return next((row for row in self.correct if row.may_be_best), None)
+        """The best kernel; None where none beat PyTorch."""
+        return self.leader if self.leader is not None and self.leader.number in self.won else None
 
     def timed(self, row: NodeRow) -> bool:
         """Whether the row has a speedup of this search's basis, with its evidence."""
@@ -90,10 +104,12 @@ class Book:
 
     @cached_property
     def baselines(self) -> dict[str, Measurement]:
-        """Eager and torch.compile as timed beside the best kernel."""
-        if self.best is None:
+        """Eager and torch.compile as timed beside the leading kernel."""
+        if self.leader is None:
             return {}
-        rows = Measurement.objects.filter(evaluation=self.evaluations[self.best.id]).exclude(subject=Subject.CANDIDATE)
+        rows = Measurement.objects.filter(evaluation=self.evaluations[self.leader.id]).exclude(
+            subject=Subject.CANDIDATE
+        )
         return {row.subject: row for row in rows.filter(basis=self.basis.value)}
 
     def spent(self, row: NodeRow) -> tuple[int | None, Decimal | None]:

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judge.axes import Linear, time_unit
+from adaexplore_site.core.axes import Linear, time_unit
 from judge.templatetags.units import duration
-from search.budget.forecast import Range
-from search.budget.ledger import limit_amounts
+from search.ledger.books import NO_CALLS, books_of, limits_of
+from search.ledger.forecast import Range
+from search.ledger.ledger import limit_amounts
 from search.live.budget import TITLES, burn_down, forecast_of, said
 from search.pictures.book import Book
 from search.pictures.values import Cell, Panel, Path, Picture, Rows, Rule, Table
-from search.spending import NO_CALLS, books_of, limits_of
 
 NAME, TITLE = "burn-down", "Budget burn-down"
 NAMES = ("steps", "at_s", "evaluations", "device_s", "tokens", "usd")
-HEADS = ("Steps told", "Seconds since the start", "Evaluations", "Device seconds", "Tokens", "US dollars")
+HEADS = ("Completed steps", "Seconds since the start", "Evaluations", "Device seconds", "Tokens", "US dollars")
 COLUMNS = {"evaluations": "evaluations", "device_ms": "device_s", "tokens": "tokens", "usd": "usd"}
 MOST = 400  # points of a line
 
@@ -40,7 +40,7 @@ def burn_down_picture(book: Book) -> Picture:
     """One panel per limited budget; what has no limit is said in words."""
     run = book.run
     if book.imported:
-        return Picture(NAME, TITLE, "An imported search brings no budget: there is nothing to draw.", timed=False)
+        return Picture(NAME, TITLE, "Imported searches have no budget, so there is nothing to draw.", timed=False)
     limits, (ledger, calls) = limits_of(run), books_of(run.pk)
     columns = burn_down(run, book.told_ms, book.calls)
     table = Table(NAMES, HEADS, _rows(book, columns))
@@ -71,13 +71,13 @@ def burn_down_picture(book: Book) -> Picture:
             )
     for missing, words in ((calls.untold, "without a count of tokens"), (calls.unpriced, "unpriced")):
         if missing:
-            notes.append(f"{missing} call{'s' * (missing != 1)} {words}: the real use is higher than drawn.")
+            notes.append(f"{missing} call{'s' * (missing != 1)} {words}: the actual use is higher than shown.")
     if coming.steps and coming.wall_s is None:
-        notes.append("No forecast yet: it needs three told steps.")
-    left = f"{told} of {limits.steps} steps told"
+        notes.append("No forecast yet: it needs three completed steps.")
+    left = f"{told} of {limits.steps} steps completed"
     says = (
-        f"{left}. The solid line is what is left; the wedge runs from the last step to where the middle half of this "
-        "search's own steps would lead."
+        f"{left}. The solid line is what is left; the wedge is a forecast from the interquartile range of this "
+        "search's own steps."
     )
     return Picture(NAME, TITLE, says, tuple(map(_panel, tracks)), None, table, tuple(notes), tuple(alarms), timed=False)
 
@@ -115,7 +115,7 @@ def _budget(name: str, used: list[float], limit: float, span: Range | None, step
     left = limit - used[-1]
     ahead = () if span is None or not steps_left else ((end, left - span.low), (end, left - span.high))
     says = {"device_ms": duration, "usd": lambda value: f"${value:.2f}"}.get(name, _whole)
-    return Track(f"{TITLES[name]} left", "steps told", points, limit, _whole, says, ahead, end)
+    return Track(f"{TITLES[name]} left", "completed steps", points, limit, _whole, says, ahead, end)
 
 
 def _panel(track: Track) -> Panel:

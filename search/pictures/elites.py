@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from judge.axes import Tick
+from adaexplore_site.core.axes import Tick
 from search.algorithm.params import SearchParams
 from search.algorithm.policies.map_elites import elites_of
-from search.facts import cells_of, tree_of
-from search.kernel_cells import LAUNCHES, PATTERNS, UNREADABLE
 from search.pictures.book import Book
 from search.pictures.values import NodeRef, Panel, Picture, Table, Tile
-from search.steering_log import steering_of
+from search.records.facts import cells_of, tree_of
+from search.records.kernel_cells import LAUNCHES, PATTERNS, UNREADABLE
+from search.records.steering_log import steering_of
 
 NAME, TITLE = "elites", "Map of elites"
 NAMES = ("launches", "pattern", "node", "speedup", "correct_kernels")
@@ -28,7 +28,7 @@ MEANING = (
 def elites(book: Book) -> Picture:
     """Replayed from the rows as the policy itself would, people's acts included."""
     steering = steering_of(book.run.pk)
-    params = steering.params(SearchParams.from_json(book.run.params))
+    params = steering.params(SearchParams.of_run(book.run.params))
     if params.policy != "map_elites":
         return Picture(
             NAME,

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from judge.axes import Tick, speedup_axis, speedup_ticks
-from judge.highlighting import visible
-from search.facts import NodeRow
+from adaexplore_site.core.axes import Tick, speedup_axis, speedup_ticks
+from judge.sources.highlighting import visible
 from search.pictures.book import Book
 from search.pictures.values import NodeRef, Panel, Path, Picture, Rule, Spot, Table
+from search.records.facts import NodeRow
+from search.records.winning import nothing_faster
 
 NAME, TITLE = "lineage", "Lineage of the best kernel"
 NAMES = ("node", "step", "result", "speedup", "summary")
-HEADS = ("Node", "Step", "Result", "Speedup over eager", "What the proposer says it changed")
+HEADS = ("Node", "Step", "Result", "Speedup over eager", "Change described by the proposer")
 LABELS = 14  # numbers drawn beside marks; the table has all
 
 
 def lineage(book: Book) -> Picture:
     """The path of parents. A node that failed stands at the foot: it was repaired or taken up by its child."""
-    if book.best is None:
-        return Picture(NAME, TITLE, "No kernel is the best yet, so there is no line to show.")
+    if book.leader is None:
+        return Picture(NAME, TITLE, "There is no best kernel yet, so there is no lineage to show.")
     by_id = {row.id: row for row in book.rows}
-    line: list[NodeRow] = [book.best]
+    line: list[NodeRow] = [book.leader]
     while (parent := line[-1].parent) is not None:
         line.append(by_id[parent])
     line.reverse()
@@ -41,7 +42,8 @@ def lineage(book: Book) -> Picture:
     large = sum(row.kind == "large" for row in steps)
     failed = sum(book.speedup(row) is None for row in steps)
     depth = f"{len(steps)} step{'s' * (len(steps) != 1)}"
-    said = f"Node {book.best.number} stands {depth} below the start, {large} of them large."
+    said = "" if book.best else f"{nothing_faster(ended=book.run.ended)}; this is the line of the closest kernel. "
+    said += f"Node {book.leader.number} stands {depth} below the start, {large} of them large."
     if failed:
         said += f" {failed} kernel{'s' * (failed != 1)} on the way did not pass."
     key = (("best", "best"), ("correct", "correct"), ("slower", "slower than eager"), ("wrong", "did not pass"))
@@ -63,7 +65,7 @@ def _panel(book: Book, line: list[NodeRow], says: str) -> Panel:
     spots = []
     for place, (row, (x, y)) in enumerate(zip(line, places, strict=True)):
         last = place == len(line) - 1
-        look = "best" if last else book.look(row)
+        look = "best" if last and book.best else book.look(row)
         label = "start" if not place else str(row.number) if last or not place % stride else ""
         spots.append(
             Spot(look, round(x, 2), y, f"node {row.number}: {book.speedup(row) or row.verdict or 'start'}", label)

@@ -8,19 +8,20 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
-from judge.axes import Axis, Linear, speedup_axis, speedup_ticks, time_unit
+from adaexplore_site.core.axes import Axis, Linear, speedup_axis, speedup_ticks, time_unit
 from judge.templatetags.units import duration
 from judge.values import Basis, Subject
-from search.facts import NodeRow
 from search.pictures.book import Book
 from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rows, Rule, Spot, Table
+from search.records.facts import NodeRow
+from search.records.winning import nothing_faster
 
 MOST_SPOTS = 400  # drawn; new bests always are
 FLOOR = 93.0  # below this lies the strip of failed attempts
 HEADS = ("Attempt", "Node", "Result", "Speedup over eager", "Best so far")
 KEY = (
     ("best", "new best"),
-    ("tied", "its interval reaches the best"),
+    ("tied", "its interval overlaps the best"),
     ("correct", "correct"),
     ("slower", "slower than eager"),
     ("wrong", "failed"),
@@ -76,7 +77,7 @@ def best_so_far(book: Book, x: str = "attempts") -> Picture:
     if unknown:
         notes.append(f"{unknown} attempt{'s' * (unknown != 1)} with unknown {across.words}, left out.")
     if book.basis is Basis.REPORTED:
-        notes.append("Whoever reported these speedups gave no intervals, so there is no band.")
+        notes.append("The source reported no intervals, so there is no band.")
     elif book.basis is Basis.MODELLED:
         notes.append("The band is the range of the time model, not of a measurement.")
     panel = _panel(book, [point for point in points if point.x is not None], across)
@@ -192,7 +193,9 @@ def _spots(book: Book, points: list[Point], along: Linear, up: Axis) -> tuple[Sp
             continue
         measure = book.speedup(point.row)
         y = up.at(measure.value) if measure else 97.0
-        look = "best" if point.record else "tied" if point.tied else book.look(point.row)
+        look = (
+            "best" if point.record and point.row.number in book.won else "tied" if point.tied else book.look(point.row)
+        )
         said = str(measure) if measure else point.row.verdict.replace("_", " ")
         found.append(Spot(look, along.at(point.x), y, f"node {point.row.number}: {said}"))
     return tuple(found)
@@ -207,9 +210,12 @@ def _compiled(book: Book) -> float | None:
 def _says(book: Book, points: list[Point]) -> str:
     count = f"{len(points)} attempt{'s' * (len(points) != 1)}"
     best = book.best
+    if best is None and book.leader is not None:
+        said = nothing_faster(ended=book.run.ended)
+        return f"{count}. {said}; the closest is node {book.leader.number}, {book.speedup(book.leader)}."
     if best is None:
         return f"{count}; none is the best yet."
-    records = sum(point.record for point in points)
+    records = sum(point.record and point.row.number in book.won for point in points)
     rose = "set once" if records == 1 else f"raised {records} times"
     tied = sum(point.tied for point in points)
     also = f" The interval of {tied} other attempt{'s' * (tied != 1)} reaches a best before it." if tied else ""

@@ -6,14 +6,14 @@ from typing import Any
 
 from django.db.models import F
 
-from judge.axes import Axis
-from judge.models import Measurement
-from judge.plots import Roof
+from adaexplore_site.core.axes import Axis
+from adaexplore_site.core.plots import Roof
+from judge.evaluations.models import Measurement
 from judge.templatetags.units import flop_rate, microseconds, percent, significant
 from judge.values import Basis, Subject
-from search.facts import NodeRow
 from search.pictures.book import Book
 from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rule, Spot, Table
+from search.records.facts import NodeRow
 
 MOST_SPOTS = 400
 NAME, TITLE = "roofline", "Roofline"
@@ -26,7 +26,7 @@ HEADS = (
     "Bytes are",
     "FLOP per byte",
     "FLOP/s",
-    "Of the roof",
+    "Share of the roof",
     "Speedup over eager",
 )
 COUNTED, LEAST = "counted in its launches", "the least that the problem moves"
@@ -75,7 +75,7 @@ def roofline(book: Book) -> Picture:
 
 def _missing(book: Book, report: dict[str, Any]) -> str:
     if book.basis is Basis.REPORTED:
-        return "An imported search brings neither bytes nor FLOPs: there is nothing to draw."
+        return "Imported searches have no byte or FLOP counts, so there is nothing to draw."
     if not report.get("flops"):
         return "The problem's FLOPs are not known on this device: its preflight counted none."
     return "The roofs of this device are not known: its architecture is not among those with published peaks."

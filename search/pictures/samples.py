@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from judge.evaluation_samples import SUBJECTS
-from judge.models import Measurement
-from judge.plots import Times, strips
+from adaexplore_site.core.plots import Times, strips
+from judge.evaluations.models import Measurement
+from judge.evaluations.samples import SUBJECTS
 from judge.templatetags.units import microseconds
 from judge.values import Basis, Subject
-from search.facts import NodeRow
 from search.pictures.book import Book
 from search.pictures.values import Cell, NodeRef, Picture, Table
+from search.records.facts import NodeRow
 
 NAME, TITLE = "samples", "Samples of the fastest kernels"
 BEST = 5
@@ -29,9 +29,9 @@ def samples(book: Book) -> Picture:
     fastest = "The fastest correct kernel" if count == 1 else f"The {count} fastest correct kernels"
     says = f"{fastest} and what the best was compared with, over one logarithmic axis. "
     says += (
-        "The long stroke is the model's time, the bar its range; nothing was measured, so there are no samples."
+        "The long line is the modelled time and the bar its range. Nothing was measured, so there are no samples."
         if modelled
-        else "Each thin stroke is one call, the long one the median, the bar below its 99.8 % interval."
+        else "Each thin line is one call, the long line is the median, and the bar below is its 99.8 % interval."
     )
     notes = list(book.left_out())
     lacking = len(chosen) - count
@@ -42,7 +42,7 @@ def samples(book: Book) -> Picture:
 
 def _missing(book: Book) -> str:
     if book.basis is Basis.REPORTED:
-        return "An imported search brings two medians for each kernel and no samples: there is nothing to draw."
+        return "Imported searches have two medians for each kernel and no samples, so there is nothing to draw."
     return "No correct kernel has been timed yet."
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from judge.axes import Tick
-from judge.measures import Measure
-from judge.plots import Strips
+from adaexplore_site.core.axes import Tick
+from adaexplore_site.core.plots import Strips
+from judge.evaluations.measures import Measure
 from judge.values import Basis
 
 ROWS_SHOWN = 200  # of a table on the page; the files hold all

@@ -63,7 +63,7 @@ def get(name: str) -> Proposer:
 
         return BuiltinProposer()
     if name == "openai":
-        from adaexplore_site.llm import ChatClient, endpoint_from_settings
+        from adaexplore_site.core.llm import ChatClient, endpoint_from_settings
         from search.proposers.openai import OpenAIProposer
 
         return OpenAIProposer(ChatClient(endpoint_from_settings(), rng=random.Random()), price=_usd_today)
@@ -82,8 +82,8 @@ def get(name: str) -> Proposer:
 
 def _usd_today(model: str, tokens_in: int, tokens_out: int) -> Decimal | None:
     """What a call costs by today's prices; None for a model without one, or while the price file is broken."""
-    from search.budget.prices import BadPrices
-    from search.pricing import price_of
+    from search.ledger.prices import BadPrices
+    from search.ledger.pricing import price_of
 
     try:
         price = price_of(model=model, on=timezone.now().date())
@@ -95,7 +95,7 @@ def _usd_today(model: str, tokens_in: int, tokens_out: int) -> Decimal | None:
 
 def available() -> tuple[Choice, ...]:
     """Every proposer, with the reason why it cannot be used now, if so. Asks nobody: configuration only."""
-    from adaexplore_site.llm import endpoint_from_settings
+    from adaexplore_site.core.llm import endpoint_from_settings
 
     endpoint = endpoint_from_settings()
     return (
@@ -118,6 +118,6 @@ def available() -> tuple[Choice, ...]:
 
 def default_name() -> str:
     """`openai` when it is configured, else `builtin`."""
-    from adaexplore_site.llm import endpoint_from_settings
+    from adaexplore_site.core.llm import endpoint_from_settings
 
     return "builtin" if endpoint_from_settings().missing() else "openai"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from adaexplore_site.llm import ChatClient, Completion, LLMError, Message
+from adaexplore_site.core.llm import ChatClient, Completion, LLMError, Message
 from search.proposers.prompts import build_prompt, build_repair
 from search.proposers.protocol import Call, ProposerError, Reply, Task
 from search.proposers.replies import parse_reply, storable

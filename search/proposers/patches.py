@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from string import whitespace
 
 MAX_PATCHES = 64
 
-_OPEN = re.compile(r"^<{7} ?(?:OLD|SEARCH)\s*$")
-_MIDDLE = re.compile(r"^={7}\s*$")
-_CLOSE = re.compile(r"^>{7} ?(?:NEW|REPLACE)\s*$")
-_HEAD = re.compile(r"^\W*PATCH\s*#?\s*\d+\s*[:.)–-]?\s*(?P<reason>.*?)[\s*]*$", re.IGNORECASE)
+# Lines of strangers: possessive patterns, which retry nothing, on the beginning of a line only.
+_OPEN = re.compile(r"<{7} ?(?:OLD|SEARCH)\s*+$")
+_MIDDLE = re.compile(r"={7}\s*+$")
+_CLOSE = re.compile(r">{7} ?(?:NEW|REPLACE)\s*+$")
+_HEAD = re.compile(r"\W*+PATCH\s*+#?\s*+\d++\s*+[:.)–-]?", re.IGNORECASE)
+MOST_PLACES = 10  # told of an old text that is not there once
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def parse_patches(text: str) -> list[Patch]:
     for line in text.split("\n"):
         if part is None:
             head = _HEAD.match(line)
-            reason = head["reason"] if head else reason
+            reason = line[head.end() :].lstrip().rstrip(f"*{whitespace}") if head else reason
             if _OPEN.match(line):
                 old = part = []
         elif part is old and _MIDDLE.match(line):
@@ -91,7 +94,7 @@ def apply_patches(source: str, patches: list[Patch]) -> str:
 
 def _apply(text: str, patch: Patch) -> str | int:
     """The patched text; else how often the old text was found by the strictest reading that found any."""
-    count = _count(text, patch.old)
+    count = len(_places(text, patch.old))
     if count:
         return text.replace(patch.old, patch.new, 1) if count == 1 else count
     for old, new in ((patch.old, patch.new), (_trim(patch.old), _trim(patch.new))):
@@ -101,19 +104,20 @@ def _apply(text: str, patch: Patch) -> str | int:
     return 0
 
 
-def _count(text: str, part: str) -> int:
-    """Occurrences, overlapping ones included: str.count would call two overlapping places one."""
-    count, at = 0, text.find(part)
-    while at >= 0:
-        count, at = count + 1, text.find(part, at + 1)
-    return count
+def _places(text: str, part: str) -> list[int]:
+    """Where `part` stands, overlapping places included (str.count would call two of them one); at most MOST_PLACES."""
+    places: list[int] = []
+    at = text.find(part)
+    while at >= 0 and len(places) < MOST_PLACES:
+        places.append(at)
+        at = text.find(part, at + 1)
+    return places
 
 
 def _line_places(text: str, old: str) -> list[int]:
-    """First lines of the places where the lines of `old` stand, trailing blanks ignored."""
-    lines = [line.rstrip() for line in text.split("\n")]
-    wanted = [line.rstrip() for line in old.split("\n")]
-    return [i for i in range(len(lines) - len(wanted) + 1) if lines[i : i + len(wanted)] == wanted]
+    """First lines of the places where the lines of `old` stand, trailing blanks ignored; at most MOST_PLACES."""
+    lines, wanted = ("".join(f"\n{line.rstrip()}" for line in each.split("\n")) + "\n" for each in (text, old))
+    return [lines.count("\n", 0, at) for at in _places(lines, wanted)]
 
 
 def _splice(text: str, first: int, old: str, new: str) -> str:
@@ -125,12 +129,11 @@ def _splice(text: str, first: int, old: str, new: str) -> str:
 def _trim(text: str) -> str:
     """Without the blank lines at both ends."""
     lines = text.split("\n")
-    while lines and not lines[0].strip():
-        lines.pop(0)
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return "\n".join(lines)
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    return "\n".join(lines[filled[0] : filled[-1] + 1]) if filled else ""
 
 
 def _times(count: int) -> str:
-    return "nowhere" if count == 0 else f"{count} times"
+    if count == 0:
+        return "nowhere"
+    return f"{count} times" if count < MOST_PLACES else f"at least {MOST_PLACES} times"

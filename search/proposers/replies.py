@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
-from adaexplore_site.untrusted import one_line, storable
+from adaexplore_site.core.untrusted import one_line, storable
 from judge.values import canonical_hash
+from judge.values.parsing import parse_module
 from search.proposers.patches import PatchMismatch, apply_patches, has_patches, parse_patches
 from search.proposers.protocol import Reply, Task
 
@@ -14,7 +14,8 @@ MAX_REPLY_BYTES = 512 * 1024
 
 __all__ = ["MAX_REPLY_BYTES", "BadReply", "fenced_blocks", "one_line", "parse_reply", "storable"]
 
-_FENCE = re.compile(r"^ {0,3}(?P<run>`{3,}|~{3,})(?P<info>[^`]*)$")
+# Models send what they like: each pattern takes time that grows with the text alone (possessive, nothing is retried).
+_FENCE = re.compile(r" {0,3}(?P<run>`{3,}+|~{3,}+)(?P<info>[^`]*+)$")
 _MODEL = re.compile(r"^class\s+ModelNew\b", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
@@ -113,7 +114,7 @@ def fenced_blocks(text: str) -> tuple[list[str], str, bool]:
 def _bare_module(text: str) -> str:
     """A person may paste just the file; a model's prose is no module."""
     try:
-        ast.parse(text)
+        parse_module(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         text = ""
     if not _MODEL.search(text):

@@ -8,9 +8,9 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from judge.measures import Measure
+from judge.evaluations.measures import Measure
 from judge.values import Basis
-from search.report.values import Figure
+from search.reports.values import Figure
 
 register = template.Library()
 

@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from judge.measures import Measure
+from judge.evaluations.measures import Measure
 from judge.templatetags.texts import shown
 from judge.values import Basis
 from search.pictures.values import Cell, NodeRef

@@ -18,6 +18,7 @@ import { Store } from "./store.js";
 import { Tree } from "./tree.js";
 import { TreeActs } from "./treeacts.js";
 
+const ENDED = new Set(["finished", "stopped", "failed"]);
 const $ = (id) => document.getElementById(id);
 const root = $("cockpit");
 const base = root.dataset.base;
@@ -59,15 +60,20 @@ function show() {
 }
 
 function caption() {
-  const { told, records, best, by } = scene;
+  const { told, records, best, leader, by } = scene;
   const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   if (!told.length) $("chart-caption").textContent = "No candidate has been judged yet.";
-  else if (best === null && told.some((node) => node.x !== null)) $("chart-caption").textContent = `${many(told.length, "candidate")}; none that passed is audited and beyond doubt, so none is the best yet.`;
+  else if (best === null && leader !== null) $("chart-caption").textContent = `${many(told.length, "candidate")}. ${nothingFaster()}; the closest kernel is node ${leader} (${measureText(by.get(leader))}).`;
+  else if (best === null && told.some((node) => node.x !== null)) $("chart-caption").textContent = `${many(told.length, "candidate")}; no passing kernel is audited and free of doubt, so there is no best yet.`;
   else if (best === null) $("chart-caption").textContent = `None of ${many(told.length, "candidate")} has passed yet.`;
   else {
     const rose = records.size === 1 ? "set once, by" : `raised ${records.size} times, last by`;
     $("chart-caption").textContent = `${many(told.length, "candidate")}; the best was ${rose} node ${best} (${measureText(by.get(best))}).`;
   }
+}
+
+function nothingFaster() {
+  return ENDED.has(root.dataset.state) ? "Nothing faster than PyTorch was found" : "Nothing faster than PyTorch yet";
 }
 
 function setView(view) {
@@ -103,7 +109,7 @@ async function select(n, { open = true, reveal = "", focus = true } = {}) {
 }
 
 function step(towards) {
-  const node = scene.by.get(selected ?? scene.best ?? 0);
+  const node = scene.by.get(selected ?? scene.leader ?? 0);
   if (!node) return;
   if (towards === "parent") {
     if (node.p >= 0) select(node.p, { focus: false });
@@ -129,7 +135,7 @@ const ACTS = {
   up: () => tree && tree.pan(0, 80),
   down: () => tree && tree.pan(0, -80),
   fit: () => tree && tree.fit(),
-  best: () => scene.best !== null && goTo(scene.best),
+  best: () => scene.leader !== null && goTo(scene.leader),
   newest: () => scene.newest !== null && goTo(scene.newest),
   follow: () => setFollow(!follow),
   parent: () => step("parent"),
@@ -147,7 +153,7 @@ const SHIFTED = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDo
 
 // The menu of the chosen node, else of the best, for those who point without a second button.
 function chosenMenu() {
-  const n = selected ?? scene.best;
+  const n = selected ?? scene.leader;
   if (n === null) return say("Choose a node first.");
   const box = document.querySelector('[data-do="acts"]').getBoundingClientRect();
   return nodeActs.open(n, box.left, box.bottom + 4);
@@ -167,7 +173,7 @@ function goTo(n) {
 
 // The difference of the chosen node, else of the best.
 function difference() {
-  const n = selected ?? scene.best;
+  const n = selected ?? scene.leader;
   if (n === null) return;
   drawer.wanted = "tab=diff";
   if (drawer.shown === n) drawer.load();
@@ -220,12 +226,12 @@ function apply(frame) {
   feed.apply(frame.feed || []);
   if (frame.html && !(replay && replay.on)) swap(frame.html);
   if (frame.html) latest = frame.html;
-  const ended = root.dataset.state !== frame.state && ["finished", "stopped", "failed"].includes(frame.state);
+  const ended = root.dataset.state !== frame.state && ENDED.has(frame.state);
   root.dataset.state = frame.state;
   showControls(frame.state);
   if (!(replay && replay.on)) {
     show();
-    if (before !== null && scene.best !== before) announce(`New best: node ${scene.best}, ${measureText(scene.by.get(scene.best))}`);
+    if (before !== null && scene.best !== null && scene.best !== before) announce(`New best: node ${scene.best}, ${measureText(scene.by.get(scene.best))}`);
     if (ended) announce(`Search ${frame.state}`);
   }
   if (document.hidden) badge(true);
@@ -298,10 +304,10 @@ if (replay) {
 
 // The header at the moment shown: only what the nodes themselves say.
 function replayHeader() {
-  const best = scene.best === null ? null : scene.by.get(scene.best);
+  const best = scene.leader === null ? null : scene.by.get(scene.leader);
   const facts = [
-    ["Best at this moment", best ? `${measureText(best)} · node ${best.n}` : "none yet"],
-    ["Moment", $("replay-word").textContent],
+    [scene.best === null && best ? "Closest to PyTorch at this point" : "Best at this point", best ? `${measureText(best)} · node ${best.n}` : "none yet"],
+    ["Position", $("replay-word").textContent],
     ["Steps judged", `${scene.told.length} of ${root.dataset.steps}`],
     ["In flight", String(scene.pending.length)],
     ["Correct", String(scene.told.filter((node) => node.x !== null).length)],

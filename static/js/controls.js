@@ -16,7 +16,7 @@ export function startControls(done) {
 }
 
 async function send(form, button, done) {
-  if (form.dataset.control === "stop" && !confirm("Stop this search? Kernels on a device are judged first, other steps end. The tree stays.")) return;
+  if (form.dataset.control === "stop" && !confirm("Stop this search? Kernels on a device are judged first; other steps are cancelled. The tree is kept.")) return;
   button.disabled = true;
   button.setAttribute("aria-busy", "true");
   try {
@@ -31,7 +31,7 @@ async function send(form, button, done) {
     }
     if (!answer.ok) say(`The server refused (${answer.status}). Reload the page and try again.`);
   } catch {
-    say("The server did not answer. Nothing was changed as far as this page knows; try again.");
+    say("The server did not respond, so the change may not have been made. Reload the page and try again.");
   } finally {
     button.disabled = false;
     button.removeAttribute("aria-busy");

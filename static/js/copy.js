@@ -21,7 +21,7 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(textOf(button));
     button.textContent = "Copied";
   } catch {
-    button.textContent = "Copying was refused: select the text";
+    button.textContent = "Copying failed: select the text";
   }
   setTimeout(() => { button.textContent = word; }, SAID_MS);
 });

@@ -124,7 +124,8 @@ export class Grid extends EventTarget {
     const shape = this.marks.get(look === "judging" ? "proposing" : look);
     if (shape) span.append(shape.cloneNode(true), " ");
     const word = document.createElement("span");
-    word.textContent = best ? "best so far" : look === "best" ? "was the best" : this.words[node.look];
+    const closest = this.scene.best === null && node.n === this.scene.leader;
+    word.textContent = best ? "best so far" : closest ? "closest so far" : look === "best" ? "was the best" : this.words[node.look];
     span.append(word);
     return span;
   }

@@ -60,7 +60,7 @@ function show(rows, words) {
     }
     group.append(option(row, place));
   });
-  counter.textContent = rows.length ? `${rows.length} found` : `Nothing is called “${words}”`;
+  counter.textContent = rows.length ? `${rows.length} found` : `No results for “${words}”`;
   mark();
 }
 
@@ -129,7 +129,7 @@ async function ask(words) {
     if (input.value.trim() !== words) return;
     show([...local(words), ...rows.map(([group, label, detail, url]) => ({ group, label, detail, url, key: "" }))], words);
   } catch (error) {
-    if (error.name !== "AbortError") counter.textContent = "The server does not answer: only pages and acts are listed.";
+    if (error.name !== "AbortError") counter.textContent = "The server did not respond. Only pages and actions are listed.";
   }
 }
 

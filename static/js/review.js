@@ -97,7 +97,7 @@ async function send(action, body, entry) {
   const { place } = entry;
   const answer = await post(action, body);
   place.card.classList.remove("is-busy");
-  if (!answer?.ok) past.splice(past.indexOf(entry), past.includes(entry) ? 1 : 0);
+  if (!answer?.ok || !answer.data.act) past.splice(past.indexOf(entry), past.includes(entry) ? 1 : 0);
   if (!answer) return back(place, place.card);
   const [fresh] = made(answer.data.card || "");
   renew(answer.data.others);
@@ -194,8 +194,8 @@ async function post(action, body) {
   try {
     const answer = await fetch(action, { method: "POST", body, headers: { "HX-Request": "true" } });
     if (answer.status === 401) location.assign(answer.headers.get("HX-Redirect") || "/");
-    else if (answer.ok || answer.status === 409) return { ok: answer.ok, data: await answer.json() };
-    else say(answer.status === 403 ? "Your account may not decide rules, or the page is too old: reload it." : `The server failed (${answer.status}). Nothing was changed; try again.`);
+    else if (answer.ok || answer.status === 409 || answer.status === 422) return { ok: answer.ok, data: await answer.json() };
+    else say(answer.status === 403 ? "Your account cannot decide rules, or the page is out of date. Reload the page." : `The server failed (${answer.status}). Nothing was changed; try again.`);
   } catch {
     say("The server cannot be reached. Nothing was changed; try again.");
   }

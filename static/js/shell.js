@@ -171,7 +171,7 @@ function say(text) {
 // The server's own sentence names the role that is missing; a form that was too old has none.
 function forbidden(xhr) {
   const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
-  return page.querySelector("[data-why]")?.textContent || "Your account may not do this, or the page is too old: reload it.";
+  return page.querySelector("[data-why]")?.textContent || "Your account does not have permission to do this, or the page is out of date. Reload the page.";
 }
 document.addEventListener("htmx:sendError", (event) => {
   if (!event.detail.elt.hasAttribute("data-poll")) say("The server cannot be reached. Nothing was sent; try again.");
@@ -179,7 +179,7 @@ document.addEventListener("htmx:sendError", (event) => {
 document.addEventListener("htmx:responseError", (event) => {
   const { elt, xhr } = event.detail;
   if (elt.hasAttribute("data-poll") || [401, 409, 422].includes(xhr.status)) return;
-  say(xhr.status === 403 ? forbidden(xhr) : `The server failed (${xhr.status}). Try again; its log says more.`);
+  say(xhr.status === 403 ? forbidden(xhr) : `The server failed (${xhr.status}). Try again, or see the server log.`);
 });
 
 // A list that comes again after an act on one of its rows goes on where its reader was.

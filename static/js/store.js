@@ -17,8 +17,8 @@ const HANDS = [
   [BOOSTED, "boosted", "person"],
   [QUARANTINED, "quarantined", "suspect"],
   [FLAKY, "flaky", "suspect"],
-  [ASKED, "is judged once more", "proposing"],
-  [TOUCHED, "by a person's hand", "person"],
+  [ASKED, "being judged again", "proposing"],
+  [TOUCHED, "manual influence", "person"],
 ];
 // What an act is going to do to the flags: [set, clear].
 const GUESSES = {
@@ -101,6 +101,8 @@ function settled(node) {
 }
 
 // Which of two kernels is the best: search/algorithm/ranking.py says it too.
+const WON = 2; // in column a: it may be the best, and beat PyTorch
+
 function outranks(node, best) {
   return best === null || node.x > best.x || (node.x === best.x && node.n < best.n);
 }
@@ -115,14 +117,18 @@ function describe(nodes) {
   }
   const told = nodes.filter((node) => node.o !== null && node.k !== 0).sort((a, b) => a.o - b.o);
   const records = new Set();
-  let best = null;
+  let best = null; // the fastest that beat PyTorch
+  let closest = null; // the fastest of all that may be the best
   for (const node of told) {
-    if (node.x === null || !node.a || !outranks(node, best)) continue;
+    if (node.x === null || !node.a) continue;
+    if (outranks(node, closest)) closest = node;
+    if (node.a !== WON || !outranks(node, best)) continue;
     records.add(node.n);
     best = node;
   }
+  const leader = best ?? closest;
   const spine = new Set();
-  for (let at = best; at; at = by.get(at.p)) spine.add(at.n);
+  for (let at = leader; at; at = by.get(at.p)) spine.add(at.n);
   const faded = new Set(); // pruned, here or above; parents come first
   for (const node of nodes) if (node.m & PRUNED || faded.has(node.p)) faded.add(node.n);
   const pending = nodes.filter((node) => IN_FLIGHT.has(node.look));
@@ -133,7 +139,8 @@ function describe(nodes) {
     records,
     spine,
     faded,
-    best: best ? best.n : null,
+    best: best ? best.n : null, // null where nothing beat PyTorch
+    leader: leader ? leader.n : null, // the best, else the closest
     pending,
     childrenOf: (n) => children.get(n) || [],
     newest: nodes.length ? nodes[nodes.length - 1].n : null,

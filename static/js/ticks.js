@@ -31,7 +31,7 @@ export function toggle(key) {
   if (keys.includes(key)) keep(keys.filter((one) => one !== key));
   else if (keys.length < MOST) keep([...keys, key]);
   else {
-    say("Four kernels are ticked already. Take one away first.");
+    say("Four kernels are already ticked. Remove one first.");
     show();
     return false;
   }
@@ -97,7 +97,7 @@ function entry(key) {
   button.type = "button";
   button.className = "tool";
   button.textContent = `#${run}.${node} ×`;
-  button.title = `Take node ${node} of search ${run} away`;
+  button.title = `Remove node ${node} of search ${run}`;
   button.addEventListener("click", () => toggle(key));
   item.append(button);
   return item;

@@ -41,7 +41,7 @@ export class TreeActs {
   // Why the panel has no such button; the server has put it beside those that it has.
   why(n, act) {
     const known = this.drawer.shown === n && act.url.endsWith("/steer") && this.drawer.body.querySelector("[data-cannot]")?.dataset.cannot;
-    return known ? `This cannot be done to node ${n}: ${known}.` : `This cannot be done to node ${n} now.`;
+    return known ? `Not available for node ${n}: ${known}.` : `Not available for node ${n} now.`;
   }
 
   // -- shown before the answer ------------------------------------------------------------------------------------------

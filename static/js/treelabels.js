@@ -9,7 +9,7 @@ export function paintLabels(tree, ctx, spots, visible) {
   const all = tree.view.sy >= 11 && tree.view.sx >= 56;
   ctx.textBaseline = "middle";
   ctx.lineJoin = "round";
-  const named = (node) => node.n === tree.selected || node.n === tree.hovered || node.n === tree.scene.best;
+  const named = (node) => node.n === tree.selected || node.n === tree.hovered || node.n === tree.scene.leader;
   const worth = (node) => (named(node) ? 3 : tree.scene.spine.has(node.n) || node.k === 0 ? 2 : node.x !== null ? 1 : 0);
   const wanted = all ? [...visible] : visible.filter(named);
   wanted.sort((a, b) => worth(b) - worth(a));

@@ -34,7 +34,7 @@ export function tipLines(scene, node, words) {
     if (name) made.className = name;
     return made;
   };
-  const kind = node.k === 0 ? "the empty start" : node.k === 1 ? "large step" : "small step";
+  const kind = node.k === 0 ? "start" : node.k === 1 ? "large step" : "small step";
   const lines = [line(node.k === 0 ? "Start" : `Node ${node.n}`, "tip-title"), line(`${words[node.look]} · ${kind}`)];
   const measure = measureText(node);
   if (measure) lines.push(line(measure, "mono"));

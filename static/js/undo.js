@@ -85,12 +85,12 @@ async function takeBack(form, toast) {
   try {
     const answer = await fetch(form.action, { method: "POST", body: new FormData(form), headers: { "HX-Request": "true" } });
     if (answer.status === 401) return location.assign(answer.headers.get("HX-Redirect") || "/");
-    if (!answer.ok && answer.status !== 409) return tell(toast, `The server failed (${answer.status}). Activity can undo it, too.`);
+    if (!answer.ok && answer.status !== 409) return tell(toast, `The server failed (${answer.status}). You can also undo it in Activity.`);
     const said = await answer.json();
     tell(toast, said.said || said.refused);
     document.dispatchEvent(new CustomEvent("undone"));
   } catch {
-    tell(toast, "The server cannot be reached. Nothing was undone; Activity can do it later.");
+    tell(toast, "The server cannot be reached. Nothing was undone. You can undo it later in Activity.");
   }
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext
 
-from adaexplore_site import embedded
+from adaexplore_site.operations import embedded
 from tests.browser.stack import ROOT, environment, free_port, wait_for
 
 NAME, PASSWORD = "watcher", "a-long-enough-password"
@@ -69,10 +69,10 @@ class LiveStack:
         self._wait_for_web()
 
     def _web(self) -> subprocess.Popen[bytes]:
-        command = ["-m", "daphne", "--websocket_timeout", "-1", "-b", "127.0.0.1", "-p", str(self.port)]
+        where = ["--websocket_timeout", "-1", "-b", "127.0.0.1", "-p", str(self.port)]
         with (self.data / "web.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, *command, "adaexplore_site.asgi:application"],
+                [sys.executable, "-m", "adaexplore_site.operations.web", *where],
                 cwd=ROOT,
                 env=self.env,
                 stdout=log,

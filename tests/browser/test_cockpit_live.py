@@ -61,6 +61,24 @@ def test_nodes_feed_header_and_chart_grow_without_a_reload(page: Page, live_stac
     assert page.evaluate("() => window.stayed") is True
 
 
+def test_kernels_slower_than_pytorch_are_called_closest_until_one_is_faster(page: Page, live_stack: LiveStack) -> None:
+    run = live_stack.write("run")["run"]
+    watch(page, live_stack, run, "?tab=table")
+    live_stack.write("grow", run=run, count=2, speedup=0.5)
+    expect_told(page, 2)
+    expect(page.locator("#chart-caption")).to_contain_text(
+        "Nothing faster than PyTorch yet; the closest kernel is node 2"
+    )
+    expect(page.locator("#evidence")).to_contain_text("Nothing faster than PyTorch yet")
+    expect(page.locator('#grid tr[data-number="2"]')).to_contain_text("closest so far")
+    expect(page.locator("#grid")).not_to_contain_text("best")
+    live_stack.write("grow", run=run, speedup=1.5)
+    expect_told(page, 3)
+    expect(page.locator("#chart-caption")).to_contain_text("the best was set once, by node 3")
+    expect(page.locator('#grid tr[data-number="3"]')).to_contain_text("best so far")
+    expect(page.locator("#evidence")).to_contain_text("Download best")
+
+
 def test_the_picture_shows_the_nodes(page: Page, live_stack: LiveStack) -> None:
     run = live_stack.write("run")["run"]
     watch(page, live_stack, run)
@@ -205,7 +223,7 @@ def test_an_earlier_moment_can_be_shown_again_and_is_in_the_address(page: Page, 
     watch(page, live_stack, run, "?at=6")
     expect_told(page, 2)
     expect(page.locator("#evidence")).to_contain_text("event 6 of")
-    page.get_by_role("button", name="One step on").click()
+    page.get_by_role("button", name="One step forward").click()
     expect(page.locator("#cockpit")).to_have_attribute("data-nodes", "4")
     page.get_by_role("button", name="Replay").click()
     expect_told(page, 6)

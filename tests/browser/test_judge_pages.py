@@ -67,7 +67,7 @@ def test_samples_are_downloaded(page: Page, live_stack: LiveStack, rows: dict[st
 def test_cost_and_flaws_arrive_with_the_preflight(page: Page, live_stack: LiveStack) -> None:
     slug = live_stack.write("admission", state="running")["problem"]
     page.goto(f"{live_stack.address}/problems/{slug}/")
-    expect(page.get_by_text("What the preflight found")).to_have_count(0)
+    expect(page.get_by_text("Preflight findings")).to_have_count(0)
     flaw = {
         "code": "problem.dead_ops",
         "message": "One operator has nothing to do.",

@@ -1,31 +1,17 @@
-"""The review queue in real Chromium: twenty rules a minute by keyboard, undo, two reviewers, no scripts."""
+"""The review queue in real Chromium: twenty rules by keyboard, undo, two reviewers, no scripts."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.live import LiveStack
 from tests.browser.stack import wait_for
 from tests.browser.watch import Faults
 
 pytestmark = pytest.mark.browser
-
-# From each key to the moment when another card (or none) is the current one, in milliseconds.
-CLOCK = """() => {
-  window.waits = [];
-  let pressed = null, was = null;
-  const now = () => document.querySelector('.rule-card.is-current')?.id;
-  document.addEventListener('keydown', () => { pressed = performance.now(); was = now(); }, true);
-  new MutationObserver(() => {
-    if (pressed === null || now() === was) return;
-    window.waits.push(performance.now() - pressed);
-    pressed = null;
-  }).observe(document.getElementById('review'), { childList: true, subtree: true, attributes: true });
-}"""
 
 
 def queue(page: Page, stack: LiveStack, count: int) -> None:
@@ -43,11 +29,16 @@ def decided(stack: LiveStack) -> dict[str, list[str]]:
     return {pk: row for pk, row in stack.write("rule_states").items() if row[0] != "proposed"}
 
 
-def test_a_reviewer_decides_twenty_rules_in_a_minute_by_keyboard_alone(page: Page, live_stack: LiveStack) -> None:
+def test_a_reviewer_decides_twenty_rules_by_keyboard_and_waits_for_no_answer(page: Page, live_stack: LiveStack) -> None:
     queue(page, live_stack, 24)
-    page.evaluate(CLOCK)
-    start = time.monotonic()
+    held: list[Route] = []
+    silent = [True]  # the server, for the first three
+    page.route("**/rules/*/act", lambda route: held.append(route) if silent else route.continue_())
     for k in range(20):
+        if k == 3:
+            assert len(held) == 1 and not decided(live_stack)  # they are sent one after the other
+            silent.clear()
+            held[0].continue_()
         before = shown(page)
         if k % 3 == 2:
             page.keyboard.press("r")
@@ -56,12 +47,8 @@ def test_a_reviewer_decides_twenty_rules_in_a_minute_by_keyboard_alone(page: Pag
             page.keyboard.press("s" if k % 7 == 6 else "a")
         page.wait_for_function("id => document.querySelector('.rule-card.is-current')?.dataset.rule !== id", arg=before)
     wait_for(lambda: page.locator("[data-left]").inner_text() == "4", 30, "twenty decisions on the server")
-    took = time.monotonic() - start
-    waits = sorted(page.evaluate("() => window.waits"))
     states = [row[0] for row in decided(live_stack).values()]
-    print(f"20 rules in {took:.1f} s, {1200 / took:.0f} a minute; next card {waits[-1]:.0f} ms at worst")  # noqa: T201
     assert (states.count("rejected"), states.count("approved")) == (6, 12)
-    assert took < 60 and waits[len(waits) // 2] < 100 and waits[-2] < 200
     expect(page.locator(".rule-card")).to_have_count(4)
 
 
@@ -115,7 +102,7 @@ def test_editing_scoping_merging_and_splitting_by_key(page: Page, live_stack: Li
 
 
 def test_refused_words_are_still_there_to_be_corrected(page: Page, live_stack: LiveStack, faults: Faults) -> None:
-    faults.forgive("409")
+    faults.forgive("422")
     queue(page, live_stack, 2)
     first = shown(page)
     words = page.locator(f"#rule-{first} details[data-part=e] textarea")

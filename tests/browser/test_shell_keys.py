@@ -70,7 +70,7 @@ def test_everything_is_reached_and_taken_back_by_keys(page: Page, live_stack: Li
 
     # The help lists what this page has; the filter takes the focus and Esc gives it back.
     page.keyboard.press("?")
-    expect(page.locator("#help")).to_contain_text("Undo the selected act")
+    expect(page.locator("#help")).to_contain_text("Undo the selected action")
     page.locator("[data-keys-switch]").first.press("Space")
     page.keyboard.press("Escape")
     expect(page.locator("#help")).to_be_hidden()

@@ -42,9 +42,9 @@ def test_start_comes_back_when_the_preflight_is_taken_up_again(page: Page, live_
 def test_the_page_of_a_problem_takes_its_way_to_a_search_back(page: Page, live_stack: LiveStack) -> None:
     slug = live_stack.write("admission", state="running")["problem"]
     page.goto(f"{live_stack.address}/problems/{slug}/")
-    expect(page.get_by_role("link", name="Search this")).to_be_visible()
+    expect(page.get_by_role("link", name="Start search")).to_be_visible()
     live_stack.write("admission", state="refused", message="It returns a dict.")
-    expect(page.get_by_role("link", name="Search this")).to_have_count(0)
+    expect(page.get_by_role("link", name="Start search")).to_have_count(0)
     expect(page.locator("#problem-head")).to_contain_text(WHY)
 
 
@@ -62,7 +62,7 @@ def test_what_the_server_forbids_or_cannot_do_is_said_in_sight(
         route.fulfill(status=status, body=body)
 
     page.route("**/problem-upload/", answer)
-    for words in ("This needs the role", "too old: reload", "The server failed (500)"):
+    for words in ("This needs the role", "out of date. Reload", "The server failed (500)"):
         page.locator("#dropzone-file").set_input_files({"name": "a.py", "mimeType": "text/x-python", "buffer": b"1"})
         expect(page.get_by_role("alert")).to_contain_text(words)
         expect(page.get_by_role("alert")).to_be_in_viewport()

@@ -105,7 +105,7 @@ def test_what_is_typed_while_the_panel_is_on_its_way_stays(page: Page, live_stac
 
 
 def test_why_an_act_was_refused_outlives_what_comes_in(page: Page, live_stack: LiveStack, faults: Faults) -> None:
-    faults.forgive("409")
+    faults.forgive("422")
     run = grown(page, live_stack, "?n=1")
     drawer = page.locator("#drawer")
     field = drawer.get_by_label("selections")

@@ -117,7 +117,7 @@ def test_all_failed_nodes_are_pruned_at_once_and_given_back(hand: Hand, live_sta
     run = live_stack.write("run")["run"]
     live_stack.write("grow", run=run, count=10)
     hand.page.goto(f"{live_stack.address}/s/{run}/?tab=table")
-    hand.take(hand.page.get_by_role("link", name="Many nodes", exact=True))
+    hand.take(hand.page.get_by_role("link", name="Bulk actions", exact=True))
     hand.take(hand.page.get_by_role("link", name="failed 2", exact=True))
     hand.take(hand.page.get_by_role("button", name="Prune 2", exact=True))
     expect(hand.page.locator(".undo-toast")).to_contain_text("2 nodes are pruned")

@@ -21,13 +21,14 @@ from django.contrib.sessions.models import Session  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
-from adaexplore_site.models import Action  # noqa: E402
+from adaexplore_site.core.models import AuditEntry  # noqa: E402
 from judge.values import canonical_hash  # noqa: E402
-from memory.models import Failure, FailureCluster, Rule  # noqa: E402
-from search.events import event_write  # noqa: E402
+from memory.failures.models import Failure, FailureCluster  # noqa: E402
+from memory.rules.models import Rule  # noqa: E402
 from search.live.words import feed_items  # noqa: E402
-from search.models import Node, Run  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
+from search.records.events import event_write  # noqa: E402
+from search.records.models import Node, Run  # noqa: E402
 from tests import page_rows  # noqa: E402
 from tests.judge import gpu_rows  # noqa: E402
 from tests.load import forest as bulk  # noqa: E402
@@ -170,7 +171,7 @@ def full() -> dict[str, Any]:
 
 def rules(count: int, seen: int = 2) -> dict[str, Any]:
     """Nothing but `count` proposed rules with sightings."""
-    Action.objects.filter(object_type__in=("rule", "rules")).delete()
+    AuditEntry.objects.filter(object_type__in=("rule", "rules")).delete()
     Rule.objects.update(current=None, merged_into=None, state="proposed")
     Rule.objects.all().delete()
     return {"rules": rule_rows.many(count, seen=seen)}

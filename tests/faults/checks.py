@@ -9,11 +9,11 @@ from django.core.management import call_command, get_commands
 from django.core.management.base import CommandError
 from django.db.models import Count
 
-from judge.models import Evaluation
+from judge.evaluations.models import Evaluation
 from judge.values import UNCACHED
-from search.budget.ledger import kept, limit_amounts, step_hold
-from search.models import Node, Run, RunEvent
-from search.spending import ledger_of, limits_of
+from search.ledger.books import ledger_of, limits_of
+from search.ledger.ledger import kept, limit_amounts, step_hold
+from search.records.models import Node, Run, RunEvent
 from tests.faults.replays import differences
 
 

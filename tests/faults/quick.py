@@ -49,7 +49,7 @@ def source_of(number: int) -> str:
 
 
 class QuickBench:
-    """A verdict that depends on the source alone. Stands in for `judge.runner.Bench` by settings.JUDGE_BENCH."""
+    """A verdict that depends on the source alone. Stands in for `judge.bench.runner.Bench` by settings.JUDGE_BENCH."""
 
     idle_s = 0.0
 

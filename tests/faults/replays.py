@@ -8,7 +8,7 @@ from judge.values import Verdict
 from search.algorithm.decide import decide, node_rng
 from search.algorithm.params import SearchParams
 from search.algorithm.tree import Tree
-from search.models import Run, RunEvent
+from search.records.models import Run, RunEvent
 
 
 def differences(run: Run) -> Iterator[str]:

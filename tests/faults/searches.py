@@ -6,13 +6,14 @@ from decimal import Decimal
 
 from django.db import transaction
 
-from judge.models import Device, Problem
-from search.budget.limits import RunLimits
-from search.models import Run
-from search.services.budgets import limits_keep
-from search.services.hops import Hop
-from search.services.runs import run_start
-from search.tasks import send
+from judge.devices.models import Device
+from judge.problems.models import Problem
+from search.engine.budgets import limits_keep
+from search.ledger.limits import RunLimits
+from search.records.follow_ups import Hop
+from search.records.models import Run
+from search.records.queue import send
+from search.runs.services import run_start
 from tests.search.makers import make_problem
 
 STEP_TOKENS = 1100  # the most that one call of the scripted proposer uses

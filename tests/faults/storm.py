@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.browser.stack import Stack, environment, free_port
 
-PARTS = {"io": "io@%h", "judge": "interpreter@%h", "broker": "valkey", "web": "daphne", "beat": "beat"}
+PARTS = {"io": "io@%h", "judge": "interpreter@%h", "broker": "valkey", "web": "operations.web", "beat": "beat"}
 WEIGHTS = {"io": 4, "judge": 4, "broker": 2, "web": 2, "beat": 1}
 QUIET_S = 120.0  # after the last kill every run must end within this
 
@@ -69,7 +69,7 @@ class Storm:
 
 
 def _open_runs() -> list[int]:
-    from search.models import Run
+    from search.records.models import Run
 
     return list(Run.objects.exclude(state__in=Run.ENDED).values_list("pk", flat=True))
 
@@ -78,7 +78,7 @@ def report(storm: Storm, settled: bool) -> dict[str, object]:
     """The figures, and everything that is wrong."""
     from django.db import connection
 
-    from search.models import Node, Run, RunEvent
+    from search.records.models import Node, Run, RunEvent
     from tests.faults.checks import doubles, faults_of
 
     runs = list(Run.objects.select_related("problem", "device").order_by("pk"))

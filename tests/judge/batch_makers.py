@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from judge.batch.keys import DeviceKey
 from judge.batch.lines import SentJob, outcome_line, read_job
+from judge.devices.keys import DeviceKey
 from judge.values import Audit, Basis, Job, Outcome, ProblemSpec, SealedCase, Speedup, Subject, Timing, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from judge.models import Device, Evaluation, Measurement, Problem
+from judge.devices.models import Device
+from judge.evaluations.models import Evaluation, Measurement
+from judge.problems.models import Problem
 from judge.values import PROTOCOL, text_hash
 
 TOOLCHAIN = "torch 2.11.0 triton 3.6.0 sm_90"

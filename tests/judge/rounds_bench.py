@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from judge.runner import Bench
+from judge.bench.runner import Bench
 from judge.values import DEFAULT_POLICY, Job, Limits, Outcome, Policy, ProblemSpec
 
 LIMITS = Limits(wall_s=40, stage_s=20)

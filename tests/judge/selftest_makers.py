@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from judge.models import Device, SelfTest
+from judge.devices.models import Device
 from judge.selftest.entries import Corpus, Entry, Expected
+from judge.selftest.models import SelfTest
 from judge.selftest.results import EntryResult, Report, State
 from judge.values import (
     PROTOCOL,

@@ -13,7 +13,6 @@ import dataclasses
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from judge.runner import Bench
+from judge.bench.device.gpus import gpu_readings, gpus_here
+from judge.bench.runner import Bench
 from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME
 from tests.judge.soak_candidates import MARK, SEGMENT, Subject, subjects
@@ -34,7 +34,7 @@ PLACES = ("/tmp", "/dev/shm", "/var/tmp", "/")
 
 @dataclass(frozen=True)
 class Sample:
-    """What there is of ours on the machine. Bytes; `gpu_bytes` is None without nvidia-smi."""
+    """What there is of ours on the machine. Bytes; `gpu_bytes` is None where no driver tells."""
 
     processes: int
     runner_bytes: int
@@ -211,11 +211,9 @@ def _resident(pid: int) -> int:
 def _gpu_bytes(device: str) -> int | None:
     if not device.startswith("cuda"):
         return None
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", device.partition(":")[2]]
-    try:
-        return int(subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout) << 20
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
+    uuid = next((gpu.uuid for gpu in gpus_here() if f"cuda:{gpu.ordinal}" == device), "")
+    reading = gpu_readings().get(uuid)
+    return reading.memory_used << 20 if reading and reading.memory_used is not None else None
 
 
 def main() -> int:

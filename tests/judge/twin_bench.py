@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from judge.bench.device.statistics import timing_of
-from judge.models import Device
+from judge.devices.models import Device
 from judge.values import Job, Outcome, Subject, Verdict
 
 TOOLCHAIN = "torch 2.11.0 triton 3.6.0 sm_90"

@@ -22,7 +22,8 @@ def search(memory: str, steps: int) -> tuple[int, int]:
     """Valid and told nodes of a campaign over the samples; prints them by verdict and kind of step."""
     from django.core.management import call_command
 
-    from search.models import Campaign, Node
+    from search.batches.models import Campaign
+    from search.records.models import Node
 
     choice = ("--steps-each", str(steps), "--seed", "1", "--dialect", "mixed", "--memory", memory)
     quiet = {"stdout": StringIO(), "stderr": StringIO()}
@@ -47,7 +48,7 @@ def main() -> None:
         django.setup()
         from django.core.management import call_command
 
-        from memory.intervals import Arms, difference
+        from memory.prompting.intervals import Arms, difference
         from search.proposers.builtin.habits import HABITS
         from tests.memory.force_rows import make_rule
 

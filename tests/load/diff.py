@@ -19,11 +19,11 @@ django.setup()
 
 from django.core.cache import caches  # noqa: E402
 
-from judge import highlighting, lexing  # noqa: E402
+from judge.sources import highlighting, lexing  # noqa: E402
 from search.diffing.cached import diff  # noqa: E402
 from search.diffing.values import Options  # noqa: E402
 
-SOURCES = ("search/algorithm/steering.py", "judge/highlighting.py", "search/proposers/builtin/kernel.py")
+SOURCES = ("search/algorithm/steering.py", "judge/sources/highlighting.py", "search/proposers/builtin/kernel.py")
 
 
 def texts(lines: int, salt: int) -> tuple[str, str]:

@@ -7,8 +7,8 @@ from random import Random
 
 from django.utils import timezone
 
-from judge.models import Evaluation
-from search.models import Node, Run, RunEvent
+from judge.evaluations.models import Evaluation
+from search.records.models import Node, Run, RunEvent
 from tests.search.makers import make_device, make_problem, make_run
 
 BATCH = 1000

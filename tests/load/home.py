@@ -47,8 +47,9 @@ def fill(count: int) -> None:
     """Searches of a few nodes on fifty problems, an act and a paid call on each; every tenth runs."""
     from django.utils import timezone
 
-    from adaexplore_site.models import Action
-    from search.models import Node, Proposal, Run, RunEvent, Spending
+    from adaexplore_site.core.models import AuditEntry
+    from search.ledger.models import Spending
+    from search.records.models import Node, Proposal, Run, RunEvent
     from tests.search.makers import make_device, make_problem
 
     device, problems = make_device(), [make_problem(f"row-softmax-{place}") for place in range(50)]
@@ -93,12 +94,12 @@ def fill(count: int) -> None:
     many(Proposal, (Proposal(node=node, proposer="openai", model="big", price_usd="0.01") for node in nodes[::NODES]))
     paid = {"day": now.date(), "model": "big", "kind": "large", "calls": 1, "usd": "0.01"}
     many(Spending, (Spending(run=run, **paid) for run in runs))
-    many(Action, (Action(verb="run.pause", object_type="run", object_id=str(run.pk)) for run in runs))
+    many(AuditEntry, (AuditEntry(verb="run.pause", object_type="run", object_id=str(run.pk)) for run in runs))
 
 
 def evaluations(problem: Any, device: Any) -> list[Any]:
     """A few verdicts with a speedup and its interval."""
-    from judge.models import Evaluation
+    from judge.evaluations.models import Evaluation
 
     return [
         Evaluation.objects.create(
@@ -142,8 +143,8 @@ def bar() -> tuple[float, float]:
     """Median milliseconds that the bar's figures, and its bell, take when none are kept."""
     from django.utils import timezone
 
-    from search.notices.reads import notices_count
-    from search.shell_figures import figures_read
+    from adaexplore_site.notifications.reads import notices_count
+    from adaexplore_site.palette.shell_figures import figures_read
 
     now = timezone.now()
     day = now - timedelta(days=1)

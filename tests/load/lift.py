@@ -16,7 +16,7 @@ from collections import Counter
 
 import numpy
 
-from memory.intervals import Arms, difference
+from memory.prompting.intervals import Arms, difference
 
 ARMS = ((270, 30), (900, 100), (60, 40), (30, 30))
 LOOKS = (
@@ -89,8 +89,8 @@ def simulate(trials: int = 20_000) -> None:
 
 def deal_often(seeds: int, steps: int) -> None:
     """Print the same recovery without HTTP and rows, over many seeds: dealing, model, lift."""
-    from memory.experiment import SHOWN, Held, dealt
-    from memory.lift import Lift
+    from memory.prompting.assignment import SHOWN, Held, dealt
+    from memory.prompting.lift import Lift
     from tests.load.planted import BASE, CHOICE, EFFECTS
 
     names, held, known, called = list(EFFECTS), Counter[str](), Counter[str](), Counter[str]()
@@ -119,7 +119,7 @@ def deal_often(seeds: int, steps: int) -> None:
 
 def looks(shown: float, withheld: float, *, share: float, nodes: int, seeds: int, every: int = 10) -> tuple[float, ...]:
     """Share of rules that a look after every `every` nodes ever calls: by the plain interval, and by the sure one."""
-    from memory.lift import Lift
+    from memory.prompting.lift import Lift
 
     plain = sure = 0
     for seed in range(seeds):

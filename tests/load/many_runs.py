@@ -70,7 +70,7 @@ def share(values: list[float], part: float) -> float:
 def measure(stack: Stack, count: int, seconds: float, think_s: float) -> None:
     from django.contrib.auth.models import User
 
-    from search.models import Node
+    from search.records.models import Node
     from tests.browser.live import NAME, PASSWORD
     from tests.faults.searches import start
 
@@ -78,7 +78,7 @@ def measure(stack: Stack, count: int, seconds: float, think_s: float) -> None:
     cookie = sign_in(stack.address)
     runs = [start(place=4 * k, steps=5000, concurrency=4) for k in range(count)]
     time.sleep(10)  # the searches find their pace
-    parts = {"web": "daphne", "io": "io@%h", "judge": "interpreter@%h", "broker": "valkey"}
+    parts = {"web": "operations.web", "io": "io@%h", "judge": "interpreter@%h", "broker": "valkey"}
     before = {name: cpu_s(stack.pids(part)) for name, part in parts.items()}
     told = Node.objects.filter(state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT)
     asked = told.model.objects.exclude(kind=Node.Kind.ROOT).exclude(source_hash="", reason="")

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from adaexplore_site.llm import ChatClient, Endpoint
+from adaexplore_site.core.llm import ChatClient, Endpoint
 from judge.values import Job, Outcome
-from memory.choices import MemoryChoice
-from memory.lift import Lift, lifts_of
-from memory.models import Rule
-from search.models import Run
+from memory.prompting.choices import MemoryChoice
+from memory.prompting.lift import Lift, lifts_of
+from memory.rules.models import Rule
 from search.proposers.openai import OpenAIProposer
 from search.proposers.protocol import Reply, Task
-from search.services.hops import Hop
+from search.records.follow_ups import Hop
+from search.records.models import Run
 from tests.llm_stub import StubLLM
 from tests.memory.force_rows import make_rule
 from tests.search.fakes import FakeBench, passed, wrong

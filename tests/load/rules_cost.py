@@ -27,10 +27,11 @@ def milliseconds(act: Callable[[], object], times: int = 7) -> float:
 
 def fill() -> None:
     """Rules seen on three problems each, and told nodes at which some of them were shown or withheld."""
-    from memory.choices import MemoryChoice
-    from memory.models import RuleUse, RuleVersion, Sighting
+    from memory.prompting.choices import MemoryChoice
+    from memory.prompting.models import RuleUse
+    from memory.rules.models import RuleVersion, Sighting
     from tests.memory.force_rows import failed_run, make_rule, see
-    from tests.memory.test_lift import shares
+    from tests.memory.prompting.test_lift import shares
     from tests.search.makers import make_run
 
     run = failed_run()
@@ -58,12 +59,13 @@ def measure() -> None:
     from django.db import transaction
     from django.test import Client
 
-    from memory.choices import OFF, MemoryChoice
-    from memory.lift import lifts_of
-    from memory.models import FrozenRule, Rule, RuleUse
+    from memory.prompting.choices import OFF, MemoryChoice
+    from memory.prompting.lift import lifts_of
+    from memory.prompting.models import FrozenRule, RuleUse
+    from memory.rules.models import Rule
+    from search.engine.steps import step_reserve
     from search.live.frames import panels_html
-    from search.rules_panel import prompt_rules, rules_panel
-    from search.services.steps import step_reserve
+    from search.nodes.rules_panel import prompt_rules, rules_panel
     from tests.pages import client_of
     from tests.search.makers import make_run
 

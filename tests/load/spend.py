@@ -17,8 +17,8 @@ def fill(calls: int) -> None:
     """Searches of 500 steps, each with one billed call and one judged kernel."""
     from django.utils import timezone
 
-    from judge.models import Evaluation
-    from search.models import Node, Proposal, Run
+    from judge.evaluations.models import Evaluation
+    from search.records.models import Node, Proposal, Run
     from tests.search.makers import make_device, make_problem
 
     device, problem, now = make_device(), make_problem(), timezone.now()
@@ -74,7 +74,8 @@ def add_up() -> None:
     """What each call and verdict would have left, as the migration works it out."""
     from importlib import import_module
 
-    from search.models import Node, Proposal, Spending
+    from search.ledger.models import Spending
+    from search.records.models import Node, Proposal
 
     for (run, day, model, kind), amounts in (
         import_module("search.migrations.0011_spending").sums_of(Proposal, Node).items()

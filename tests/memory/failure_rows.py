@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.utils import timezone
 
 from memory.distil.values import Facts
-from memory.models import Failure, FailureCluster
-from search.facts import fingerprint_of
-from search.models import Node, Run
-from search.services.failing import failures_keep
+from memory.failures.models import Failure, FailureCluster
+from search.engine.failures import failures_keep
+from search.records.facts import fingerprint_of
+from search.records.models import Node, Run
 from tests.search.live_rows import grow
 
 DTYPE = "TypeError: 'dtype' object is not callable"

@@ -7,12 +7,12 @@ from typing import Any
 
 from django.utils import timezone
 
-from judge.models import Problem
+from judge.problems.models import Problem
 from judge.values import text_hash
-from memory.choices import MemoryChoice
-from memory.models import Rule, RuleVersion, Sighting
-from memory.services.failures import failure_record
-from search.models import Node, Run
+from memory.failures.services import failure_record
+from memory.prompting.choices import MemoryChoice
+from memory.rules.models import Rule, RuleVersion, Sighting
+from search.records.models import Node, Run
 from tests.search.makers import make_device, make_run
 
 AUTO = MemoryChoice(trust="auto")

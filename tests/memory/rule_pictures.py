@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from memory.models import Rule
-from memory.scopes import Scope
-from memory.services import rules_acts as acts
-from memory.services.rules import rule_create
-from memory.services.rules_files import rules_import
+from memory.rules import decisions as acts
+from memory.rules.models import Rule
+from memory.rules.scopes import Scope
+from memory.rules.services import rule_create
+from memory.rules.transfer import rules_import
 from tests.memory.rule_rows import card, failures, person, rule
 
 FILE = b"""You cannot have an `else:` at line 223 of the module source (SyntaxError: invalid syntax).||79.0

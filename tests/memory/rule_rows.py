@@ -9,12 +9,13 @@ from django.contrib.auth.models import Group, User
 from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
-from adaexplore_site.models import Action
-from memory.models import Failure, FailureCluster, Rule, RuleVersion, Sighting
+from adaexplore_site.core.models import AuditEntry
+from memory.failures.models import Failure, FailureCluster
+from memory.rules.models import Rule, RuleVersion, Sighting
+from memory.rules.scopes import Scope
+from memory.rules.services import rule_create
 from memory.rules.wording import words_hash
-from memory.scopes import Scope
-from memory.services.rules import rule_create
-from search.models import Node, Run
+from search.records.models import Node, Run
 from tests.search.makers import make_problem, make_run
 
 POOL = 2000  # failures that the rules of `many` share
@@ -88,7 +89,9 @@ def seen_by(row: Rule) -> set[int]:
 def verbs(row: Rule) -> list[str]:
     """What was done to a rule, oldest first."""
     return list(
-        Action.objects.filter(object_type="rule", object_id=str(row.pk)).order_by("pk").values_list("verb", flat=True)
+        AuditEntry.objects.filter(object_type="rule", object_id=str(row.pk))
+        .order_by("pk")
+        .values_list("verb", flat=True)
     )
 
 

@@ -63,14 +63,14 @@ def expire() -> None:
 
     from django.utils import timezone
 
-    from search.models import Node
+    from search.records.models import Node
 
     Node.objects.exclude(lease_until=None).update(lease_until=timezone.now() - timedelta(seconds=1))
 
 
 def drive(adapt_id: int) -> None:
-    from memory.models import AdaptRun
-    from search.adapt_driver import Hands, drive_adapt
+    from memory.adapt.models import AdaptRun
+    from search.batches.adapt_driver import Hands, drive_adapt
     from tests.search.adapt_rows import ScriptedWriter
     from tests.search.fakes import ScriptedProposer
 
@@ -97,7 +97,8 @@ def bench() -> Any:
 
 def told_of(adapt_id: int) -> dict[str, Any]:
     """The searches with all they made, in order."""
-    from memory.models import AdaptRun, Failure
+    from memory.adapt.models import AdaptRun
+    from memory.failures.models import Failure
 
     adapt = AdaptRun.objects.get(pk=adapt_id)
     tasks = adapt.entries.select_related("run__memory", "control").order_by("place")

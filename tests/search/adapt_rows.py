@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from judge.models import Problem
+from judge.problems.models import Problem
 from memory.adapt.composer import Composed, NothingComposed
-from memory.models import AdaptRun
-from search.models import Run
-from search.services.adapt_advance import adapt_follow, adapts_advance
-from search.services.adapt_runs import AdaptPlan, adapt_searches, adapt_start
-from search.services.adapt_tasks import task_admit, task_compose
-from search.services.hops import Hop
+from memory.adapt.models import AdaptRun
+from search.batches.adapt_advance import adapt_follow, adapts_advance
+from search.batches.adapt_runs import AdaptPlan, adapt_searches, adapt_start
+from search.batches.adapt_tasks import task_admit, task_compose
+from search.records.follow_ups import Hop
+from search.records.models import Run
 from tests.search.campaign_rows import AdmittingBench, CampaignWorker
 from tests.search.makers import make_device, make_problem, told
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from judge.graph import OpGraph, OpNode, TensorInfo
+from judge.values.graph import OpGraph, OpNode, TensorInfo
 
 LINEAR_SOURCE = '''"""Reference."""
 import torch

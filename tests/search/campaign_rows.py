@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from judge.models import Problem
+from judge.problems.models import Problem
 from judge.values import AdmissionReport
-from search.models import Campaign
-from search.services.campaign_advance import campaign_follow, campaigns_advance, entry_admit
-from search.services.campaigns import campaign_start
-from search.services.hops import Hop
+from search.batches.campaign_advance import campaign_follow, campaigns_advance, entry_admit
+from search.batches.campaigns import campaign_start
+from search.batches.models import Campaign
+from search.records.follow_ups import Hop
 from tests.search.fakes import FakeBench
 from tests.search.makers import Worker, make_device, make_problem
 
@@ -18,6 +18,15 @@ def unseen(name: str) -> Problem:
     """A problem that no device has examined."""
     problem = make_problem(name)
     problem.admission, problem.state = {}, Problem.State.PENDING
+    problem.save()
+    return problem
+
+
+def refused(name: str, why: str = "forward() fails.") -> Problem:
+    """A problem that the interpreter's preflight has refused."""
+    problem = make_problem(name)
+    report = {"state": "refused", "reason": "problem.crashed", "message": why, "stages": []}
+    problem.admission, problem.state = {"interpreter": report}, Problem.State.REFUSED
     problem.save()
     return problem
 

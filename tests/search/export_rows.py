@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from judge.models import Device, Evaluation, Measurement, Problem
+from judge.devices.models import Device
+from judge.evaluations.models import Evaluation, Measurement
+from judge.problems.models import Problem
 from judge.values import canonical_hash, text_hash
-from search.models import Node, Proposal, Run
+from search.records.models import Node, Proposal, Run
 
 REFERENCE = """import torch
 

@@ -61,7 +61,7 @@ class FakeBench:
         """Nothing to close."""
 
     def __call__(self, device: Any) -> FakeBench:
-        """Stands in for `judge.benches.bench_for`."""
+        """Stands in for `judge.devices.benches.bench_for`."""
         return self
 
 

@@ -15,12 +15,12 @@ from django.db import connections, transaction
 from django.urls import path
 from django.utils import timezone
 
-from judge.models import Evaluation
-from search.events import event_write
-from search.facts import fingerprint_of
+from judge.evaluations.models import Evaluation
 from search.live.hub import Hubs, Pace
 from search.live.socket import RunSocket
-from search.models import Node, Run
+from search.records.events import event_write
+from search.records.facts import fingerprint_of
+from search.records.models import Node, Run
 from tests.search.makers import make_run
 
 T = TypeVar("T")

@@ -9,17 +9,18 @@ from typing import Any
 
 from django.utils import timezone
 
-from judge.models import Device, Problem
+from judge.devices.models import Device
+from judge.problems.models import Problem
 from judge.values import text_hash
+from memory.distil.services import failure_learn
 from memory.distil.table import TableDistiller
-from memory.services.learning import failure_learn
-from search.models import Node, Run, RunEvent
-from search.services.desk import Desk, Done, steer
-from search.services.hops import Hop
-from search.services.reaping import reap
-from search.services.runs import run_start
-from search.services.steering_run import advance, steps_add
-from search.services.steps import step_judge, step_propose, step_reserve
+from search.engine.reaping import reap
+from search.engine.steps import step_judge, step_propose, step_reserve
+from search.records.follow_ups import Hop
+from search.records.models import Node, Run, RunEvent
+from search.runs.services import run_start
+from search.steering.desk import Desk, Done, steer
+from search.steering.run import advance, steps_add
 from tests.search.fakes import FakeBench, ScriptedProposer
 
 

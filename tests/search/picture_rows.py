@@ -6,8 +6,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from judge.models import Evaluation, Measurement
-from search.models import Node, Run
+from judge.evaluations.models import Evaluation, Measurement
+from search.records.models import Node, Run
 from tests.judge.gpu_rows import gpu, judged, passed, problem
 from tests.search.live_rows import grow, reserve
 from tests.search.makers import make_problem, make_run

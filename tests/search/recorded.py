@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judge.values import canonical_hash
-from search.services import imports
+from search.interchange import imports
 
 REFERENCE = """import torch
 import torch.nn as nn

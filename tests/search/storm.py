@@ -10,23 +10,23 @@ from django.db import transaction
 from django.utils import timezone
 from hypothesis import strategies as st
 
-from adaexplore_site.audit import ActionRefused
-from adaexplore_site.models import Action
+from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.models import AuditEntry
 from judge.values import Outcome
-from search.models import Node, Run, RunEvent
-from search.node_filter import NodeFilter
-from search.services.budget_undo import run_budget_take
-from search.services.budgets import run_budget_add
-from search.services.desk import Desk
-from search.services.endings import node_cancel, run_locked
-from search.services.hops import Hop
-from search.services.injecting import steer_inject
-from search.services.runs import run_pause, run_resume, run_stop
-from search.services.steering import steer_boost, steer_force, steer_note, steer_pin, steer_prune, steer_restore
-from search.services.steering_bulk import ACTS as MANY
-from search.services.steering_bulk import batch_of, steer_bulk
-from search.services.steering_run import advance, steer_params, steer_undo
-from search.steering_log import steering_of, uses_in
+from search.engine.budgets import run_budget_add
+from search.engine.completion import node_cancel, run_locked
+from search.records.follow_ups import Hop
+from search.records.models import Node, Run, RunEvent
+from search.records.steering_log import steering_of, uses_in
+from search.runs.services import run_pause, run_resume, run_stop
+from search.steering.budget_undo import run_budget_take
+from search.steering.bulk import ACTS as MANY
+from search.steering.bulk import batch_of, steer_bulk
+from search.steering.desk import Desk
+from search.steering.injecting import steer_inject
+from search.steering.node_filter import NodeFilter
+from search.steering.nodes import steer_boost, steer_force, steer_note, steer_pin, steer_prune, steer_restore
+from search.steering.run import advance, steer_params, steer_undo
 from tests.search.fakes import FakeBench, passed, wrong
 from tests.search.makers import Worker, old_budget_add
 
@@ -127,7 +127,7 @@ class Storm:
         return pruned[place % len(pruned)] if pruned else 0
 
     def _some_budget(self, place: int) -> int:
-        acts = Action.objects.filter(verb="run.budget", object_id=str(self.run.pk)).values_list("pk", flat=True)
+        acts = AuditEntry.objects.filter(verb="run.budget", object_id=str(self.run.pk)).values_list("pk", flat=True)
         return acts[place % len(acts)] if acts else 0
 
     def _some_act(self, place: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from adaexplore_site.llm import ChatClient, LLMError, Retry, endpoint_from_settings
+from adaexplore_site.core.llm import ChatClient, LLMError, Retry, endpoint_from_settings
 
 QUESTION = [{"role": "user", "content": "Answer with the single word: ready"}]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from adaexplore_site import signin
-from adaexplore_site.access import Role
+from adaexplore_site.accounts import signin
+from adaexplore_site.core.access import Role
 
 
 class Command(BaseCommand):

@@ -20,10 +20,12 @@ from django.db import Error as DatabaseFault
 from django.db import connection
 from django.utils import timezone
 
-from adaexplore_site import embedded, env, signin
-from adaexplore_site.supervisor import CannotStart, Role, Supervisor
+from adaexplore_site.accounts import signin
+from adaexplore_site.core import env, private_files
+from adaexplore_site.operations import embedded
+from adaexplore_site.operations.supervisor import CannotStart, Role, Supervisor
+from judge.bench.sandboxing.minimum import required_layers
 from judge.doctor.warnings import warnings
-from judge.sandbox_minimum import required_layers
 
 FREE_BYTES = 300 << 20
 
@@ -67,7 +69,7 @@ class Command(BaseCommand):
         try:
             call_command("migrate", verbosity=0, interactive=False)
             call_command("seed_samples", verbosity=0)
-            from judge.services.devices import devices_sync
+            from judge.devices.services import devices_sync
 
             devices_sync()
             _free_leases()
@@ -87,16 +89,16 @@ class Command(BaseCommand):
         roles.append(
             Role(
                 "web",
-                [python, "-m", "daphne", "-b", host, "-p", str(port), "--websocket_timeout", "-1",
-                 "adaexplore_site.asgi:application"],
+                [python, "-m", "adaexplore_site.operations.web", "-b", host, "-p", str(port),
+                 "--websocket_timeout", "-1"],
                 ready=lambda: _answers_http(host, port),
             )
         )  # fmt: skip
         roles.append(
             Role("io", [*worker, "-Q", "io", "-P", "threads", "-c", str(io_threads), "-n", "io@%h"], env=small)
         )
-        from judge.models import Device
-        from judge.selectors import served_devices
+        from judge.devices.models import Device
+        from judge.devices.queries import served_devices
 
         for device in served_devices():
             name = device.queue
@@ -114,6 +116,8 @@ class Command(BaseCommand):
         self._say(f"Sign in once with: {address}{signin.link_path(signin.first_admin())}")
         for line in warnings(settings.JUDGE_MIN_SANDBOX):
             self._say(line)
+        for what, hint in private_files.faults(env.data_dir()):
+            self._say(f"WARNING: {what} {hint}")
         self._say(f"Logs: {env.data_dir() / 'logs'}. Ctrl-C stops everything; searches resume at the next start.")
 
     def _say(self, line: str) -> None:
@@ -142,7 +146,7 @@ def _broker() -> Role:
 
 def _free_leases(died: Role | None = None) -> None:
     """Whatever a dead process worked on goes on with the next reap; without an argument: at the start of everything."""
-    from search.services.leases import leases_release
+    from search.engine.leases import leases_release
 
     own_queue = not env.text("REDIS_URL")
     try:

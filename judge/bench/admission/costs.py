@@ -22,8 +22,8 @@ from judge.bench.interpreting.calibration import factor
 from judge.bench.interpreting.op_traffic import eager_traffic
 from judge.bench.interpreting.targets import TARGETS
 from judge.bench.interpreting.traffic import TrafficReport
-from judge.graph import OpGraph
 from judge.values import Policy
+from judge.values.graph import OpGraph
 from judge.values.units import microseconds
 
 

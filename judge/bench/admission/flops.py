@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from judge.bench.interpreting.op_traffic import count_flops
-from judge.graph import OpGraph, OpNode, TensorInfo
+from judge.values.graph import OpGraph, OpNode, TensorInfo
 
 __all__ = ["StepEstimate", "compulsory_bytes", "count_flops", "interpreter_steps", "tensors_in"]
 

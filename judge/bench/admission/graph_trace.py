@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from judge.graph import OpGraph, OpNode, TensorInfo
+from judge.values.graph import OpGraph, OpNode, TensorInfo
 
 # Bookkeeping that export adds; it has no effect on values.
 _CHECKS = ("aten._assert", "aten.sym_constrain", "aten._assert_tensor_metadata")

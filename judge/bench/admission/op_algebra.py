@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judge.bench.admission.flops import references
-from judge.graph import OpGraph, OpNode, TensorInfo
+from judge.values.graph import OpGraph, OpNode, TensorInfo
 
 SHORTCUT = 4  # a sum over fewer results than this saves too little to speak of
 

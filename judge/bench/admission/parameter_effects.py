@@ -10,8 +10,8 @@ from judge.bench.admission.degeneracy import INVISIBLE, REDRAWN, Draw, source
 from judge.bench.admission.flops import references
 from judge.bench.admission.reference_run import Reference, leaves, relative, spread
 from judge.bench.judging.state import State
-from judge.graph import OpGraph
 from judge.values import Flaw
+from judge.values.graph import OpGraph
 
 SMALL_PART = 0.1  # of all used elements: a bias before a normalisation, not the weight of a layer
 

@@ -16,7 +16,7 @@ from judge.bench.admission.stages import Refused, Stages, problem_code
 from judge.bench.admission.tensor_words import described
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
-from judge.graph import OpGraph
+from judge.values.graph import OpGraph
 
 MAX_STEPS = 8000  # per forward; an evaluation makes several and has a minute
 MAX_BYTES = 256 << 20  # inputs and parameters; the oracle and the copies need several times that

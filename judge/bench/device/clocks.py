@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
+from judge.bench.device import nvml
 from judge.bench.device.rousing import rouse
 
 IDLE_SYNC_US = 30.0  # a device-wide wait takes less than this when nothing is left to do and the processor is free
@@ -170,41 +171,24 @@ def wait_until_quiet(
 class SmClock:
     """SM clock and throttle reasons of the GPU by NVML, read in the referee. Zeros where NVML does not answer."""
 
-    def __init__(self, device: str) -> None:
-        self._nvml: Any = None
-        self._handle: Any = None
-        self.unavailable = "no GPU"
-        if device != "cpu":
-            self._open(device)
+    def __init__(self, device: str, library: Any = nvml.pynvml) -> None:
+        self._library = library
+        self._board: Any = None  # handle of the whole GPU: an instance of it has no clock of its own
+        self.unavailable = "no GPU" if device == "cpu" else nvml.start(library)
+        if not self.unavailable:
+            self._open(str(torch.cuda.get_device_properties(device).uuid))
 
-    def _open(self, device: str) -> None:
-        import ctypes
-
-        try:
-            nvml = ctypes.CDLL("libnvidia-ml.so.1")
-            uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}".encode()
-        except (OSError, AttributeError) as error:
-            self.unavailable = str(error)
-            return
-        handle = ctypes.c_void_p()
-        status = nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(handle))
-        self.unavailable = f"NVML status {status}" if status else ""
-        if not status:
-            self._nvml, self._handle, self._ctypes = nvml, handle, ctypes
+    def _open(self, uuid: str) -> None:
+        found = (part.board for part in nvml.parts(self._library) if part.uuid.endswith(f"-{uuid}"))
+        self._board = next(found, None)
+        self.unavailable = "" if self._board is not None else f"the driver lists no GPU {uuid}"
 
     def mhz(self) -> int:
-        return self._unsigned("nvmlDeviceGetClockInfo", 1, bits=32)  # 1: the SM domain
+        if self._board is None:
+            return 0
+        return nvml.told(self._library, "nvmlDeviceGetClockInfo", self._board, self._library.NVML_CLOCK_SM) or 0
 
     def throttle_reasons(self) -> int:
         """Bit mask of NVML's clock event reasons; idle and application settings left out."""
-        return self._unsigned("nvmlDeviceGetCurrentClocksEventReasons", bits=64) & ~0x3
-
-    def _unsigned(self, name: str, *arguments: int, bits: int) -> int:
-        if self._nvml is None:
-            return 0
-        value = self._ctypes.c_uint64() if bits == 64 else self._ctypes.c_uint32()
-        try:
-            status = getattr(self._nvml, name)(self._handle, *arguments, self._ctypes.byref(value))
-        except AttributeError:  # an older library has another name for it
-            return 0
-        return 0 if status else int(value.value)
+        reasons = None if self._board is None else nvml.throttle_reasons(self._library, self._board)
+        return (reasons or 0) & ~0x3

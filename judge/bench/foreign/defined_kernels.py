@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 
+from judge.values.parsing import parse_module
+
 MOST = 200
 
 
 def defined_kernels(source: str) -> dict[str, list[str]]:
     """Name of each function under a `jit` decorator -> the names it uses. Text that does not parse defines none."""
     try:
-        tree = ast.parse(source)
+        tree = parse_module(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     found: dict[str, list[str]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,9 +65,14 @@ def own_seeds_mixed(seed: int) -> Iterator[None]:
             setattr(owner, name, function)
 
 
+def _number(text: str) -> int:
+    """The same in every process: `hash` is salted, and modelled times must not depend on the salt."""
+    return int.from_bytes(hashlib.sha256(text.encode(errors="replace")).digest()[:8])
+
+
 def _mixing(function: Callable[..., Any], seed: int, bits: int) -> Callable[..., Any]:
     def call(value: Any = 0, *rest: Any) -> Any:
-        number = value if isinstance(value, int) else hash(str(value))
+        number = value if isinstance(value, int) else _number(str(value))
         return function(((number * 0x9E3779B97F4A7C15) ^ seed) & MASK & ((1 << bits) - 1), *rest)
 
     return call

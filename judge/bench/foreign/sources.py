@@ -6,6 +6,8 @@ import ast
 import traceback
 from pathlib import Path
 
+from judge.values.parsing import parse_module
+
 MESSAGE_CHARS = 4000
 FENCE_HINT = "the text still holds Markdown fences (```); send only the Python code"
 
@@ -28,7 +30,7 @@ def check_source(source: str, *, needs: tuple[str, ...], max_bytes: int) -> ast.
     if "\x00" in source or "\ufffd" in source[:4096] or any("\ud800" <= char <= "\udfff" for char in source):
         raise LoadError("source.binary", "this is not UTF-8 text; send a Python source file")
     try:
-        tree = ast.parse(source)
+        tree = parse_module(source)
     except SyntaxError as error:
         raise LoadError("source.syntax", _syntax_message(source, error), error.lineno) from error
     except (RecursionError, MemoryError, ValueError) as error:

@@ -1,6 +1,6 @@
 """The time model's constants and how wrong it is with them: fitted to times of a real GPU, kept in calibration.json.
 
-Standard library only: pages read the error from here. `manage.py judge_calibrate fit` writes the file.
+Standard library only: pages read the error from here. `python -m tests.benchmarks.calibration fit` writes the file.
 """
 
 from __future__ import annotations

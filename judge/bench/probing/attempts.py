@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from judge.bench.sandboxing import calls
 from judge.bench.sandboxing.sandbox import PROCESSES_CPU, PROCESSES_CUDA
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 PR_GET_NO_NEW_PRIVS = 39
 NEW_USER = 0x10000000
-CALLS = {"io_uring_setup": 425, "bpf": 321, "keyctl": 250, "process_vm_readv": 310}
 THROUGH = "through"
 
 
@@ -83,7 +83,10 @@ def _checked(result: int) -> int:
 def _reach_call(name: str, *arguments: int) -> None:
     """A call that the kernel answers with anything but a refusal was reached, whatever it thinks of the arguments."""
     words = [ctypes.c_ulong(value) for value in arguments] + [ctypes.c_ulong(0)] * (6 - len(arguments))
-    if LIBC.syscall(CALLS[name], *words) < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
+    architecture = calls.here()
+    if architecture is None:
+        raise OSError(errno.ENOSYS, "its number is unknown on this architecture")
+    if LIBC.syscall(architecture.number(name), *words) < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 

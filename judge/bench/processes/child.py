@@ -109,7 +109,7 @@ def _serve(boss_fd: int, order: Message, context: dict[str, Any]) -> None:
             allow_fork=order["allow_fork"],
             cuda=cuda,
         )
-        layers |= sandbox.lock(bounds, namespaced=layers["namespaces"] != "unavailable")
+        layers |= sandbox.lock(bounds, namespaced=sandbox.namespaced(layers))
     boss.send({"sandbox": layers})
     if sandbox.missing(layers, order["required"]):
         return  # before anybody's code runs; the runner reads why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from judge.bench.exchange.wire import Channel
 from judge.bench.processes.wiping import wipe
 
 PREFIX = "adaexplore-bench-"
+SYSTEM_PLACES = (Path("/tmp"), Path("/var/tmp"))
 END_S = 10.0  # that killed children may take to be gone
 
 
@@ -103,10 +105,29 @@ def retire(child: Child) -> None:
 
 def private_folder() -> Path:
     """A new folder of a bench, for what its children need; those of dead benches are removed."""
-    _sweep(Path(tempfile.gettempdir()))
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    place = temporary_place()
+    _sweep(place)
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=place))
     folder.chmod(folder_mode())
     return folder
+
+
+def temporary_place() -> Path:
+    """Python's temporary folder, or the system's where children could not use that one: below a folder of mode 700,
+    such as the data folder, a root's child finds no temporary folder for its compiler (see `folder_mode`)."""
+    first = Path(tempfile.gettempdir())
+    return next((place for place in (first, *SYSTEM_PLACES) if _reachable(place)), first)
+
+
+def _reachable(place: Path) -> bool:
+    """Whether access(2) lets a child through: as root it asks for user nobody and the group root."""
+    if os.geteuid() != 0:
+        return True
+    try:
+        found = [folder.stat() for folder in (place.resolve(), *place.resolve().parents)]
+    except OSError:
+        return False
+    return all(each.st_mode & (stat.S_IXGRP if each.st_gid == 0 else stat.S_IXOTH) for each in found)
 
 
 def _sweep(folder: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
+from judge.bench.device.nvml import entry_of
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.bench.processes.children import END_S, Child, folder_mode, retire
 from judge.values import JudgeError, Limits
@@ -32,16 +33,17 @@ FIXED = {
     "NUMEXPR_NUM_THREADS": "1",
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",  # a candidate that goes by the order of a set gets the same modelled time every time
     "PYTHONUNBUFFERED": "1",
     "PYTHONNOUSERSITE": "1",
 }
 
 
 def clean_environment(device: str, *, interpret: bool) -> dict[str, str]:
-    """Environment of a zygote for `device` ("cpu", "cuda:N" with N as nvidia-smi counts)."""
+    """Environment of a zygote for `device`: "cpu", or "cuda:N" with N as `gpus_here` counts."""
     env = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | FIXED
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    env["CUDA_VISIBLE_DEVICES"] = device.partition(":")[2] or "0" if device.startswith("cuda") else ""
+    env["CUDA_VISIBLE_DEVICES"] = entry_of(int(device.partition(":")[2] or 0)) if device.startswith("cuda") else ""
     if interpret:
         env["TRITON_INTERPRET"] = "1"
     return env

@@ -153,7 +153,7 @@ class Pool:
         try:
             found = json.loads(ticket.received)
             ticket.result = found if isinstance(found, dict) else {"died": "no result"}
-        except ValueError:
+        except (ValueError, RecursionError):
             ticket.result = {"died": _ending(status)}
 
     def _reap(self, ticket: Ticket) -> int:

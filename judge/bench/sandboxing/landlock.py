@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Iterable
 
+from judge.bench.sandboxing.calls import checked
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CREATE, ADD_RULE, RESTRICT = 444, 445, 446
-PR_SET_NO_NEW_PRIVS = 38
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 
@@ -20,7 +22,10 @@ def abi() -> int:
 
 
 def restrict(*, read: Iterable[str], write: Iterable[str], devices: Iterable[str] = ()) -> int:
-    """Restrict this process for good; returns the interface version, 0 when unavailable. Raises OSError."""
+    """Restrict this process for good; returns the interface version, 0 when unavailable.
+
+    The process must have no_new_privs. Raises OSError when a call fails, or when nothing is restricted after all.
+    """
     version = abi()
     if version == 0:
         return 0
@@ -32,17 +37,29 @@ def restrict(*, read: Iterable[str], write: Iterable[str], devices: Iterable[str
     scope = 3 if version >= 6 else 0  # abstract Unix sockets and signals stay inside
     fields = 1 if version < 4 else 2 if version < 6 else 3
     attributes = struct.pack(f"{fields}Q", *(handled, net, scope)[:fields])
-    ruleset = _checked(
+    ruleset = checked(
         LIBC.syscall(CREATE, ctypes.c_char_p(attributes), ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
     )
     on_file = EXECUTE | WRITE_FILE | READ_FILE | (handled & (TRUNCATE | IOCTL_DEV))
-    for paths, access in ((read, EXECUTE | READ_FILE | READ_DIR), (write, handled), (devices, on_file)):
-        for path in paths:
-            _allow(ruleset, path, access, on_file)
-    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _checked(LIBC.syscall(RESTRICT, ruleset, ctypes.c_uint32(0)))
-    os.close(ruleset)
+    try:
+        for paths, access in ((read, EXECUTE | READ_FILE | READ_DIR), (write, handled), (devices, on_file)):
+            for path in paths:
+                _allow(ruleset, path, access, on_file)
+        checked(LIBC.syscall(RESTRICT, ruleset, ctypes.c_uint32(0)))
+    finally:
+        os.close(ruleset)
+    _prove()
     return version
+
+
+def _prove() -> None:
+    """Raises OSError where the root folder can be listed: no rule grants that."""
+    try:
+        handle = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        return
+    os.close(handle)
+    raise OSError(errno.ENOTSUP, "the kernel took the rules and does not apply them")
 
 
 def _allow(ruleset: int, path: str, access: int, on_file: int) -> None:
@@ -53,13 +70,6 @@ def _allow(ruleset: int, path: str, access: int, on_file: int) -> None:
     try:
         granted = access if os.path.isdir(path) else access & on_file  # noqa: PTH112
         rule = struct.pack("=Qi", granted, handle)
-        _checked(LIBC.syscall(ADD_RULE, ruleset, 1, ctypes.c_char_p(rule), ctypes.c_uint32(0)))
+        checked(LIBC.syscall(ADD_RULE, ruleset, 1, ctypes.c_char_p(rule), ctypes.c_uint32(0)))
     finally:
         os.close(handle)
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return int(result)

@@ -1,27 +1,33 @@
 """What a child gives up before it may run somebody else's code, layer by layer. Standard library only.
 
 Order: namespaces first (they need a single thread), then the device's context (Landlock before it breaks CUDA), then
-`lock`, then the candidate. Every layer is reported as "active", "unavailable" (the kernel refused) or "off".
+`lock`, then the candidate. Every layer is reported as "active" (its calls worked and it was seen to hold),
+"unavailable" (this kernel does not offer it to this process), "failed" (a call or the look at its effect failed),
+"partial" or "off", with the reason in parentheses. Only "active" counts as protection.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import shutil
 import signal
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from judge.bench.sandboxing import landlock, seccomp
+from judge.bench.sandboxing.calls import checked
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEW_USER, NEW_NET, NEW_IPC, NEW_UTS = 0x10000000, 0x40000000, 0x08000000, 0x04000000
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
+PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 3, 4, 24
+PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS = 38, 39
+CAPABILITY_VERSION = 0x20080522  # three sets of two words each: effective, permitted, inheritable
 NOBODY = 65534
 PROCESSES_CPU, PROCESSES_CUDA = 64, 512
 
@@ -64,8 +70,8 @@ class Bounds:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    """Ask the kernel to kill this process when its parent dies. Raises OSError."""
+    checked(LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
 
 
 def enter_namespaces() -> Layers:
@@ -77,42 +83,78 @@ def enter_namespaces() -> Layers:
             os.setresuid(NOBODY, 0, 0)
         except OSError:
             pass
+    before = _namespaces()
     if LIBC.unshare(NEW_USER | NEW_NET | NEW_IPC | NEW_UTS) != 0:
-        return {"namespaces": "unavailable"}
+        return {"namespaces": f"unavailable ({os.strerror(ctypes.get_errno())})"}
+    shared = sorted(before & _namespaces())
+    if shared:
+        return {"namespaces": f"failed (still shared: {', '.join(shared)})"}
     try:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{NOBODY} {uid} 1")
         Path("/proc/self/gid_map").write_text(f"{NOBODY} {gid} 1")
-    except OSError:
-        return {"namespaces": "partial"}  # isolated, but without mapped ids
+    except OSError as error:
+        return {"namespaces": f"partial (ids are not mapped: {error.strerror})"}
     return {"namespaces": "active"}
 
 
+def namespaced(layers: Layers) -> bool:
+    """Whether the namespaces were left, with ids mapped or without."""
+    return layers["namespaces"].startswith(("active", "partial"))
+
+
+def _namespaces() -> set[str]:
+    """What the kernel calls those that this process is in, such as "net:[4026531840]"."""
+    return {str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("user", "net", "ipc", "uts")}
+
+
 def lock(bounds: Bounds, *, namespaced: bool) -> Layers:
-    """Give up privileges, files, calls and unlimited resources, for good. Call after the device's context exists."""
-    layers = {"rlimits": "active", "memory_limit": "active" if bounds.memory_mb else "off"}
-    layers["process_limit"] = _limit(bounds, namespaced=namespaced)
-    layers["capabilities"] = "active" if _drop_capabilities() else "unavailable"
-    layers["no_new_privs"] = "active" if LIBC.prctl(seccomp.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 else "unavailable"
-    LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # siblings may not read our memory, same user or not
+    """Give up privileges, files, calls and unlimited resources, for good. Call after the device's context exists.
+
+    A layer that fails is reported and the others are still set up. Raises OSError where the child cannot be tied to its
+    parent or closed to its siblings: nothing may run then.
+    """
+    steps: dict[str, Callable[[], str]] = {
+        "rlimits": lambda: _limit_resources(bounds),
+        "memory_limit": lambda: _limit_memory(bounds),
+        "process_limit": lambda: _limit_processes(bounds, namespaced=namespaced),
+        "capabilities": _drop_capabilities,
+        "no_new_privs": _renounce_privileges,
+    }
+    layers = {name: _state(step) for name, step in steps.items()}
+    checked(LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))  # siblings may not read our memory, same user or not
+    if LIBC.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError(errno.ENOTSUP, "siblings could read this process")
     die_with_parent()  # again: changing ids forgets it
-    devices = _gpu_devices() if bounds.cuda else []
+    layers["landlock"] = _state(lambda: _guard_files(bounds))
+    layers["seccomp"] = _state(lambda: _filter_calls(bounds, namespaced=namespaced))
+    return layers
+
+
+def _state(step: Callable[[], str]) -> str:
     try:
-        version = landlock.restrict(
-            read=[*READABLE, *toolchain_folders()],
-            write=[bounds.folder],
-            devices=["/dev/null", "/dev/tty", *devices],
-        )
-        layers["landlock"] = f"active (abi {version})" if version else "unavailable"
-    except OSError as error:
-        layers["landlock"] = f"unavailable ({error.strerror})"
+        return step()
+    except (OSError, ValueError) as error:  # setrlimit raises both
+        return f"failed ({getattr(error, 'strerror', None) or error})"
+
+
+def _guard_files(bounds: Bounds) -> str:
+    devices = _gpu_devices() if bounds.cuda else []
+    version = landlock.restrict(
+        read=[*READABLE, *toolchain_folders()],
+        write=[bounds.folder],
+        devices=["/dev/null", "/dev/tty", *devices],
+    )
+    return f"active (abi {version})" if version else "unavailable"
+
+
+def _filter_calls(bounds: Bounds, *, namespaced: bool) -> str:
     # CUDA shares memory by way of abstract sockets, which end at the network namespace: inside one, all that connecting
     # could still reach are the sockets in files, which Landlock does not guard: our broker's, a database's.
     filtered = seccomp.install(
         allow_fork=bounds.allow_fork, allow_socket=bounds.cuda, allow_connect=bounds.cuda and not namespaced
     )
-    layers["seccomp"] = "active" if filtered else "unavailable"
-    return layers
+    return "active" if filtered else "unavailable"
 
 
 def missing(layers: Layers, required: Iterable[str]) -> list[str]:
@@ -143,22 +185,56 @@ def _gpu_devices() -> list[str]:
     return [str(path) for path in Path("/dev").glob("nvidia*")]
 
 
-def _limit(bounds: Bounds, *, namespaced: bool) -> str:
-    limits = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: 1 << 30,
-        resource.RLIMIT_NOFILE: 4096 if bounds.cuda else 256,
-        resource.RLIMIT_CPU: bounds.cpu_s,
-    }
-    if bounds.memory_mb is not None:
-        limits[resource.RLIMIT_AS] = address_space_bytes() + (bounds.memory_mb << 20)
-    if namespaced:  # counted inside the namespace; without one it would count all the user's processes
-        limits[resource.RLIMIT_NPROC] = PROCESSES_CUDA if bounds.cuda else PROCESSES_CPU
-    for kind, value in limits.items():
-        _, hard = resource.getrlimit(kind)
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
-    return "active" if namespaced and os.getuid() != 0 else "unavailable"
+def _limit_resources(bounds: Bounds) -> str:
+    _set(resource.RLIMIT_CORE, 0)
+    _set(resource.RLIMIT_FSIZE, 1 << 30)
+    _set(resource.RLIMIT_NOFILE, 4096 if bounds.cuda else 256)
+    _set(resource.RLIMIT_CPU, bounds.cpu_s)
+    return "active"
+
+
+def _limit_memory(bounds: Bounds) -> str:
+    if bounds.memory_mb is None:
+        return "off"
+    _set(resource.RLIMIT_AS, address_space_bytes() + (bounds.memory_mb << 20))
+    return "active"
+
+
+def _limit_processes(bounds: Bounds, *, namespaced: bool) -> str:
+    """Counted inside the namespace; without one it would count all the user's processes."""
+    if not namespaced:
+        return "unavailable"
+    wanted = PROCESSES_CUDA if bounds.cuda else PROCESSES_CPU
+    _set(resource.RLIMIT_NPROC, wanted)
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, hard))
+    try:
+        started = _can_fork()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
+    if started:
+        raise OSError(errno.ENOTSUP, "the kernel exempts this process from the limit")
+    return "active"
+
+
+def _can_fork() -> bool:
+    try:
+        pid = os.fork()
+    except BlockingIOError:  # EAGAIN: there are as many processes as there may be
+        return False
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return True
+
+
+def _set(kind: int, value: int) -> None:
+    """Lower a limit to `value`, or leave it where it is lower. Raises OSError or ValueError."""
+    _, hard = resource.getrlimit(kind)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+    if resource.getrlimit(kind) != (value, value):
+        raise OSError(errno.ENOTSUP, "the kernel took a resource limit and does not apply it")
 
 
 def address_space_bytes() -> int:
@@ -167,8 +243,22 @@ def address_space_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _drop_capabilities() -> bool:
+def _drop_capabilities() -> str:
     for capability in range(64):
-        LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-    header = struct.pack("Ii", 0x20080522, 0)
-    return bool(LIBC.capset(header, struct.pack("6I", *[0] * 6)) == 0)
+        dropped = LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+        if dropped != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.EPERM):  # no such one; not ours to drop
+            checked(dropped)
+    header = struct.pack("Ii", CAPABILITY_VERSION, 0)
+    checked(LIBC.capset(header, struct.pack("6I", *[0] * 6)))
+    left = ctypes.create_string_buffer(b"\xff" * 24, 24)
+    checked(LIBC.capget(header, left))
+    if left.raw != bytes(24):
+        raise OSError(errno.ENOTSUP, "capabilities are left")
+    return "active"
+
+
+def _renounce_privileges() -> str:
+    checked(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    if LIBC.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
+        raise OSError(errno.ENOTSUP, "the kernel took no_new_privs and does not apply it")
+    return "active"

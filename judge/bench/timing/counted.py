@@ -19,8 +19,8 @@ from judge.bench.interpreting.traffic import TrafficReport
 from judge.bench.judging.correctness import Question
 from judge.bench.judging.endings import Ended
 from judge.bench.judging.reference import Reference, cloned
-from judge.graph import OpGraph
 from judge.values import Verdict
+from judge.values.graph import OpGraph
 
 MARGIN = 0.5  # of the certain bytes: sectors are counted whole, so an honest count is rather above
 # Operators that need every element of what they are given; others may look at a part of it.

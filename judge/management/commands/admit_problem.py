@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.benches import bench_for, close_benches
-from judge.models import Problem
-from judge.services.admissions import problem_admit
-from judge.services.devices import DeviceMissing, device_get, devices_sync
+from judge.devices.benches import bench_for, close_benches
+from judge.devices.services import DeviceMissing, device_get, devices_sync
+from judge.problems.admissions import problem_admit
+from judge.problems.models import Problem
 from judge.values import AdmissionReport, JudgeError, StageRecord
 
 _MARKS = {"ok": "ok     ", "failed": "FAILED ", "warned": "warning", "skipped": "skipped"}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from adaexplore_site.core.private_files import faults
+from judge.bench.sandboxing.minimum import required_layers
 from judge.doctor.examine import device_names, examine
-from judge.sandbox_minimum import required_layers
+from judge.doctor.report import Fact
 
 
 class Command(BaseCommand):
@@ -33,10 +36,16 @@ class Command(BaseCommand):
             required = required_layers(settings.JUDGE_MIN_SANDBOX)
         except ValueError as error:
             raise CommandError(f"JUDGE_MIN_SANDBOX: {error}") from error
-        report = examine(devices, required=required, target=settings.JUDGE_TARGET)
+        report = examine(devices, required=required, target=settings.JUDGE_TARGET, known=_data_folder())
         if options["json"]:
             self.stdout.write(json.dumps(report.to_json(), indent=2))
         else:
             self.stdout.write("\n".join(report.lines()))
         if not report.healthy:
             raise SystemExit(1)
+
+
+def _data_folder() -> list[Fact]:
+    folder = Path(settings.DATA_DIR)
+    found = [Fact("data folder", what, "bad", hint) for what, hint in faults(folder)]
+    return found or [Fact("data folder", f"{folder}, for this account only")]

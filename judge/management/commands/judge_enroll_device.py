@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.models import Device
-from judge.services.enrolment import EnrolmentRefused, device_enroll
+from judge.devices.enrolment import EnrolmentRefused, device_enroll
+from judge.devices.models import Device
 
 KINDS = {"cuda": Device.Kind.CUDA, "interpreter": Device.Kind.INTERPRETER}
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.models import Device
+from judge.devices.models import Device
+from judge.devices.services import DeviceMissing, device_get, devices_sync
 from judge.selftest.catalogue import chosen, entries
 from judge.selftest.entries import Corpus, Entry
 from judge.selftest.headers import BadEntry
 from judge.selftest.results import CorpusCount, EntryResult, Report, State
 from judge.selftest.run import Progress, run_entries
-from judge.services.devices import DeviceMissing, device_get, devices_sync
-from judge.services.selftests import bench_opener, selftest_queue, selftest_run, workers_of
-from judge.trust import CORPORA
+from judge.selftest.services import bench_opener, selftest_queue, selftest_run, workers_of
+from judge.selftest.trust import CORPORA
 from judge.values import JudgeError
 
 _MARKS = {State.RIGHT: "ok", State.MISSED: "MISSED", State.REASON: "REASON", State.LOST: "LOST"}

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from adaexplore_site.audit import ActionRefused
-from memory.services.rules_files import rules_import
+from adaexplore_site.core.audit import ActionRefused
+from memory.rules.transfer import rules_import
 
 
 class Command(BaseCommand):

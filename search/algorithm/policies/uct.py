@@ -19,7 +19,7 @@ def uct(tree: Tree, params: SearchParams, start: Branch, rng: Random | None = No
     """Reference policy (AdaExplore section 3.2).
 
     Q = alpha * best + (1 - alpha) * total / visits; child arm U(c) = Q(c) + w sqrt(ln V(parent) / V(c));
-    expand arm E(v) = max Q(c) + w rho sqrt(ln V(v)) / n. From `start` down, stop where E > max U or nothing is below.
+    expand arm E(v) = max Q(c) + w rho sqrt(ln V(v) / n^2). From `start` down, stop where E > max U or nothing is below.
     V and n count pending nodes too, so that many workers spread; a pending node is no arm, it has no kernel yet.
     """
     levels = []
@@ -30,6 +30,15 @@ def uct(tree: Tree, params: SearchParams, start: Branch, rng: Random | None = No
         if below is None:
             return Selection(branch, tuple(levels))
         branch = below
+
+
+def expand_spread(log_visits: float, count: int, params: SearchParams) -> float:
+    """The exploration part of the expand arm at a node with `count` children, rounded as the published code rounds it:
+    the division outside the root, which the first version had, differs in the last bit and so decides ties otherwise.
+    """
+    if params.divides_inside:
+        return params.w * params.rho * math.sqrt(log_visits / count**2)
+    return params.w * params.rho * math.sqrt(log_visits) / count
 
 
 def _weigh(branch: Branch, params: SearchParams) -> tuple[dict[str, Any], Branch | None]:
@@ -53,7 +62,7 @@ def _weigh(branch: Branch, params: SearchParams) -> tuple[dict[str, Any], Branch
         return level, None
     if chosen is None:  # every child is pending or closed: judged by the node's own mean, so that its score is finite
         highest_q = branch.total / branch.visits if branch.visits else 0.0
-    expand = highest_q + w * params.rho * math.sqrt(log_visits) / count
+    expand = highest_q + expand_spread(log_visits, count, params)
     level["expand"] = expand
     if chosen is None:
         return level, None

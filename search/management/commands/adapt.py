@@ -8,27 +8,27 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from adaexplore_site.audit import ActionRefused
-from judge.benches import bench_for, close_benches
-from judge.models import Problem
-from judge.services.devices import DeviceMissing, device_get, devices_sync
-from judge.services.folders import samples_seed
-from memory.choices import TRUST, MemoryChoice
-from memory.models import AdaptRun, AdaptTask
-from search.adapt_document import adapt_document
-from search.adapt_driver import Hands, drive_adapt
-from search.adapt_rows import adapt_rows
-from search.adapt_text import effect_lines, progress_line, task_line
-from search.adapt_writer import write_task
+from adaexplore_site.core.audit import ActionRefused
+from judge.devices.benches import bench_for, close_benches
+from judge.devices.services import DeviceMissing, device_get, devices_sync
+from judge.problems.folders import samples_seed
+from judge.problems.models import Problem
+from memory.adapt.models import AdaptRun, AdaptTask
+from memory.prompting.choices import TRUST, MemoryChoice
 from search.algorithm.params import SearchParams
 from search.algorithm.presets import ALIASES, PRESETS, preset_get
-from search.campaign_problems import Filter, by_slugs, filtered
-from search.driver import alone
-from search.models import Run
+from search.batches import adapt_runs as services
+from search.batches.adapt_document import adapt_document
+from search.batches.adapt_driver import Hands, drive_adapt
+from search.batches.adapt_rows import adapt_rows
+from search.batches.adapt_spending import NAMES
+from search.batches.adapt_text import effect_lines, progress_line, task_line
+from search.batches.adapt_writer import write_task
+from search.batches.campaign_problems import Filter, by_slugs, filtered
+from search.engine.driver import alone
 from search.proposers import get as get_proposer
-from search.selectors import told_counts
-from search.services import adapt_runs as services
-from search.services.adapt_spending import NAMES
+from search.records.models import Run
+from search.records.queries import told_counts
 
 WAITS = "Workers carry it on within seconds: keep `manage.py up` running."
 
@@ -117,12 +117,18 @@ class Command(BaseCommand):
             raise CommandError(f"The adapt run waits: {why} Go on with: manage.py adapt --resume {left.pk}")
         if left.state == AdaptRun.State.STOPPED:
             raise CommandError(f"The adapt run was stopped. {left.stop_reason}")
+        if not adapt_rows([left])[0].progress.attempted:
+            raise CommandError(f"No task was attempted. {left.stop_reason}")
 
     def _show(self, adapt: AdaptRun, as_json: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps(adapt_document(adapt), indent=1))
             return
-        self.stdout.write(progress_line(adapt_rows([adapt])[0]))
+        row = adapt_rows([adapt])[0]
+        self.stdout.write(progress_line(row))
+        if adapt.ended and not row.progress.attempted:
+            for task in adapt.entries.filter(state=AdaptTask.State.REFUSED).order_by("place"):
+                self.stdout.write(f"  {task_line(task)}")
         for line in effect_lines(adapt_document(adapt)):
             self.stdout.write(line)
 

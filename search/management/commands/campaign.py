@@ -10,25 +10,25 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from adaexplore_site.audit import ActionRefused
-from judge.benches import bench_for, close_benches
-from judge.models import Problem
-from judge.services.devices import DeviceMissing, device_get, devices_sync
-from judge.services.folders import folder_import
+from adaexplore_site.core.audit import ActionRefused
+from judge.devices.benches import bench_for, close_benches
+from judge.devices.services import DeviceMissing, device_get, devices_sync
+from judge.problems.folders import folder_import
+from judge.problems.models import Problem
 from search.algorithm.params import SearchParams
 from search.algorithm.presets import ALIASES, PRESELECTED, PRESETS, preset_get
-from search.campaign_driver import Hands, drive_campaign
-from search.campaign_models import Campaign, CampaignEntry
-from search.campaign_problems import Filter, by_slugs, filtered
-from search.campaign_rows import campaign_report, campaign_row, campaign_rows, entry_rows
-from search.driver import alone
-from search.memory_options import memory_arguments, memory_chosen
-from search.models import Run
+from search.batches import campaigns as services
+from search.batches.campaign_driver import Hands, drive_campaign
+from search.batches.campaign_problems import Filter, by_slugs, filtered
+from search.batches.campaign_rows import campaign_report, campaign_row, campaign_rows, entry_rows
+from search.batches.models import Campaign, CampaignEntry
+from search.engine.driver import alone
 from search.proposers import get as get_proposer
 from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
-from search.report.document import report_text
-from search.selectors import told_counts
-from search.services import campaigns as services
+from search.records.models import Run
+from search.records.queries import told_counts
+from search.reports.document import report_text
+from search.runs.memory_options import memory_arguments, memory_chosen
 
 WAITS = "Workers carry it on within seconds: keep `manage.py up` running."
 
@@ -128,6 +128,9 @@ class Command(BaseCommand):
         left = Campaign.objects.get(pk=campaign.pk)
         if not left.ended:
             raise CommandError(f"The campaign waits: {left.device.name} is {left.device.state}, or a search is paused.")
+        row = campaign_row(left)
+        if row.unsearched == row.problems:
+            raise CommandError(row.outcome)
 
     def _admitting(self, entry: CampaignEntry) -> None:
         self.say(f"preflight of {entry.problem.slug}")
@@ -148,6 +151,8 @@ class Command(BaseCommand):
             steps = f"{item.summary.told}/{item.summary.steps}" if item.summary else "-"
             reason = f"  {item.entry.reason}" if item.entry.reason else ""
             self.stdout.write(f"  {item.entry.place:>3} {item.entry.problem.slug:<32} {item.state:<9} {steps}{reason}")
+        if row.outcome:
+            self.stdout.write(f"  {row.outcome}")
         if campaign.ended and row.unheld:
             self.stdout.write(f"  {row.unheld} steps left unspent")
         self.stdout.write("\n" + report_text(campaign_report(campaign)))
@@ -241,6 +246,7 @@ def _document(campaign: Campaign) -> dict[str, Any]:
         "id": campaign.pk,
         "title": campaign.title,
         "state": campaign.state,
+        "outcome": row.outcome,
         "device": campaign.device.name,
         "proposer": campaign.proposer,
         "params": campaign.params,

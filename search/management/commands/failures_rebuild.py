@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memory.models import Failure, FailureCluster
-from search.services.failing import failures_rebuild
+from memory.failures.models import Failure, FailureCluster
+from search.engine.failures import failures_rebuild
 
 
 class Command(BaseCommand):

@@ -9,14 +9,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from adaexplore_site.audit import ActionRefused
-from judge.benches import bench_for, close_benches
-from judge.models import Problem
-from judge.services.admissions import problem_admit
-from judge.services.devices import device_get, devices_sync
+from adaexplore_site.core.audit import ActionRefused
+from judge.devices.benches import bench_for, close_benches
+from judge.devices.services import device_get, devices_sync
+from judge.problems.admissions import problem_admit
+from judge.problems.models import Problem
 from judge.values import JudgeError
-from search.models import Run
-from search.services.imports import folder_import, search_import
+from search.interchange.imports import folder_import, search_import
+from search.records.models import Run
 
 DEVICE = "interpreter"  # every machine has it; shapes alone tell much where a problem is too large for it
 

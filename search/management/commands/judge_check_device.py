@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from adaexplore_site.audit import ActionRefused
-from judge.benches import bench_for
-from judge.models import Device, DeviceCheck
-from judge.services.devices import DeviceMissing, device_get, devices_sync
-from search.services.devices import device_check, device_check_ask
+from adaexplore_site.core.audit import ActionRefused
+from judge.devices.benches import bench_for
+from judge.devices.models import Device, DeviceCheck
+from judge.devices.services import DeviceMissing, device_get, devices_sync
+from search.fleet.services import device_check, device_check_ask
 
 
 class Command(BaseCommand):

@@ -9,12 +9,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.batch.keys import BadKey
-from judge.models import Device, Problem
-from judge.services.batches import jobs_export
-from judge.services.enrolment import enrolled_keys
-from search.models import Run
-from search.services.remote import (
+from judge.batch.services import jobs_export
+from judge.devices.enrolment import enrolled_keys
+from judge.devices.keys import BadKey
+from judge.devices.models import Device
+from judge.problems.models import Problem
+from search.fleet.remote import (
     Candidate,
     NothingToSend,
     device_for,
@@ -23,6 +23,7 @@ from search.services.remote import (
     passes_of_problem,
     passes_of_run,
 )
+from search.records.models import Run
 
 
 class Command(BaseCommand):

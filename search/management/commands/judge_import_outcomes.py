@@ -7,13 +7,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.batch.keys import BadKey
-from judge.measures import Measure
-from judge.models import Evaluation
-from judge.services.batches import OutcomesRefused, outcomes_import
-from judge.services.enrolment import enrolled_keys
-from search.services.remote import nodes_answered
-from search.tasks import send
+from judge.batch.services import OutcomesRefused, outcomes_import
+from judge.devices.enrolment import enrolled_keys
+from judge.devices.keys import BadKey
+from judge.evaluations.measures import Measure
+from judge.evaluations.models import Evaluation
+from search.fleet.remote import nodes_answered
+from search.records.queue import send
 
 MAX_BYTES = 1 << 30
 

@@ -9,17 +9,19 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
-from adaexplore_site.llm import ChatClient, endpoint_from_settings
-from adaexplore_site.untrusted import one_line
+from adaexplore_site.core.llm import ChatClient, endpoint_from_settings
+from adaexplore_site.core.untrusted import one_line
+from memory.adapt.models import AdaptRun
+from memory.distil.library_names import InstalledNames
 from memory.distil.model import ModelDistiller
+from memory.distil.services import facts_of, failure_learn
 from memory.distil.table import TableDistiller
 from memory.distil.values import Distiller
-from memory.library_names import InstalledNames
-from memory.models import AdaptRun, Failure, Rule
-from memory.services.learning import facts_of, failure_learn
-from search.pricing import call_of
-from search.services.adapt_spending import NoPrice, may_ask
-from search.services.spending_add import lesson_call_add
+from memory.failures.models import Failure
+from memory.rules.models import Rule
+from search.batches.adapt_spending import NoPrice, may_ask
+from search.engine.spending import lesson_call_add
+from search.ledger.pricing import call_of
 
 SHOWN = 200
 

@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from search.algorithm.params import SearchParams
-from search.recorded.recording import RecordingRejected, read_recording
-from search.replay import replay_recording
+from search.interchange.recording import RecordingRejected, read_recording
+from search.replay.recorded import replay_recording
 
 
 class Command(BaseCommand):

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from search.models import Run
-from search.run_replay import ReplayedRun, replay_run
+from search.records.models import Run
+from search.replay.check import ReplayedRun, replay_run
 
 
 class Command(BaseCommand):

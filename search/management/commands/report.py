@@ -8,13 +8,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from search.campaign_models import Campaign
-from search.models import Run
-from search.report.build import report_of
-from search.report.document import report_csv, report_json, report_text
-from search.report.page import report_html
-from search.report.reading import report_runs
-from search.report.values import RULES
+from search.batches.models import Campaign
+from search.records.models import Run
+from search.reports.build import report_of
+from search.reports.document import report_csv, report_json, report_text
+from search.reports.page import report_html
+from search.reports.reading import report_runs
+from search.reports.values import RULES
 
 
 class Command(BaseCommand):

@@ -13,30 +13,32 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from adaexplore_site.audit import ActionRefused
+from adaexplore_site.core.audit import ActionRefused
 from judge.bench.interpreting.calibration import model_for
-from judge.benches import bench_for
-from judge.models import Device, Problem
-from judge.services.admissions import problem_admit
-from judge.services.devices import DeviceMissing, device_get, devices_sync
-from judge.services.evaluations import toolchain_of
-from judge.trust import doubts
+from judge.devices.benches import bench_for
+from judge.devices.models import Device
+from judge.devices.retries import toolchain_of
+from judge.devices.services import DeviceMissing, device_get, devices_sync
+from judge.problems.admissions import problem_admit
+from judge.problems.models import Problem
+from judge.selftest.trust import doubts
 from judge.values import Basis, JudgeError, StageRecord
 from search.algorithm.params import SearchParams
 from search.algorithm.presets import PRESELECTED, PRESETS, preset_get
-from search.budget.limits import limits_from_texts
-from search.documents import run_document
-from search.driver import alone, drive
-from search.exports import kernel_file
+from search.engine.driver import alone, drive
+from search.engine.faults import MAX_RETRIES
+from search.interchange.documents import run_document
+from search.interchange.exports import kernel_file
+from search.ledger.limits import limits_from_texts
 from search.live.words import measure_of
-from search.memory_options import memory_arguments, memory_chosen
-from search.models import Node, Run
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
 from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
-from search.selectors import best_node, events_since
-from search.services.faults import MAX_RETRIES
-from search.services.runs import run_start, run_stop
+from search.records.models import Node, Run
+from search.records.queries import events_since
+from search.records.winning import NOTHING, standing_of
+from search.runs.memory_options import memory_arguments, memory_chosen
+from search.runs.services import run_start, run_stop
 
 
 class Command(BaseCommand):
@@ -61,7 +63,7 @@ class Command(BaseCommand):
         parser.add_argument("--dialect", choices=DIALECTS, help=DIALECT_HELP)
         memory_arguments(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON document, progress goes to stderr")
-        parser.add_argument("--out", type=Path, metavar="DIR", help="write result.json and the best kernel there")
+        parser.add_argument("--out", type=Path, metavar="DIR", help="write result.json and the best or closest kernel")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["proposer"] == "manual":
@@ -172,7 +174,8 @@ def _progress(run: Run, kind: str, payload: dict[str, Any]) -> str:
         again = " (known)" if payload["reused"] else ""
         return f"[{payload['order']}/{run.steps}] node {payload['number']}: {payload['verdict']} {result}{again}"
     if kind == "node.best":
-        return f"    new best: node {payload['number']}, {_figure(payload)}"
+        word = "new best" if payload["won"] else "closest to PyTorch so far"
+        return f"    {word}: node {payload['number']}, {_figure(payload)}"
     if kind == "node.reserved" and run.proposer == "openai":
         return f"    node {payload['number']}: asking the model"
     if kind == "proposer.retry":
@@ -197,7 +200,7 @@ def _figure(payload: dict[str, Any]) -> str:
 
 
 def _sentence(document: dict[str, Any], device: Device) -> str:
-    run, best = document["run"], document["best"]
+    run, best = document["run"], document["best"] or document["closest"]
     head = f"Run {run['id']} on {run['problem']}: {run['told']} of {run['steps']} steps in {run['wall_s']:.1f} s."
     if run["state"] == Run.State.FINISHED and run["stop_reason"]:
         head = f"{head} {run['stop_reason']}"
@@ -210,7 +213,8 @@ def _sentence(document: dict[str, Any], device: Device) -> str:
         )
     low, high = best["interval"]
     error = f" {model_for(device.arch).words}" if device.basis is Basis.MODELLED else ""
-    return f"{head} Best: node {best['number']}, {_figure({**best, 'low': low, 'high': high})}.{error}"
+    word = "Best" if document["best"] else f"{NOTHING}. Closest"
+    return f"{head} {word}: node {best['number']}, {_figure({**best, 'low': low, 'high': high})}.{error}"
 
 
 def _fresh(run: Run) -> Run:
@@ -256,9 +260,10 @@ def _make_folder(folder: Path) -> None:
 
 def _write(folder: Path, document: dict[str, Any], run: Run) -> None:
     (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n")
-    best: Node | None = best_node(run.pk)
-    if best is not None:
-        (folder / "best.py").write_bytes(kernel_file(best)[1])
+    standing = standing_of(run.pk)
+    for name, number in (("best.py", standing.best), ("closest.py", standing.closest)):
+        if number is not None:
+            (folder / name).write_bytes(kernel_file(Node.objects.get(run=run, number=number))[1])
 
 
 def _positive(text: str) -> int:

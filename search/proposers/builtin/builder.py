@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from judge.graph import OpNode
+from judge.values.graph import OpNode
 from search.proposers.builtin.elementwise import INTEGER_SAFE
 from search.proposers.builtin.ir import (
     FLOATS,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from judge.values.parsing import parse_module
 
 # num_warps=4, num_stages=2, BLOCK_M=64, BLOCK = 1024, "BLOCK_N": 128, TILE_K: tl.constexpr = 32
 CONSTANT = re.compile(
@@ -25,13 +26,17 @@ class Patch:
 
 
 def patches(source: str, rng: random.Random) -> Iterator[Patch]:
-    """Every one-constant change of `source` that still parses, in an order drawn from `rng`."""
+    """Every one-constant change of `source` that still parses, in an order drawn from `rng`; none of broken text."""
+    try:
+        parse_module(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # no constant mends it, and trying each takes long
     options = [(match, value) for match in CONSTANT.finditer(source) for value in _values(match)]
     rng.shuffle(options)
     for match, value in options:
         text = source[: match.start("value")] + str(value) + source[match.end("value") :]
         try:
-            ast.parse(text)
+            parse_module(text)
         except SyntaxError:
             continue
         line = source.count("\n", 0, match.start()) + 1

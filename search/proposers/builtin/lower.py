@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from judge.graph import OpGraph, OpNode, TensorInfo
+from judge.values.graph import OpGraph, OpNode, TensorInfo
 from search.proposers.builtin import lower_products, lower_reductions
 from search.proposers.builtin.builder import Builder
 from search.proposers.builtin.ir import Prim, Program, Ref, Unsupported

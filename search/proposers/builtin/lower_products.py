@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from judge.graph import OpNode
+from judge.values.graph import OpNode
 from search.proposers.builtin.builder import Builder
 from search.proposers.builtin.ir import FLOATS, Prim, Ref, Size, Unsupported
 from search.proposers.builtin.lower_pointwise import handles, result_dtype

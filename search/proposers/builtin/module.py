@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from judge.values.parsing import parse_module
 from search.proposers.builtin.elementwise import device_functions
 from search.proposers.builtin.host import Body
 from search.proposers.builtin.ir import Unsupported
@@ -18,7 +19,7 @@ class Reference:
 
     def __init__(self, source: str) -> None:
         try:
-            self.tree = ast.parse(source)
+            self.tree = parse_module(source)
         except (SyntaxError, ValueError) as error:
             raise Unsupported(f"the problem's source does not parse: {error}") from error
         self.model = self._class("Model")

@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from judge.graph import OpGraph
 from judge.values import canonical_hash
+from judge.values.graph import OpGraph
 from search.proposers.builtin.foreign import patches
 from search.proposers.builtin.habits import INSTALLED, MIXED, spoken
 from search.proposers.builtin.host import write_forward

@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -221,10 +220,9 @@ def check_shared_memory_is_known_before_anything_is_lowered(recorder):
 
 
 def check_what_cannot_fit_is_refused_without_compiling_it(recorder):
-    """Lowering this one would take minutes."""
-    started = time.monotonic()
+    """Lowering this one would take minutes and end as compile.timeout."""
     failed = _failure(recorder, lambda: tile_product[(1,)](X, X, OUT, K=512, BM=512, BK=256))
-    assert failed.reason == "compile.resources" and time.monotonic() - started < 8, failed
+    assert failed.reason == "compile.resources", failed
 
 
 def check_long_autotune_lists_are_cut_and_noted(recorder):
@@ -299,13 +297,13 @@ def check_parts_of_large_tensors_are_guesses_too(recorder):
 
 
 def check_large_operators_are_not_computed(recorder):
-    began = time.process_time()
+    recorder.uncomputed.skipped = 0
     with recorder.recording():
         rows = torch.randn(1 << 14, 1 << 14)
         rows = torch.nn.functional.gelu(rows @ rows)
         add[(4,)](rows, rows, torch.empty_like(rows), 1024, BLOCK=256)
     assert len(recorder.kernels) == 1 and rows.shape == (1 << 14, 1 << 14)
-    assert time.process_time() - began < 5, "the product alone would take minutes"
+    assert recorder.uncomputed.skipped >= 3, "the product alone would take minutes"
 
 
 def check_a_compiler_that_dies_is_an_error_and_not_a_hang(recorder):

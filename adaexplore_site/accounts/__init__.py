@@ -1,0 +1,1 @@
+"""Members, roles, sign-in, API tokens."""

@@ -1,0 +1,44 @@
+"""Tabs of Settings about members and tokens."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from adaexplore_site.accounts import members
+from adaexplore_site.accounts.tokens import NEEDS, SCOPE_WORDS, token_rows
+from adaexplore_site.core.access import Role, can, roles_of
+from adaexplore_site.core.requests import SiteRequest
+from adaexplore_site.settings_pages.views import tab_add
+
+
+def _members(request: SiteRequest) -> dict[str, Any]:
+    people = User.objects.prefetch_related("groups").order_by("-is_active", "username")
+    return {
+        "people": [(person, sorted(members.roles_held(person))) for person in people],
+        "given": [role.value for role in Role if role is not Role.VIEWER],
+        "admin": can(request.user, Role.ADMIN),
+        "key": secrets.token_urlsafe(12),
+        "link_hours": settings.PASSWORD_RESET_TIMEOUT // 3600,
+    }
+
+
+def _tokens(request: SiteRequest) -> dict[str, Any]:
+    return {
+        "tokens": token_rows(request.user, now=timezone.now()),
+        "scopes": [(scope, words, NEEDS[scope] in roles_of(request.user)) for scope, words in SCOPE_WORDS.items()],
+        "may": can(request.user, Role.OPERATOR) or can(request.user, Role.REVIEWER),
+        "admin": can(request.user, Role.ADMIN),
+        "periods": ((7, "in a week"), (30, "in 30 days"), (90, "in 90 days"), (365, "in a year"), ("", "never")),
+        "typed_scopes": ["read"],
+        "typed_days": "90",
+        "key": secrets.token_urlsafe(12),
+    }
+
+
+tab_add("members", "Members", 2, _members)
+tab_add("tokens", "Tokens", 3, _tokens)

@@ -1,0 +1,68 @@
+"""Activity: who did what, over everything, with Undo; and the same as files."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from adaexplore_site.activity.files import trail_csv, trail_json
+from adaexplore_site.activity.trail import COMMAND, Chosen, chosen_of, trail_page, verbs
+from adaexplore_site.core.downloads import attachment
+from adaexplore_site.core.requests import SiteRequest
+
+FILES = {
+    "csv": (trail_csv, "text/csv; charset=utf-8"),
+    "json": (trail_json, "application/json"),
+}
+
+
+@never_cache
+@require_safe
+def activity(request: SiteRequest) -> HttpResponse:
+    """Every act. Query: `who`, `verb`, `object`, `from`, `to`, `before`."""
+    return activity_page(request, chosen_of(_query(request)))
+
+
+def _query(request: SiteRequest) -> dict[str, str]:
+    return {name: str(value) for name, value in request.GET.items()}
+
+
+def activity_page(request: SiteRequest, chosen: Chosen, *, status: int = 200, refused: str = "") -> HttpResponse:
+    """The list as it was asked for."""
+    rows, older = trail_page(chosen, request.user)
+    people = User.objects.order_by("username").values_list("username", flat=True)[:200]
+    context: dict[str, Any] = {
+        "rows": rows,
+        "chosen": chosen,
+        "asked": {**chosen.asked, "since": chosen.asked.get("from", "")},
+        "older": chosen.query(before=older) if older else "",
+        "newest": chosen.query() or "?",
+        "files": [(form, reverse("activity-file", args=[form]) + chosen.query()) for form in FILES],
+        "people": people,
+        "command": COMMAND,
+        "verbs": verbs(),
+        "query": chosen.query(before=chosen.before),
+        "refused": refused,
+        "key": secrets.token_urlsafe(12),
+    }
+    return render(request, "activity/activity.html", context, status=status)
+
+
+@never_cache
+@require_safe
+def activity_file(request: SiteRequest, form: str) -> HttpResponse:
+    """The acts of the same filter as csv or json."""
+    if form not in FILES:
+        raise Http404("Choose csv or json.")
+    chosen = chosen_of(_query(request))
+    if chosen.faults:
+        return HttpResponse(" ".join(chosen.faults), status=400, content_type="text/plain; charset=utf-8")
+    write, kind = FILES[form]
+    return attachment(f"activity.{form}", write(chosen), kind)

@@ -1,0 +1,233 @@
+"""Kernels, problems, rules and clusters of failures, by the readers of their pages."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from django.http import Http404, HttpRequest
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from ninja import Router
+from ninja.params.functions import Query
+
+from adaexplore_site.api.library_shapes import ClusterOut, KernelOut, LiftOut, ProblemDetail, ProblemOut, RuleOut
+from adaexplore_site.api.listing import FORM, Form, Listed, Whole, listed
+from adaexplore_site.api.measures import Measures
+from adaexplore_site.api.searches import known, problem_ref
+from adaexplore_site.api.shapes import Interval
+from judge.evaluations.models import Evaluation
+from judge.problems.models import Problem, flag_codes
+from judge.problems.queries import problem_page, problem_row
+from judge.values import Basis
+from memory.clusters.queries import Chosen, ClusterRow, cluster_row, cluster_table
+from memory.failures.models import FailureCluster
+from memory.prompting.lift import Lift, lifts_of, rules_compared
+from memory.review.library import LibraryRow, hits_of, library_page
+from memory.review.queries import RuleFilter, evidences, likeness_now
+from memory.rules.desk import scope_of
+from memory.rules.models import Rule
+from search.kernels.winners import Wanted, winners
+
+router = Router()
+MOST_PROBLEMS = 2_000  # a page
+
+
+@router.get("/kernels", response=Listed[KernelOut], tags=["kernels"], summary="The fastest kernels")
+def kernels(
+    request: HttpRequest,
+    basis: Literal["measured", "modelled", "reported"] = "measured",
+    problem: str = Query("", max_length=80),
+    device: str = "",
+    dtype: str = "",
+    unassisted: bool = False,
+    after: Whole = 0,
+    format: Form | None = FORM,
+) -> Any:
+    """By problem and device, a page of problems at a time. Bases never mix in one list."""
+    asked = Wanted(Basis(basis), problem.replace("\0", ""), device, dtype, unassisted, after=after)
+    page = winners(asked)
+    measures = Measures(row.leader.evaluation for row in page.rows)
+    rows = [
+        KernelOut(
+            problem=problem_ref(row.problem),
+            device=row.device.name,
+            precision=row.policy.precision.value,
+            dtype=row.policy.dtype or None,
+            decided=row.decided,
+            tied_count=row.tied_count,
+            search=row.leader.node.run_id,
+            node=row.leader.node.number,
+            speedup=measures.as_json(row.leader.measure, row.leader.evaluation),  # type: ignore[arg-type]  # it has one
+            by_hand=row.leader.node.touched,
+            candidate_hash=row.leader.evaluation.candidate_hash,
+            sealed_check=row.sealed or None,
+            toolchain=row.leader.evaluation.toolchain,
+            judged_at=row.leader.evaluation.created_at,
+        )
+        for row in page.rows
+    ]
+    return listed(request, rows, page.after, format)
+
+
+@router.get("/problems", response=Listed[ProblemOut], tags=["problems"], summary="What can be searched")
+def problems(
+    request: HttpRequest,
+    q: str = "",
+    state: str = "",
+    origin: str = "",
+    family: str = "",
+    after: Whole = 0,
+    format: Form | None = FORM,
+) -> Any:
+    """Two thousand at a time. Those composed by adapt runs only with origin=synthetic."""
+    page = problem_page(q=q, state=state, origin=origin, family=family, start=after, limit=MOST_PROBLEMS)
+    end = after + len(page.rows)
+    return listed(request, _problems(page.rows), end if end < page.total and page.rows else None, format)
+
+
+def _problems(rows: list[Problem]) -> list[ProblemOut]:
+    measures = Measures(best for row in rows for best in _bests(row))
+    return [ProblemOut(**_problem(row, measures)) for row in rows]
+
+
+def _bests(row: Problem) -> list[Evaluation]:
+    found: list[Evaluation] = row.bests  # type: ignore[attr-defined]  # of judge.problems.queries.ProblemPage
+    return found
+
+
+def _problem(row: Problem, measures: Measures) -> dict[str, Any]:
+    return {
+        "slug": row.slug,
+        "title": row.title,
+        "family": row.family,
+        "level": row.level,
+        "origin": row.origin,
+        "state": row.state,
+        "searches": row.searches,  # type: ignore[attr-defined]
+        "bests": [one for best in _bests(row) if (one := measures.of(best)) is not None],
+        "eager_us": row.baselines,  # type: ignore[attr-defined]
+        "created_at": row.created_at,
+    }
+
+
+@router.get("/problems/{slug}", response=ProblemDetail, tags=["problems"], summary="One problem")
+def problem(request: HttpRequest, slug: str) -> Any:
+    """With its source and policy; never its sealed cases."""
+    whole = get_object_or_404(Problem, slug=slug)
+    row = problem_row(whole)
+    return ProblemDetail(
+        **_problem(row, Measures(_bests(row))),
+        description=whole.description,
+        source=whole.source,
+        source_hash=whole.source_hash,
+        policy=whole.policy,
+        flags=flag_codes(whole),
+    )
+
+
+@router.get("/rules", response=Listed[RuleOut], tags=["rules"], summary="Rules")
+def rules(
+    request: HttpRequest,
+    tab: Literal["queue", "library", "closed"] = "library",
+    q: str = Query("", max_length=80),
+    origin: str = "",
+    scope: str = "",
+    least: Whole = Query(0, description="support"),
+    adapt: Whole = Query(0, description="number of the adapt run whose failures support them"),
+    sort: Literal["newest", "support", "lift", "used", "hits"] = "newest",
+    after: Whole = 0,
+    format: Form | None = FORM,
+) -> Any:
+    """`queue` waits for a review, `library` is approved, `closed` is rejected, retired or merged."""
+    chosen = RuleFilter(tab=tab, q=q.strip(), origin=origin, scope=scope, least=least, adapt=adapt)
+    page = library_page(chosen, sort=sort, start=after, now=timezone.now())
+    return listed(request, [_rule(row) for row in page.rows], page.next, format)
+
+
+@router.get("/rules/{int:rule_id}", response=RuleOut, tags=["rules"], summary="One rule")
+def rule(request: HttpRequest, rule_id: int) -> Any:
+    """Whatever its state."""
+    row = get_object_or_404(Rule.objects.select_related("current", "decided_by"), pk=rule_id, current__isnull=False)
+    version, now = row.current, timezone.now()
+    assert version is not None
+    evidence = evidences([row.pk], now, likeness_now())[row.pk]
+    lift = lifts_of([row.pk], among=rules_compared()).get(row.pk, Lift())
+    return _rule(LibraryRow(row, version, scope_of(version), evidence, lift, hits_of([row.pk])[row.pk]))
+
+
+def _rule(row: LibraryRow) -> RuleOut:
+    rule, evidence, lift = row.rule, row.evidence, row.lift
+    return RuleOut(
+        id=rule.pk,
+        state=rule.state,
+        origin=rule.origin,
+        pattern=rule.pattern or None,
+        version=row.version.number,
+        text=row.version.text,
+        family=row.scope.family or None,
+        arch=row.scope.arch or None,
+        triton=row.scope.triton or None,
+        revision=rule.revision,
+        support=evidence.support,
+        sightings=evidence.sightings,
+        cost_s=known(evidence.cost_s, evidence.priced),
+        unpriced=evidence.unpriced,
+        lift=LiftOut(
+            estimate=lift.estimate,
+            interval=_interval(lift.low, lift.high),
+            sure_interval=_interval(lift.sure_low, lift.sure_high),
+            shown=lift.shown,
+            withheld=lift.withheld,
+        ),
+        prompts=row.hits.eligible,
+        shown=row.hits.shown,
+        recheck=rule.recheck or None,
+        decided_by=rule.decided_by.get_username() if rule.decided_by else None,
+        decided_at=rule.decided_at,
+        created_at=rule.created_at,
+    )
+
+
+def _interval(low: float | None, high: float | None) -> Interval | None:
+    return None if low is None or high is None else Interval(low=low, high=high)
+
+
+@router.get("/failures", response=Listed[ClusterOut], tags=["failures"], summary="Clusters of failures")
+def failures(
+    request: HttpRequest,
+    search: Whole | None = None,
+    stage: str = "",
+    muted: bool = False,
+    sort: Literal["count", "last", "cost"] = "count",
+    format: Form | None = FORM,
+) -> Any:
+    """The hundred that come first. Over all searches, or of one."""
+    table = cluster_table(Chosen(run=search, stage=stage, muted=muted, sort=sort))
+    return listed(request, [_cluster(row) for row in table.rows], None, format)
+
+
+@router.get("/failures/{slug:key}", response=ClusterOut, tags=["failures"], summary="One cluster")
+def failure(request: HttpRequest, key: str) -> Any:
+    """Over all searches."""
+    row = cluster_row(get_object_or_404(FailureCluster, key=key))
+    if row is None:
+        raise Http404("This cluster holds no failure.")
+    return _cluster(row)
+
+
+def _cluster(row: ClusterRow) -> ClusterOut:
+    cluster, counted = row.cluster, row.counted
+    return ClusterOut(
+        key=cluster.key,
+        title=cluster.title,
+        stage=cluster.stage,
+        count=counted.count,
+        share=row.share,
+        cost_s=known(counted.cost_s, counted.priced),
+        unpriced=counted.unpriced,
+        muted=row.muted,
+        assignee=cluster.assignee.get_username() if cluster.assignee else None,
+        example=row.example,
+        last_at=counted.last_at,
+        rules=[rule.pk for rule in row.rules],
+    )

@@ -1,0 +1,23 @@
+"""Files as answers: to save, never rendered by a browser."""
+
+from __future__ import annotations
+
+import re
+
+from django.http import HttpResponse
+
+
+def attachment(name: str, body: bytes, content_type: str) -> HttpResponse:
+    """A file to save, that no browser renders."""
+    headers = {
+        "Content-Disposition": f'attachment; filename="{clean_name(name)}"',
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox",
+    }
+    return HttpResponse(body, content_type=content_type, headers=headers)
+
+
+def clean_name(name: str) -> str:
+    """Letters, digits, dots, dashes and underscores only; never hidden, never empty."""
+    cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".-")[-120:]
+    return cleaned or "kernel"

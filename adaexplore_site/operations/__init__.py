@@ -1,0 +1,1 @@
+"""Processes: the supervisor and the embedded server."""

@@ -1,0 +1,1 @@
+"""Navigation, the command palette, keyboard shortcuts, and search by name."""

@@ -1,0 +1,163 @@
+"""Actions on saved views: save, rename, delete, put back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
+
+from adaexplore_site.actions.action import (
+    CHANGED,
+    UNDO,
+    Action,
+    ActionForm,
+    Call,
+    Kind,
+    Result,
+    Standing,
+    Subject,
+    missing,
+)
+from adaexplore_site.actions.registry import register
+from adaexplore_site.core.access import Role
+from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.saved_views import services
+from adaexplore_site.saved_views.models import SavedView
+from adaexplore_site.saved_views.places import PLACES, address_of
+
+
+class ViewKind(Kind):
+    name = "view"
+
+    def load(self, entries: Sequence[AuditEntry]) -> dict[str, SavedView]:
+        rows = SavedView.objects.in_bulk({int(entry.object_id) for entry in entries})
+        return {str(pk): row for pk, row in rows.items()}
+
+    def subject(self, entry: AuditEntry, loaded: dict[str, SavedView]) -> Subject | None:
+        """A private view is named to nobody else."""
+        row = loaded.get(entry.object_id)
+        if row is None:
+            return None
+        page = PLACES[row.place][0]
+        if not row.shared:
+            return Subject("view", f"a private view of {page}")
+        return Subject("view", f"{row.name}, a view of {page}", address_of(row.place, row.query))
+
+    def find(self, entry: AuditEntry) -> SavedView:
+        return SavedView.objects.get(pk=entry.object_id)
+
+
+KIND = ViewKind()
+
+
+class NameForm(ActionForm):
+    name = forms.CharField(max_length=200, error_messages={"required": "Give the view a name of 1 to 60 characters."})
+    shared = forms.BooleanField(required=False, help_text="For everybody; needs the role operator.")
+
+
+class SaveForm(NameForm):
+    place = forms.CharField(max_length=40, help_text="The route of the list, such as run-list.")
+    query = forms.CharField(max_length=4000, required=False, help_text="Its filter and order, as a query string.")
+
+
+class ViewAction(Action):
+    """What its owner does to a view. A private view of somebody else is not there."""
+
+    kind = KIND
+    role = Role.VIEWER
+    takes = ("view_id",)
+
+    def locate(self, where: Mapping[str, Any]) -> SavedView:
+        row = SavedView.objects.select_related("owner").filter(pk=where["view_id"]).first()
+        if row is None:
+            raise missing("such view")
+        return row
+
+    def visible(self, target: SavedView, user: User) -> bool:
+        return target.shared or target.owner_id == user.pk
+
+    def home(self, target: SavedView) -> str:
+        return address_of(target.place, target.query)
+
+
+@register
+class SaveView(Action):
+    """Save what a list shows under a name."""
+
+    kind = KIND
+    name, label, done = "view.save", "Save the view", "Saved"
+    role = Role.VIEWER
+    Form = SaveForm
+    pages = ("run-list", "kernel-list", "failure-list", "rule-list", "activity")
+    route = "view-save"
+    irreversible = "delete it on its page"
+
+    def form(self, target: Any, data: QueryDict, files: MultiValueDict[str, Any]) -> forms.Form:
+        if data.get("place") not in PLACES:
+            raise missing("page with views of this name")
+        return SaveForm(data, files)
+
+    def again(self, entry: AuditEntry) -> Result:
+        view = SavedView.objects.filter(pk=entry.object_id).first()
+        return Result(location=address_of(view.place, view.query) if view is not None else "")
+
+    def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
+        assert isinstance(call.user, User)
+        view = services.view_save(**data, user=call.user, key=call.key)
+        return Result(f"The view “{view.name}” is saved.", location=address_of(view.place, view.query))
+
+
+@register
+class RenameView(ViewAction):
+    """Give a view another name, for its owner or for everybody."""
+
+    name, label, done = "view.rename", "Rename the view", "Renamed"
+    Form = NameForm
+    route = "view-rename"
+    irreversible = "rename it again on its page"
+
+    def run(self, target: SavedView, data: dict[str, Any], call: Call) -> Result:
+        assert isinstance(call.user, User)
+        services.view_rename(view=target, **data, user=call.user, key=call.key)
+        return Result("The view is renamed.")
+
+
+class Flip(ViewAction):
+    """Delete and put back: each takes the other back."""
+
+    route = "view-delete"
+    deletes: bool
+    message: str
+
+    def run(self, target: SavedView, data: dict[str, Any], call: Call) -> Result:
+        assert isinstance(call.user, User)
+        services.view_delete(view=target, deleted=self.deletes, user=call.user, key=call.key)
+        return Result(self.message)
+
+    def standing(self, entry: AuditEntry, loaded: dict[str, SavedView]) -> Standing:
+        row = loaded.get(entry.object_id)
+        return UNDO if row is not None and (row.deleted_at is not None) == self.deletes else CHANGED
+
+
+@register
+class DeleteView(Flip):
+    """Delete a view. It can be put back for 30 days."""
+
+    name, label, done = "view.delete", "Delete the view", "Deleted"
+    sends = {"deleted": "1"}
+    inverse = "view.restore"
+    deletes, message = True, "The view is deleted; “Views” puts it back."
+
+
+@register
+class RestoreView(Flip):
+    """Put a deleted view back."""
+
+    name, label, done = "view.restore", "Put the view back", "Put back"
+    sends = {"deleted": ""}
+    inverse = "view.delete"
+    deletes, message = False, "The view is back."

@@ -1,0 +1,106 @@
+"""Save, rename, share and delete views. A view is its owner's; what others share, people use and leave alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from adaexplore_site.core.access import Role, can
+from adaexplore_site.core.audit import ActionRefused, action_done, action_on
+from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.storable import storable_text
+from adaexplore_site.saved_views.models import SavedView
+from adaexplore_site.saved_views.places import PLACES, query_of
+
+SAVE, RENAME, DELETE, RESTORE = "view.save", "view.rename", "view.delete", "view.restore"
+OBJECT = "view"
+MOST = 30  # of one person on one page
+KEPT = timedelta(days=30)  # a deleted one can be put back
+NAME_CHARS = 60
+
+
+def view_save(*, place: str, name: str, query: str, shared: bool, user: User, key: str | None = None) -> SavedView:
+    """Save what a page shows. The same key gives the first one again. Raises ActionRefused with what to change."""
+    done = action_done(key=key, verb=SAVE)
+    if done is not None:
+        kept = SavedView.objects.filter(pk=done.object_id).first()
+        if kept is None:
+            raise ActionRefused("This view was deleted long ago. Save it under a new key.")
+        return kept
+    if place not in PLACES:
+        raise ActionRefused("This page has no views to save.")
+    _check_sharing(shared, user)
+    with _names_once(), transaction.atomic():
+        if SavedView.objects.filter(owner=user, place=place, deleted_at=None).count() >= MOST:
+            raise ActionRefused(f"You have {MOST} views of this page. Delete one first.")
+        row = SavedView.objects.create(
+            owner=user, place=place, name=_name(name), query=query_of(place, query), shared=shared
+        )
+        _record(SAVE, row, user, key)
+    return row
+
+
+def view_rename(*, view: SavedView, name: str, shared: bool, user: User, key: str | None = None) -> SavedView:
+    """Another name, for its owner alone or for everybody."""
+    _check_sharing(shared, user)
+    with _names_once(), transaction.atomic():
+        row = _mine(view, user)
+        if action_done(key=key, verb=RENAME) is not None or (row.name, row.shared) == (_name(name), shared):
+            return row
+        row.name, row.shared = _name(name), shared
+        row.save(update_fields=["name", "shared"])
+        _record(RENAME, row, user, key)
+    return row
+
+
+def view_delete(*, view: SavedView, deleted: bool, user: User, key: str | None = None) -> SavedView:
+    """Delete a view, or put a deleted one back."""
+    verb = DELETE if deleted else RESTORE
+    with _names_once(), transaction.atomic():
+        row = _mine(view, user)
+        if action_done(key=key, verb=verb) is not None or (row.deleted_at is not None) == deleted:
+            return row
+        SavedView.objects.filter(owner=user, deleted_at__lt=timezone.now() - KEPT).exclude(pk=row.pk).delete()
+        row.deleted_at = timezone.now() if deleted else None
+        row.save(update_fields=["deleted_at"])
+        _record(verb, row, user, key)
+    return row
+
+
+def _name(text: str) -> str:
+    name = " ".join(storable_text(text).split())
+    if not name or len(name) > NAME_CHARS:
+        raise ActionRefused(f"Give the view a name of 1 to {NAME_CHARS} characters.")
+    return name
+
+
+def _check_sharing(shared: bool, user: User) -> None:
+    if shared and not can(user, Role.OPERATOR):
+        raise ActionRefused("Sharing a view needs the role 'operator'. Save it for yourself, or ask an admin.")
+
+
+def _mine(view: SavedView, user: User) -> SavedView:
+    row = SavedView.objects.select_for_update(of=("self",)).get(pk=view.pk)
+    if row.owner_id != user.pk:
+        raise ActionRefused("This view is somebody else's. Save one of your own.")
+    return row
+
+
+@contextmanager
+def _names_once() -> Iterator[None]:
+    """The database keeps names apart; of two that are equal the second one is refused in words."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise ActionRefused("You have a view of this name here already. Choose another name.") from error
+
+
+def _record(verb: str, row: SavedView, user: User, key: str | None) -> AuditEntry:
+    """The audit is read by everybody: a private view's name is not in it."""
+    after = {"page": PLACES[row.place][0], "shared": row.shared, **({"name": row.name} if row.shared else {})}
+    return action_on(verb=verb, on=(OBJECT, row.pk), user=user, key=key, after=after)

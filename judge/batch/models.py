@@ -1,0 +1,38 @@
+"""Rows of jobs that left as files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+from judge.devices.models import Device
+from judge.evaluations.models import Evaluation
+from judge.problems.models import Problem
+
+
+class BatchJob(models.Model):
+    """A job that left as a file for a remote device, and what came back. The same outcome counts once."""
+
+    uid = models.CharField(max_length=32, unique=True)
+    nonce = models.CharField(max_length=32)  # an outcome must repeat it: none is taken from another export
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="batch_jobs")
+    problem = models.ForeignKey(Problem, on_delete=models.PROTECT, related_name="batch_jobs")
+    candidate_hash = models.CharField(max_length=64)
+    source = models.TextField()
+    digest = models.CharField(max_length=64)  # of the job's signed body
+    evaluation = models.OneToOneField(Evaluation, null=True, blank=True, on_delete=models.PROTECT)
+    outcome_digest = models.CharField(max_length=64, blank=True)  # of the signed outcome that became the evaluation
+    unsigned: Any = models.JSONField(default=dict, blank=True)  # digest of an unsigned outcome -> id of its evaluation
+    created_at = models.DateTimeField(auto_now_add=True)
+    imported_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(  # an export repeats the jobs that still wait
+                fields=["device", "problem", "candidate_hash"], name="batch_job_waiting"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"job {self.uid[:12]} for {self.device_id}"

@@ -1,0 +1,210 @@
+"""NVIDIA's management library by way of nvidia-ml-py. No torch, no CUDA context.
+
+Nothing raises where the package, the library, a driver or a GPU is missing, or where a driver does not know a question:
+the answer is then that there is none. `nvml` is the module `pynvml`, None where it is not installed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+try:
+    import pynvml as pynvml
+except ImportError:  # a GPU host that judges job files needs torch and Triton only
+    pynvml = None
+
+Answer = TypeVar("Answer")
+_asking = threading.Lock()  # at most one thread is lost to a driver that hangs
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU, or one instance of a GPU that is divided by MIG. `ordinal` is the N of "cuda:N" in this process tree."""
+
+    ordinal: int
+    uuid: str  # "GPU-..." or "MIG-..."
+    title: str
+    arch: str  # "sm_90"
+    memory_mb: int
+    driver: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """What can be computed on: a GPU, or an instance of it. `handle` is its own, `board` that of the whole GPU."""
+
+    index: int  # of the GPU, in the order of the PCI bus
+    uuid: str
+    handle: Any
+    board: Any
+    board_uuid: str
+
+
+def start(nvml: Any) -> str:
+    """Start using the library; returns why that is impossible, else "". `nvmlShutdown` ends it."""
+    if nvml is None:
+        return "nvidia-ml-py is not installed"
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        return str(error)
+    return ""
+
+
+@contextmanager
+def using(nvml: Any) -> Iterator[Any]:
+    """`nvml`, ready for questions; None where there is nobody to ask."""
+    ready = not start(nvml)
+    try:
+        yield nvml if ready else None
+    finally:
+        if ready:
+            nvml.nvmlShutdown()
+
+
+def told(nvml: Any, question: str, *about: Any) -> Any:
+    """The answer to a question such as "nvmlDeviceGetName"; None where driver or package do not give one."""
+    try:
+        return getattr(nvml, question)(*about)
+    except (nvml.NVMLError, AttributeError):
+        return None
+
+
+def throttle_reasons(nvml: Any, board: Any) -> int | None:
+    """Bit mask of what limits the clocks of a whole GPU now; drivers before 535 know the question by its older name."""
+    reasons: int | None = told(nvml, "nvmlDeviceGetCurrentClocksEventReasons", board)
+    if reasons is None:
+        reasons = told(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", board)
+    return reasons
+
+
+def within(seconds: float, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+    """`ask()`; `otherwise` when that takes longer, as it does after some faults of a driver, or raises."""
+    if not _asking.acquire(timeout=seconds):
+        return otherwise
+    found: list[Answer] = []
+
+    def run() -> None:
+        try:
+            found.append(ask())
+        finally:
+            _asking.release()
+
+    thread = threading.Thread(target=run, name="nvml", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return found[0] if found else otherwise
+
+
+def parts(nvml: Any) -> list[Part]:
+    """Every GPU of this machine that is not divided, and the instances of those that are. Inside `using`."""
+    found: list[Part] = []
+    for index in range(told(nvml, "nvmlDeviceGetCount") or 0):
+        board = told(nvml, "nvmlDeviceGetHandleByIndex", index)
+        uuid = told(nvml, "nvmlDeviceGetUUID", board) if board is not None else None
+        if uuid is None:
+            continue  # it has fallen off the bus
+        divided = (told(nvml, "nvmlDeviceGetMigMode", board) or [0])[0]
+        handles = _instances(nvml, board) if divided else [board]
+        for handle in handles:
+            found.append(Part(index, told(nvml, "nvmlDeviceGetUUID", handle) or "", handle, board, uuid))
+    return found
+
+
+def _instances(nvml: Any, board: Any) -> list[Any]:
+    places = range(told(nvml, "nvmlDeviceGetMaxMigDeviceCount", board) or 0)
+    handles = (told(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", board, place) for place in places)
+    return [handle for handle in handles if handle is not None]  # a place may be empty
+
+
+def visible(found: list[Part], entries: str | None) -> list[Part]:
+    """Those that CUDA_VISIBLE_DEVICES names, in its order: None means all, "" none.
+
+    As in CUDA, the list ends at the first entry that names nothing, a UUID may be shortened as long as it is unique,
+    a GPU that is divided stands for its first instance, and naming something twice leaves nothing. CUDA itself shows a
+    process one instance only; our children are given one device each.
+    """
+    if entries is None:
+        return found
+    chosen: list[Part] = []
+    for entry in (part.strip() for part in entries.split(",")):
+        matches = [part for part in found if _names(entry, part)]
+        exact = {part.uuid if entry.startswith("MIG-") else part.board_uuid for part in matches}
+        if len(exact) != 1:
+            break
+        chosen.append(matches[0])
+    return chosen if len({part.uuid for part in chosen}) == len(chosen) else []
+
+
+def _names(entry: str, part: Part) -> bool:
+    if entry.isdigit():
+        return int(entry) == part.index
+    return entry.startswith(("GPU-", "MIG-")) and (part.uuid.startswith(entry) or part.board_uuid.startswith(entry))
+
+
+def gpus_here(nvml: Any = pynvml, timeout_s: float = 20.0) -> list[Gpu]:
+    """The GPUs that "cuda:0", "cuda:1" ... are here. CUDA_VISIBLE_DEVICES counts, with GPUs in the order of the bus.
+
+    Without nvidia-ml-py torch is asked, which does not tell the driver's version.
+    """
+    return within(timeout_s, lambda: _listed(nvml), []) if nvml is not None else _listed_by_torch()
+
+
+def _listed(nvml: Any) -> list[Gpu]:
+    with using(nvml) as ready:
+        if ready is None:
+            return []
+        driver = str(told(nvml, "nvmlSystemGetDriverVersion") or "")
+        chosen = visible(parts(nvml), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return [_gpu(nvml, ordinal, part, driver) for ordinal, part in enumerate(chosen)]
+
+
+def _gpu(nvml: Any, ordinal: int, part: Part, driver: str) -> Gpu:
+    capability = told(nvml, "nvmlDeviceGetCudaComputeCapability", part.board)
+    memory = told(nvml, "nvmlDeviceGetMemoryInfo", part.handle)
+    return Gpu(
+        ordinal=ordinal,
+        uuid=part.uuid,
+        title=str(told(nvml, "nvmlDeviceGetName", part.handle) or ""),
+        arch="sm_{}{}".format(*capability) if capability else "",
+        memory_mb=int(memory.total) >> 20 if memory else 0,
+        driver=driver,
+    )
+
+
+def _listed_by_torch() -> list[Gpu]:
+    try:
+        import torch
+    except ImportError:
+        return []
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    rows = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
+    return [
+        Gpu(
+            ordinal=ordinal,
+            uuid=f"{'MIG' if ' MIG ' in row.name else 'GPU'}-{row.uuid}",
+            title=row.name,
+            arch=f"sm_{row.major}{row.minor}",
+            memory_mb=row.total_memory >> 20,
+            driver="",
+        )
+        for ordinal, row in enumerate(rows)
+    ]
+
+
+def entry_of(ordinal: int, nvml: Any = pynvml) -> str:
+    """What CUDA_VISIBLE_DEVICES must say to show a child "cuda:N" of this process tree alone; "" when there is none.
+
+    A UUID where the driver tells it; else the N-th entry of our own CUDA_VISIBLE_DEVICES, else N.
+    """
+    found = gpus_here(nvml) if nvml is not None else []
+    entries = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [gpu.uuid for gpu in found] or ([] if entries is None else [part.strip() for part in entries.split(",")])
+    if entries is None and not names:
+        return str(ordinal)
+    return names[ordinal] if ordinal < len(names) else ""

@@ -1,0 +1,1 @@
+"""Devices: discovery, enrolment, drift, the benches of this process."""

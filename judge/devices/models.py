@@ -1,0 +1,130 @@
+"""Rows of devices and of their checks."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from judge.values import Basis
+
+MODELLED_ELSEWHERE = "modelled:"  # begins the names of external devices whose imported numbers a time model made
+
+
+class Device(models.Model):
+    """A place where candidates are judged. `compile` devices run nothing, `external` ones only own imported numbers."""
+
+    class Kind(models.TextChoices):
+        INTERPRETER = "interpreter"
+        CUDA = "cuda"
+        COMPILE = "compile"
+        EXTERNAL = "external"
+
+    class State(models.TextChoices):
+        ACTIVE = "active"
+        DRAINING = "draining"
+        QUARANTINED = "quarantined"
+
+    class Cause(models.TextChoices):
+        """What the judge quarantines a device for."""
+
+        NOISE = "noise"  # its calibration lies outside the allowed noise floor
+        DRIFT = "drift"  # its baselines do not hold still
+        FAULTS = "faults"  # the judge failed there again and again
+        GPU = "gpu"  # its driver reports errors, or it is gone
+
+    # "interpreter", "cuda:0", "compile:sm_90", "external:NVIDIA RTX A6000", "modelled:sm_90"
+    name = models.CharField(max_length=60, unique=True)
+    kind = models.CharField(max_length=12, choices=Kind.choices)
+    title = models.CharField(max_length=120)
+    arch = models.CharField(max_length=20, blank=True)  # "sm_90": what it is, or what the interpreter models
+    facts = models.JSONField(default=dict, blank=True)  # peaks, versions, active sandbox layers
+    state = models.CharField(max_length=12, choices=State.choices, default=State.ACTIVE)
+    state_cause = models.CharField(max_length=10, choices=Cause.choices, blank=True)  # "": a person's decision
+    state_reason = models.CharField(max_length=300, blank=True)
+    state_at = models.DateTimeField(null=True, blank=True)
+    faults = models.PositiveSmallIntegerField(default=0)  # of the judge, in a row
+    drifts = models.PositiveSmallIntegerField(default=0)  # evaluations in a row whose eager time was off
+    baselines_at = models.DateTimeField(null=True, blank=True)  # what was measured before is measured again
+    seen_at = models.DateTimeField(null=True, blank=True)
+    remote = models.BooleanField(default=False)  # enrolled: jobs go there as files, no worker here serves it
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state_cause="") | Q(state="quarantined"), name="device_cause_only_in_quarantine"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def judges(self) -> bool:
+        """Whether it says what is right: it runs kernels, here or on another machine."""
+        return self.kind in (self.Kind.INTERPRETER, self.Kind.CUDA)
+
+    @property
+    def measures(self) -> bool:
+        """Whether a worker here times kernels on it, so that it has a noise floor."""
+        return self.kind == self.Kind.CUDA and not self.remote
+
+    @property
+    def queue(self) -> str:
+        """Name of the Celery queue that this device's worker serves."""
+        return f"device.{self.name.replace(':', '-')}"
+
+    @property
+    def basis(self) -> Basis | None:
+        """What a time from this device is: measured, MODELLED, or reported by somebody else. None: it has no times."""
+        return {
+            self.Kind.CUDA: Basis.MEASURED,
+            self.Kind.INTERPRETER: Basis.MODELLED,
+            self.Kind.COMPILE: None,
+            self.Kind.EXTERNAL: Basis.MODELLED if self.name.startswith(MODELLED_ELSEWHERE) else Basis.REPORTED,
+        }[self.Kind(self.kind)]
+
+
+class DeviceCheck(models.Model):
+    """One check of a device: a kernel that is right, against itself. Never edited; the last tells the noise floor."""
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="checks")
+    identity = models.CharField(max_length=80, blank=True)  # the GPU's UUID: its successor starts anew
+    toolchain = models.CharField(max_length=120, blank=True)
+    cause = models.CharField(max_length=10, choices=Device.Cause.choices, blank=True)  # why it did not pass; "": it did
+    message = models.TextField(blank=True)
+    # Nulls where nothing is timed, or where it ended before.
+    noise_floor = models.FloatField(null=True, blank=True)  # a share: 0.006 is 0.6 %
+    allowed = models.FloatField(null=True, blank=True)
+    ratio = models.FloatField(null=True, blank=True)  # median over pairs, with its 99.8 % interval
+    ratio_low = models.FloatField(null=True, blank=True)
+    ratio_high = models.FloatField(null=True, blank=True)
+    pairs = models.PositiveIntegerField(null=True, blank=True)
+    kernel_us = models.FloatField(null=True, blank=True)
+    gpu_errors = models.PositiveBigIntegerField(null=True, blank=True)  # uncorrected, as its driver counts them
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(noise_floor__isnull=True)
+                | (
+                    Q(noise_floor__gte=0, allowed__gt=0, pairs__gte=1, ratio__gt=0, kernel_us__gt=0)
+                    & Q(allowed__isnull=False, pairs__isnull=False, ratio__isnull=False, kernel_us__isnull=False)
+                ),
+                name="device_check_noise_has_evidence",
+            ),
+            models.CheckConstraint(
+                condition=~Q(cause="") | Q(noise_floor__isnull=True) | Q(noise_floor__lte=models.F("allowed")),
+                name="device_check_passed_is_within",
+            ),
+        ]
+        indexes = [models.Index(fields=["device", "-id"], name="device_check_last")]  # the page of a device
+
+    def __str__(self) -> str:
+        return f"check {self.pk} of {self.device_id}: {self.cause or 'passed'}"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the device may go on."""
+        return not self.cause

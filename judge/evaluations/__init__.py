@@ -1,0 +1,1 @@
+"""Evaluations: verdicts, measurements, marks, races, their page."""

@@ -1,0 +1,227 @@
+"""What is shown of one evaluation, read from its row, its report and its measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from judge.evaluations.measures import Measure
+from judge.evaluations.models import Evaluation
+from judge.sources.highlighting import visible
+from judge.values import Basis, SpeedCall
+
+TEXT_CHARS = 200_000  # of a log shown on a page
+ROWS = 200
+CALLS = {
+    SpeedCall.FASTER: "faster: the whole interval is beyond 1 %, and beyond the resolution of the clock",
+    SpeedCall.SLOWER: "slower: the whole interval is beyond 1 %, and beyond the resolution of the clock",
+    SpeedCall.SAME: "the same: the whole interval is within 1 %, or within the resolution of the clock",
+    SpeedCall.AMBIGUOUS: "ambiguous: the paired measurements are inconclusive",
+    SpeedCall.NONE: "",
+}
+AUDIT = {
+    "audit.state": "Repeated in a fresh process",
+    "audit.launches": "Kernels without effect or that fail",
+    "audit.share": "Time in its own kernels",
+    "audit.sealed": "Sealed cases",
+    "audit.roofline": "Roofline",
+}
+FINDINGS = {
+    "time.trusted": "Confirmed by the judge's own clock",
+    "time.unchecked": "Not checked by the judge's own clock",
+    "time.confirmed": "Measured again",
+    "time.no_incumbent": "Not compared with the previous best",
+    "library.share": "Libraries do part of the work",
+    "library.fallback": "Falls back to other code than its own kernels",
+    "library.compiler": "Uses torch.compile",
+    "kernel.decoy": "Decoy kernel",
+    "profile.kernels": "GPU time by kernel",
+    "profile.unavailable": "No profile",
+    "run.not_bitwise": "Not bitwise reproducible",
+    "shape.guarded": "Specialised for these shapes: refuses others",
+    "shape.unsafe": "Specialised for these shapes: wrong for others",
+    "audit.files": "Files left behind",
+    "compile.capped": "Not every configuration was compiled",
+    "compile.incomplete": "Not every kernel was compiled ahead of time",
+}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One comparison: over what, the measure, and what its interval says."""
+
+    over: str
+    measure: Measure
+    call: str  # SpeedCall value
+    words: str
+
+
+def speeds(evaluation: Evaluation) -> list[Speed]:
+    """Over eager first, then over torch.compile and the best before it, as far as they were measured."""
+    report = evaluation.report
+    headline = Measure.of(evaluation)
+    rows = [(headline, report.get("speedup"), "eager")]
+    rows += [(measure_of(report.get(key)), report.get(key), over) for key, over in _COMPARED.items()]
+    found = []
+    for measure, row, over in rows:
+        if measure is not None:
+            call = SpeedCall((row or {}).get("call") or "")
+            found.append(Speed(over, measure, call.value, CALLS[call]))
+    return found
+
+
+_COMPARED = {
+    "speedup_compile": "torch.compile",
+    "speedup_autotune": "torch.compile, max-autotune",
+    "versus_incumbent": "the previous best",
+}
+
+
+def case_said(report: Mapping[str, Any]) -> str:
+    """The case that was judged, `plain constants` without one; empty where the report does not say."""
+    if "case" not in report:
+        return ""
+    return visible(str(report["case"])) if report["case"] else "plain constants"
+
+
+def measure_of(row: dict[str, Any] | None) -> Measure | None:
+    """A stored speedup of a report as a measure."""
+    return Measure(row["value"], row["low"], row["high"], row["n"], Basis(row["basis"])) if row else None
+
+
+def over_compile(evaluation: Evaluation | None) -> Measure | None:
+    """The speedup over torch.compile, when it was measured."""
+    return measure_of(evaluation.report.get("speedup_compile")) if evaluation else None
+
+
+@dataclass(frozen=True)
+class StageLine:
+    """A stage with its share of the time of all of them, in per cent."""
+
+    name: str
+    label: str
+    state: str
+    wall_ms: float
+    detail: str
+    fix: str
+    share: float
+
+
+def stages(evaluation: Evaluation) -> tuple[list[StageLine], list[StageLine]]:
+    """(stages, checks of the audit). The audit's checks are part of its stage."""
+    rows = evaluation.report.get("stages", ())[:ROWS]
+    total = sum(row.get("wall_ms") or 0.0 for row in rows if row["name"] not in AUDIT) or 1.0
+    lines = [
+        StageLine(
+            name=row["name"],
+            label=AUDIT.get(row["name"], row["name"].replace("_", " ").capitalize()),
+            state=row["state"],
+            wall_ms=row.get("wall_ms") or 0.0,
+            detail=visible(str(row.get("detail", ""))[:2000]),
+            fix=visible(str(row.get("fix", ""))[:2000]),
+            share=round(100 * (row.get("wall_ms") or 0.0) / total, 2),
+        )
+        for row in rows
+    ]
+    return [line for line in lines if line.name not in AUDIT], [line for line in lines if line.name in AUDIT]
+
+
+def sealed_check(stages: Any) -> str:
+    """What came of the sealed cases, out of a report's stages: `3 right`, `failed`; empty where none were tried."""
+    rows = [row for row in stages if isinstance(row, dict)] if isinstance(stages, list | tuple) else []
+    row = next((row for row in rows if row.get("name") == "audit.sealed"), None)
+    if row is None or row.get("state") == "skipped":
+        return ""
+    detail = visible(str(row.get("detail", ""))[:100])
+    if row.get("state") != "ok":
+        return str(row.get("state"))[:20]
+    return detail if detail[:1].isdigit() else ""  # else the problem has none
+
+
+def findings(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Code, title and message of what was noticed; a profile with its kernels as rows."""
+    found = []
+    for row in evaluation.report.get("findings", ())[:ROWS]:
+        code, data = visible(str(row.get("code", "")))[:100], row.get("data") or {}
+        found.append(
+            {
+                "code": code,
+                "title": FINDINGS.get(code, code.replace(".", ": ").replace("_", " ").capitalize()),
+                "message": visible(str(row.get("message", ""))[:4000]),
+                "profile": _profile(data) if code == "profile.kernels" else [],
+            }
+        )
+    return found
+
+
+def _profile(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows (name, microseconds, own) of a GPU's trace; what is malformed is left out."""
+    rows = [row for row in data.get("kernels", ()) if isinstance(row, list) and len(row) == 3]
+    total = sum(row[1] for row in rows if isinstance(row[1], int | float)) or 1.0
+    return [
+        {"name": str(name), "us": us, "own": bool(own), "share": us / total}
+        for name, us, own in rows
+        if isinstance(us, int | float)
+    ]
+
+
+def kernels(evaluation: Evaluation | None) -> list[dict[str, Any]]:
+    """Launches as counted or compiled; both spellings of the counts are read."""
+    if evaluation is None:
+        return []
+    return [
+        {
+            "name": visible(str(raw.get("name", ""))),
+            "grid": raw.get("grid"),
+            "warps": _first(raw, "num_warps", "warps"),
+            "stages": _first(raw, "num_stages", "stages"),
+            "registers": _first(raw, "regs", "registers"),
+            "spills": raw.get("spills"),
+            "shared_bytes": _first(raw, "shared_bytes", "shared"),
+            "error": visible(str(raw.get("error") or "")),
+        }
+        for raw in evaluation.report.get("kernels", ())[:ROWS]
+    ]
+
+
+def _first(row: dict[str, Any], *names: str) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def log_of(evaluation: Evaluation | None) -> str:
+    """What the candidate printed, without terminal codes' power."""
+    return visible(str(evaluation.report.get("log", ""))[:TEXT_CHARS]) if evaluation else ""
+
+
+def environment(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Plain facts of the environment; the sandbox has a table of its own."""
+    found = evaluation.report.get("environment", {})
+    return [
+        (visible(str(name).replace("_", " ")), visible(str(value))[:2000])
+        for name, value in found.items()
+        if name not in {"sandbox", "children"} and value is not None
+    ]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of the sandbox: its states, each with the processes that reported it ("" when all did)."""
+
+    name: str
+    states: tuple[tuple[str, str], ...]
+
+
+def sandbox(found: dict[str, Any]) -> list[Layer]:
+    """Layers of an environment's `children`, else of its `sandbox`."""
+    children = {str(name): layers for name, layers in (found.get("children") or {}).items() if layers}
+    if not children and found.get("sandbox"):
+        children = {"": found["sandbox"]}
+    layers: dict[str, dict[str, list[str]]] = {}
+    for child, states in children.items():
+        for name, state in states.items():
+            layers.setdefault(str(name), {}).setdefault(str(state), []).append(child)
+    return [
+        Layer(name, tuple((state, "" if len(states) == 1 else ", ".join(who)) for state, who in states.items()))
+        for name, states in layers.items()
+    ]

@@ -1,0 +1,160 @@
+"""Rows of evaluations, measurements and races."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from judge.devices.models import Device
+from judge.problems.models import Problem
+from judge.values import Audit, Basis, SpeedCall, Subject, Verdict
+
+PROTOCOL_ELSEWHERE = "adaexplore/reported"  # of evaluations that came with an imported search
+
+
+class Evaluation(models.Model):
+    """One verdict on one candidate. What was found is never edited; a re-measurement is another row. Marks are people's
+    or a later verdict's, and equal for every row of one kernel on one problem and device (judge.evaluations.marks)."""
+
+    class Doubt(models.TextChoices):
+        """Why a kernel is not believed although its verdict says that it may be."""
+
+        QUARANTINED = "quarantined"
+        FLAKY = "flaky"  # its verdicts differ from time to time
+
+    problem = models.ForeignKey(Problem, on_delete=models.PROTECT, related_name="evaluations")
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="evaluations")
+    candidate_hash = models.CharField(max_length=64)  # canonical: AST without comments and docstrings
+    source = models.TextField()
+    protocol = models.CharField(max_length=40)
+    toolchain = models.CharField(max_length=120)
+    verdict = models.CharField(max_length=20, choices=[(v.value, v.value) for v in Verdict])
+    stage = models.CharField(max_length=20)
+    reason = models.CharField(max_length=60, blank=True)
+    message = models.TextField(blank=True)
+    loads = models.BooleanField(default=False)
+    audit = models.CharField(max_length=10, choices=[(a.value, a.name.lower()) for a in Audit], blank=True)
+    report = models.JSONField(default=dict)  # Outcome.to_json() without samples: stages, cases, environment, log
+    # The headline speedup over eager, copied out of the report so that lists need not open it.
+    speedup = models.FloatField(null=True, blank=True)
+    speedup_low = models.FloatField(null=True, blank=True)
+    speedup_high = models.FloatField(null=True, blank=True)
+    speedup_n = models.PositiveIntegerField(null=True, blank=True)
+    basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis], blank=True)
+    wall_ms = models.FloatField(default=0)
+    doubt = models.CharField(max_length=12, choices=Doubt.choices, blank=True)
+    doubt_reason = models.CharField(max_length=300, blank=True)
+    retired = models.BooleanField(default=False)  # it leads no list of winners any more; nothing is wrong with it
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(speedup__isnull=True) | Q(verdict=Verdict.PASS.value),
+                name="evaluation_speedup_only_with_pass",
+            ),
+            models.CheckConstraint(
+                condition=Q(speedup__isnull=True) | Q(speedup__gt=0), name="evaluation_speedup_positive"
+            ),
+        ]
+        indexes = [
+            models.Index(  # the cache look-up before every evaluation
+                fields=["problem", "device", "candidate_hash", "protocol", "toolchain"], name="evaluation_cache_key"
+            ),
+            models.Index(  # the few that carry a mark, for counts on every page of kernels
+                fields=["problem", "device"],
+                condition=Q(retired=True) | ~Q(doubt=""),
+                name="evaluation_marked",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.candidate_hash[:12]} on {self.problem_id}: {self.verdict}"
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether somebody else's judge made it: recorded with a search that was imported, or not signed."""
+        return self.basis == Basis.REPORTED or self.protocol == PROTOCOL_ELSEWHERE
+
+    @property
+    def may_be_best(self) -> bool:
+        """Whether its speedup may be shown as a best: audited here, or reported by somebody else and marked so."""
+        return self.speedup is not None and may_be_best(self.audit, self.basis, self.doubt)
+
+
+def may_be_best(audit: str | None, basis: str | None, doubt: str | None = "") -> bool:
+    """The rule behind every best: audited, or not of our own measurement at all; and not in doubt."""
+    return (audit == Audit.PASSED or basis == Basis.REPORTED) and not doubt
+
+
+AUDITED = Q(audit=Audit.PASSED.value) | Q(basis=Basis.REPORTED.value)
+
+
+MAY_BE_BEST = AUDITED & Q(doubt="")
+
+
+CARRIES_MARK = Q(retired=True) | ~Q(doubt="")  # word for word the condition of the index evaluation_marked
+
+
+class Race(models.Model):
+    """Two kernels of one problem measured side by side on one device: the first over the second. Never edited; of two
+    races of the same kernels the newer one counts."""
+
+    problem = models.ForeignKey(Problem, on_delete=models.PROTECT, related_name="races")
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="races")
+    first_hash = models.CharField(max_length=64)  # canonical, as in Evaluation
+    second_hash = models.CharField(max_length=64)
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="races")  # of the first, raced
+    # Speed of the first over the second: median over pairs, 99.8 % interval.
+    ratio = models.FloatField()
+    low = models.FloatField()
+    high = models.FloatField()
+    n = models.PositiveIntegerField()
+    basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis])
+    call = models.CharField(max_length=10, choices=[(c.value, c.value) for c in SpeedCall if c])
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(low__gt=0, ratio__gte=models.F("low"), high__gte=models.F("ratio")),
+                name="race_interval_holds_ratio",
+            ),
+        ]
+        indexes = [models.Index(fields=["problem", "device", "-id"], name="race_of_place")]  # who leads
+
+    def __str__(self) -> str:
+        return f"{self.first_hash[:12]} against {self.second_hash[:12]}: {self.call}"
+
+    @property
+    def speedup(self) -> float:
+        """For the tag that prints measures."""
+        return self.ratio
+
+
+class Measurement(models.Model):
+    """Raw samples of one subject in one evaluation, with the summary that pages print."""
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="measurements")
+    subject = models.CharField(max_length=12, choices=[(s.value, s.value) for s in Subject])
+    basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis])
+    method = models.CharField(max_length=40)
+    samples_us = models.JSONField(default=list)
+    n = models.PositiveIntegerField()
+    median_us = models.FloatField()
+    low_us = models.FloatField()
+    high_us = models.FloatField()
+    detail = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["evaluation", "subject"], name="measurement_one_per_subject"),
+            models.CheckConstraint(
+                condition=Q(low_us__lte=models.F("median_us")) & Q(median_us__lte=models.F("high_us")),
+                name="measurement_interval_holds_median",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.median_us:.2f} µs ({self.basis})"

@@ -1,0 +1,1 @@
+"""What the installed torch and Triton provide, asked once per version."""

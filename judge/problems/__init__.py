@@ -1,0 +1,1 @@
+"""Problems: upload, import, preflight, their pages."""

@@ -1,0 +1,128 @@
+"""Pages of the judge: problems, their upload, their preflight."""
+
+from __future__ import annotations
+
+import logging
+
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import trigger_client_event
+from kombu.exceptions import OperationalError
+
+from adaexplore_site.core.access import Role, can, require
+from adaexplore_site.core.requests import SiteRequest
+from judge.devices.models import Device
+from judge.devices.queries import judging_devices, served_devices
+from judge.problems import facts as problem_facts
+from judge.problems.admissions import admission_queue
+from judge.problems.models import Problem
+from judge.problems.preflight import Preflight, preflight
+from judge.problems.queries import problem_page
+from judge.selftest.trust import doubts
+from judge.sources.highlighting import listing
+from judge.tasks import admit_problem
+from judge.values import Policy
+
+log = logging.getLogger(__name__)
+
+GRAPH_ROWS = 200
+PLAIN_NAME = 120  # characters of a file name that are repeated in a message
+
+
+@never_cache
+@require_safe
+def problem_list(request: SiteRequest) -> HttpResponse:
+    """All problems by family, with what the preflight said, the eager baselines and the best speedup per basis."""
+    chosen = {name: request.GET.get(name, "").strip()[:80] for name in ("q", "state", "origin")}
+    page = problem_page(q=chosen["q"], state=chosen["state"], origin=chosen["origin"])
+    families: dict[str, list[Problem]] = {}
+    for row in page.rows:
+        families.setdefault(row.family, []).append(row)
+    context = {
+        "families": sorted(families.items(), key=lambda item: (not item[0], item[0])),
+        "shown": len(page.rows),
+        "total": page.total,
+        "chosen": chosen,
+        "filtered": any(chosen.values()),
+        "states": Problem.State.choices,
+        "origins": Problem.Origin.choices,
+        "synthetic": 0 if chosen["origin"] else Problem.objects.filter(origin=Problem.Origin.SYNTHETIC).count(),
+    }
+    return render(request, "problems/problem_list.html", context)
+
+
+@never_cache
+@require_safe
+def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
+    """Source, policy, what it costs where, baselines, flaws, sealed cases, operators, searches."""
+    problem = get_object_or_404(Problem.objects.select_related("created_by"), slug=slug)
+    now = timezone.now()
+    known = [preflight(problem, device, now=now) for device in served_devices()]  # also where nothing runs just now
+    checks = [check for check in known if check.device.state == Device.State.ACTIVE]
+    doubted = doubts([check.device for check in known], now=now)
+    sealed_open = can(request.user, Role.ADMIN)
+    context = {
+        "problem": problem,
+        "code": listing(problem.source),
+        "checks": checks,
+        "why_not": _why_not(problem, checks),
+        "policy": problem_facts.policy_rows(Policy.from_json(problem.policy)),
+        "flaws": problem_facts.flaws(known),
+        "costs": [(cost, doubted.get(cost.device.pk)) for cost in problem_facts.costs(problem, known)],
+        "graph": problem_facts.graph_summary(known, GRAPH_ROWS),
+        "sealed": problem_facts.sealed_cases(problem, contents=sealed_open),
+        "sealed_open": sealed_open,
+        "runs": problem.runs.select_related("device").order_by("-id")[:20],
+        "run_count": problem.runs.count(),
+    }
+    return render(request, "problems/problem_detail.html", context)
+
+
+def _why_not(problem: Problem, checks: list[Preflight]) -> str:
+    """Why this problem can be searched on no device; empty when it can on some, or when nobody knows yet."""
+    if problem.state != Problem.State.REFUSED:
+        return ""
+    return next((check.why_not for check in checks if check.why_not), "The preflight refused this problem.")
+
+
+@never_cache
+@vary_on_headers("HX-Request")
+@require_http_methods(["GET", "HEAD", "POST"])
+def problem_preflight(request: SiteRequest, slug: str) -> HttpResponse:
+    """The preflight panel of one device (`device` in the query or form). POST starts it unless it is on its way."""
+    problem = get_object_or_404(Problem, slug=slug)
+    name = request.POST.get("device") or request.GET.get("device") or "interpreter"
+    device = get_object_or_404(judging_devices(), name=name)
+    if request.method == "POST":
+        require(request.user, Role.OPERATOR)
+        preflight_start(problem, device, again="again" in request.POST)
+        if not request.htmx:
+            return redirect(reverse("run-new", query={"problem": problem.slug, "device": device.name}))
+    check = preflight(problem, device, now=timezone.now())
+    asked, auto = bool(request.htmx), "auto" in request.GET
+    answer = render(request, "problems/_preflight.html", {"check": check, "asked": asked, "auto": auto})
+    if request.method == "POST" or auto or not check.unfinished:  # not with each poll of one that runs
+        trigger_client_event(answer, "preflight-changed")  # what hangs on it, such as a start button, asks anew
+    return answer
+
+
+def preflight_start(problem: Problem, device: Device, *, again: bool = False) -> None:
+    """Queue a preflight, unless one is under way, or decided and `again` is not set.
+
+    When the broker is away it stays queued, and the panel says that nobody answers and what to do.
+    """
+    check = preflight(problem, device, now=timezone.now())
+    if check.unfinished and not check.nobody_answers:
+        return
+    if check.decided and not again:
+        return
+    admission_queue(problem=problem, device=device)  # first: a fast worker must find it and write over it
+    try:
+        admit_problem.apply_async(args=[problem.pk, device.pk], queue=device.queue, retry=False)
+    except OperationalError as error:
+        log.warning("preflight of %s on %s waits: the broker is away (%s)", problem.slug, device.name, error)

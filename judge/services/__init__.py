@@ -1,1 +1,0 @@
-"""Everything that changes rows of the judge. Keyword-only functions named `<noun>_<verb>`; one transaction each."""

@@ -1,0 +1,1 @@
+"""Source text: static checks and highlighting."""

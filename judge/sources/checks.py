@@ -1,0 +1,145 @@
+"""What can be said about an uploaded problem file without running it: bytes, text, syntax, names, title."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from judge.bench.foreign.sources import LoadError, check_source
+from judge.values.parsing import parse_module
+
+MAX_BYTES = 1 << 20
+GPU_CASE = "gpu"
+INTERPRETER_CASE = "interpreter"
+
+_WHAT_TO_ADD = {
+    "Model": "Add `class Model(torch.nn.Module)` with `__init__` and `forward`: the reference to make faster.",
+    "get_inputs": "Add `def get_inputs():` that returns the list of arguments for `Model.forward`.",
+    "get_init_inputs": "Add `def get_init_inputs():` that returns the list of arguments for `Model(...)` ([] if none).",
+}
+_BINARY_SIGNS = (b"\x00", b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"%PDF")
+
+
+class ProblemRejected(Exception):
+    """The file cannot become a problem. `str()` says what to change; `line` is 1-based, or None."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """A problem text that passed the checks, and what its docstring says about it."""
+
+    text: str
+    title: str = ""  # first line of the docstring
+    family: str = ""  # from a docstring line "Family: ..."
+    description: str = ""
+    cases: tuple[str, ...] = ()  # names in get_cases(), as far as they are written as literals
+
+
+def check_problem(data: bytes, *, max_bytes: int = MAX_BYTES) -> SourceFacts:
+    """Facts about an uploaded file. Raises ProblemRejected with the line and what to change. Runs no code."""
+    text = _decode(data, max_bytes)
+    try:
+        tree = check_source(text, needs=(), max_bytes=max_bytes)
+    except LoadError as error:
+        raise ProblemRejected(f"This file is not valid Python: {error.message}", error.line) from error
+    missing = [name for name in _WHAT_TO_ADD if not _defines(text, name, max_bytes)]
+    if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
+        hints = " ".join(_WHAT_TO_ADD[name] for name in missing)
+        if "Model" in missing and _defines(text, "ModelNew", max_bytes):
+            hints = f"`ModelNew` is a candidate; the reference it answers to belongs here. {hints}"
+        raise ProblemRejected(f"The file does not define {names} at its top level. {hints}")
+    title, family, description = _docstring(tree)
+    return SourceFacts(text, title, family, description, declared_cases(text))
+
+
+def check_candidate(source: str, *, max_bytes: int = MAX_BYTES) -> str:
+    """A kernel written by hand as the judge takes it. Raises ProblemRejected with what to change. Runs no code."""
+    text = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if not text.strip():
+        raise ProblemRejected("The kernel is empty. Paste the whole module with `class ModelNew(torch.nn.Module)`.")
+    try:
+        check_source(text, needs=("ModelNew",), max_bytes=max_bytes)
+    except LoadError as error:
+        raise ProblemRejected(f"The kernel was not taken: {error.message}", error.line) from error
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _decode(data: bytes, max_bytes: int) -> str:
+    if len(data) > max_bytes:
+        raise ProblemRejected(
+            f"The file has {len(data) / 1024:,.0f} KiB; the limit is {max_bytes / 1024:,.0f} KiB. "
+            "Create large tensors in get_inputs() instead of writing them out."
+        )
+    if not data.strip():
+        raise ProblemRejected("The file is empty. Choose a Python file with Model, get_inputs and get_init_inputs.")
+    if any(data.startswith(sign) for sign in _BINARY_SIGNS) or b"\x00" in data:
+        raise ProblemRejected("This is a binary file. Choose the Python source file (.py) of the module.")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ProblemRejected(
+            f"The file is not UTF-8: byte 0x{data[error.start]:02x} at line {line}. Save it as UTF-8 and try again.",
+            line,
+        ) from error
+
+
+def _defines(text: str, name: str, max_bytes: int) -> bool:
+    try:
+        check_source(text, needs=(name,), max_bytes=max_bytes)
+    except LoadError:
+        return False
+    return True
+
+
+def _docstring(tree: ast.Module) -> tuple[str, str, str]:
+    """(title, family, description): first line, the "Family:" line, and the rest of the module's docstring."""
+    lines = (ast.get_docstring(tree) or "").splitlines()
+    title = lines[0].strip().rstrip(".")[:120] if lines else ""
+    family, rest = "", []
+    for line in lines[1:]:
+        name, _, value = line.partition(":")
+        if name.strip().lower() == "family" and value.strip() and not family:
+            family = value.strip()[:40]
+        else:
+            rest.append(line)
+    return title, family, "\n".join(rest).strip()
+
+
+def declared_cases(source: str) -> tuple[str, ...]:
+    """Case names written as literal keys in what `get_cases` returns; () when there are none or they are computed."""
+    try:
+        tree = parse_module(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    names: dict[str, None] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "get_cases":
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Return) and isinstance(inner.value, ast.Dict):
+                    for key in inner.value.keys:
+                        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                            names[key.value] = None
+    return tuple(names)
+
+
+def cases_computed(source: str) -> bool:
+    """Whether the text defines `get_cases` without a literal name: only running it tells which cases there are."""
+    try:
+        body = parse_module(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    defined = any(isinstance(node, ast.FunctionDef) and node.name == "get_cases" for node in body)
+    return defined and not declared_cases(source)
+
+
+def case_for(kind: str, cases: tuple[str, ...]) -> str | None:
+    """The case for a device of `kind` ("cuda", "compile", "interpreter"); None means the plain constants."""
+    wanted = GPU_CASE if kind in ("cuda", "compile") else INTERPRETER_CASE
+    return wanted if wanted in cases else None

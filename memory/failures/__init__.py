@@ -1,0 +1,1 @@
+"""Failures, their clusters, and fingerprints."""

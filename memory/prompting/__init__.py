@@ -1,0 +1,1 @@
+"""Rules in prompts: freezing, assignment to arms, use, and effect."""

@@ -1,0 +1,151 @@
+"""Whether a rule helps: validity with it in the prompt less validity where it was withheld on purpose."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, F, Q, QuerySet
+
+from judge.values import Verdict
+from memory.prompting.intervals import Arms, anytime_z, difference
+from memory.prompting.models import RuleUse
+
+ENOUGH = 30  # nodes that each arm needs before a lift is told
+IDS_AT_ONCE = 5000
+NOW = F("rule__current__words")
+
+# Endings that say nothing of the candidate: the judge's faults, and what it could not decide.
+UNDECIDED = (
+    Verdict.LOST,
+    Verdict.CANCELLED,
+    Verdict.SUSPECT,
+    Verdict.UNSUPPORTED,
+    Verdict.REFUSED_PROBLEM,
+    Verdict.COMPILED_ONLY,
+)
+# Reasons of nodes without an evaluation at which nobody tried anything.
+NOT_TRIED = ("lost.attempts", "proposal.exhausted", "proposal.no_graph", "proposal.unsupported_graph")
+
+
+@dataclass(frozen=True)
+class Lift:
+    """Told nodes of both arms and how many were valid. `estimate` with its 95 % interval; Nones below ENOUGH.
+
+    That interval is right for one look at one rule. `sure_low` and `sure_high` hold for looks at any time at `among`
+    rules: only these say that a rule helps or harms.
+    """
+
+    shown: int = 0
+    shown_valid: int = 0
+    withheld: int = 0
+    withheld_valid: int = 0
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    sure_low: float | None = None
+    sure_high: float | None = None
+    among: int = 1
+
+    @property
+    def known(self) -> bool:
+        return self.estimate is not None
+
+    @property
+    def harmful(self) -> bool:
+        """Decisively below zero: the whole sure interval is."""
+        return self.sure_high is not None and self.sure_high < 0
+
+    @property
+    def helpful(self) -> bool:
+        """Decisively above zero."""
+        return self.sure_low is not None and self.sure_low > 0
+
+    @property
+    def leans(self) -> bool:
+        """The plain interval leaves zero out and the sure one does not: chance does that to some of many."""
+        if self.low is None or self.high is None or self.harmful or self.helpful:
+            return False
+        return self.low > 0 or self.high < 0
+
+    @classmethod
+    def of(cls, strata: Iterable[Arms], among: int = 1) -> Lift:
+        """From arms (shown first) of searches that withheld with the same probability, one stratum each.
+
+        Told from ENOUGH nodes in each arm that have others to be compared with: those of searches that always show a
+        rule, or never do, say nothing. The counts of a known lift are those that it was told from.
+        """
+        arms = list(strata)
+        compared = [one for one in arms if one.weight]
+        found = difference(compared)
+        if found is None or min(sum(one.n for one in compared), sum(one.m for one in compared)) < ENOUGH:
+            return cls(*_counts(arms))
+        sure = difference(compared, anytime_z(sum(one.weight for one in compared), among))
+        assert sure is not None
+        return cls(*_counts(compared), *found, *sure[1:], among=among)
+
+
+def _counts(arms: Iterable[Arms]) -> tuple[int, int, int, int]:
+    """Shown nodes, valid ones of them, withheld nodes, valid ones of them."""
+    rows = [(one.n, one.k, one.m, one.j) for one in arms]
+    return sum(n for n, *_ in rows), sum(k for _, k, *_ in rows), sum(m for *_, m, _ in rows), sum(j for *_, j in rows)
+
+
+def rules_compared() -> int:
+    """How many wordings of rules have been withheld often enough for a lift: those that people look at. One query.
+
+    Versions that differ by their scope alone are one wording, as in `lifts_of`.
+    """
+    withheld = RuleUse.objects.filter(arm=RuleUse.Arm.WITHHELD).order_by()
+    return withheld.values("rule", "version__words").annotate(n=Count("pk")).filter(n__gte=ENOUGH).count()
+
+
+def lifts_of(
+    rule_ids: Iterable[int], *, since: Mapping[int, datetime] | None = None, among: int = 1
+) -> Mapping[int, Lift]:
+    """Lift of each rule over all uses of the words that it has now; without such uses it is a Lift of zeros.
+
+    An edit begins anew: what other words did says nothing of these. A new scope for the same words does not.
+
+    `since` leaves out, rule by rule, what was told before; `among` is how many rules are looked at (`rules_compared`),
+    for whoever says which of them help or harm. One query for thousands of rules.
+    """
+    ids = sorted(set(rule_ids))
+    found: dict[int, list[Arms]] = defaultdict(list)
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        uses = decided_uses().filter(rule__in=ids[start : start + IDS_AT_ONCE], version__words=NOW)
+        for rule, arms in _strata(_later(uses, since) if since else uses):
+            found[rule].append(arms)
+    return {pk: Lift.of(found[pk], among) for pk in ids}
+
+
+def decided_uses() -> QuerySet[RuleUse]:
+    """Uses that count: shown or withheld at a node that was told and says something of its candidate."""
+    experiment = RuleUse.objects.filter(arm__in=(RuleUse.Arm.SHOWN, RuleUse.Arm.WITHHELD), node__state="told")
+    undecided = Q(node__evaluation__verdict__in=[verdict.value for verdict in UNDECIDED])
+    return experiment.exclude(undecided).exclude(node__evaluation=None, node__reason__in=NOT_TRIED)
+
+
+def _later(uses: QuerySet[RuleUse], since: Mapping[int, datetime]) -> QuerySet[RuleUse]:
+    """For few rules: one condition each."""
+    told = ~Q(rule__in=since)
+    for rule, moment in since.items():
+        told |= Q(rule=rule, node__told_at__gt=moment)
+    return uses.filter(told)
+
+
+def _strata(uses: QuerySet[RuleUse]) -> Iterable[tuple[int, Arms]]:
+    """(rule, its arms) per probability of withholding: only under equal odds are both arms alike but for the rule."""
+    good = Q(node__evaluation__verdict=Verdict.PASS.value)
+    rows = (
+        uses.values("rule", "arm", odds=F("node__run__memory__withhold"))
+        .order_by("rule")
+        .annotate(n=Count("pk"), k=Count("pk", filter=good))
+    )
+    counts: dict[tuple[int, float | None], dict[str, tuple[int, int]]] = defaultdict(dict)
+    for row in rows:
+        counts[row["rule"], row["odds"]][row["arm"]] = (row["n"], row["k"])
+    for (rule, _), arms in counts.items():
+        yield rule, Arms(*arms.get(RuleUse.Arm.SHOWN, (0, 0)), *arms.get(RuleUse.Arm.WITHHELD, (0, 0)))

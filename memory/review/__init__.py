@@ -1,0 +1,1 @@
+"""Pages for the review of rules: queue, library, history, files."""

@@ -1,0 +1,1 @@
+"""The life of a step: reserve, propose, judge, complete; leases, faults, recovery."""

@@ -1,0 +1,89 @@
+"""Adds a call or a verdict to what its search or adapt run has spent.
+
+Inside the caller's transaction, which holds a lock that no other writer of the same row passes: a run's row, an adapt
+run's row, or that of rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import F
+from django.utils import timezone
+
+from judge.evaluations.models import Evaluation
+from search.ledger.books import FREE_MODELS
+from search.ledger.models import Spending
+from search.proposers.protocol import Call
+from search.records.models import Node, Proposal
+
+
+def calls_add(*, node: Node, calls: Iterable[tuple[int, Call]]) -> None:
+    """Billed calls with the number of their attempt."""
+    for attempt, call in calls:
+        if call.model in FREE_MODELS:
+            continue
+        kind = Spending.Kind.AGAIN if attempt > 1 else Spending.Kind(node.kind)
+        _add(
+            node,
+            timezone.now(),
+            call.model[:120],
+            kind,
+            calls=1,
+            tokens_in=call.tokens_in or 0,
+            tokens_out=call.tokens_out or 0,
+            untold=int(call.tokens_in is None or call.tokens_out is None),
+            usd=call.price_usd or Decimal(0),
+            unpriced=int(call.price_usd is None),
+        )
+
+
+def verdict_add(*, node: Node, evaluation: Evaluation, reused: bool, now: datetime) -> None:
+    """The device time of a verdict, or what a known one saved, beside the model that was asked first."""
+    first = Proposal.objects.filter(node=node, attempt=1).values_list("model", flat=True).first() or ""
+    model = "" if first in FREE_MODELS else first
+    spent = {"reused": 1, "saved_ms": evaluation.wall_ms} if reused else {"device_ms": evaluation.wall_ms}
+    _add(node, now, model, Spending.Kind(node.kind), **spent)
+
+
+def recheck_add(*, node: Node, evaluations: Iterable[Evaluation], now: datetime) -> None:
+    """The device time of a kernel that was judged once more, its rival's with it."""
+    _add(node, now, "", Spending.Kind.RECHECK, device_ms=sum(one.wall_ms for one in evaluations))
+
+
+def task_call_add(adapt_id: int, call: Mapping[str, Any]) -> None:
+    """The call that composed a task of an adapt run."""
+    _own(adapt_id, Spending.Kind.TASK, call)
+
+
+def lesson_call_add(adapt_id: int, call: Mapping[str, Any]) -> None:
+    """The call that worded what a failure of an adapt run teaches."""
+    _own(adapt_id, Spending.Kind.LESSON, call)
+
+
+def _own(adapt_id: int, kind: Spending.Kind, call: Mapping[str, Any]) -> None:
+    into, out, usd = call.get("tokens_in"), call.get("tokens_out"), call.get("usd")
+    _put(
+        {"adapt_id": adapt_id, "model": (call.get("model") or "unnamed")[:120], "kind": kind.value},
+        timezone.now(),
+        calls=1,
+        tokens_in=into or 0,
+        tokens_out=out or 0,
+        untold=int(into is None or out is None),
+        usd=Decimal(usd or 0),
+        unpriced=int(usd is None),
+    )
+
+
+def _add(node: Node, at: datetime, model: str, kind: Spending.Kind, **amounts: Any) -> None:
+    _put({"run_id": node.run_id, "model": model, "kind": kind.value}, at, **amounts)
+
+
+def _put(whose: dict[str, Any], at: datetime, **amounts: Any) -> None:
+    place = {**whose, "day": at.astimezone(UTC).date()}
+    known = Spending.objects.filter(**place)
+    if not known.update(**{name: F(name) + amount for name, amount in amounts.items()}):
+        Spending.objects.create(**place, **amounts)

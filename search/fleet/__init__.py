@@ -1,0 +1,1 @@
+"""Devices as a fleet: their work, health, queue, and remote jobs."""

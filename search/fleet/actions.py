@@ -1,0 +1,223 @@
+"""Actions on devices, and taking an evaluation back from one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.db.models import Max
+from django.urls import reverse
+
+from adaexplore_site.actions.action import (
+    REPLACED,
+    UNDO,
+    Action,
+    ActionForm,
+    Call,
+    Kind,
+    Question,
+    Recorded,
+    Result,
+    Standing,
+    Subject,
+    missing,
+)
+from adaexplore_site.actions.registry import register
+from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.models import AuditEntry
+from judge.devices.models import Device
+from search.engine.devices import DRIFTED, REASON_CHARS, VERBS
+from search.fleet.revoking import REVOKE, node_revoke
+from search.fleet.services import CHECK, device_check_ask, device_state_set
+from search.records.kinds import RUN, RunEntries
+from search.records.models import Node
+from search.records.queue import check_send, send
+
+BROKER_AWAY = "The broker is away, so no worker could be told. Try again later."
+
+
+@dataclass(frozen=True)
+class DeviceEntries:
+    """The devices of some entries of the audit log; `newest` holds of each device the last change of its state."""
+
+    devices: Mapping[str, Device]
+    newest: frozenset[int]
+
+
+class DeviceKind(Kind):
+    name = "device"
+
+    def load(self, entries: Sequence[AuditEntry]) -> DeviceEntries:
+        keys = {entry.object_id for entry in entries}
+        changes = AuditEntry.objects.filter(object_type=self.name, object_id__in=keys, verb__in=VERBS.values())
+        newest = changes.order_by().values("object_id").annotate(last=Max("pk")).values_list("last", flat=True)
+        devices = {str(device.pk): device for device in Device.objects.filter(pk__in=keys)}
+        return DeviceEntries(devices, frozenset(newest))
+
+    def subject(self, entry: AuditEntry, loaded: DeviceEntries) -> Subject | None:
+        device = loaded.devices.get(entry.object_id)
+        if device is None:
+            return None
+        return Subject("device", device.name, reverse("device-detail", args=[device.pk]))
+
+    def find(self, entry: AuditEntry) -> Device:
+        device = Device.objects.filter(pk=entry.object_id).first()
+        if device is None:
+            raise ActionRefused("The device is gone.")
+        return device
+
+    def now(self, target: Device) -> dict[str, Any]:
+        state = Device.objects.values_list("state", flat=True).get(pk=target.pk)
+        return {**super().now(target), "state": state}
+
+
+DEVICE = DeviceKind()
+
+
+class ReasonForm(ActionForm):
+    reason = forms.CharField(required=False, help_text=f"kept with the change, up to {REASON_CHARS} characters")
+
+
+class DeviceAction(Action):
+    """What is done to a device, on its page."""
+
+    kind = DEVICE
+    takes = ("device_id",)
+    pages = ("device-detail",)
+
+    def locate(self, where: Mapping[str, Any]) -> Device:
+        device = Device.objects.filter(pk=where["device_id"]).first()
+        if device is None:
+            raise missing("such device")
+        return device
+
+    def again(self, entry: AuditEntry) -> Result:
+        """The page that asked, as after the first call."""
+        return Result()
+
+    def home(self, target: Device) -> str:
+        return reverse("device-detail", args=[target.pk])
+
+
+class StateAction(DeviceAction):
+    """Puts a device into `state`. The last such action can be undone: it puts the device back."""
+
+    route = "device-state"
+    Form = ReasonForm
+    state: Device.State
+
+    def run(self, target: Device, data: dict[str, Any], call: Call) -> Result:
+        paused = device_state_set(device=target, state=self.state, reason=data["reason"], **call.who)
+        told = f" {len(paused)} running search{'es' if len(paused) != 1 else ''} paused." if paused else ""
+        return Result(f"{target.name} is {self.state.value}.{told}")
+
+    def standing(self, entry: AuditEntry, loaded: DeviceEntries) -> Standing:
+        device = loaded.devices.get(entry.object_id)
+        if device is None:
+            return Standing(why_not="the device is gone")
+        if entry.before.get("state") not in Device.State.values or entry.before["state"] == self.state:
+            return Standing(why_not="the state did not change")
+        return UNDO if entry.pk in loaded.newest and device.state == self.state else REPLACED
+
+    def undo(self, entry: AuditEntry, call: Call) -> Result:
+        device_state_set(device=DEVICE.find(entry), state=Device.State(entry.before["state"]), **call.who)
+        return Result("Undone.")
+
+
+@register
+class ActivateDevice(StateAction):
+    """Let a device take searches again. Those that were paused are resumed one by one."""
+
+    name, label, done = "device.activate", "Activate the device", "Activated"
+    state, sends = Device.State.ACTIVE, {"state": Device.State.ACTIVE.value}
+    inverse = "device.drain"
+
+
+@register
+class DrainDevice(StateAction):
+    """Take no new searches on a device, and go on with those it has."""
+
+    name, label, key, done = "device.drain", "Drain the device", "d", "Drained"
+    state, sends = Device.State.DRAINING, {"state": Device.State.DRAINING.value}
+    inverse = "device.activate"
+
+
+@register
+class QuarantineDevice(StateAction):
+    """Do not trust the verdicts of a device. Its running searches are paused."""
+
+    name, label, done = "device.quarantine", "Quarantine the device", "Quarantined"
+    state, sends = Device.State.QUARANTINED, {"state": Device.State.QUARANTINED.value}
+    inverse = "device.activate"
+
+
+@register
+class CheckDevice(DeviceAction):
+    """Have the device's worker calibrate it. A check that passes ends a quarantine that the judge began."""
+
+    name, label, done = CHECK, "Check the device", "Asked for a check"
+    route = "device-check"
+    irreversible = "a check changes nothing unless it fails"
+
+    def run(self, target: Device, data: dict[str, Any], call: Call) -> Result:
+        asked = device_check_ask(device=target, **call.who)
+        message = f"The check waits for the worker of {target.name}. Reload this page in a moment."
+        return Result(message, then=lambda: _check_send(target, asked))
+
+
+def _check_send(device: Device, asked: AuditEntry | None) -> None:
+    """Raises ActionRefused when no worker can be told."""
+    if not check_send(device, asked):
+        raise ActionRefused(BROKER_AWAY)
+
+
+@register
+class Drifted(Recorded):
+    """The judge found that kernels take longer or shorter than their baselines say."""
+
+    kind = DEVICE
+    name, done = DRIFTED, "Marked its baselines as out of date"
+    irreversible = "done by the judge"
+
+
+@register
+class RevokeNode(Action):
+    """Take an evaluation back from a device and queue it again, for a worker that hangs or a device in doubt."""
+
+    kind = RUN
+    name, label = REVOKE, "Take the evaluation back from the device"
+    takes = ("run_id", "number")
+    route = "node-revoke"
+    irreversible = "what its worker has done so far is lost"
+
+    def locate(self, where: Mapping[str, Any]) -> Node:
+        nodes = Node.objects.select_related("run__device", "run__problem")
+        node = nodes.filter(run=where["run_id"], number=where["number"]).first()
+        if node is None:
+            raise missing("such node")
+        return node
+
+    def again(self, entry: AuditEntry) -> Result:
+        """The page that asked, as after the first call."""
+        return Result()
+
+    def home(self, target: Node) -> str:
+        return reverse("device-list")
+
+    def question(self, target: Node, data: Mapping[str, Any]) -> Question:
+        return Question(
+            ask=f"Take node {target.number} back from {target.run.device.name}?",
+            what="It is queued again and judged from its beginning. A worker that hangs runs into its own time limit; "
+            "its result is ignored.",
+            yes="Take it back",
+            back=reverse("device-list"),
+        )
+
+    def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
+        hops = node_revoke(node=target, **call.who)
+        return Result(f"Node {target.number} of search {target.run_id} is queued again.", then=lambda: send(hops))
+
+    def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
+        return f"Node {entry.after.get('number')} was taken back from its device and queued again"

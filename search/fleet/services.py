@@ -1,0 +1,135 @@
+"""Drain, quarantine, check and activate a device, each with an audit row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+from django.utils import timezone
+
+from adaexplore_site.core.audit import ActionRefused, action_done, action_on
+from adaexplore_site.core.models import AuditEntry
+from judge.bench.runner import Bench
+from judge.devices.drift import baselines_forget, kernel_drift
+from judge.devices.models import Device, DeviceCheck
+from judge.selftest.noise_checks import check_run
+from search.engine.leases import QUEUED, RETRY
+from search.records.models import Node, Run
+from search.records.texts import clip
+from search.runs.services import run_pause
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+from search.engine.devices import REASON_CHARS, VERBS, baselines_expire, device_put, device_quarantine, searches_tell
+
+CHECK = "device.check"
+
+
+def device_state_set(
+    *, device: Device, state: Device.State, user: AbstractBaseUser | None, key: str | None = None, reason: str = ""
+) -> list[Run]:
+    """Put a device into `state`; returns the searches that were paused for it.
+
+    A draining device takes no new searches and goes on with those it has. A quarantined one is not believed: its
+    running searches are paused. The same key, or the state it is in already, changes nothing. Raises ActionRefused.
+    """
+    if not device.judges:
+        owns = "only compiles" if device.kind == Device.Kind.COMPILE else "only owns imported numbers"
+        raise ActionRefused(f"{device.name} {owns}; nothing is judged there.")
+    verb = VERBS[state]
+    with transaction.atomic():
+        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
+        if action_done(key=key, verb=verb) is not None or row.state == state:
+            return []
+        before = row.state
+        device_put(row, state, reason=reason)
+        if state == Device.State.ACTIVE:
+            _go_on(row)
+        paused = _paused(row, user) if state == Device.State.QUARANTINED else []
+        action_on(
+            verb=verb,
+            on=("device", row.pk),
+            user=user,
+            key=key,
+            before={"state": before},
+            after={"state": state.value, "reason": clip(reason, REASON_CHARS), "paused": [run.pk for run in paused]},
+        )
+    device.state = row.state
+    return paused
+
+
+def device_check_ask(*, device: Device, user: AbstractBaseUser | None, key: str | None = None) -> AuditEntry | None:
+    """Note that a person wants `device` checked; the caller sends it to the device's worker. None for a repeated
+    submit. Raises ActionRefused where no worker of ours judges."""
+    if not device.judges or device.remote:
+        raise ActionRefused(f"No worker of this machine judges on {device.name}: it cannot be checked from here.")
+    with transaction.atomic():
+        if action_done(key=key, verb=CHECK) is not None:
+            return None
+        state = {"state": device.state}
+        return action_on(verb=CHECK, on=("device", device.pk), user=user, key=key, before=state, after=state)
+
+
+def device_check(
+    *,
+    device: Device,
+    bench_for: Callable[[Device], Bench],
+    asked: AuditEntry | None = None,
+    calibrate: Callable[..., DeviceCheck] = check_run,
+) -> DeviceCheck:
+    """Calibrate a device and act on what came of it: outside the allowed, or with a kernel whose own time is off twice
+    in a row, it is quarantined.
+
+    When a person asked for it, passing ends a quarantine that the judge began.
+    """
+    found = calibrate(device=device, bench_for=bench_for)
+    if not found.passed:
+        device_quarantine(device=device, cause=Device.Cause(found.cause), reason=found.message)
+    elif asked is not None:
+        _release(device, asked)
+    else:
+        drift = kernel_drift(found)
+        if drift is not None and drift.far:
+            reason = f"The calibration kernel takes {drift.words}, twice in a row: a clock or power limit, or heat?"
+            baselines_expire(device=device, reason=reason)
+            baselines_forget(bench_for(device))
+            device_quarantine(device=device, cause=Device.Cause.DRIFT, reason=reason)
+    return found
+
+
+def _release(device: Device, asked: AuditEntry) -> None:
+    with transaction.atomic():
+        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
+        if row.state != Device.State.QUARANTINED or not row.state_cause:
+            return
+        device_put(row, Device.State.ACTIVE)
+        _go_on(row)
+        reason = "Checked again, and it passed."
+        action_on(
+            verb=VERBS[Device.State.ACTIVE],
+            on=("device", row.pk),
+            user=asked.actor,
+            key=None,
+            before={"state": Device.State.QUARANTINED.value},
+            after={"state": row.state, "reason": reason},
+        )
+    device.refresh_from_db()
+
+
+def _paused(device: Device, user: AbstractBaseUser | None) -> list[Run]:
+    """Pause what runs on the device. A search that ends in that moment needs no pause and stops nobody."""
+    paused = []
+    for run in Run.objects.filter(device=device, state=Run.State.RUNNING):
+        with suppress(ActionRefused):
+            paused.append(run_pause(run=run, user=user))
+    return paused
+
+
+def _go_on(row: Device) -> None:
+    """What waited for the device is sent with the next reap, with all its attempts."""
+    waiting = Node.objects.filter(run__device=row, state=Node.State.JUDGING, lease_owner__in=(QUEUED, RETRY))
+    waiting.update(lease_until=timezone.now() - timedelta(microseconds=1), attempts=0)
+    searches_tell(row, "device.activated", "")

@@ -1,0 +1,141 @@
+"""The fleet: every device with its state and trust, and one device in full."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Min
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.requests import SiteRequest
+from judge.devices.models import Device
+from judge.selftest.noise_checks import check_last, noise_last
+from judge.selftest.trust import doubt_of, trusts
+from search.fleet import device_facts
+from search.fleet.queries import SORTS, FleetRow, fleet_rows
+from search.fleet.services import CHECK
+from search.records.models import Node, Run
+
+ACTIONS_SHOWN = 20
+RUNS_SHOWN = 20
+ACTS = (
+    (Device.State.ACTIVE, "Activate", "It takes searches again; those that were paused are resumed by hand."),
+    (Device.State.DRAINING, "Drain", "It takes no new searches and goes on with those it has."),
+    (Device.State.QUARANTINED, "Quarantine", "Its verdicts are not trusted: its running searches are paused."),
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A device of the fleet with the acts that are possible on it."""
+
+    one: FleetRow
+
+    @property
+    def acts(self) -> list[tuple[str, ...]]:
+        return _acts(self.one.device)
+
+    @property
+    def checkable(self) -> bool:
+        return _checkable(self.one.device)
+
+    @property
+    def key(self) -> str:
+        return secrets.token_urlsafe(16)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.one, name)
+
+
+@never_cache
+@vary_on_headers("HX-Request")
+@require_safe
+def device_list(request: SiteRequest) -> HttpResponse:
+    """Every device that judges here or elsewhere, then those that only own imported numbers.
+
+    Query: `sort`; `worker` shows one device, by name; `device` gives the live part of one.
+    """
+    now = timezone.now()
+    devices = device_facts.ordered(Device.objects.all())
+    if request.htmx and request.GET.get("device", "").isdecimal():
+        chosen = [device for device in devices if str(device.pk) == request.GET["device"] and device.judges]
+        if not chosen:
+            raise Http404("There is no such device any more.")
+        return render(request, "fleet/device_list.html#device", {"one": Shown(fleet_rows(chosen, now=now)[0])})
+    ours = [device for device in devices if device.kind != Device.Kind.EXTERNAL]
+    external = [device for device in devices if device.kind == Device.Kind.EXTERNAL]
+    worker = request.GET.get("worker", "")
+    alone = [device for device in ours if device.name == worker]
+    sort = request.GET.get("sort", "")
+    sort = sort if sort in SORTS else SORTS[0]
+    context = {
+        "rows": [Shown(row) for row in fleet_rows(alone or ours, now=now, sort=sort)],
+        "external": [] if alone else device_facts.device_rows(external, now=now),
+        "alone": bool(alone),
+        "worker": worker,
+        "only_interpreter": bool(ours) and not any(device.kind == Device.Kind.CUDA for device in ours),
+        "sort": sort,
+        "sorts": tuple(zip(SORTS, ("By name", "Longest queue first", "Longest silent first"), strict=True)),
+    }
+    return render(request, "fleet/device_list.html", context)
+
+
+@never_cache
+@require_safe
+def device_detail(request: SiteRequest, device_id: int) -> HttpResponse:
+    """What it is, whether to believe it, its sandbox, what waits for it, what it has judged, who changed it."""
+    device = get_object_or_404(Device, pk=device_id)
+    return render(request, "fleet/device_detail.html", _context(device))
+
+
+def _context(device: Device) -> dict[str, Any]:
+    external = device.kind == Device.Kind.EXTERNAL
+    tested = None if not device.judges else trusts([device], now=timezone.now())[device.pk]
+    runs = Run.objects.filter(device=device).select_related("problem").order_by("-id")
+    return {
+        "device": device,
+        "external": external,
+        "tested": tested,
+        "doubt": doubt_of(tested) if tested else None,
+        "peaks": device_facts.peaks(device),
+        "facts": device_facts.facts(device),
+        "noise": noise_last(device) if device.measures else None,
+        "checked": check_last(device) if device.judges else None,
+        "record": device_facts.record(device),
+        "waiting": _waiting().get(device.pk),
+        "running": runs.filter(state=Run.State.RUNNING)[:RUNS_SHOWN],
+        "actions": _actions(device),
+        "acts": _acts(device),
+        "checkable": _checkable(device),
+        "key": secrets.token_urlsafe(16),
+        "check_key": secrets.token_urlsafe(16),
+    }
+
+
+def _acts(device: Device) -> list[tuple[str, ...]]:
+    return [(state.value, *words) for state, *words in ACTS if state != device.state and device.judges]
+
+
+def _checkable(device: Device) -> bool:
+    return device.judges and not device.remote and bool(device.measures or device.state_cause)
+
+
+def _waiting() -> dict[int, dict[str, Any]]:
+    """Per device the candidates that wait for it or are on it: how many, and since when."""
+    nodes = Node.objects.filter(state=Node.State.JUDGING).order_by().values_list("run__device")
+    found = nodes.annotate(Count("pk"), Min("created_at"))
+    return {device_id: {"count": count, "since": since} for device_id, count, since in found}
+
+
+def _actions(device: Device) -> list[AuditEntry]:
+    rows = AuditEntry.objects.filter(object_type="device", object_id=str(device.pk)).exclude(verb=CHECK)
+    rows = rows.select_related("actor")
+    return list(rows.order_by("-id")[:ACTIONS_SHOWN])

@@ -1,0 +1,290 @@
+"""Takes a recorded search in: problem, external device, finished run, nodes, verdicts and the event log, or nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from adaexplore_site.core.audit import ActionRefused, action_done
+from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.storable import storable, storable_text
+from judge.devices.models import MODELLED_ELSEWHERE, Device
+from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
+from judge.problems.models import Problem
+from judge.problems.services import ProblemRejected, problem_upload
+from judge.values import Basis, Verdict, canonical_hash
+from memory.prompting.freezing import memory_recorded
+from search.algorithm.params import SearchParams
+from search.engine.completion import best_payload, is_better, told_payload
+from search.engine.failures import failures_keep
+from search.engine.sketches import sketch
+from search.interchange.archives import ArchiveRejected, files_in_folder, files_in_zip
+from search.interchange.recorded_verdicts import verdict_of_step
+from search.interchange.recording import RecordedStep, Recording, RecordingRejected, Withdrawn, read_recording
+from search.interchange.run_folder import folder_of, read_folder
+from search.records.actions import action_record
+from search.records.events import HISTORY
+from search.records.facts import fingerprint_of
+from search.records.models import Node, Proposal, Run, RunEvent
+from search.records.texts import clip
+from search.runs.services import root_create
+from search.steering.recorded_acts import RecordedAct
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+ZIP_MAGIC = b"PK"
+BATCH = 500
+WITHDRAWN = "Withdrawn in the search that was exported."
+
+
+def search_import(*, data: bytes, name: str, user: AbstractBaseUser | None = None) -> Run:
+    """The run of this recording: packed JSON, gzipped or not, or a zip that holds one run folder.
+
+    The same file again gives the same run. Raises ActionRefused, nothing written.
+    """
+    shown = PurePath(name).name
+    try:
+        recording = _zipped(data, shown) if data[:2] == ZIP_MAGIC else read_recording(data)
+    except (RecordingRejected, ArchiveRejected) as error:
+        raise ActionRefused(f"{shown}: {error}") from error
+    return recording_import(recording=recording, name=name, user=user)
+
+
+def folder_import(*, folder: Path, user: AbstractBaseUser | None = None) -> Run:
+    """The run of a run folder on disk. Raises ActionRefused, nothing written, and OSError."""
+    try:
+        recording = read_folder(files_in_folder(folder), name=folder.resolve().name)
+    except (RecordingRejected, ArchiveRejected) as error:
+        raise ActionRefused(f"{folder}: {error}") from error
+    return recording_import(recording=recording, name=folder.resolve().name, user=user)
+
+
+def _zipped(data: bytes, name: str) -> Recording:
+    place, files = folder_of(files_in_zip(data), name=name.split(".")[0])
+    return read_folder(files, name=place)
+
+
+def recording_import(*, recording: Recording, name: str, user: AbstractBaseUser | None = None) -> Run:
+    """The run of a recording that was read before. Raises ActionRefused, nothing written."""
+    key = f"import:{recording.digest[:57]}"
+    known = _known(key)
+    if known is not None:
+        return known
+    try:
+        with transaction.atomic():
+            AuditEntry.objects.filter(key=key).update(key=None)  # its run was deleted: import anew
+            return _import(recording, name, user, key)
+    except ProblemRejected as error:
+        raise ActionRefused(f"{PurePath(name).name}: its reference source cannot be used: {error}") from error
+    except IntegrityError:  # the same file twice at once: the first one won
+        known = _known(key)
+        if known is None:
+            raise
+        return known
+
+
+def _known(key: str) -> Run | None:
+    action = action_done(key=key, verb="run.import")
+    return None if action is None else Run.objects.filter(pk=action.object_id).first()
+
+
+def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key: str) -> Run:
+    now = timezone.now()
+    stem = recording.slug or PurePath(name).name.split(".")[0] or "recorded"
+    problem, _ = problem_upload(
+        name=f"{stem}.py",
+        data=recording.reference.encode("utf-8", "replace"),
+        user=user,
+        origin=Problem.Origin.IMPORT,
+        level=recording.level,
+    )
+    device = _device(recording)
+    run = Run.objects.create(
+        problem=problem,
+        device=device,
+        title=clip(recording.title, 160),
+        proposer="imported",
+        params=_params(recording).to_json(),
+        seed=recording.seed or 0,
+        steps=len(recording.steps),
+        state=Run.State.FINISHED,
+        origin=Run.Origin.IMPORT,
+        owner=user,  # type: ignore[misc]
+        imported=storable(
+            {"label": recording.label, "file": name, "run_dir": recording.run_dir, "steps": len(recording.steps)}
+        ),
+        ended_at=now,
+    )
+    action_record(verb="run.import", run=run, user=user, key=key, after={"file": clip(name, 200)})
+    evaluations = Evaluation.objects.bulk_create(
+        [_evaluation(step, problem, device) for step in recording.steps], batch_size=BATCH
+    )
+    nodes = _nodes_create(run, recording, evaluations, now)
+    Proposal.objects.bulk_create(
+        (
+            Proposal(node=nodes[step.number], proposer="imported", prompt=storable_text(step.prompt))
+            for step in recording.steps
+            if step.prompt
+        ),
+        batch_size=BATCH,
+    )
+    _events_create(run, recording, nodes, user)
+    failures_keep(run=run, nodes=[nodes[step.number] for step in recording.steps], now=now)
+    if (told := recording.memory) is not None:
+        memory_recorded(run_id=run.pk, choice=told.choice, elsewhere=told.elsewhere, toolchain=told.toolchain)
+    return run
+
+
+def _device(recording: Recording) -> Device:
+    """Owns the figures. One whose figures a time model made is no device that somebody reported.
+
+    Its row is locked: who removes the only other search on it at this moment would take it away.
+    """
+    hardware = recording.hardware
+    if recording.modelled:
+        name = MODELLED_ELSEWHERE + hardware.removeprefix("MODELLED ")
+        title = f"Time model of {hardware.removeprefix('MODELLED ')} elsewhere (not ours)"
+    else:
+        name, title = f"external:{hardware}", f"{hardware} (reported, not ours)"
+    found: Device | None = None
+    while found is None:  # gone between the two queries: made anew
+        known, _ = Device.objects.get_or_create(name=name, defaults={"kind": Device.Kind.EXTERNAL, "title": title})
+        found = Device.objects.select_for_update().filter(pk=known.pk).first()
+    return found
+
+
+def _params(recording: Recording) -> SearchParams:
+    """Those of the exported run, or the defaults where a file has none, or another version's."""
+    try:
+        return SearchParams.of_run(recording.params) if recording.params else SearchParams()
+    except (ValueError, TypeError):
+        return SearchParams()
+
+
+def _evaluation(step: RecordedStep, problem: Problem, device: Device) -> Evaluation:
+    verdict = verdict_of_step(step)
+    passed = verdict is Verdict.PASS
+    source = storable_text(step.code)
+    return Evaluation(
+        problem=problem,
+        device=device,
+        candidate_hash=canonical_hash(source),
+        source=source,
+        protocol=PROTOCOL_ELSEWHERE,
+        toolchain="as published",
+        verdict=verdict.value,
+        stage="reported",
+        reason="" if passed else f"reported.{verdict.value}",
+        message=clip(step.error, 4000),
+        loads=step.loads,
+        report={"reported": storable(step.figures)},
+        speedup=step.speedup,
+        **_evidence(step),
+    )
+
+
+def _evidence(step: RecordedStep) -> dict[str, Any]:
+    """What stands behind the speedup: a range and an audit where a time model made it, else somebody's word."""
+    if step.speedup is None:
+        return {"basis": ""}
+    if (told := step.modelled) is None:
+        return {"basis": Basis.REPORTED.value}
+    ends = {"speedup_low": told.low, "speedup_high": told.high, "speedup_n": told.n}
+    return {"basis": Basis.MODELLED.value, "audit": told.audit.value, **ends}
+
+
+def _nodes_create(run: Run, recording: Recording, evaluations: list[Evaluation], now: datetime) -> dict[int, Node]:
+    """All nodes by number, inserted level by level: a parent needs its row before its children."""
+    nodes = {0: root_create(run=run)}
+    levels: dict[int, list[tuple[int, RecordedStep]]] = defaultdict(list)
+    depths = {0: 0}
+    for order, step in enumerate(recording.steps, start=1):
+        depths[step.number] = depths[step.parent] + 1
+        levels[depths[step.number]].append((order, step))
+    for depth in sorted(levels):
+        rows = [
+            _node(run, step, nodes[step.parent], evaluations[order - 1], now, order) for order, step in levels[depth]
+        ]
+        for node in Node.objects.bulk_create(rows, batch_size=BATCH):
+            nodes[node.number] = node
+    Node.objects.bulk_create((_withdrawn(run, gone, nodes[gone.parent]) for gone in recording.withdrawn), BATCH)
+    return nodes
+
+
+def _withdrawn(run: Run, gone: Withdrawn, parent: Node) -> Node:
+    return Node(
+        run=run,
+        number=gone.number,
+        parent=parent,
+        kind=gone.kind,
+        state=Node.State.CANCELLED,
+        reason="cancelled",
+        message=WITHDRAWN,
+    )
+
+
+def _node(run: Run, step: RecordedStep, parent: Node, evaluation: Evaluation, now: datetime, order: int) -> Node:
+    return Node(
+        run=run,
+        number=step.number,
+        parent=parent,
+        kind=step.kind,
+        context=list(step.context),
+        state=Node.State.TOLD,
+        source=evaluation.source,
+        source_hash=evaluation.candidate_hash if step.code else "",
+        sketch=sketch(evaluation.source),
+        evaluation=evaluation,
+        fingerprint=fingerprint_of(evaluation, "", ""),
+        summary=storable_text(step.summary),
+        touched=step.touched,
+        told_order=order,
+        told_at=now,
+    )
+
+
+def _events_create(run: Run, recording: Recording, nodes: dict[int, Node], user: AbstractBaseUser | None) -> None:
+    """The log the run would have written, so that it can be browsed and scrubbed like any other."""
+    events = [
+        RunEvent(run=run, seq=seq, kind=kind, payload=payload, actor=user)  # type: ignore[misc]
+        for seq, (kind, payload) in enumerate(_log(run, recording, nodes), start=1)
+    ]
+    RunEvent.objects.bulk_create(events, batch_size=BATCH)
+    run.event_seq = len(events)
+    run.save(update_fields=["event_seq"])
+
+
+def _log(run: Run, recording: Recording, nodes: dict[int, Node]) -> Iterator[tuple[str, dict[str, Any]]]:
+    device = run.device.name
+    yield "run.started", {"steps": run.steps, "proposer": run.proposer, "device": device, "imported": True}
+    best: Node | None = None
+    acts = deque(recording.acts)
+    for told_before, step in enumerate(recording.steps):
+        yield from _history(acts, told_before)
+        node = nodes[step.number]
+        told = {"number": step.number}
+        yield "node.reserved", {**told, "parent": step.parent, "kind": step.kind, "context": list(step.context)[:50]}
+        yield "node.proposed", {**told, "source_hash": node.source_hash, "summary": ""}
+        yield "node.judging", {**told, "device": device}
+        yield "node.told", told_payload(node, node.evaluation)
+        if node.evaluation and is_better(node.number, node.evaluation, best):
+            best = node
+            yield "node.best", best_payload(node, node.evaluation)
+    yield from _history(acts, len(recording.steps), rest=True)
+    for gone in recording.withdrawn:
+        yield "node.reserved", {"number": gone.number, "parent": gone.parent, "kind": gone.kind, "context": []}
+        yield "node.cancelled", {"number": gone.number, "why": WITHDRAWN}
+    yield "run.ended", {"state": run.state, "reason": "", "told": run.steps, "best": best and best.number}
+
+
+def _history(acts: deque[RecordedAct], told: int, *, rest: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What people had done before node `told` + 1 had its verdict: as history, which nothing acts on."""
+    while acts and (rest or acts[0].told <= told):
+        yield HISTORY, acts.popleft().to_json()

@@ -1,0 +1,185 @@
+"""A run as AdaExplore's packed document: what the format has no place for goes under a key of ours, or is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import F
+
+from judge.devices.models import MODELLED_ELSEWHERE, Device
+from judge.evaluations.models import Evaluation, Measurement
+from judge.values import Subject, Verdict
+from search.algorithm.ranking import rank
+from search.interchange.provenance import PRODUCT, product_version
+from search.interchange.recording import OWN
+from search.interchange.rules import memory_document
+from search.records.facts import NodeRow, node_rows
+from search.records.models import Node, Proposal, Run
+from search.steering.history import acts_document
+
+KINDS = {Node.Kind.ROOT: "dummy_root", Node.Kind.LARGE: "large_step", Node.Kind.SMALL: "small_step"}
+EXTERNAL = "external:"
+
+# Named in every export: what somebody who reads the file elsewhere, or imports it here again, will not find.
+LOST = (
+    "timing samples, intervals and sample counts: one speedup and two medians a node remain",
+    "correctness cases, stages, findings, audits and environments: a measured speedup counts as reported once "
+    "imported, a MODELLED one stays MODELLED with its range",
+    "replies of the proposer, tokens, prices and every call but the last of a node",
+    "score parts of each decision, leases and the times of events",
+    "the events themselves; acts of people and their notes are history once imported, done or undone no more",
+    "policy and sealed cases of the problem: only its source is kept",
+    "nodes that ended without an evaluation have a reported one once imported",
+    "the contexts of cancelled nodes",
+)
+
+
+def packed_document(run: Run) -> dict[str, Any]:
+    """The run's told nodes in the order in which they were told, the root first."""
+    rows = node_rows(run.pk)
+    told = sorted((row for row in rows if row.told_order is not None), key=lambda row: row.told_order or 0)
+    numbers = {row.id: row.number for row in rows}
+    texts, figures, prompts = _texts(run), _figures(run), _prompts(run)
+    hardware = _hardware(run.device)
+    steps: list[dict[str, Any]] = []
+    depths: dict[int, int] = {}
+    best: tuple[tuple[bool, bool, float], int] = ((False, False, 0.0), 0)
+    for row in told:
+        parent = None if row.parent is None else numbers[row.parent]
+        depths[row.number] = 0 if parent is None else depths[parent] + 1
+        step = _step(row, parent, depths[row.number], texts[row.id], figures.get(row.id, {}), hardware)
+        step["prompt"] = prompts.get(row.id, "")
+        score = tuple(step["score"].values())
+        best = max(best, (score, row.number), key=lambda item: (*item[0][:2], *rank(item[0][2], item[1])))
+        steps.append(
+            step | {"global_best_node_id": best[1], "global_best_fast_p": best[0][2], "global_best_score": best[0]}
+        )
+    kernel = next((step["code"] for step in steps if step["node_id"] == best[1]), "")
+    return {
+        "label": run.imported.get("label") or run.title or run.problem.title,
+        "run_dir": run.imported.get("run_dir") or f"run-{run.pk}",
+        "total_steps": len(steps) - 1,
+        "reference_src": run.problem.source,
+        "global_best_kernel": kernel,
+        "steps": steps,
+        OWN: _own(run, [row for row in rows if row.state == Node.State.CANCELLED], numbers),
+    }
+
+
+def _step(
+    row: NodeRow, parent: int | None, depth: int, texts: dict[str, Any], figures: dict[str, Any], hardware: str
+) -> dict[str, Any]:
+    root = parent is None
+    correct = row.verdict == Verdict.PASS
+    worth = 0.0 if root else row.reward
+    step = {
+        "step": row.told_order,
+        "node_id": row.number,
+        "parent_node_id": parent,
+        "context_node_ids": texts["context"],
+        "depth": depth,
+        "created_by": KINDS[Node.Kind(row.kind)],
+        "visits": 0 if root else 1,  # as the original writes them: when the node was made
+        "total_reward": worth,
+        "max_reward": worth,
+        "avg_reward": worth,
+        "score": {
+            "compiled": correct or bool(row.loads),
+            "correct": correct,
+            "fast_p": (row.speedup or 0.0) if correct else 0.0,
+        },
+        "runtime_us": figures.get("candidate", -1.0),
+        "baseline_time_us": figures.get("eager"),
+        "hardware": None if root else figures.get("hardware", hardware),
+        "error": texts["error"] or None,
+        "code": texts["source"],
+    }
+    return step if root else step | {OWN: _own_step(row)}
+
+
+def _own_step(row: NodeRow) -> dict[str, Any]:
+    named = {
+        "verdict": row.verdict,
+        "reason": row.evaluation_reason or row.reason,
+        "basis": row.basis or "",
+        "low": row.low,
+        "high": row.high,
+        "n": row.n,
+        "audit": row.audit or "",
+        "reused": row.reused,
+        "summary": row.summary,
+        "touched": row.touched,
+    }
+    return {key: value for key, value in named.items() if value not in (None, "", False)}
+
+
+def _own(run: Run, cancelled: Iterable[NodeRow], numbers: dict[int, int]) -> dict[str, Any]:
+    """The run's own settings, and every node the format has no place for."""
+    return {
+        "format": 1,
+        "product": f"{PRODUCT} {product_version()}",
+        "problem": {"slug": run.problem.slug, "sha256": run.problem.source_hash, "state": run.problem.state},
+        "device": {"name": run.device.name, "kind": run.device.kind, "arch": run.device.arch},
+        "basis": run.device.basis.value if run.device.basis else "",
+        "proposer": run.proposer,
+        "model": run.proposer_options.get("model"),
+        "params": run.params,
+        "seed": run.seed,
+        "memory": memory_document(run),
+        "acts": acts_document(run),
+        "withdrawn": [
+            {
+                "node_id": row.number,
+                "parent_node_id": None if row.parent is None else numbers[row.parent],
+                "created_by": KINDS[Node.Kind(row.kind)],
+            }
+            for row in cancelled
+        ],
+        "not_carried": list(LOST),
+    }
+
+
+def _hardware(device: Device) -> str:
+    """What the format calls hardware. A model of a GPU must not pass for one."""
+    if device.name.startswith(MODELLED_ELSEWHERE):
+        return f"MODELLED {device.name.removeprefix(MODELLED_ELSEWHERE)}"
+    if device.kind == Device.Kind.EXTERNAL:
+        return device.name.removeprefix(EXTERNAL)
+    return f"MODELLED {device.arch}" if device.kind == Device.Kind.INTERPRETER else device.title[:40]
+
+
+def _texts(run: Run) -> dict[int, dict[str, Any]]:
+    rows = Node.objects.filter(run=run, state=Node.State.TOLD).values_list(
+        "pk", "source", "context", "message", "evaluation__message"
+    )
+    return {
+        pk: {"source": source, "context": context, "error": judged if judged is not None else message}
+        for pk, source, context, message, judged in rows
+    }
+
+
+def _figures(run: Run) -> dict[int, dict[str, Any]]:
+    """Node -> microseconds of candidate and eager, measured or modelled here; as published with the hardware."""
+    found: dict[int, dict[str, Any]] = {}
+    subjects = (Subject.CANDIDATE.value, Subject.EAGER.value)
+    rows = Measurement.objects.filter(evaluation__nodes__run=run, subject__in=subjects)
+    for pk, subject, median_us in rows.values_list("evaluation__nodes__pk", "subject", "median_us"):
+        found.setdefault(pk, {})[subject] = median_us
+    reported = Evaluation.objects.filter(nodes__run=run, device__kind=Device.Kind.EXTERNAL).annotate(
+        node=F("nodes__pk")
+    )
+    for pk, report in reported.values_list("node", "report"):
+        told = report.get("reported", {})
+        found[pk] = {
+            "candidate": told.get("runtime_us"),
+            "eager": told.get("baseline_time_us"),
+            "hardware": told.get("hardware"),
+        }
+    return found
+
+
+def _prompts(run: Run) -> dict[int, str]:
+    """Node -> prompt of its last call that has one."""
+    calls = Proposal.objects.filter(node__run=run).exclude(prompt="").order_by("attempt")
+    return dict(calls.values_list("node_id", "prompt"))

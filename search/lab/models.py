@@ -1,0 +1,24 @@
+"""Rows of the policy laboratory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+
+class LabResult(models.Model):
+    """One experiment of the policy laboratory. Never edited; all its figures are simulated."""
+
+    created_at = models.DateTimeField(auto_now_add=True)
+    command = models.CharField(max_length=2000)  # repeats it
+    protocol = models.PositiveSmallIntegerField()  # search.lab.experiment.PROTOCOL: only equal ones compare
+    partial = models.BooleanField(default=False)  # stopped before its end
+    seconds = models.FloatField()
+    result: Any = models.JSONField(default=dict)  # search.lab.results.result_document
+
+    class Meta:
+        ordering = ("-id",)
+
+    def __str__(self) -> str:
+        return f"laboratory result {self.pk}"

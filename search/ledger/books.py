@@ -1,0 +1,203 @@
+"""Reads a run's books from its rows: what each node holds and has used, and whether the run has had enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, DecimalField, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Ceil, Coalesce
+
+from judge.evaluations.measures import Measure
+from judge.evaluations.models import Evaluation, Measurement
+from judge.values import Subject
+from search.ledger.ledger import Amounts, Entry, Ledger
+from search.ledger.limits import RunLimits
+from search.ledger.stops import Progress, Stop, budget_stop, goal_stop
+from search.records.models import Node, Proposal, Run
+from search.records.queries import best_node
+
+FREE_MODELS = ("", "builtin", "recorded", "person")  # nobody bills for these
+UNTOLD = Q(tokens_in__isnull=True, tokens_out__isnull=True)
+UNPRICED = Q(price_usd__isnull=True)
+NEW_STEP = Amounts(steps=1, evaluations=1)  # held by nodes from before budgets
+COUNTED = ("device_s", "tokens", "usd", "evaluations")  # limits that need the books and not only the rows' states
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The billed calls of one node: sums of what is known, counts of what is not."""
+
+    tokens: int = 0
+    usd: Decimal = Decimal(0)
+    untold: int = 0
+    unpriced: int = 0
+
+
+NO_CALLS = Calls()
+
+
+def limits_of(run: Run) -> RunLimits:
+    """The run's limits as a value."""
+    return RunLimits.from_json(run.limits, steps=run.steps)
+
+
+def ledger_of(run_id: int) -> Ledger:
+    """The run's books."""
+    return books_of(run_id)[0]
+
+
+def books_of(run_id: int) -> tuple[Ledger, Calls]:
+    """The run's books and its billed calls as far as they are known, in at most four queries.
+
+    Nodes in flight and those with unknown costs are read one by one, all others as sums.
+    """
+    nodes = Node.objects.filter(run_id=run_id).exclude(kind=Node.Kind.ROOT).order_by()
+    unknown = Proposal.objects.filter(UNTOLD | UNPRICED, node=OuterRef("pk")).exclude(model__in=FREE_MODELS)
+    apart = Q(state__in=Node.IN_FLIGHT) | Exists(unknown)
+    rows = list(nodes.filter(apart).values_list(*_COLUMNS))
+    calls = calls_of(run_id, [row[0] for row in rows])
+    every, largest = call_totals(run_id)
+    rest = Amounts(
+        tokens=every.tokens - sum(one.tokens for one in calls.values()),
+        usd=every.usd - sum((one.usd for one in calls.values()), Decimal(0)),
+    )
+    judged, longest = _judged(nodes.exclude(apart))
+    ledger = Ledger.of(_entry(row, calls.get(row[0], NO_CALLS)) for row in rows)
+    return ledger.joined(judged + rest, longest.largest(largest)), every
+
+
+_COLUMNS = ("pk", "state", "held", "reused", "evaluation_id", "evaluation__wall_ms")
+_MS = Ceil("evaluation__wall_ms", output_field=IntegerField())
+_JUDGED = Q(evaluation__isnull=False, reused=False)
+
+
+def _entry(row: tuple[Any, ...], known: Calls) -> Entry:
+    """One node; a withdrawn one keeps what its calls have used."""
+    _, state, held, reused, evaluation, wall_ms = row
+    judged = evaluation is not None and not reused
+    return Entry(
+        open=state in Node.IN_FLIGHT,
+        held=Amounts.from_json(held) if held else NEW_STEP,
+        used=Amounts(
+            steps=int(state == Node.State.TOLD),
+            evaluations=int(judged),
+            device_ms=math.ceil(wall_ms) if judged else 0,
+            tokens=known.tokens,
+            usd=known.usd,
+        ),
+        tokens_unknown=known.untold > 0,
+        usd_unknown=known.unpriced > 0,
+    )
+
+
+def _judged(nodes: QuerySet[Node]) -> tuple[Amounts, Amounts]:
+    """Steps, evaluations and device time of ended nodes: (sum, largest of one)."""
+    found = nodes.aggregate(
+        steps=Count("pk", filter=Q(state=Node.State.TOLD)),
+        evaluations=Count("pk", filter=_JUDGED),
+        device_ms=Sum(_MS, filter=_JUDGED, default=0),
+        longest_ms=Max(_MS, filter=_JUDGED, default=0),
+    )
+    longest = Amounts(device_ms=found.pop("longest_ms"))
+    return Amounts(**found), longest
+
+
+def calls_of(run_id: int, node_ids: Collection[int] | None = None) -> dict[int, Calls]:
+    """The billed calls of these nodes, or of all, for those that have made any. One query."""
+    if node_ids is None:
+        rows = _per_node(run_id)
+    else:
+        rows = _per_node(run_id).filter(node__in=node_ids) if node_ids else Proposal.objects.none().values()
+    return {row["node"]: Calls(row["tokens"], _money(row["usd"]), row["untold"], row["unpriced"]) for row in rows}
+
+
+def call_totals(run_id: int) -> tuple[Calls, Amounts]:
+    """All billed calls of the run together, and the most that one node's calls have used. One query."""
+    found = _per_node(run_id).aggregate(
+        every_token=Sum("tokens", default=0),
+        every_usd=Sum("usd", default=Decimal(0)),
+        every_untold=Sum("untold", default=0),
+        every_unpriced=Sum("unpriced", default=0),
+        most_tokens=Max("tokens", default=0),
+        most_usd=Max("usd", default=Decimal(0)),
+    )
+    every = Calls(found["every_token"], _money(found["every_usd"]), found["every_untold"], found["every_unpriced"])
+    return every, Amounts(tokens=found["most_tokens"], usd=_money(found["most_usd"]))
+
+
+def _per_node(run_id: int) -> QuerySet[Proposal, Any]:
+    """Per node with billed calls: their sums and how many lack a count or a price."""
+    billed = Proposal.objects.filter(node__run_id=run_id).exclude(model__in=FREE_MODELS).order_by()
+    return billed.values("node").annotate(
+        tokens=Sum(Coalesce("tokens_in", 0) + Coalesce("tokens_out", 0)),
+        usd=Sum(Coalesce("price_usd", Decimal(0), output_field=_MONEY)),
+        untold=Count("pk", filter=UNTOLD),
+        unpriced=Count("pk", filter=UNPRICED),
+    )
+
+
+def _money(total: Decimal) -> Decimal:
+    """A sum to the millionth: SQLite adds up binary fractions, and a difference of sums must not fall below zero."""
+    return total.quantize(_MICRO)
+
+
+_MICRO = Decimal("0.000001")
+_MONEY = DecimalField(max_digits=18, decimal_places=6)
+
+
+def stop_of(run: Run, now: datetime) -> Stop | None:
+    """Why no step of this run may begin any more: a goal that is reached, or a hard limit without room; else None."""
+    limits = limits_of(run)
+    return goal_reached(run, limits, now) or budget_stop(limits, books(run, limits))
+
+
+def goal_reached(run: Run, limits: RunLimits, now: datetime) -> Stop | None:
+    """The first goal that is reached. Asks for the best only where a goal needs it."""
+    goals = (limits.target_speedup, limits.stale_steps, limits.roofline_share)
+    progress = progress_of(run) if any(goal is not None for goal in goals) else Progress(told=0)
+    return goal_stop(limits, progress, started=run.created_at, now=now)
+
+
+def books(run: Run, limits: RunLimits) -> Ledger:
+    """The ledger; where nothing but steps is limited, two counts instead of all rows."""
+    if any(getattr(limits, name) is not None for name in COUNTED):
+        return ledger_of(run.pk)
+    nodes = Node.objects.filter(run=run).exclude(kind=Node.Kind.ROOT)
+    told = Count("pk", filter=Q(state=Node.State.TOLD))
+    counts = nodes.aggregate(told=told, open=Count("pk", filter=Q(state__in=Node.IN_FLIGHT)))
+    return Ledger(spent=Amounts(steps=counts["told"]), reserved=Amounts(steps=counts["open"]))
+
+
+def progress_of(run: Run) -> Progress:
+    """Told steps and the audited best."""
+    told = Node.objects.filter(run=run, state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT).count()
+    best = best_node(run.pk)
+    if best is None or best.evaluation is None:
+        return Progress(told)
+    return Progress(
+        told=told,
+        best_order=best.told_order,
+        best_speedup=best.evaluation.speedup,
+        bound_share=bound_share(run, best.evaluation),
+        best_words=str(Measure.of(best.evaluation)),
+    )
+
+
+def bound_us(run: Run) -> float | None:
+    """The least time the problem can take on the run's device, as its preflight found it; None when not known."""
+    report = run.problem.report_for(run.device.name) or {}
+    bound = (report.get("roofline") or {}).get("bound_us")
+    return float(bound) if bound else None
+
+
+def bound_share(run: Run, evaluation: Evaluation) -> float | None:
+    """The bound over the candidate's median time: 1 is all that the device allows."""
+    bound = bound_us(run)
+    timed = Measurement.objects.filter(evaluation=evaluation, subject=Subject.CANDIDATE.value)
+    median_us = timed.values_list("median_us", flat=True).first()
+    return bound / median_us if bound and median_us else None

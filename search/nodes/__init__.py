@@ -1,0 +1,1 @@
+"""The page of a node and the actions on its kernel."""

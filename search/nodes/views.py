@@ -1,0 +1,217 @@
+"""One node: verdict, numbers, cases, kernels, source, difference, the exchange with its proposer."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import replace_url
+
+from adaexplore_site.core.requests import SiteRequest, current_path
+from judge.devices.queries import judging_devices
+from judge.evaluations import facts as evaluation_facts
+from judge.evaluations import samples as evaluation_samples
+from judge.selftest.trust import doubt_about
+from judge.sources.highlighting import listing, visible
+from judge.values import Verdict
+from search.algorithm.params import POLICY_NAMES
+from search.compare.columns import calls_summed
+from search.compare.table import cost_text, tokens_text
+from search.nodes import diff as diff_page
+from search.nodes import page as node_page
+from search.nodes.near import near_of
+from search.nodes.rules_panel import prompt_rules
+from search.rechecks.queries import rechecks_of
+from search.records.models import Node, Run
+from search.records.queries import RunTree, TreeNode, run_tree
+from search.records.steering_log import steering_of
+from search.records.steering_state import hands_on
+
+TABS = (
+    ("overview", "Overview"),
+    ("source", "Source"),
+    ("diff", "Diff"),
+    ("exchange", "Prompt and reply"),
+    ("log", "Log"),
+)
+
+
+@never_cache
+@vary_on_headers("HX-Request")
+@require_safe
+def node_detail(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
+    """The node's page, or its panel for the drawer. Query: `tab`, and of the difference `base`, `view`,
+    `ws`, `open` and `large` (search.nodes.diff)."""
+    run, node = node_load(run_id, number)
+    response = node_response(request, run, node)
+    own = reverse("node-detail", args=[run.pk, node.number])
+    on_own_page = request.htmx and current_path(request).split("?")[0] == own
+    if on_own_page and not request.htmx.history_restore_request:
+        replace_url(response, request.get_full_path())
+    return response
+
+
+def node_load(run_id: int, number: int) -> tuple[Run, Node]:
+    """The run and the node of these numbers, or 404."""
+    run = get_object_or_404(Run.objects.select_related("problem", "device"), pk=run_id)
+    node = get_object_or_404(Node.objects.select_related("evaluation__device", "parent"), run=run, number=number)
+    return run, node
+
+
+def node_response(request: SiteRequest, run: Run, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
+    """The node's page, for scripts its panel; `more` goes into the template."""
+    tab = request.GET.get("tab", "overview")
+    tab = tab if tab in dict(TABS) else "overview"
+    tree = run_tree(run)
+    row = tree.nodes[node.number]
+    context = {
+        "run": run,
+        "node": node,
+        "row": row,
+        "look": node_page.node_look(row, run, tree.best),
+        "word": _word(node, row),
+        "evaluation": node.evaluation,
+        "message": visible((node.evaluation.message if node.evaluation else node.message)[:20_000]),
+        "reason": (node.evaluation.reason if node.evaluation else "") or node.reason,
+        "tab": tab,
+        "tabs": TABS,
+        "is_best": tree.best == node.number,
+        "is_closest": tree.standing.closest == node.number,
+        "best": tree.best,
+        "leader": tree.leader,
+        "parent": node_page.link(tree, run, row.parent) if row.parent is not None else None,
+        "best_child": node_page.best_child(tree, run, node.number),
+        "waiting": node_page.waits_for_person(node),
+        "age_s": node_page.age_s(node, now=timezone.now()),
+        "key": secrets.token_urlsafe(16),
+        **steering_context(run, node, tree),
+        **_BODIES[tab](request, run, node, tree),
+        **more,
+    }
+    template = "nodes/node_detail.html#panel" if request.htmx else "nodes/node_detail.html"
+    return render(request, template, context, status=status)
+
+
+def node_panel(
+    request: SiteRequest,
+    run_id: int,
+    number: str,
+    *,
+    done: str = "",
+    refused: str = "",
+    typed: Mapping[str, str] | None = None,
+    status: int = 200,
+    **_: Any,
+) -> HttpResponse | None:
+    """The panel that a form names by the number of its node, with what came of the form; None where it names none.
+
+    The panel ignores other facts of the action. The action may be done by then, so that a number of
+    no node is no error.
+    """
+    known = number.isascii() and number.isdigit() and len(number) < 9
+    if not known or not Node.objects.filter(run=run_id, number=int(number)).exists():
+        return None
+    run, node = node_load(run_id, int(number))
+    return node_response(request, run, node, status=status, steer_done=done, steer_refused=refused, typed=typed or {})
+
+
+def _word(node: Node, row: TreeNode) -> str:
+    """The verdict, else the state, in words."""
+    if node.kind == Node.Kind.ROOT:
+        return "start: the empty candidate"
+    if node_page.waits_for_person(node):
+        return "waiting for a reply by hand"
+    if node.state != Node.State.TOLD:
+        return str(node.state)
+    if row.doubt:
+        return f"{row.doubt}; its verdict was {row.verdict.replace('_', ' ')}"
+    if row.verdict == Verdict.PASS:
+        return "correct, slower than eager" if row.speedup is not None and row.speedup < 1 else "correct"
+    return row.verdict.replace("_", " ") or "no candidate"
+
+
+def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    report = node.evaluation.report if node.evaluation else {}
+    links = [node_page.link(tree, run, number) for number in node.context if isinstance(number, int)]
+    cases = report.get("cases", ())
+    calls = calls_summed(list(node.proposals.defer("prompt", "reply", "error")))
+    return {
+        "timings": evaluation_samples.timings(evaluation_samples.slim_measurements(node.evaluation)),
+        "doubt": doubt_about(node.evaluation, now=timezone.now()),
+        "over_compile": evaluation_facts.over_compile(node.evaluation),
+        "cases": cases[: node_page.ROWS],
+        "cases_hidden": max(0, len(cases) - node_page.ROWS),
+        "stages": report.get("stages", ())[: node_page.ROWS],
+        "kernels": evaluation_facts.kernels(node.evaluation),
+        "context_nodes": [item for item in links if item is not None],
+        "lineage": node_page.lineage(tree, run, node.number),
+        "children": node_page.children(tree, run, node.number)[: node_page.ROWS],
+        "environment": report.get("environment", {}),
+        "tokens": tokens_text(run, calls),
+        "cost": cost_text(run, calls),
+        "findings": evaluation_facts.findings(node.evaluation) if node.evaluation else [],
+        "near": near_of(node),
+        "prompt_rules": prompt_rules(node),
+    }
+
+
+def _source(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    return {"code": listing(node.source)}
+
+
+def _diff(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    query = {name: str(value)[:2_000] for name, value in request.GET.items()}
+    memory = request.session.get("diff", {})
+    remembered = diff_page.remembered(query, memory)
+    if remembered != memory:
+        request.session["diff"] = remembered
+    return {"comparison": diff_page.comparison(run, tree, node, query, memory)}
+
+
+def _exchange(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    return {"exchanges": node_page.exchanges(node)}
+
+
+def _log(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    return {"log": evaluation_facts.log_of(node.evaluation)}
+
+
+def steering_context(run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
+    """What people did to the node, and what they can do."""
+    hands = hands_on(steering_of(run.pk), node.number, node_page.path_up(tree, node.number))
+    return {
+        "hands": hands,
+        "steerable": not run.ended and run.state != Run.State.STOPPING and node.state != Node.State.CANCELLED,
+        "branchable": node.state == Node.State.TOLD and bool(node.source),
+        "branches": list(node.branches.order_by("pk")[: node_page.ROWS]),
+        "devices": list(judging_devices()) if run.origin == Run.Origin.IMPORT else [],
+        "rejudgeable": _rejudgeable(node),
+        "rechecks": rechecks_of(node),
+        "typed": {},
+        "policies": POLICY_NAMES,
+    }
+
+
+def _rejudgeable(node: Node) -> bool:
+    """Whether a worker of ours can judge its kernel once more."""
+    evaluation = node.evaluation
+    if evaluation is None or evaluation.elsewhere:
+        return False
+    return evaluation.device.judges and not evaluation.device.remote
+
+
+_BODIES: dict[str, Callable[[SiteRequest, Run, Node, RunTree], dict[str, Any]]] = {
+    "overview": _overview,
+    "source": _source,
+    "diff": _diff,
+    "exchange": _exchange,
+    "log": _log,
+}

@@ -1,0 +1,1 @@
+"""Kernels judged again on request, races, and marks on kernels."""

@@ -1,0 +1,84 @@
+"""What came of kernels that were judged once more: read for pages, the old verdict beside the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.db.models import Q, QuerySet
+
+from judge.evaluations.facts import CALLS
+from judge.evaluations.measures import Measure
+from judge.values import SpeedCall, Verdict
+from search.rechecks.models import Recheck
+from search.rechecks.races import race_measure
+from search.records.models import Node
+
+SHOWN = 20
+WORDS = {
+    Recheck.Kind.VERIFY: "Judged once more",
+    Recheck.Kind.DISPUTE: "Disputed",
+    Recheck.Kind.RACE: "Measured as a pair",
+}
+
+
+@dataclass(frozen=True)
+class Rechecked:
+    """One request with both verdicts. `ratio` is the node's kernel over its rival's, where they were raced."""
+
+    row: Recheck
+    title: str
+    differs: bool  # one verdict is a pass, the other is none
+    apart: bool  # both are, and their intervals do not reach each other
+    ratio: Measure | None = None
+    call: str = ""
+    words: str = ""
+
+    @property
+    def look(self) -> str:
+        """Shape of its state."""
+        return {"done": "suspect" if self.differs else "ok"}.get(self.row.state, self.row.state)
+
+
+def rechecks_of(node: Node) -> list[Rechecked]:
+    """Of one node, also where it is the rival; newest first."""
+    return [rechecked(row) for row in _rows().filter(Q(node=node) | Q(rival=node)).order_by("-pk")[:SHOWN]]
+
+
+def last_rechecks(nodes: Collection[int]) -> dict[int, Rechecked]:
+    """Of each node the newest one that is no race. One query."""
+    rows = _rows().filter(node__in=nodes).exclude(kind=Recheck.Kind.RACE).order_by("pk")
+    return {row.node_id: rechecked(row) for row in rows}
+
+
+def races_between(nodes: Collection[int]) -> list[Rechecked]:
+    """Races of any two of these nodes, newest first. One query."""
+    rows = _rows().filter(kind=Recheck.Kind.RACE, node__in=nodes, rival__in=nodes)
+    return [rechecked(row) for row in rows.order_by("-pk")[:SHOWN]]
+
+
+def _rows() -> QuerySet[Recheck]:
+    heavy = [f"{name}__{field}" for name in ("before", "evaluation") for field in ("source", "report")]
+    texts = [f"{name}__source" for name in ("node", "rival")]
+    rows = Recheck.objects.select_related("node", "rival", "before", "evaluation", "race", "asked_by")
+    return rows.defer(*heavy, *texts)
+
+
+def rechecked(row: Recheck) -> Rechecked:
+    """One request in words."""
+    fresh, before, race = row.evaluation, row.before, row.race
+    differs = fresh is not None and (fresh.verdict == Verdict.PASS) != (before.verdict == Verdict.PASS)
+    old, new = Measure.of(before), Measure.of(fresh)
+    ends = (old and old.low, old and old.high, new and new.low, new and new.high)
+    apart = all(ends) and (ends[0] > ends[3] or ends[2] > ends[1])  # type: ignore[operator]
+    title = WORDS[Recheck.Kind(row.kind)]
+    if race is None or fresh is None:
+        return Rechecked(row, title, differs, bool(apart))
+    mine = race.first_hash == fresh.candidate_hash
+    ratio = race_measure(race, over=race.second_hash if mine else race.first_hash)
+    call = SpeedCall(race.call)
+    call = call if mine else _OTHER_WAY.get(call, call)
+    return Rechecked(row, title, differs, bool(apart), ratio, call.value.upper(), CALLS[call])
+
+
+_OTHER_WAY = {SpeedCall.FASTER: SpeedCall.SLOWER, SpeedCall.SLOWER: SpeedCall.FASTER}

@@ -1,1 +1,0 @@
-"""Searches recorded elsewhere: read into checked values, their kernels as entries for the judge."""

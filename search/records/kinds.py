@@ -1,0 +1,79 @@
+"""Searches as the activity log shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from django.urls import reverse
+
+from adaexplore_site.actions.action import Kind, Subject
+from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.models import AuditEntry
+from search.records.models import Node, Run
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RunEntries:
+    """Entries of the audit log on searches, with the searches that are still there."""
+
+    entries: Sequence[AuditEntry]
+    runs: Mapping[int, Run]
+    _found: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, entry: AuditEntry) -> Run | None:
+        """The search of an entry; None when it was removed."""
+        return self.runs.get(int(entry.object_id))
+
+    def once(self, name: str, find: Callable[[RunEntries], T]) -> T:
+        """What a room finds out about all entries together, read when it is first needed."""
+        if name not in self._found:
+            self._found[name] = find(self)
+        found: T = self._found[name]
+        return found
+
+
+class RunKind(Kind):
+    name = "run"
+    noun = "search"
+    aliases = ("run",)
+
+    def load(self, entries: Sequence[AuditEntry]) -> RunEntries:
+        rows = Run.objects.select_related("problem", "device").filter(pk__in={entry.object_id for entry in entries})
+        return RunEntries(entries, {run.pk: run for run in rows})
+
+    def subject(self, entry: AuditEntry, loaded: RunEntries) -> Subject:
+        run = loaded.run(entry)
+        if run is None:
+            title = f"{entry.before.get('title', '')} #{entry.object_id}".strip()
+            return Subject("search", title, reverse("run-activity", args=[entry.object_id]))
+        return Subject("search", f"{run.title or run.problem.title} #{run.pk}", reverse("run-detail", args=[run.pk]))
+
+    def find(self, entry: AuditEntry) -> Run:
+        run = Run.objects.select_related("problem", "device").filter(pk=entry.object_id).first()
+        if run is None:
+            raise ActionRefused("The search is gone.")
+        return run
+
+    def lock(self, target: Run | Node) -> Run:
+        """The search's row, also for what is done to one of its nodes."""
+        return Run.objects.select_for_update(of=("self",)).get(pk=_id(target))
+
+    def version(self, target: Run | Node) -> int:
+        """The number of its last event."""
+        run = target if isinstance(target, Run) else target.run
+        return run.event_seq
+
+    def now(self, target: Run | Node) -> dict[str, Any]:
+        found = Run.objects.filter(pk=_id(target)).values("state", "event_seq").first()
+        return dict(found or {})
+
+
+def _id(target: Run | Node) -> int:
+    return target.pk if isinstance(target, Run) else target.run_id
+
+
+RUN = RunKind()

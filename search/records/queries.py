@@ -1,0 +1,306 @@
+"""Reads of the search: the tree with its statistics, summaries for pages and lists, the event log."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from django.db.models import Count, Max, Min
+from django.utils import timezone
+
+from judge.evaluations.models import MAY_BE_BEST, Evaluation
+from judge.values import Verdict
+from search.algorithm.params import SearchParams
+from search.algorithm.ranking import Standing, rank, standing
+from search.records.facts import NodeRow, node_rows, tree_of, verdict_of
+from search.records.models import Node, Run, RunEvent
+from search.records.steering_log import steering_of
+from search.records.winning import nothing_faster, standings_logged, winners_in
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """One node as shown: its row, its verdict, and the replayed statistics of the subtree below it.
+
+    `best_reward` and `total` are rewards over the subtree, `reward` its own. `verdict` is empty until it is told.
+    `low`, `high` and `n` are None for reported figures.
+    """
+
+    id: int
+    number: int
+    parent: int | None
+    kind: str
+    state: str
+    depth: int
+    visits: int
+    pending: int
+    total: float
+    best_reward: float
+    reward: float
+    verdict: str
+    stage: str
+    reason: str
+    speedup: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    basis: str
+    reused: bool
+    told_order: int | None
+    summary: str
+    source_hash: str
+    touched: bool  # a person had a hand in it
+    doubt: str  # why its verdict is not believed
+
+
+@dataclass(frozen=True)
+class RunTree:
+    """All nodes of a run in number order, and which of them is the best."""
+
+    run_id: int
+    nodes: tuple[TreeNode, ...]
+    standing: Standing
+
+    @property
+    def best(self) -> int | None:
+        """Number of the best node; None where nothing beat PyTorch."""
+        return self.standing.best
+
+    @property
+    def leader(self) -> int | None:
+        """Number of the best node, else of the one closest to PyTorch."""
+        return self.standing.leader
+
+    def get(self, number: int) -> TreeNode | None:
+        """The node with this number; numbers have no gaps, so place and number agree."""
+        return self.nodes[number] if 0 <= number < len(self.nodes) else None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run at a glance. `states` and `verdicts` count nodes without the root; `spark` holds (told order, speedup)
+    at each new leader. `best` is None where nothing beat PyTorch; then `closest` names the kernel next to it. `eta_s`
+    is None unless the run is running and has told a node. `waiting` counts the nodes that wait for a person's reply,
+    `waiting_node` is the number of the first of them."""
+
+    run: Run
+    states: dict[str, int]
+    verdicts: dict[str, int]
+    told: int
+    steps: int
+    in_flight: int
+    waiting: int
+    waiting_node: int | None
+    best: int | None
+    best_evaluation: Evaluation | None
+    closest: int | None
+    closest_evaluation: Evaluation | None
+    spark: tuple[tuple[int, float], ...]
+    started: datetime
+    elapsed_s: float | None
+    median_step_s: float | None
+    eta_s: float | None
+    last_event_at: datetime | None
+
+    @property
+    def nothing(self) -> str:
+        """What is said where no kernel beat PyTorch."""
+        return nothing_faster(ended=self.run.ended)
+
+    @property
+    def leader(self) -> int | None:
+        """Number of the best node, else of the closest one."""
+        return self.closest if self.best is None else self.best
+
+    @property
+    def leader_evaluation(self) -> Evaluation | None:
+        """That of the best kernel, else of the closest one."""
+        return self.best_evaluation or self.closest_evaluation
+
+    @property
+    def look(self) -> str:
+        """The run's state for shape and colour: `waiting` when it runs, but nothing moves until a person replies."""
+        held = self.run.state == Run.State.RUNNING and self.waiting and self.waiting == self.in_flight
+        return "waiting" if held else str(self.run.state)
+
+
+def run_tree(run: Run) -> RunTree:
+    """The tree of a run with statistics replayed from its rows. No sources."""
+    rows = node_rows(run.pk)
+    tree = tree_of(rows, steering_of(run.pk).params(SearchParams.of_run(run.params)))
+    numbers = {row.id: row.number for row in rows}
+    nodes: list[TreeNode] = []
+    depths: dict[int, int] = {}
+    for row in rows:
+        parent = None if row.parent is None else numbers[row.parent]
+        depths[row.number] = 0 if parent is None else depths[parent] + 1
+        branch = tree.branches.get(row.number)
+        nodes.append(
+            TreeNode(
+                id=row.id,
+                number=row.number,
+                parent=parent,
+                kind=row.kind,
+                state=row.state,
+                depth=depths[row.number],
+                visits=branch.visits if branch else 0,
+                pending=branch.pending if branch else 0,
+                total=branch.total if branch else 0.0,
+                best_reward=branch.best if branch else 0.0,
+                reward=branch.own if branch else 0.0,
+                verdict=row.verdict,
+                stage=row.stage or ("proposal" if row.reason else ""),
+                reason=row.evaluation_reason or row.reason,
+                speedup=row.speedup,
+                low=row.low,
+                high=row.high,
+                n=row.n,
+                basis=row.basis or "",
+                reused=row.reused,
+                told_order=row.told_order,
+                summary=row.summary,
+                source_hash=row.source_hash,
+                touched=row.touched,
+                doubt=row.doubt or "",
+            )
+        )
+    won = winners_in(run.pk)
+    bests = ((row.speedup, row.number, row.number in won) for row in rows if row.may_be_best)
+    return RunTree(run.pk, tuple(nodes), standing(bests))
+
+
+def best_number(rows: Iterable[NodeRow]) -> int | None:
+    """Number of the node that ranks highest among those that may be a best, whether it beat PyTorch or not."""
+    passed = [row for row in rows if row.may_be_best]
+    return max(passed, key=lambda row: rank(row.speedup, row.number)).number if passed else None
+
+
+BEST_FIRST = ("-evaluation__speedup", "number")  # `rank`, the highest first: one row comes out of the database
+
+
+def best_node(run_id: int) -> Node | None:
+    """The node that ranks highest by the same rule, with its evaluation: whom the next one has to beat. What pages call
+    the best is `search.records.winning.standing_of`. Sources and reports are fetched only when touched.
+    """
+    passed = Node.objects.filter(run_id=run_id, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value)
+    audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
+    passed = passed.filter(evaluation__in=audited).select_related("evaluation")
+    passed = passed.defer("source", "evaluation__source", "evaluation__report")
+    return passed.order_by(*BEST_FIRST).first()
+
+
+def run_summary(run: Run) -> RunSummary:
+    """The summary of one run."""
+    return _summaries([run])[0]
+
+
+def run_summaries(runs: Sequence[Run]) -> list[RunSummary]:
+    """The summaries of these runs, in a constant number of queries."""
+    return _summaries(list(runs))
+
+
+def told_counts(run_ids: Iterable[int]) -> dict[int, int]:
+    """Run id -> told nodes, the root not counted; runs without one are missing."""
+    told = Node.objects.filter(run__in=list(run_ids), state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT)
+    return dict(told.order_by().values_list("run").annotate(Count("id")))
+
+
+def events_since(run: Run, seq: int, limit: int = 500) -> list[RunEvent]:
+    """Events after `seq`, oldest first, at most `limit`."""
+    return list(RunEvent.objects.filter(run=run, seq__gt=seq).order_by("seq")[:limit])
+
+
+def _summaries(runs: list[Run]) -> list[RunSummary]:
+    ids = [run.pk for run in runs]
+    counts = _counts(ids)
+    standings, logged, evaluations = _bests(ids)
+    waits = _waits(ids)
+    medians = _median_steps([run.pk for run in runs if run.state == Run.State.RUNNING])
+    last = dict(RunEvent.objects.filter(run__in=ids).values_list("run").annotate(Max("created_at")).order_by())
+    now = timezone.now()
+    found = []
+    for run in runs:
+        states, verdicts = counts[run.pk]
+        told = states[Node.State.TOLD]
+        points = tuple((payload["order"], payload["speedup"]) for payload in logged[run.pk])
+        best, closest = standings.get(run.pk, Standing())
+        median_s = medians.get(run.pk)
+        waiting, waiting_node = waits.get(run.pk, (0, None))
+        measured = run.origin != Run.Origin.IMPORT
+        found.append(
+            RunSummary(
+                run=run,
+                states=dict(states),
+                verdicts=dict(verdicts),
+                told=told,
+                steps=run.steps,
+                in_flight=sum(states[state] for state in Node.IN_FLIGHT),
+                waiting=waiting,
+                waiting_node=waiting_node,
+                best=best,
+                best_evaluation=evaluations.get((run.pk, best)),
+                closest=closest,
+                closest_evaluation=evaluations.get((run.pk, closest)),
+                spark=points,
+                started=run.created_at,
+                elapsed_s=max(((run.ended_at or now) - run.created_at).total_seconds(), 0.0) if measured else None,
+                median_step_s=median_s,
+                eta_s=None if median_s is None else median_s * max(run.steps - told, 0) / run.concurrency,
+                last_event_at=last.get(run.pk),
+            )
+        )
+    return found
+
+
+def _counts(run_ids: list[int]) -> dict[int, tuple[Counter[str], Counter[str]]]:
+    """Per run the nodes by state and, of those told, by verdict."""
+    groups = (
+        Node.objects.filter(run__in=run_ids)
+        .exclude(kind=Node.Kind.ROOT)
+        .order_by()
+        .values_list("run", "state", "kind", "evaluation__verdict", "reason")
+        .annotate(Count("id"))
+    )
+    counts: dict[int, tuple[Counter[str], Counter[str]]] = defaultdict(lambda: (Counter(), Counter()))
+    for run_id, state, kind, verdict, reason, count in groups:
+        counts[run_id][0][state] += count
+        if state == Node.State.TOLD:
+            counts[run_id][1][verdict_of(verdict, kind, reason)] += count
+    return counts
+
+
+def _waits(run_ids: list[int]) -> dict[int, tuple[int, int]]:
+    """Per run that has nodes waiting for a person: how many, and the lowest number."""
+    nodes = Node.objects.filter(run__in=run_ids, state=Node.State.PROPOSING, lease_owner=Node.PERSON)
+    found = nodes.order_by().values_list("run").annotate(Count("id"), Min("number"))
+    return {run_id: (count, number) for run_id, count, number in found}
+
+
+def _bests(
+    run_ids: list[int],
+) -> tuple[dict[int, Standing], dict[int, list[Mapping[str, Any]]], dict[tuple[int, int | None], Evaluation]]:
+    """Per run its standing and its node.best events; and the evaluations of the leaders by run and node."""
+    standings, logged = standings_logged(run_ids)
+    wanted = {
+        (run_id, payload["number"]): payload["evaluation"]
+        for run_id, payloads in logged.items()
+        for payload in payloads
+        if payload["number"] == standings[run_id].leader
+    }
+    found = Evaluation.objects.defer("source", "report").in_bulk(wanted.values())
+    return standings, logged, {place: found[pk] for place, pk in wanted.items() if pk in found}
+
+
+def _median_steps(run_ids: list[int]) -> dict[int, float]:
+    """Median seconds from reservation to verdict, per run that has told a node."""
+    durations: dict[int, list[float]] = defaultdict(list)
+    told = Node.objects.filter(run__in=run_ids, state=Node.State.TOLD).exclude(kind="root")
+    for run_id, created, ended in told.order_by().values_list("run", "created_at", "told_at"):
+        if ended is None:
+            continue
+        durations[run_id].append(max((ended - created).total_seconds(), 0.0))  # hosts' clocks differ
+    return {run_id: median(values) for run_id, values in durations.items()}

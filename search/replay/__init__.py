@@ -1,0 +1,1 @@
+"""A run replayed from its log, and what another policy would do."""

@@ -1,0 +1,190 @@
+"""What a report is made of: frozen values that say nothing about where they come from. No Django."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from judge.evaluations.measures import Measure
+from judge.values import Basis
+from search.algorithm.ranking import rank
+
+EAGER, COMPILE = "eager", "compile"
+OVER = {EAGER: "eager", COMPILE: "torch.compile"}
+BEST, MEAN = "best", "mean"
+RULES = {BEST: "the best search of a problem counts", MEAN: "the mean over a problem's searches counts"}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A speedup with its interval and sample count, None where unknown."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.value) and self.value > 0):
+            raise ValueError("a speedup is finite and positive")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One correct kernel of a search; `eager` and `compile` are None where it was not timed against them."""
+
+    number: int
+    order: int  # place in the order in which nodes were told, from 1
+    audited: bool
+    eager: Ratio | None
+    compile: Ratio | None = None
+    won: bool = False  # audited, and faster than every baseline it was timed beside
+
+    def over(self, baseline: str) -> Ratio | None:
+        """The speedup over `eager` or `compile`."""
+        return self.eager if baseline == EAGER else self.compile
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One search: its correct kernels in the order in which they were told, and how many nodes were told."""
+
+    run: int
+    problem: int
+    told: int
+    kernels: tuple[Kernel, ...]
+
+    def best(self, *, audited: bool) -> Kernel | None:
+        """The kernel that ranks highest by its speedup over eager. None without a correct one."""
+        found = [kernel for kernel in self.kernels if kernel.audited or not audited]
+        return max(found, key=lambda one: rank(one.eager.value if one.eager else None, one.number), default=None)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one search counts for: 0 without a correct kernel, None where it is correct but nobody knows how fast."""
+
+    correct: bool
+    speedup: float | None
+
+    def __post_init__(self) -> None:
+        if not self.correct and self.speedup != 0.0:
+            raise ValueError("a failure counts as 0")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One aggregate over problems: its value, a 95 % interval and how many problems are in it."""
+
+    metric: str
+    label: str
+    value: float | None  # None over no problem
+    low: float | None
+    high: float | None
+    n: int
+    basis: Basis
+    share: bool = False  # of problems, from 0 to 1
+
+    @property
+    def number(self) -> str:
+        """`2.31×`, `60 %`, or a dash."""
+        return "—" if self.value is None else self._shown(self.value)
+
+    @property
+    def interval(self) -> str:
+        """`[1.20–3.40]`; empty where there is none."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"[{self._shown(self.low).rstrip('×% ')}–{self._shown(self.high).rstrip('×% ')}]"
+
+    @property
+    def source(self) -> str:
+        """Where the speedups behind it come from."""
+        return Measure(1.0, 1.0, 1.0, self.n, self.basis).source
+
+    def _shown(self, value: float) -> str:
+        return f"{100 * value:.0f} %" if self.share else Measure(value, value, value, self.n, self.basis).number
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.number, self.interval, f"n={self.n}", self.source) if part)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One problem in a block: which search and kernel counts, or that none is correct."""
+
+    slug: str
+    title: str
+    runs: tuple[int, ...]
+    run: int | None
+    number: int | None
+    speedup: Ratio | None
+    compile: Ratio | None
+    audited: bool
+    correct_runs: int
+    basis: Basis
+    won: bool = False  # whether that kernel beat PyTorch; see Kernel.won
+
+    @property
+    def measure(self) -> Measure | None:
+        """The speedup over eager as pages print it."""
+        return self._measure(self.speedup)
+
+    @property
+    def measure_compile(self) -> Measure | None:
+        """The same over torch.compile."""
+        return self._measure(self.compile)
+
+    def _measure(self, ratio: Ratio | None) -> Measure | None:
+        if ratio is None or (self.basis is not Basis.REPORTED and (ratio.low is None or ratio.high is None)):
+            return None
+        return Measure(ratio.value, ratio.low, ratio.high, ratio.n, self.basis)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Aggregates of one population over one baseline. `unknown` problems are correct, but were not timed against it."""
+
+    population: str  # "judged" or "audited"
+    over: str
+    figures: tuple[Figure, ...]
+    unknown: int
+    timed: bool  # whether any kernel was timed against it
+
+
+@dataclass(frozen=True)
+class Block:
+    """Everything of one device and basis. Degenerate problems are named and left out of all figures."""
+
+    basis: Basis
+    device: str
+    device_title: str
+    lines: tuple[Line, ...]
+    degenerate: tuple[tuple[str, str], ...]  # slug and title
+    runs: int
+    unended: int  # searches that have not ended: they count as they stand
+    unbegun: int  # those of them without a told node: they are in no figure
+    tables: tuple[Table, ...]
+    provisional_only: int  # problems whose only correct kernels were not audited
+    provisional_faster: int  # problems with an audited best and a faster kernel that was not audited
+    curve: tuple[tuple[int, float], ...]  # steps told, mean over problems of min(best so far, 10)
+    shares: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)  # population -> (p, Fast@p)
+    elsewhere: bool = False  # of imported searches: nothing of it was judged or audited here
+
+
+@dataclass(frozen=True)
+class Report:
+    """Blocks by basis and device; never one number over two of them."""
+
+    title: str
+    rule: str
+    unassisted: bool
+    assisted_runs: int | None  # left out, because `unassisted`; else None, since nobody has counted
+    assisted_nodes: int | None
+    blocks: tuple[Block, ...]
+    seed: int
+    resamples: int
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")

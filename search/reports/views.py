@@ -1,0 +1,76 @@
+"""The report over a set of searches, as a page and as files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from adaexplore_site.core.downloads import attachment
+from adaexplore_site.core.requests import SiteRequest
+from search.reports.build import report_of
+from search.reports.document import report_csv, report_json
+from search.reports.page import report_context, report_html
+from search.reports.reading import report_runs
+from search.reports.values import BEST, MEAN, RULES, Report
+
+FORMS: dict[str, tuple[Callable[[Report], str], str]] = {
+    "html": (report_html, "text/html; charset=utf-8"),
+    "csv": (report_csv, "text/csv; charset=utf-8"),
+    "json": (lambda report: json.dumps(report_json(report), indent=1), "application/json"),
+}
+MOST = 2000
+
+
+@never_cache
+@require_safe
+def report(request: SiteRequest) -> HttpResponse:
+    """Query: `runs` (numbers, or all when empty), `rule`, `unassisted`, and `as` for a file."""
+    text = request.GET.get("runs", "").strip()[:MOST]
+    rule = request.GET.get("rule", BEST)
+    chosen = {"runs": text, "rule": rule if rule in RULES else BEST, "unassisted": bool(request.GET.get("unassisted"))}
+    ids, error = _ids(text)
+    runs = report_runs(ids=ids)
+    missing = sorted(set(ids or ()) - {run.pk for run in runs})
+    if missing:
+        error = f"There is no search {', '.join(map(str, missing[:10]))}. It is left out."
+    title = f"{len(runs)} searches" if len(runs) != 1 else "1 search"
+    made = report_of(runs, title=title, rule=str(chosen["rule"]), unassisted=bool(chosen["unassisted"]))
+    form = request.GET.get("as", "")
+    if form in FORMS:
+        return report_file(made, form, "report")
+    context = report_context(made) | {
+        "chosen": chosen,
+        "error": error,
+        "rules": ((BEST, "Best search per problem"), (MEAN, "Mean of searches")),
+        "files": [(name.upper(), f"{reverse('report')}?{_query(chosen)}as={name}") for name in FORMS],
+    }
+    return render(request, "reports/report.html", context, status=422 if error else 200)
+
+
+def report_file(made: Report, form: str, stem: str) -> HttpResponse:
+    """The report as a download."""
+    write, content_type = FORMS[form]
+    return attachment(f"{stem}.{form}", write(made).encode(), content_type)
+
+
+def _ids(text: str) -> tuple[list[int] | None, str]:
+    """(ids or None for all, what is wrong)."""
+    words = [word for word in re.split(r"[\s,]+", text) if word]
+    if not words:
+        return None, ""
+    ids = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 16]
+    odd = next((word for word in words if not (word.isascii() and word.isdigit() and len(word) < 16)), None)
+    return ids, "" if odd is None else f"{odd[:40]!r} is not the number of a search. Enter numbers, such as 3, 5, 8."
+
+
+def _query(chosen: dict[str, object]) -> str:
+    kept = {name: 1 if value is True else value for name, value in chosen.items() if value}
+    return f"{urlencode(kept)}&" if kept else ""

@@ -1,0 +1,1 @@
+"""Searches: start, pause, resume, stop, archive, remove; the list and the form."""

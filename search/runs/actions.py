@@ -1,0 +1,238 @@
+"""Actions on searches: start, pause, resume, stop, archive, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import NON_FIELD_ERRORS
+from django.db.models import Max
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.datastructures import MultiValueDict
+
+from adaexplore_site.actions.action import CHANGED, REPLACED, UNDO, Action, Call, Result, Standing, missing
+from adaexplore_site.actions.registry import register
+from adaexplore_site.core.audit import FieldsRefused
+from adaexplore_site.core.models import AuditEntry
+from judge.devices.queries import judging_devices
+from judge.problems.preflight import Preflight, preflight
+from judge.problems.views import preflight_start
+from search.ledger.limit_fields import RENAMED
+from search.proposers import available
+from search.records.follow_ups import Hop
+from search.records.kinds import RUN, RunEntries
+from search.records.models import Run
+from search.records.queue import send
+from search.runs.archiving import ARCHIVE, UNARCHIVE, run_archive
+from search.runs.forms import StartForm
+from search.runs.removal import removal_text
+from search.runs.removing import run_remove
+from search.runs.services import run_pause, run_resume, run_start, run_stop
+
+GONE = Standing(why_not="the search is gone")
+ENDED = Standing(why_not="the search has ended")
+STATES = ("run.pause", "run.resume", "run.stop", "run.kill")
+PREFLIGHT = "The preflight has to pass first. It is running now."
+
+
+@register
+class StartRun(Action):
+    """Start a search. The problem's preflight on the device has to pass first; where there was none it is started."""
+
+    kind = RUN
+    name, label, done = "run.start", "Start the search", "Started the search"
+    pages = ("run-new",)
+    route = "run-new"
+    Form = StartForm
+    irreversible = "stop it on its page"
+
+    def form(self, target: None, data: QueryDict, files: MultiValueDict[str, Any]) -> forms.Form:
+        return StartForm(data, devices=list(judging_devices()), choices=available())
+
+    def run(self, target: None, data: dict[str, Any], call: Call) -> Result:
+        problem, device = data["problem"], data["device"]
+        check = preflight(problem, device, now=timezone.now())
+        if check.state == "new" or check.stalled:
+            return Result(pending=PREFLIGHT, then=partial(preflight_start, problem, device))
+        if check.unfinished:
+            return Result(pending=PREFLIGHT)
+        run = self._start(check, data, call)
+        return Result(location=reverse("run-detail", args=[run.pk]), then=lambda: send([Hop("advance", run.pk)]))
+
+    def _start(self, check: Preflight, data: dict[str, Any], call: Call) -> Run:
+        if not check.usable:
+            why_not = check.why_not or f"The preflight on {check.device.name} did not pass. Check again."
+            raise FieldsRefused({NON_FIELD_ERRORS: why_not})
+        same = ("problem", "device", "proposer", "steps", "seed", "title", "limits", "memory", "options")
+        given = {name: data[name] for name in same}
+        given |= {"params": data["preset"].params.to_json(), "concurrency": data["concurrency"] or 1}
+        try:
+            return run_start(**given, **call.who)
+        except FieldsRefused as error:
+            fields = {RENAMED.get(name, name): words for name, words in error.fields.items()}
+            raise FieldsRefused(fields) from error
+
+
+class RunAction(Action):
+    """What is done to a search as a whole, on its page."""
+
+    kind = RUN
+    takes = ("run_id",)
+    pages: ClassVar[tuple[str, ...]] = ("run-detail",)
+
+    def locate(self, where: Mapping[str, Any]) -> Run:
+        run = Run.objects.select_related("problem", "device").filter(pk=where["run_id"]).first()
+        if run is None:
+            raise missing("such search")
+        return run
+
+    def again(self, entry: AuditEntry) -> Result:
+        """The page that asked, as after the first call."""
+        return Result()
+
+    def home(self, target: Run) -> str:
+        return reverse("run-detail", args=[target.pk])
+
+
+def _newest(loaded: RunEntries, verbs: tuple[str, ...]) -> set[int]:
+    """The last entry with one of these verbs on each search."""
+    keys = [str(pk) for pk in loaded.runs]
+    rows = AuditEntry.objects.filter(object_type=RUN.name, object_id__in=keys, verb__in=verbs).order_by()
+    return set(rows.values("object_id").annotate(last=Max("pk")).values_list("last", flat=True))
+
+
+class StateAction(RunAction):
+    """What decides whether a search goes on. The last one can be undone while the search is still in `states`."""
+
+    states: tuple[Run.State, ...]
+    back: str
+
+    def standing(self, entry: AuditEntry, loaded: RunEntries) -> Standing:
+        run = loaded.run(entry)
+        if run is None:
+            return GONE
+        if entry.pk not in loaded.once("states", partial(_newest, verbs=STATES)):
+            return REPLACED
+        if run.state in self.states:
+            return Standing(self.back)
+        return ENDED if run.ended else CHANGED
+
+
+@register
+class PauseRun(StateAction):
+    """Start no new steps. Those in flight end."""
+
+    name, label, done = "run.pause", "Pause the search", "Paused the search"
+    route = "run-pause"
+    inverse = "run.resume"
+    states, back = (Run.State.PAUSED,), "Resume"
+
+    def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
+        run_pause(run=target, **call.who)
+        return Result("Paused. Steps in flight end first.")
+
+
+@register
+class ResumeRun(StateAction):
+    """Go on with a paused or stopped search. Steps that a stop withdrew stay withdrawn."""
+
+    name, label, done = "run.resume", "Resume the search", "Resumed the search"
+    route = "run-resume"
+    inverse = "run.pause"
+    states, back = (Run.State.RUNNING,), "Pause"
+
+    def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
+        run_resume(run=target, **call.who)
+        return Result("Resumed.", then=lambda: send([Hop("advance", target.pk)]))
+
+
+@register
+class StopRun(StateAction):
+    """End a search and keep its tree. Kernels on the device are judged first."""
+
+    name, label, done = "run.stop", "Stop the search", "Stopped the search"
+    route = "run-stop"
+    sends = {"now": ""}
+    inverse = "run.resume"
+    states, back = (Run.State.STOPPING, Run.State.STOPPED), "Resume"
+
+    def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
+        run_stop(run=target, **call.who)
+        return Result("Stopping. The tree is kept.")
+
+
+@register
+class KillRun(StateAction):
+    """End a search at once. Everything in flight is withdrawn, and the tree is kept."""
+
+    name, label, done = "run.kill", "Stop the search at once", "Stopped the search at once"
+    route = "run-stop"
+    sends = {"now": "1"}
+    inverse = "run.resume"
+    states, back = (Run.State.STOPPED,), "Resume"
+
+    def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
+        run_stop(run=target, drain=False, **call.who)
+        return Result("Stopped. The tree is kept.")
+
+
+class Shelve(RunAction):
+    """Archive and list again: each takes the other back."""
+
+    route = "run-archive"
+    archives: bool
+    message: str
+
+    def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
+        run_archive(run=target, archived=self.archives, **call.who)
+        return Result(f"Search {target.pk} {self.message}")
+
+    def home(self, target: Run) -> str:
+        return reverse("run-list")
+
+    def standing(self, entry: AuditEntry, loaded: RunEntries) -> Standing:
+        if loaded.run(entry) is None:
+            return GONE
+        return UNDO if entry.pk in loaded.once("shelf", partial(_newest, verbs=(ARCHIVE, UNARCHIVE))) else REPLACED
+
+
+@register
+class ArchiveRun(Shelve):
+    """Take an ended search out of the lists. Nothing else changes."""
+
+    name, label, done = ARCHIVE, "Archive the search", "Archived the search"
+    sends = {"archived": "1"}
+    inverse = UNARCHIVE
+    archives, message = True, "is archived. The tab Archived lists it."
+
+
+@register
+class ListRun(Shelve):
+    """List an archived search again."""
+
+    name, label, done = UNARCHIVE, "List the search again", "Listed the search again"
+    sends = {"archived": ""}
+    inverse = ARCHIVE
+    archives, message = False, "is listed again."
+
+
+@register
+class RemoveRun(RunAction):
+    """Remove an imported search with its nodes, verdicts, events and failures. Its problem stays."""
+
+    name, label, done = "run.remove", "Remove the imported search", "Removed the imported search"
+    pages = ()
+    route = "run-remove"
+    irreversible = "import its file again"
+
+    def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
+        activity = reverse("run-activity", args=[target.pk])
+        run_remove(run=target, **call.who)
+        return Result("The search is removed.", location=activity)
+
+    def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
+        return removal_text(entry.before)

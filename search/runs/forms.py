@@ -1,0 +1,106 @@
+"""The form that starts a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+
+from judge.devices.models import Device
+from judge.problems.models import Problem
+from search.algorithm.presets import PRESELECTED, PRESETS, Preset, preset_get
+from search.ledger.limit_fields import LimitFields
+from search.ledger.limits import MAX_STEPS
+from search.proposers import Choice
+from search.runs.dialect_fields import DialectFields
+from search.runs.memory_fields import MemoryFields, placeholders
+from search.runs.services import MAX_CONCURRENCY
+
+DEFAULT_STEPS = 30
+_SEED_LIMIT = 2**31 - 1
+
+
+class StartForm(LimitFields, MemoryFields, DialectFields):
+    """What a search is started with. The service checks what depends on rows."""
+
+    problem = forms.CharField(
+        max_length=120, widget=forms.HiddenInput, help_text="slug", error_messages={"required": "Choose a problem."}
+    )
+    steps = forms.IntegerField(min_value=1, max_value=MAX_STEPS, initial=DEFAULT_STEPS, label="Steps")
+    seed = forms.IntegerField(min_value=0, max_value=_SEED_LIMIT, required=False, label="Seed")
+    device = forms.CharField(max_length=60)
+    proposer = forms.CharField(max_length=20)
+    preset = forms.ChoiceField(
+        choices=[(preset.name, f"{preset.name}: {preset.title}") for preset in PRESETS.values()],
+        initial=PRESELECTED,
+        required=False,
+        label="Settings",
+        help_text="Published settings were tried with language models. Ours only in simulations: it found more (Lab).",
+        error_messages={"invalid_choice": f"There is no such preset. Choose one of: {', '.join(PRESETS)}."},
+    )
+    title = forms.CharField(max_length=160, required=False, label="Title")
+    concurrency = forms.IntegerField(
+        min_value=1,
+        max_value=MAX_CONCURRENCY,
+        required=False,
+        label="In flight at once",
+        help_text="Steps are written while others are judged.",
+    )
+
+    def __init__(self, *args: Any, devices: Sequence[Device], choices: Sequence[Choice], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+        self._devices = {device.name: device for device in devices}
+        self._choices = {choice.name: choice for choice in choices}
+        self.fields["steps"].widget.attrs.update(inputmode="numeric", autocomplete="off")
+        self.fields["seed"].widget.attrs.update(placeholder="random", inputmode="numeric", autocomplete="off")
+        self.fields["concurrency"].widget.attrs.update(placeholder="1", inputmode="numeric", autocomplete="off")
+        for name in LimitFields.base_fields:
+            empty = "automatic" if name.startswith("step_") else "no limit"
+            self.fields[name].widget.attrs.update(placeholder=empty, autocomplete="off")
+        self.fields["title"].widget.attrs.update(placeholder="optional", autocomplete="off")
+        placeholders(self)
+
+    def full_clean(self) -> None:
+        """A field for numbers shows nothing that is none: what was typed wrongly is shown in a field for text."""
+        super().full_clean()
+        for name in set(self.errors) & set(self.fields):
+            widget = self.fields[name].widget
+            if isinstance(widget, forms.NumberInput):
+                widget.input_type = "text"
+
+    def clean(self) -> dict[str, Any]:
+        """With `limits`, `memory` and `options` as the service takes them, unless a field is wrong."""
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        return data if self.errors else {
+            **data, "limits": self.limits(), "memory": self.memory(), "options": self.options(),
+        }  # fmt: skip
+
+    def clean_problem(self) -> Problem:
+        """The row behind the slug."""
+        problem = Problem.objects.filter(slug=self.cleaned_data["problem"]).first()
+        if problem is None:
+            raise forms.ValidationError("There is no such problem. Upload it, or choose another one.")
+        return problem
+
+    def clean_preset(self) -> Preset:
+        """The preset behind the name; what asks for none gets the one that is preselected."""
+        return preset_get(self.cleaned_data["preset"] or PRESELECTED)
+
+    def clean_device(self) -> Device:
+        """The row behind the name."""
+        device = self._devices.get(self.cleaned_data["device"])
+        if device is None:
+            known = ", ".join(self._devices) or "none"
+            raise forms.ValidationError(f"There is no such device here. Choose one of: {known}.")
+        return device
+
+    def clean_proposer(self) -> str:
+        """A proposer that can be used now."""
+        choice = self._choices.get(self.cleaned_data["proposer"])
+        if choice is None:
+            raise forms.ValidationError(f"Choose one of: {', '.join(self._choices)}.")
+        if not choice.ready:
+            raise forms.ValidationError(choice.why_not)
+        return choice.name

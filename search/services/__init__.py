@@ -1,1 +1,0 @@
-"""Everything that changes rows of the search. Keyword-only functions named `<noun>_<verb>`; one transaction each."""

@@ -1,0 +1,1 @@
+"""Steering a search: pin, prune, boost, force, note, inject, branch, change parameters."""

@@ -1,0 +1,239 @@
+"""The forms of what steers a search and its nodes. The pages show them, and show them again with what was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from adaexplore_site.actions.action import ActionForm
+from adaexplore_site.actions.fields import TextListField
+from adaexplore_site.core.audit import FieldsRefused
+from judge.devices.models import Device
+from judge.devices.queries import judging_devices
+from search.algorithm.params import POLICY_NAMES, REWARD_NAMES, SETTABLE, SearchParams
+from search.algorithm.tree import LARGE, SMALL
+from search.engine.budgets import adapt_sharing
+from search.ledger.books import limits_of
+from search.ledger.limits import ADDABLE
+from search.records.models import Run
+from search.records.steering_state import params_in_force
+from search.runs.services import MAX_CONCURRENCY
+from search.steering.bulk import ACTS
+from search.steering.node_filter import NodeFilter
+from search.steering.nodes import MAX_BOOST, MAX_QUOTA
+
+TYPED = 50  # above so many nodes, the person types the number
+CHOICES = {"policy": POLICY_NAMES, "reward": REWARD_NAMES}
+
+
+def _whole(what: str, *, outside: str = "", **more: Any) -> forms.IntegerField:
+    """A whole number. `what` names it in errors; `outside` is the error below `min_value` and above `max_value`."""
+    words = f"Enter a whole number for {what}."
+    bounds = {"min_value": outside, "max_value": outside} if outside else {}
+    return forms.IntegerField(**more, error_messages={"invalid": words, "required": words, **bounds})
+
+
+def _number(what: str, **more: Any) -> forms.FloatField:
+    words = f"Enter a number for {what}."
+    return forms.FloatField(**more, error_messages={"invalid": words, "required": words})
+
+
+def _node(words: str = "number of the node", *, required: bool = True) -> forms.IntegerField:
+    return _whole("the node", help_text=words, required=required)
+
+
+def _quota(words: str = "selections", *, required: bool = True) -> forms.IntegerField:
+    outside = f"A pin asks for 1 to {MAX_QUOTA} selections."
+    return _whole("selections", outside=outside, min_value=1, max_value=MAX_QUOTA, help_text=words, required=required)
+
+
+def _boost(*, required: bool = True) -> forms.FloatField:
+    field = _number("the boost", min_value=-MAX_BOOST, max_value=MAX_BOOST, step_size=None, required=required)
+    outside = f"A boost is a number from -{MAX_BOOST:g} to {MAX_BOOST:g}; rewards lie from 0 to 1.6."
+    field.error_messages |= {"min_value": outside, "max_value": outside}
+    return field
+
+
+def _kind(*, required: bool) -> forms.ChoiceField:
+    wrong = f"A step is {LARGE} or {SMALL}."
+    return forms.ChoiceField(
+        choices=[(LARGE, LARGE), (SMALL, SMALL)],
+        help_text=f"{LARGE} or {SMALL}",
+        required=required,
+        error_messages={"invalid_choice": wrong, "required": wrong},
+    )
+
+
+class NodeForm(ActionForm):
+    number = _node()
+
+
+class PinForm(NodeForm):
+    quota = _quota()
+
+
+class BoostForm(NodeForm):
+    boost = _boost()
+
+
+class ForceForm(ActionForm):
+    kind = _kind(required=True)
+    number = _node("node to go on from", required=False)
+
+
+class NoteForm(NodeForm):
+    text = forms.CharField(
+        widget=forms.Textarea, error_messages={"required": "Write what the proposer should know or try."}
+    )
+
+
+class InjectForm(ActionForm):
+    source = forms.CharField(
+        strip=False, widget=forms.Textarea, error_messages={"required": "Write the module with class ModelNew."}
+    )
+    kind = _kind(required=False)
+    number = _node("its parent", required=False)
+
+
+class UndoForm(ActionForm):
+    seq = _whole("the event", help_text="number of the event")
+
+
+class TakeForm(ActionForm):
+    action = _whole("the action", help_text="number of the action that added")
+
+
+class ParamsForm(ActionForm):
+    """The parameters in force, and beside each what the form has shown: only what differs from that is changed, as
+    somebody else may have changed the rest meanwhile."""
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, run: Run, **more: Any) -> None:
+        super().__init__(data, **more)
+        self.in_force = params_in_force(run).to_json()
+        for name in SETTABLE:
+            now = str(self.in_force[name])
+            self.fields[f"was-{name}"] = forms.CharField(widget=forms.HiddenInput, required=False, initial=now)
+            self.fields[name] = forms.CharField(required=False, label=name, initial=now, widget=self._widget(name))
+
+    def _widget(self, name: str) -> forms.Widget:
+        if name not in CHOICES:
+            return forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"})
+        names = dict.fromkeys((*CHOICES[name], *filter(None, [self.data.get(name)])))
+        return forms.Select(choices=[(one, one) for one in names])
+
+    def clean(self) -> dict[str, Any]:
+        """`changes`: the new values by name."""
+        given, changes = self.cleaned_data, {}
+        for name in SETTABLE:
+            if given[name] == given[f"was-{name}"]:
+                continue
+            try:
+                changes[name] = SearchParams.from_texts([f"{name}={given[name]}"], self.in_force).to_json()[name]
+            except ValueError as error:
+                self.add_error(name, str(error))
+        return {"changes": changes}
+
+
+class LimitsForm(ActionForm):
+    """What is added to each limit. It has the fields of the limits that can be added to now, and what was sent."""
+
+    steps = _whole("steps", required=False)
+    evaluations = _whole("evaluations", required=False)
+    device_s = _number("device seconds", label="device seconds", required=False)
+    tokens = _whole("tokens", required=False)
+    usd = forms.DecimalField(label="US dollars", required=False, error_messages={"invalid": "Enter an amount."})
+    wall_s = _number("wall-clock seconds", label="wall-clock seconds", required=False)
+    stale_steps = _whole("steps without a new best", label="steps without a new best", required=False)
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, run: Run, **more: Any) -> None:
+        super().__init__(data, **more)
+        self.limits = limits_of(run)
+        shown = addable(run)
+        self.fields = {name: field for name, field in self.fields.items() if name in shown or self.data.get(name)}
+        for name, field in self.fields.items():
+            field.label = field.label or name
+            field.widget.attrs |= {"min": "0", "step": "0.01" if name == "usd" else "1", "autocomplete": "off"}
+
+    def clean(self) -> dict[str, Any]:
+        """`delta`: what is added, by name."""
+        delta = {name: value for name, value in self.cleaned_data.items() if value is not None}
+        for name, value in delta.items():
+            try:
+                self.limits.extended({name: value})
+            except ValueError as error:
+                self.add_error(name, str(error))
+        return {"delta": delta}
+
+
+class ConcurrencyForm(ActionForm):
+    concurrency = _whole(
+        "the steps in flight",
+        outside=f"Steps in flight must be from 1 to {MAX_CONCURRENCY}.",
+        label="steps in flight",
+        help_text="steps in flight",
+        min_value=1,
+        max_value=MAX_CONCURRENCY,
+    )
+
+
+def addable(run: Run) -> list[str]:
+    """The limits that can be added to now; none where a campaign or an adapt run shares them out."""
+    if run.origin == Run.Origin.IMPORT or run.state not in (Run.State.RUNNING, Run.State.PAUSED, Run.State.FINISHED):
+        return []
+    if hasattr(run, "campaign_entry") or (run.origin == Run.Origin.ADAPT and adapt_sharing(run)):
+        return []
+    limits = limits_of(run)
+    return [name for name in ADDABLE if getattr(limits, name) is not None]
+
+
+class BranchForm(ActionForm):
+    steps = _whole("steps", help_text="")
+    proposer = forms.CharField(required=False)
+    device = forms.CharField(required=False, help_text="name")
+
+    def clean_device(self) -> Device | None:
+        """The device of this name."""
+        name = self.cleaned_data["device"]
+        if not name:
+            return None
+        found = next((device for device in judging_devices() if device.name == name), None)
+        if found is None:
+            raise forms.ValidationError(f"There is no device {name[:40]!r} that judges. Choose one of the list.")
+        return found
+
+
+class BulkForm(ActionForm):
+    """An action, what it needs, and the filter of the nodes that it is done to."""
+
+    act = forms.CharField(help_text=f"{', '.join(ACTS[:-1])} or {ACTS[-1]}")
+    expected = _whole("the nodes", help_text="nodes that it reaches")
+    typed = _whole("the nodes", help_text=f"the same above {TYPED}", required=False)
+    quota = _quota("selections at each node", required=False)
+    boost = _boost(required=False)
+    state = TextListField(required=False, help_text="such as wrong, compile-error, slower")
+    kind = forms.CharField(required=False, help_text=f"{LARGE} or {SMALL}")
+    under = forms.FloatField(required=False, help_text="speedup over eager")
+    below = forms.IntegerField(required=False, help_text="node above them")
+    q = forms.CharField(required=False, help_text="number, reason or change")
+    told = forms.IntegerField(required=False, help_text="leave out what was told later")
+    seen = forms.CharField(required=False)
+
+    def clean(self) -> dict[str, Any]:
+        """`chosen`: the filter."""
+        given = self.cleaned_data
+        act, expected = given.get("act"), given.get("expected") or 0
+        if expected > TYPED and not given.get("typed") and "typed" not in self.errors:
+            self.add_error("typed", f"Type {expected} to confirm: the action reaches more than {TYPED} nodes.")
+        for needs, name in (("pin", "quota"), ("boost", "boost")):
+            if act == needs and given.get(name) is None and name not in self.errors:
+                self.add_error(name, f"A {needs} needs a number for {name}.")
+        try:
+            texts = {name: str(self.data.get(name, "")) for name in self.fields}
+            given["chosen"] = NodeFilter.of(texts, given.get("state", ()))
+        except FieldsRefused as refused:
+            for name, text in refused.fields.items():
+                self.errors.pop(name, None)
+                self.add_error(name, text)
+        return given

@@ -1,0 +1,1 @@
+"""Tools that measure the product: `python -m tests.benchmarks NAME`."""

@@ -1,0 +1,87 @@
+"""How fast the judge is, side by side with a plain one on the same kernels and device: `judge_bench`."""
+
+from __future__ import annotations
+
+import json
+import platform
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from judge.bench.device.gpus import gpus_here
+from judge.bench.sandboxing.minimum import required_layers
+from judge.doctor.examine import device_names
+from judge.values import JudgeError
+from tests.benchmarks.comparison.contest import Plan, Sample, contest
+from tests.benchmarks.comparison.corpus import entries
+from tests.benchmarks.comparison.figures import agreement, columns, table, to_json
+from tests.benchmarks.comparison.judges import ROUNDS, TIMED, WARM, Rivals
+
+
+class Command(BaseCommand):
+    help = (
+        "Judge 32 kernels by turns with this judge and with a plain one (a fresh process each, reference and candidate "
+        f"in it, {ROUNDS} rounds, {WARM} warm-up and {TIMED} timed calls): cold, warm in bursts, warm with pauses. "
+        "Reports evaluations per minute, percentiles, overhead, how long the GPU is kept, agreement of the speedups."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--device", default="interpreter", help="interpreter (default) or cuda:N")
+        parser.add_argument("--kernels", type=int, default=32, help="only the first so many (default all 32)")
+        parser.add_argument("--repeats", type=int, default=5, help="warm evaluations of each kernel in a burst (5)")
+        parser.add_argument("--pause", type=float, default=1.0, help="seconds before a paced evaluation; 0: none (1)")
+        parser.add_argument("--budget", type=float, help="seconds after which no further evaluation begins")
+        parser.add_argument("--json", action="store_true", help="print everything as JSON; progress goes to stderr")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        device = options["device"]
+        if device not in device_names():
+            raise CommandError(f"There is no device {device!r} here. Known: {', '.join(device_names())}.")
+        samples: list[Sample] = []
+
+        def told(sample: Sample) -> None:
+            samples.append(sample)
+            self._tell(sample)
+
+        try:
+            plan = Plan(options["repeats"], options["pause"], options["budget"])
+            with Rivals(device, _target(device), required_layers(settings.JUDGE_MIN_SANDBOX)) as rivals:
+                contest(entries()[: options["kernels"]], rivals.all, plan, told=told)
+        except (ValueError, JudgeError) as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            self.stderr.write("interrupted: the figures are about what was done so far")
+        if not samples:
+            raise CommandError("Nothing was judged: give a larger budget or more kernels.")
+        rows, agreed = columns(samples), agreement(samples, "judge", "plain")
+        if options["json"]:
+            head = {
+                "device": device,
+                "at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "host": platform.platform(),
+            }
+            self.stdout.write(json.dumps({**head, **to_json(samples, rows, agreed)}, indent=1))
+            return
+        self.stdout.write("\n".join(table(rows)))
+        self.stdout.write(f"{agreed.same_verdict} of {agreed.kernels} kernels got the same verdict from both")
+        for line in agreed.differing:
+            self.stdout.write(f"  differs (judge / plain): {line}")
+        if agreed.median_difference is not None and agreed.largest_difference is not None:
+            self.stdout.write(
+                f"speedups of {agreed.speedups} kernels differ by {agreed.median_difference:.1%} at the median, "
+                f"{agreed.largest_difference:.1%} at most"
+            )
+
+    def _tell(self, sample: Sample) -> None:
+        answer = sample.answer
+        speedup = f" {answer.speedup:.2f}×" if answer.speedup else ""
+        note = f" {answer.note}" if answer.note else ""
+        what = f"{sample.phase:6} {sample.judge:6} {sample.entry:26}"
+        self.stderr.write(f"{what} {answer.wall_s:7.2f} s {answer.verdict}{speedup}{note}")
+
+
+def _target(device: str) -> str:
+    found = {f"cuda:{gpu.ordinal}": gpu.arch for gpu in gpus_here()}
+    return found.get(device) or str(settings.JUDGE_TARGET)

@@ -1,0 +1,214 @@
+"""Checks share a GPU, a measurement has it alone, and neither waits for ever."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from judge.bench.device.gpu_lock import LONGEST_WAIT_S, WAITING, GpuLock
+from judge.bench.exchange.contact import Deadline
+from judge.bench.processes.jobs import EvaluationPlan
+from judge.bench.runner import Bench
+from judge.values import Job, JudgeError, ProblemSpec, Verdict
+from tests.judge.bench_problems import PROBLEM, SAME, judge
+
+CHILD = """
+import sys, time
+from judge.bench.device.gpu_lock import GpuLock
+handle = open(sys.argv[1], 'r+')
+lock = GpuLock(handle.fileno())
+with lock.shared():
+    print('shared', flush=True)
+    for line in sys.stdin:
+        if line.strip() == 'alone':
+            with lock.alone():
+                print('alone', flush=True)
+                sys.stdin.readline()
+            print('again', flush=True)
+        else:
+            break
+"""
+
+
+def start(path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def say(child: subprocess.Popen[str], word: str) -> None:
+    assert child.stdin is not None
+    child.stdin.write(word + "\n")
+    child.stdin.flush()
+
+
+def hear(child: subprocess.Popen[str]) -> str:
+    assert child.stdout is not None
+    return child.stdout.readline().strip()
+
+
+def finish(*children: subprocess.Popen[str]) -> None:
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def test_two_check_at_once_but_one_measures_after_the_other_has_left(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    one, two = start(path), start(path)
+    assert (hear(one), hear(two)) == ("shared", "shared")
+    say(one, "alone")
+    say(two, "leave")
+    assert hear(one) == "alone"
+    assert two.wait() == 0
+    finish(one, two)
+
+
+def test_two_that_both_want_it_alone_take_turns(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    one, two = start(path), start(path)
+    assert (hear(one), hear(two)) == ("shared", "shared")
+    say(one, "alone")
+    say(two, "alone")
+    for child in (one, two):
+        say(child, "end of turn")
+        say(child, "leave")
+    for child in (one, two):
+        assert hear(child) == "alone"
+        assert hear(child) == "again"
+    finish(one, two)
+
+
+def test_a_dead_holder_frees_the_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    one = start(path)
+    assert hear(one) == "shared"
+    say(one, "alone")
+    assert hear(one) == "alone"
+    two = start(path)
+    one.kill()
+    assert hear(two) == "shared"
+    finish(one, two)
+
+
+def test_a_wait_is_announced_and_an_uncontended_lock_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    heard: list[str] = []
+    one = start(path)
+    assert hear(one) == "shared"
+
+    @contextmanager
+    def waiting() -> Iterator[None]:
+        heard.append("waits")
+        say(one, "leave")
+        yield
+        heard.append("has it")
+
+    with path.open("r+") as handle:
+        lock = GpuLock(handle.fileno(), waiting)
+        with lock.shared():
+            assert heard == []
+            with lock.alone():
+                assert heard == ["waits", "has it"]
+    finish(one)
+
+
+def test_paused_time_extends_a_deadline_up_to_a_bound() -> None:
+    now = [0.0]
+    deadline = Deadline(10.0, 20.0, lambda: now[0])
+    with deadline.paused():
+        now[0] = 100.0
+    assert deadline.stage() == pytest.approx(10.0)
+    with deadline.paused():
+        now[0] = 100.0 + LONGEST_WAIT_S
+    assert deadline.stage() == pytest.approx(0.05)
+
+
+def test_the_runner_counts_the_wait_by_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("judge.bench.processes.listening.time.monotonic", lambda: now[0])
+    plan = EvaluationPlan(Bench("cpu"), Job("x", ProblemSpec(PROBLEM), SAME))
+    plan.hear({"doing": WAITING}, None)
+    now[0] = 7.0
+    assert plan.waited_s() == 7.0
+    plan.hear({"doing": "problem"}, None)
+    now[0] = 9.0
+    assert (plan.waited_s(), plan.doing) == (7.0, "problem")
+    plan.hear({"doing": WAITING}, None)
+    now[0] = 9.0 + 2 * LONGEST_WAIT_S
+    assert plan.waited_s() == LONGEST_WAIT_S
+
+
+@pytest.mark.bench
+def test_waiting_for_the_gpu_is_not_the_candidates_time(
+    cpu_bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    monkeypatch.setattr(cpu_bench, "gpu_lock", lambda: os.open(path, os.O_RDWR))
+    monkeypatch.setattr(EvaluationPlan, "grace_s", 0.0)
+    cpu_bench.server("plain").wait_ready()
+    other = start(path)
+    assert hear(other) == "shared"
+    say(other, "alone")
+    assert hear(other) == "alone"
+    release = threading.Timer(8.5, other.kill)
+    release.start()
+    outcome = judge(cpu_bench, SAME, wall_s=8, stage_s=8)
+    assert release.finished.is_set(), "it did not wait"
+    assert outcome.verdict is Verdict.PASS
+    release.join()
+    finish(other)
+
+
+def test_the_lock_file_is_for_every_user_and_never_behind_a_link(tmp_path: Path) -> None:
+    bench = Bench("cuda:3", lock_folder=tmp_path)
+    before = os.umask(0o077)
+    try:
+        fds = [bench.gpu_lock(), bench.gpu_lock()]
+    finally:
+        os.umask(before)
+    path = tmp_path / "adaexplore-gpu-3.lock"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666
+    for fd in fds:
+        assert fd is not None
+        os.close(fd)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(JudgeError, match="lock file"):
+        bench.gpu_lock()
+
+
+def test_a_lock_file_that_may_not_be_written_is_the_judges_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("judge.bench.runner.os.open", refuse)
+    with pytest.raises(JudgeError, match=r"adaexplore-gpu-0\.lock.*Permission denied"):
+        Bench("cuda", lock_folder=tmp_path).gpu_lock()
+
+
+def test_the_time_alone_is_told_even_when_it_ends_badly(tmp_path) -> None:
+    kept: list[float] = []
+    with (tmp_path / "gpu.lock").open("w+") as handle:
+        lock = GpuLock(handle.fileno(), kept=kept.append)
+        with lock.shared():
+            with lock.alone():
+                assert not kept
+            with pytest.raises(ZeroDivisionError), lock.alone():
+                _ = 1 / 0
+    assert len(kept) == 2 and all(0 <= seconds < 60 for seconds in kept)

@@ -1,0 +1,92 @@
+"""The page of a problem: cost and baselines with their evidence, flaws with their fix, sealed cases, policy."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.problems.models import Problem
+from tests.judge.gpu_rows import flagged, gpu, judged, passed, problem, report
+from tests.pages import client_of
+
+pytestmark = pytest.mark.django_db
+
+
+def page(row: Problem, role: str = "viewer") -> str:
+    return client_of(role).get(f"/problems/{row.slug}/").content.decode()
+
+
+def test_cost_bound_and_baselines_stand_with_interval_n_and_origin():
+    device, row = gpu(), problem()
+    evaluation = passed(row, device, 243.7)
+    html = page(row)
+    for text in ("149 µs", "limited by memory", "4.39 TB/s measured", "448 µs", "446 µs – 450 µs", "61 %", "33 %"):
+        assert text in html, text
+    assert f'href="/evaluations/{evaluation.pk}/">evaluation {evaluation.pk}</a>' in html
+    assert "only with JUDGE_MAX_AUTOTUNE=1" in html
+    assert "1 passing kernel plotted" in html and "MODELLED" not in html
+
+
+def test_without_evaluations_the_preflight_s_own_time_is_shown():
+    gpu()
+    html = page(problem())
+    assert "446 µs – 449 µs" in html and "preflight" in html and "No kernel has passed on this device yet." in html
+
+
+def test_a_modelled_time_says_so_and_has_no_n():
+    from tests.search.makers import make_device
+
+    make_device()
+    eager = {"median_us": 8.0, "low_us": 4.8, "high_us": 14.4, "n": 0, "modelled": True}
+    html = page(problem(admission={"interpreter": report(eager=eager)}))
+    table = html.split("Baselines on interpreter")[1].split("</table>")[0]
+    assert "MODELLED" in table and "4.8 µs – 14.4 µs" in table and "Model range" in table
+    assert "99.8 % interval" not in table and "not modelled" in table
+
+
+def test_a_problem_without_arithmetic_has_figures_and_no_plot():
+    gpu()
+    html = page(problem(admission={"cuda:0": report(flops=0.0)}))
+    assert "Compulsory bytes" in html and "roofline-plot" not in html
+
+
+def test_flaws_stand_with_code_fix_and_device_and_the_flag_is_said():
+    gpu()
+    html = page(flagged())
+    assert "This problem is degenerate" in html
+    for text in ("problem.dead_ops", "on cuda:0", "Remove such operators.", "problem.collapses", "degenerate problem"):
+        assert text in html, text
+
+
+def test_contents_of_sealed_cases_are_for_admins_alone():
+    gpu()
+    row = problem(sealed_cases=[{"name": "odd rows", "constants": {"ROWS": 4097}, "derived": True}])
+    for role in ("viewer", "operator", "reviewer"):
+        html = page(row, role)
+        assert "odd rows" in html and "derived" in html and "4097" not in html, role
+    assert "ROWS = 4097" in page(row, "admin")
+
+
+def test_a_policy_is_told_in_words():
+    gpu()
+    html = page(problem(policy={"precision": "tf32", "mode": "eval", "library": "refuse", "dtype": "bfloat16"}))
+    for text in ("TF32 matrix products are allowed", "bfloat16", "eval", "refused"):
+        assert text in html, text
+
+
+def test_kernels_that_failed_stand_in_no_table_of_the_fastest():
+    device, row = gpu(), problem()
+    judged(row, device, "wrong")
+    html = page(row)
+    assert "Fastest kernels" not in html and "No kernel has passed on this device yet." in html
+
+
+def test_the_page_costs_the_same_number_of_queries_however_many_kernels_passed(django_assert_max_num_queries):
+    device, row = gpu(), problem()
+    passed(row, device, 243.7)
+    client = client_of("viewer")
+    with django_assert_max_num_queries(19) as first:
+        assert client.get(f"/problems/{row.slug}/").status_code == 200
+    for us in range(244, 264):
+        passed(row, device, float(us), audit="")
+    with django_assert_max_num_queries(len(first.captured_queries)):
+        assert client.get(f"/problems/{row.slug}/").status_code == 200

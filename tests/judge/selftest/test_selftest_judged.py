@@ -1,0 +1,112 @@
+"""The judge passes its own self-test: a dozen entries always, every entry when ADAEXPLORE_FULL_SELFTEST is set."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+
+import pytest
+from django.core.management import call_command
+
+from judge.bench.runner import Bench
+from judge.selftest.catalogue import chosen, entries
+from judge.selftest.entries import Corpus, Entry
+from judge.selftest.headers import endings
+from judge.selftest.models import SelfTest
+from judge.selftest.results import EntryResult, Report, State
+from judge.selftest.run import run_entries
+from judge.values import Job, Outcome, Verdict
+from tests.judge.bench.test_cuda_device import has_gpu
+
+pytestmark = pytest.mark.bench
+
+
+class Lent:
+    """A bench of the session: the self-test may use it, but not close it."""
+
+    def __init__(self, bench) -> None:
+        self.bench = bench
+        self.admit, self.facts = bench.admit, bench.facts
+
+    def evaluate(self, job: Job) -> Outcome:
+        return self.bench.evaluate(job)
+
+    def close(self) -> None:
+        """The session does."""
+
+
+@pytest.fixture
+def lent(cpu_bench, interpreter_bench):
+    return lambda name: Lent({"cpu": cpu_bench, "interpreter": interpreter_bench}[name])
+
+
+def wrong(rows: tuple[EntryResult, ...]) -> list[str]:
+    return [f"{row.id}: {row.verdict} {row.reason}, expected {row.expected}. {row.message}" for row in rows]
+
+
+def failing(report: Report) -> tuple[EntryResult, ...]:
+    return tuple(row for row in report.results if row.state is not State.RIGHT)
+
+
+def test_a_dozen_entries_of_every_corpus_end_as_they_must(lent):
+    found = chosen(entries(), quick=True)
+    report = run_entries(found, "interpreter", lent, workers=1, whole=False)
+    assert not report.skipped and len(report.results) == len(found) >= 10
+    assert wrong(failing(report)) == []
+    assert {count.corpus for count in report.counts()} == {Corpus.EXPLOIT, Corpus.HONEST, Corpus.MUTATION}
+    assert "triton" in report.toolchain
+
+
+def test_a_judge_that_lets_an_attack_pass_is_found_out(lent):
+    """The harness sees the difference: the same entries, and a bench whose verdicts are turned round."""
+
+    class Gullible(Lent):
+        def evaluate(self, job: Job) -> Outcome:
+            outcome = super().evaluate(job)
+            passed = Outcome(Verdict.PASS, stage="correctness", loads=True)
+            return passed if outcome.verdict is Verdict.WRONG else outcome
+
+    found = chosen(entries(), ids=("e15_printed_result",))
+    report = run_entries(found, "interpreter", lambda name: Gullible(lent(name).bench), workers=1)
+    assert report.red and report.counts()[0].missed == ("e15_printed_result",)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_command_prints_a_table_and_answers_by_its_exit_status(capsys, monkeypatch, lent):
+    for place in ("management.commands.judge_selftest", "selftest.services"):
+        monkeypatch.setattr(f"judge.{place}.bench_opener", lambda device: lent)
+    call_command("judge_selftest", "--device", "interpreter", "--entry", "e15", "--workers", "1")
+    out = capsys.readouterr().out
+    assert "e15_printed_result" in out and "1 of    1 rejected or labelled" in out and "green" in out
+    assert not SelfTest.objects.exists()  # only a whole run says something about a device
+    planted = change(chosen(entries(), ids=("e15",))[0])
+    monkeypatch.setattr("judge.management.commands.judge_selftest.entries", lambda: (planted,))
+    with pytest.raises(SystemExit) as left:
+        call_command("judge_selftest", "--device", "interpreter", "--json", "--workers", "1")
+    assert left.value.code == 1
+    report = Report.from_json(json.loads(capsys.readouterr().out))
+    assert report.red and report.whole and SelfTest.objects.get().red
+
+
+def change(entry: Entry) -> Entry:
+    """The entry with an ending that does not come."""
+    return dataclasses.replace(entry, expected={"": endings("crashed run.died")})
+
+
+@pytest.mark.skipif(not os.environ.get("ADAEXPLORE_FULL_SELFTEST"), reason="ADAEXPLORE_FULL_SELFTEST is not set")
+@pytest.mark.slow
+@pytest.mark.parametrize("corpus", [Corpus.EXPLOIT, Corpus.HONEST, Corpus.MUTATION])
+def test_every_entry_ends_as_it_must(lent, corpus):
+    found = [entry for entry in entries() if entry.corpus is corpus]
+    report = run_entries(found, "interpreter", lent, workers=2)
+    assert wrong(failing(report)) == []
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.skipif(not has_gpu(), reason="no CUDA device")
+def test_every_entry_ends_as_it_must_on_a_gpu():
+    found = [entry for entry in entries() if entry.corpus is not Corpus.AA]
+    report = run_entries(found, "cuda:0", lambda name: Bench(name, compile_baseline=False), workers=4)
+    assert wrong(failing(report)) == []

@@ -1,0 +1,96 @@
+"""What an upload is told before any of its code runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.sources.checks import ProblemRejected, case_for, check_problem, declared_cases
+
+GOOD = b'''"""Row sums.
+
+Family: reductions
+Adds up every row.
+"""
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.sum(-1)
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+
+def get_init_inputs():
+    return []
+'''
+
+
+def rejected(data: bytes) -> ProblemRejected:
+    with pytest.raises(ProblemRejected) as caught:
+        check_problem(data)
+    return caught.value
+
+
+def test_the_docstring_gives_title_family_and_description() -> None:
+    facts = check_problem(GOOD)
+    assert (facts.title, facts.family, facts.description) == ("Row sums", "reductions", "Adds up every row.")
+
+
+def test_the_limit_is_told_in_kib_with_what_to_do() -> None:
+    with pytest.raises(ProblemRejected, match=r"has 300 KiB; the limit is 256 KiB. Create large tensors in get_inputs"):
+        check_problem(GOOD.ljust(300 << 10, b"#"), max_bytes=256 << 10)
+
+
+def test_a_long_file_below_the_limit_is_fine() -> None:
+    assert check_problem(GOOD + b"# padding\n" * 25_000, max_bytes=256 << 10).title == "Row sums"
+
+
+@pytest.mark.parametrize("data", [b"\x7fELF\x02\x01", b"PK\x03\x04zip", GOOD + b"\x00"])
+def test_binary_files_are_named_as_such(data: bytes) -> None:
+    assert "binary file" in rejected(data).message
+
+
+def test_text_that_is_not_utf8_names_the_byte_and_its_line() -> None:
+    error = rejected(GOOD.replace(b"Adds up", b"F\xfcgt"))
+    assert error.line == 4 and "0xfc" in error.message and "UTF-8" in error.message
+
+
+def test_an_empty_file_is_refused() -> None:
+    assert "empty" in rejected(b" \n\n").message
+
+
+def test_a_syntax_error_shows_its_line_and_a_caret() -> None:
+    error = rejected(GOOD + b"def broken(:\n    pass\n")
+    assert error.line == 17
+    assert "def broken(:" in error.message and "^" in error.message
+
+
+@pytest.mark.parametrize("name", ["Model", "get_inputs", "get_init_inputs"])
+def test_each_missing_name_says_what_to_add(name: str) -> None:
+    error = rejected(GOOD.replace(name.encode() + b"(", b"Other("))
+    assert f"`{name}`" in error.message and "Add `" in error.message
+
+
+def test_a_candidate_uploaded_as_a_problem_is_recognised() -> None:
+    assert "`ModelNew` is a candidate" in rejected(GOOD.replace(b"class Model(", b"class ModelNew(")).message
+
+
+def test_all_missing_names_are_told_at_once() -> None:
+    message = rejected(b"x = 1\n").message
+    assert all(f"`{name}`" in message for name in ("Model", "get_inputs", "get_init_inputs"))
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_accepted() -> None:
+    assert check_problem(b"\xef\xbb\xbf" + GOOD.replace(b"\n", b"\r\n")).text == GOOD.decode()
+
+
+def test_case_names_are_read_without_running_the_file() -> None:
+    source = 'def get_cases():\n    return {"gpu": {"N": 1}, "interpreter": {"N": 2}}\n'
+    assert declared_cases(source) == ("gpu", "interpreter")
+    assert declared_cases("def get_cases():\n    return dict(gpu={})\n") == ()
+
+
+def test_a_device_takes_its_own_case_or_the_plain_constants() -> None:
+    assert case_for("cuda", ("gpu",)) == "gpu"
+    assert case_for("interpreter", ("gpu",)) is None
+    assert case_for("interpreter", ("gpu", "interpreter")) == "interpreter"

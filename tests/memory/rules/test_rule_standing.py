@@ -1,0 +1,31 @@
+"""Which entries about a rule can be undone: those that left it as it is now, by way of other undos too."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from adaexplore_site.actions.action import CHANGED, UNDO, UNDONE
+from memory.rules.decisions import rule_approve, rule_edit
+from memory.rules.kinds import RULE
+from memory.rules.undo import rule_undo
+from tests.memory.rule_rows import card, person, rule
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_entry_can_be_undone_again_once_what_came_after_it_was_undone():
+    row, rita = rule(), person()
+    approved = rule_approve(now=timezone.now(), **card(row, rita))
+    edited = rule_edit(text="Do not call tl.any.", **card(row, rita))
+    entries = [approved, edited]
+
+    def standings():
+        loaded = RULE.load(entries)
+        return [loaded.standing(entry) for entry in entries]
+
+    assert standings() == [CHANGED, UNDO]
+    rule_undo(action_id=edited.pk, user=rita)
+    assert standings() == [UNDO, UNDONE]
+    rule_undo(action_id=approved.pk, user=rita)
+    assert standings() == [UNDONE, UNDONE]

@@ -1,0 +1,123 @@
+"""The list of kernels: a decided race breaks a tie, retired and doubted kernels leave the lead and are counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from adaexplore_site.core.models import AuditEntry
+from judge.evaluations.models import Evaluation, Race
+from judge.values import Basis
+from search.kernels.marked import DOUBTED, RETIRED
+from search.kernels.winners import Wanted, winners
+from search.nodes import actions as kernel_actions
+from search.rechecks.marking import kernel_mark
+from search.records.models import Node
+from tests.pages import client_of
+from tests.search.kernel_rows import gpu_run, kernel, key
+
+pytestmark = pytest.mark.django_db
+MEASURED = Wanted(Basis.MEASURED)
+
+
+def race(first: Node, second: Node, call: str, ratio: float = 1.0) -> Race:
+    return Race.objects.create(
+        problem=first.run.problem, device=first.run.device, evaluation=first.evaluation, basis="measured", n=60,
+        first_hash=first.evaluation.candidate_hash, second_hash=second.evaluation.candidate_hash,
+        ratio=ratio, low=ratio * 0.99, high=ratio * 1.01, call=call,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def tied() -> list[Node]:
+    """Three kernels whose intervals reach each other, the fastest last."""
+    run = gpu_run("gelu", steps=9)
+    return [kernel(run, speed, spread=0.1) for speed in (2.0, 2.02, 2.05)]
+
+
+def leader(wanted: Wanted = MEASURED):
+    (row,) = winners(wanted).rows
+    return row
+
+
+def test_a_race_takes_its_loser_out_of_the_tie_and_all_of_them_make_a_winner(tied):
+    assert (leader().decided, leader().tied_count) == (False, 2)
+    race(tied[2], tied[0], "faster", 1.04)
+    assert (leader().decided, leader().tied_count) == (False, 1)
+    race(tied[1], tied[2], "slower", 0.97)
+    assert leader().decided and leader().leader.node == tied[2]
+    assert [one.kernel.node for one in leader().beaten] == [tied[1], tied[0]]
+    assert all(one.ratio.value > 1 for one in leader().beaten)
+
+
+def test_who_beat_the_highest_number_leads(tied):
+    race(tied[0], tied[2], "faster", 1.03)
+    race(tied[0], tied[1], "faster", 1.02)
+    assert leader().leader.node == tied[0] and leader().decided
+
+
+def test_a_newer_race_that_decides_nothing_brings_the_tie_back(tied):
+    for call in ("faster", "ambiguous"):
+        for loser in tied[:2]:
+            race(tied[2], loser, call)
+    assert (leader().decided, leader().tied_count) == (False, 2)
+
+
+def test_a_winner_that_is_not_audited_leads_nothing(tied):
+    Evaluation.objects.filter(pk=tied[0].evaluation_id).update(audit="")
+    race(tied[0], tied[2], "faster", 1.03)
+    assert leader().leader.node == tied[2] and not leader().decided
+
+
+def test_a_retired_kernel_leaves_the_lead_is_counted_and_comes_back_by_undo(tied, monkeypatch):
+    operator = client_of("operator")
+    path = f"/s/{tied[2].run_id}/n/{tied[2].number}/mark"
+    for _ in range(2):
+        answer = operator.post(path, {"mark": "retire", "key": "k", "back": "/kernels/?problem=gelu"})
+        assert answer["Location"] == "/kernels/?problem=gelu"
+    assert leader().leader.node == tied[1] and leader(Wanted(Basis.MEASURED, marked=RETIRED)).leader.node == tied[2]
+    assert "1 retired" in operator.get("/kernels/").content.decode()
+    html = operator.get("/kernels/?marked=retired").content.decode()
+    assert f'value="{key(tied[2])}"' in html and 'value="restore"' in html
+    act = AuditEntry.objects.get(key="k")
+    assert operator.post(f"/activity/{act.pk}/undo", {"key": "u"}).status_code == 302
+    assert leader().leader.node == tied[2]
+
+
+def test_a_doubted_kernel_is_no_winner_and_its_list_says_why(tied):
+    kernel_mark(node=tied[2], verb="kernel.flaky", user=None, reason="hangs <sometimes>")
+    assert leader().leader.node == tied[1] and leader(Wanted(Basis.MEASURED, marked=DOUBTED)).leader.node == tied[2]
+    html = client_of("viewer").get("/kernels/?marked=doubt").content.decode()
+    assert "hangs &lt;sometimes&gt;" in html and "flaky" in html and "<span>fastest</span>" not in html
+
+
+def test_re_verify_is_asked_from_the_list_and_shown_beside_the_old_verdict(tied, monkeypatch):
+    sent = []
+    monkeypatch.setattr(kernel_actions, "send", sent.extend)
+    operator = client_of("operator")
+    path = f"/s/{tied[2].run_id}/n/{tied[2].number}/verify"
+    assert operator.post(path, {"key": "k", "back": "/kernels/"}).status_code == 302
+    assert [hop.task for hop in sent] == ["recheck_kernel"]
+    assert "being judged again" in operator.get("/kernels/").content.decode()
+    again = operator.post(path, {"key": "other", "back": "/kernels/"})
+    assert again.status_code == 409 and "already" in again.content.decode()
+
+
+def test_the_node_page_has_every_act_on_its_kernel_without_scripts(tied):
+    node = tied[2]
+    path = f"/s/{node.run_id}/n/{node.number}/"
+    html = client_of("operator").get(path).content.decode()
+    for words in (
+        "/verify",
+        "/dispute",
+        'value="quarantine"',
+        'value="flaky"',
+        "data-optional",
+        "Re-measure",
+        "Dispute the verdict",
+    ):
+        assert words in html, words
+    assert f"{node.source[:20]}" in html and "Submit an edited child" in html
+    viewer = client_of("viewer").get(path).content.decode()
+    assert "/verify" not in viewer and 'value="quarantine"' not in viewer
+    refused = client_of("operator", "other").post(f"{path}dispute", {"reason": " ", "panel": str(node.number)})
+    assert refused.status_code == 422 and "Say why" in refused.content.decode()
