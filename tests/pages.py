@@ -113,7 +113,7 @@ def api_token(user: User) -> ApiToken:
 def webhook() -> Webhook:
     """A webhook with a sending that was answered by something hostile."""
     hook, _ = Webhook.objects.get_or_create(address="https://example.org/hook?token=secret", salt="x", events=["test"])
-    values = {"event": "test", "due_at": timezone.now(), "status": 500, "answer": HOSTILE, "tries": 1}
+    values = {"event": "test", "lease_until": timezone.now(), "status": 500, "answer": HOSTILE, "attempts": 1}
     WebhookDelivery.objects.get_or_create(webhook=hook, defaults=values)
     return hook
 

@@ -27,5 +27,5 @@ def webhook_tell(*, event: str, body: dict[str, Any], now: datetime, at_most_eve
         lately = WebhookDelivery.objects.filter(event=event, created_at__gt=now - at_most_every)
         told = set(lately.values_list("webhook", flat=True))
         hooks = [hook for hook in hooks if hook.pk not in told]
-    rows = [WebhookDelivery(webhook=hook, event=event, body=body, due_at=now) for hook in hooks]
+    rows = [WebhookDelivery(webhook=hook, event=event, body=body, lease_until=now) for hook in hooks]
     return len(WebhookDelivery.objects.bulk_create(rows)) if rows else 0

@@ -8,6 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
+from adaexplore_site.core.leases import Leased
+
 
 class Webhook(models.Model):
     """An address that is told of events. Its secret is derived of `salt` and SECRET_KEY: no row holds it."""
@@ -26,7 +28,7 @@ class Webhook(models.Model):
         return f"webhook {self.pk}"
 
 
-class WebhookDelivery(models.Model):
+class WebhookDelivery(Leased):
     """One event for one address, written in the transaction of the event. Sent until it is taken, or given up."""
 
     class State(models.TextChoices):
@@ -39,8 +41,7 @@ class WebhookDelivery(models.Model):
     event = models.CharField(max_length=20)
     body: Any = models.JSONField(default=dict)
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
-    tries = models.PositiveSmallIntegerField(default=0)
-    due_at = models.DateTimeField()
+    lease_until = models.DateTimeField()  # when it is sent, or sent again
     status = models.PositiveSmallIntegerField(null=True, blank=True)  # of the last answer; NULL: there was none
     answer = models.CharField(max_length=2048, blank=True)  # its beginning, or why there was none
     created_at = models.DateTimeField(auto_now_add=True)
@@ -48,7 +49,8 @@ class WebhookDelivery(models.Model):
 
     class Meta:
         ordering = ("-id",)
-        indexes = [models.Index(fields=["state", "due_at"], name="webhook_delivery_due")]  # asked every few seconds
+        # asked every few seconds
+        indexes = [models.Index(fields=["state", "lease_until"], name="webhook_delivery_due")]
 
     def __str__(self) -> str:
         return f"{self.event} to webhook {self.webhook_id}: {self.state}"

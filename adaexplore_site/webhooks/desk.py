@@ -95,7 +95,7 @@ def webhook_test(*, hook: Webhook, user: User, now: datetime, key: str | None = 
         if done is not None:
             return done
         body = {"message": "A test of this webhook.", "by": user.get_username()}
-        WebhookDelivery.objects.create(webhook=hook, event=TEST, body=body, due_at=now)
+        WebhookDelivery.objects.create(webhook=hook, event=TEST, body=body, lease_until=now)
         after = {"address": said(hook.address)}
         return action_on(verb="webhook.test", on=(OBJECT, hook.pk), user=user, key=key, after=after)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import httpx2
-from django.db.models import Exists, F, Min, OuterRef
+from django.db.models import Exists, Min, OuterRef
 from django.utils import timezone
 
 from adaexplore_site.core.untrusted import storable
@@ -25,7 +25,7 @@ LIMIT_S = 5.0  # of one sending, from the look-up of the name to the last byte
 MOST_BYTES = 2_000
 DELAYS_S = (10, 30, 120, 600, 1800, 7200, 21600)  # between two of the eight tries
 MOST = len(DELAYS_S) + 1
-LEASE = timedelta(seconds=60)  # a worker that dies while it sends is followed by another then
+LEASE_S = 60.0  # a worker that dies while it sends is followed by another then
 BATCH = 50
 TURN_S = 10.0  # no sending begins later in a turn: the next turn begins with those that answer
 KEPT = timedelta(days=30)
@@ -58,7 +58,7 @@ def deliver_due(*, clock: Callable[[], datetime] = timezone.now, post: Post | No
             if sent >= BATCH or time.monotonic() > end:
                 return sent
             moment = clock()
-            if row.tries >= MOST:
+            if row.attempts >= MOST:
                 _note(row, Answer(None, LOST), moment)
             elif _claim(row, moment):
                 sent += 1
@@ -77,11 +77,11 @@ def deliveries_forget(*, now: datetime) -> int:
 def _next(now: datetime, silent: Collection[int]) -> list[WebhookDelivery]:
     """The oldest due row of each webhook, those first of which nothing waits for another try."""
     waiting = WebhookDelivery.objects.filter(state=WebhookDelivery.State.WAITING)
-    due = waiting.filter(due_at__lte=now, webhook__on=True).exclude(webhook__in=silent)
+    due = waiting.expired(now).filter(webhook__on=True).exclude(webhook__in=silent)
     oldest = due.order_by().values("webhook").annotate(first=Min("pk")).values("first")
-    failing = Exists(waiting.filter(webhook=OuterRef("webhook"), tries__gt=0))
+    failing = Exists(waiting.filter(webhook=OuterRef("webhook"), attempts__gt=0))
     rows = WebhookDelivery.objects.filter(pk__in=oldest).select_related("webhook")
-    return list(rows.annotate(failing=failing).order_by("failing", "due_at", "pk"))
+    return list(rows.annotate(failing=failing).order_by("failing", "lease_until", "pk"))
 
 
 def _answer(row: WebhookDelivery, now: datetime, post: Post) -> Answer:
@@ -95,9 +95,9 @@ def _answer(row: WebhookDelivery, now: datetime, post: Post) -> Answer:
 
 def _claim(row: WebhookDelivery, now: datetime) -> bool:
     """Take the row for a minute; False when another worker has it."""
-    mine = WebhookDelivery.objects.filter(pk=row.pk, state=WebhookDelivery.State.WAITING, tries=row.tries)
-    row.tries += 1
-    return bool(mine.update(tries=F("tries") + 1, due_at=now + LEASE))
+    mine = WebhookDelivery.objects.filter(pk=row.pk, state=WebhookDelivery.State.WAITING, attempts=row.attempts)
+    row.attempts += 1
+    return mine.acquire(now=now, for_s=LEASE_S)
 
 
 def _message(row: WebhookDelivery, now: datetime) -> tuple[bytes, dict[str, str]]:
@@ -115,14 +115,18 @@ def _message(row: WebhookDelivery, now: datetime) -> tuple[bytes, dict[str, str]
 
 
 def _note(row: WebhookDelivery, answer: Answer, now: datetime) -> None:
-    state, due_at = WebhookDelivery.State.TAKEN, row.due_at
+    state, lease_until = WebhookDelivery.State.TAKEN, row.lease_until
     if not answer.taken:
-        over = row.tries >= MOST
+        over = row.attempts >= MOST
         state = WebhookDelivery.State.FAILED if over else WebhookDelivery.State.WAITING
-        due_at = now + timedelta(seconds=0 if over else DELAYS_S[row.tries - 1])
+        lease_until = now + timedelta(seconds=0 if over else DELAYS_S[row.attempts - 1])
     done_at = None if state == WebhookDelivery.State.WAITING else now
     WebhookDelivery.objects.filter(pk=row.pk).update(
-        state=state, due_at=due_at, status=answer.status, answer=storable(answer.text)[:MOST_BYTES], done_at=done_at
+        state=state,
+        lease_until=lease_until,
+        status=answer.status,
+        answer=storable(answer.text)[:MOST_BYTES],
+        done_at=done_at,
     )
 
 

@@ -66,9 +66,8 @@ def drive(
             return run
         sleep(LOOK_AGAIN_S)
         hops.append(Hop("advance", run.pk))
-        now = timezone.now()
-        for node in Node.objects.filter(run=run, state__in=Node.IN_FLIGHT, lease_until__lt=now):
-            hops.extend(lease_expired(node_id=node.pk, now=now))
+        in_flight = Node.objects.filter(run=run, state__in=Node.IN_FLIGHT)
+        hops.extend(in_flight.reap(timezone.now(), lease_expired))
 
 
 def _do(hop: Hop, proposer_for: Callable[[str], Proposer], bench_for: Callable[[Device], Bench]) -> list[Hop]:

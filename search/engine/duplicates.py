@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from judge.problems.models import Problem
 from search.engine.leases import PERSON, QUEUE_S, QUEUED, RETRY
@@ -19,7 +19,7 @@ def twin_judged(*, node: Node, run: Run, now: datetime) -> bool:
     same moment the second sees the first. A dead worker's claim runs out, and the second goes on.
     """
     Problem.objects.select_for_update(no_key=True).filter(pk=run.problem_id).values_list("pk").first()
-    twins = Node.objects.filter(source_hash=node.source_hash, state=Node.State.JUDGING, lease_until__gt=now)
+    twins = Node.objects.filter(source_hash=node.source_hash, state=Node.State.JUDGING).held(now)
     twins = twins.filter(run__problem=run.problem_id, run__device=run.device_id).exclude(pk=node.pk)
     return bool(node.source_hash) and twins.exclude(lease_owner__in=(QUEUED, RETRY, PERSON, "")).exists()
 
@@ -27,6 +27,6 @@ def twin_judged(*, node: Node, run: Run, now: datetime) -> bool:
 def twin_wait(*, node: Node, run: Run, now: datetime) -> list[Hop]:
     """Come back for a free node in a moment; no attempt is used up. Nothing when somebody holds the node."""
     free = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING, lease_owner__in=(QUEUED, RETRY))
-    if not free.update(lease_owner=RETRY, lease_until=now + timedelta(seconds=TWIN_WAIT_S + QUEUE_S)):
+    if not free.renew(now=now, for_s=TWIN_WAIT_S + QUEUE_S, lease_owner=RETRY):
         return []
     return [Hop("judge_node", node.pk, queue=run.device.queue, delay_s=TWIN_WAIT_S)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F
@@ -64,12 +64,11 @@ def judge_fault(*, node: Node, owner: str, error: JudgeError, now: datetime) -> 
         return [Hop("judge_node", node.pk, queue=run.device.queue, delay_s=wait_s)]
 
 
-def lease_expired(*, node_id: int, now: datetime) -> list[Hop]:
+def lease_expired(found: Node, now: datetime) -> list[Hop]:
     """Send a node again whose worker is gone or whose message was lost; give it up after the last attempt."""
     with transaction.atomic():
-        found = Node.objects.filter(pk=node_id).values_list("run_id", flat=True).first()
-        run = run_locked(found) if found is not None else None
-        node = Node.objects.filter(pk=node_id, state__in=Node.IN_FLIGHT, lease_until__lt=now).first()
+        run = run_locked(found.run_id)
+        node = Node.objects.filter(pk=found.pk, state__in=Node.IN_FLIGHT).expired(now).first()
         if run is None or node is None:
             return []
         if run.state == Run.State.STOPPING or run.ended:
@@ -89,10 +88,9 @@ def lease_expired(*, node_id: int, now: datetime) -> list[Hop]:
 
 def _put_back(node: Node, owner: str, now: datetime, wait_s: float, *, count: bool = True) -> None:
     """Free the node for the next claim. `count=False`: the attempt was no crash and does not use one up."""
-    until = now + timedelta(seconds=wait_s + QUEUE_S)
-    attempts = F("attempts") if count else F("attempts") - 1
     held = Node.objects.filter(pk=node.pk, lease_owner=owner, state__in=Node.IN_FLIGHT)
-    held.update(lease_owner=RETRY if wait_s else QUEUED, lease_until=until, attempts=attempts)
+    attempts = F("attempts") if count else F("attempts") - 1
+    held.renew(now=now, for_s=wait_s + QUEUE_S, lease_owner=RETRY if wait_s else QUEUED, attempts=attempts)
 
 
 def _give_up(run: Run, node: Node, message: str, now: datetime) -> list[Hop]:

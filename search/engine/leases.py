@@ -8,13 +8,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
 from django.db import Error as DatabaseFault
 from django.db import connection
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from search.records.models import Node
@@ -55,13 +55,10 @@ def leases_release(*, now: datetime, queue_lost: bool) -> int:
     For whoever knows that processes died (the supervisor at its start, or when it replaces a worker): the next reap
     then goes on at once instead of waiting for the expiry. Returns how many leases ended.
     """
-    held = Node.objects.filter(state__in=Node.IN_FLIGHT, lease_until__gte=now, lease_owner__startswith=here() + ":")
-    dead = [owner for owner in held.values_list("lease_owner", flat=True) if not _lives(owner)]
-    gone = Q(lease_owner__in=dead)
-    if queue_lost:
-        gone |= Q(lease_owner__in=(QUEUED, RETRY))
-    nodes = Node.objects.filter(gone, state__in=Node.IN_FLIGHT, lease_until__gte=now)
-    return int(nodes.update(lease_until=now - timedelta(microseconds=1)))
+    held = Node.objects.filter(state__in=Node.IN_FLIGHT).held(now)
+    owners = held.filter(lease_owner__startswith=here() + ":").values_list("lease_owner", flat=True)
+    dead = [owner for owner in owners if not _lives(owner)]
+    return held.filter(lease_owner__in=(*dead, QUEUED, RETRY) if queue_lost else dead).release(now=now)
 
 
 def _lives(owner: str) -> bool:
@@ -76,17 +73,14 @@ def _lives(owner: str) -> bool:
 
 def node_claim(*, node_id: int, state: Node.State, owner: str, now: datetime) -> bool:
     """Take the lease of a node that waits in `state`. False when somebody else has it, or it has been tried enough."""
-    free = Q(lease_owner__in=(QUEUED, RETRY)) | Q(lease_until__lt=now)
+    free = Q(lease_owner__in=(QUEUED, RETRY)) | Q(lease_until__lte=now)
     nodes = Node.objects.filter(free, pk=node_id, state=state, attempts__lt=MAX_ATTEMPTS)
-    return bool(
-        nodes.update(lease_owner=owner, lease_until=now + timedelta(seconds=LEASE_S), attempts=F("attempts") + 1)
-    )
+    return nodes.acquire(now=now, for_s=LEASE_S, lease_owner=owner)
 
 
 def lease_renew(*, node_id: int, owner: str, now: datetime) -> bool:
     """Push the expiry of a lease that is still held."""
-    held = Node.objects.filter(pk=node_id, lease_owner=owner, state__in=Node.IN_FLIGHT)
-    return bool(held.update(lease_until=now + timedelta(seconds=LEASE_S)))
+    return Node.objects.filter(pk=node_id, lease_owner=owner, state__in=Node.IN_FLIGHT).renew(now=now, for_s=LEASE_S)
 
 
 @contextmanager

@@ -21,10 +21,7 @@ BATCH = 500
 def reap(*, now: datetime | None = None) -> list[Hop]:
     """Hops for expired leases, and for running runs with budget and free places but nobody to ask."""
     now = now or timezone.now()
-    expired = Node.objects.filter(state__in=Node.IN_FLIGHT, lease_until__lt=now).order_by("lease_until")
-    hops: list[Hop] = []
-    for node_id in expired.values_list("pk", flat=True)[:BATCH]:
-        hops += lease_expired(node_id=node_id, now=now)
+    hops = Node.objects.filter(state__in=Node.IN_FLIGHT).only("run").reap(now, lease_expired)
     known = {hop.target for hop in hops if hop.task == "advance"}
     hops += [Hop("advance", run_id) for run_id in _idle_runs(now) if run_id not in known]
     return hops + [Hop("learn", failure_id) for failure_id in _unlearned(now)]

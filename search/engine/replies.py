@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -54,8 +54,7 @@ def reply_take(*, node: Node, owner: str, reply: Reply, now: datetime) -> list[H
             return node_tell(
                 run=run, node=node, owner=owner, now=now, reason=clip(reason, 60), message=clip(message, 4000)
             )
-        until = now + timedelta(seconds=QUEUE_S)
-        held.update(state=Node.State.JUDGING, lease_owner=QUEUED, lease_until=until, attempts=0)
+        held.renew(now=now, for_s=QUEUE_S, state=Node.State.JUDGING, lease_owner=QUEUED, attempts=0)
         payload = {"number": node.number, "source_hash": source_hash, "summary": written["summary"]}
         event_write(run=run, kind="node.proposed", payload=payload)
         return [Hop("judge_node", node.pk, queue=run.device.queue)]

@@ -132,7 +132,7 @@ _CLAIMED = ~Q(lease_owner__in=("", QUEUED, RETRY, Node.PERSON))
 
 def _jobs(now: datetime) -> dict[int, list[Job]]:
     """Candidates whose lease a worker holds, by device."""
-    nodes = Node.objects.filter(_CLAIMED, state=Node.State.JUDGING, lease_until__gte=now).order_by("pk")
+    nodes = Node.objects.filter(_CLAIMED, state=Node.State.JUDGING).held(now).order_by("pk")
     columns = ("run__device", "run", "number", "run__title", "run__problem__title", "created_at")
     found: dict[int, list[Job]] = {}
     for device_id, run_id, number, title, problem, since in nodes.values_list(*columns):
@@ -144,7 +144,7 @@ def _jobs(now: datetime) -> dict[int, list[Job]]:
 
 def _waiting(now: datetime) -> dict[int, tuple[int, datetime]]:
     """By device the candidates that no worker has taken: how many, and since when the oldest."""
-    held = Q(lease_until__gte=now) & _CLAIMED
+    held = Q(lease_until__gt=now) & _CLAIMED
     nodes = Node.objects.filter(state=Node.State.JUDGING).exclude(held)
     rows = nodes.order_by().values_list("run__device").annotate(Count("pk"), Min("created_at"))
     return {device_id: (count, oldest) for device_id, count, oldest in rows}
@@ -154,9 +154,9 @@ def _add_rechecks(jobs: dict[int, list[Job]], waiting: dict[int, tuple[int, date
     """Told kernels that are judged once more take the same place on a device, and in its queue."""
     columns = ("node__run", "node__number", "node__run__title", "node__run__problem__title", "created_at")
     rows = Recheck.objects.filter(state__in=Recheck.OPEN).order_by("pk")
-    for device_id, state, due_at, *job in rows.values_list("before__device", "state", "due_at", *columns):
+    for device_id, state, lease_until, *job in rows.values_list("before__device", "state", "lease_until", *columns):
         run_id, number, title, problem, since = job
-        if state == Recheck.State.RUNNING and due_at >= now:
+        if state == Recheck.State.RUNNING and lease_until >= now:
             age_s = max((now - since).total_seconds(), 0.0)
             jobs.setdefault(device_id, []).append(Job(run_id, number, title or problem, since, age_s))
         else:

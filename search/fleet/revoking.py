@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -35,10 +34,9 @@ def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = 
             raise ActionRefused("This search no longer exists.")
         if action_done(key=key, verb=REVOKE) is not None:
             return []
-        held = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING, lease_until__gte=now)
+        held = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING).held(now)
         held = held.exclude(lease_owner__in=("", QUEUED, RETRY, Node.PERSON))
-        until = now + timedelta(seconds=QUEUE_S)
-        if not held.update(lease_owner=QUEUED, lease_until=until, attempts=F("attempts") - 1):
+        if not held.renew(now=now, for_s=QUEUE_S, lease_owner=QUEUED, attempts=F("attempts") - 1):
             raise ActionRefused(f"Node {node.number} is not on a device any more: it was judged, or it waits already.")
         who = f" by {user.get_username()}" if user else ""
         payload = {"number": node.number, "message": f"Taken back from {run.device.name}{who}."}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -131,5 +130,5 @@ def _paused(device: Device, user: AbstractBaseUser | None) -> list[Run]:
 def _go_on(row: Device) -> None:
     """What waited for the device is sent with the next reap, with all its attempts."""
     waiting = Node.objects.filter(run__device=row, state=Node.State.JUDGING, lease_owner__in=(QUEUED, RETRY))
-    waiting.update(lease_until=timezone.now() - timedelta(microseconds=1), attempts=0)
+    waiting.release(now=timezone.now(), attempts=0)
     searches_tell(row, "device.activated", "")

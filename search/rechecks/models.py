@@ -6,10 +6,11 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from adaexplore_site.core.leases import Leased
 from judge.evaluations.models import Evaluation, Race
 
 
-class Recheck(models.Model):
+class Recheck(Leased):
     """One fresh judgement of a told node's kernel, with an audit, past the cache of verdicts. The node keeps the
     verdict that the search went on with; this row holds the new one beside it."""
 
@@ -36,8 +37,7 @@ class Recheck(models.Model):
     evaluation = models.ForeignKey(Evaluation, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     race = models.ForeignKey(Race, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     message = models.CharField(max_length=600, blank=True)
-    attempts = models.PositiveSmallIntegerField(default=0)
-    due_at = models.DateTimeField()  # when the reaper sends it again, or takes its worker for lost
+    lease_until = models.DateTimeField()  # when the reaper sends it again, or takes its worker for lost
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -55,7 +55,7 @@ class Recheck(models.Model):
                 condition=~Q(state="done") | Q(evaluation__isnull=False), name="recheck_done_has_a_verdict"
             ),
         ]
-        indexes = [models.Index(fields=["state", "due_at"], name="recheck_due")]  # reaper
+        indexes = [models.Index(fields=["state", "lease_until"], name="recheck_due")]  # reaper
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.node_id}: {self.state}"

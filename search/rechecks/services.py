@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
-from django.db.models import F
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
@@ -41,7 +40,6 @@ LEASE_S = 900.0  # an evaluation with its audit and three tries ends well before
 MOST_ATTEMPTS = 3
 MOST_WAIT_S = 86_400.0  # from the request on
 CANCEL = "kernel.recheck.cancel"
-BATCH = 200
 
 
 def recheck_ask(
@@ -81,7 +79,7 @@ def recheck_ask(
             note=words,
             asked_by=user,  # type: ignore[misc]
             before=before,
-            due_at=moment + timedelta(seconds=QUEUED_S),
+            lease_until=moment + timedelta(seconds=QUEUED_S),
         )
         where = {"number": node.number, "recheck": row.pk}
         other = {"rival": f"{rival.run_id}.{rival.number}"} if rival else {}
@@ -141,8 +139,7 @@ def recheck_run(
     if row is None or row.before.device.state == Device.State.QUARANTINED:
         return
     mine = Recheck.objects.filter(pk=row.pk, state=Recheck.State.QUEUED)
-    lease = clock() + timedelta(seconds=LEASE_S)
-    if not mine.update(state=Recheck.State.RUNNING, due_at=lease, attempts=F("attempts") + 1):
+    if not mine.acquire(now=clock(), for_s=LEASE_S, state=Recheck.State.RUNNING):
         return
     device = row.before.device
     try:
@@ -242,18 +239,19 @@ def _end(row: Recheck, state: Recheck.State, now: datetime, **fields: Any) -> bo
 
 def rechecks_reap(*, now: datetime) -> list[Hop]:
     """What nobody has taken up, or whose worker is lost, is sent again; after three tries or a day it has failed."""
-    hops = []
-    late = Recheck.objects.filter(state__in=Recheck.OPEN, due_at__lt=now).select_related("before__device")
-    for row in late.order_by("pk")[:BATCH]:
-        again = Recheck.objects.filter(pk=row.pk, state=row.state, due_at=row.due_at)
-        if row.attempts >= MOST_ATTEMPTS:
-            lost = f"Its worker was lost {row.attempts} times."
-            again.update(state=Recheck.State.FAILED, ended_at=now, message=lost)
-        elif now - row.created_at > timedelta(seconds=MOST_WAIT_S):
-            again.update(state=Recheck.State.FAILED, ended_at=now, message=_waited(row.before.device))
-        elif again.update(state=Recheck.State.QUEUED, due_at=now + timedelta(seconds=QUEUED_S)):
-            hops.append(_hop(row, row.before.device))
-    return hops
+    open_ones = Recheck.objects.filter(state__in=Recheck.OPEN).select_related("before__device")
+    return open_ones.reap(now, _again)
+
+
+def _again(row: Recheck, now: datetime) -> list[Hop]:
+    mine = Recheck.objects.filter(pk=row.pk, state=row.state, lease_until=row.lease_until)
+    if row.attempts >= MOST_ATTEMPTS:
+        mine.update(state=Recheck.State.FAILED, ended_at=now, message=f"Its worker was lost {row.attempts} times.")
+    elif now - row.created_at > timedelta(seconds=MOST_WAIT_S):
+        mine.update(state=Recheck.State.FAILED, ended_at=now, message=_waited(row.before.device))
+    elif mine.renew(now=now, for_s=QUEUED_S, state=Recheck.State.QUEUED):
+        return [_hop(row, row.before.device)]
+    return []
 
 
 def _waited(device: Device) -> str:

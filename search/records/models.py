@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from adaexplore_site.core.leases import Leased
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
@@ -71,7 +72,7 @@ class Run(models.Model):
         return self.state in self.ENDED
 
 
-class Node(models.Model):
+class Node(Leased):
     """One candidate kernel. Number 0 is the root: the empty candidate, told at birth."""
 
     class Kind(models.TextChoices):
@@ -109,8 +110,6 @@ class Node(models.Model):
     reused = models.BooleanField(default=False)  # took the verdict of an equal candidate, no device time
     told_order = models.PositiveIntegerField(null=True, blank=True)  # 1, 2, ... in completion order: replay needs it
     lease_owner = models.CharField(max_length=80, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
-    attempts = models.PositiveSmallIntegerField(default=0)  # how often a lease on it was taken
     held: Any = models.JSONField(default=dict, blank=True)  # budget.ledger.Amounts reserved with it
     sketch = models.BinaryField(
         default=b"", blank=True

@@ -123,7 +123,9 @@ def test_what_no_worker_of_ours_judges_is_refused(run):
 def test_a_lost_worker_is_replaced_three_times_and_then_it_has_failed(run):
     row, now = ask(run.nodes.get(number=1)), timezone.now()
     for attempt in range(1, 4):
-        Recheck.objects.filter(pk=row.pk).update(state="running", attempts=attempt, due_at=now - timedelta(seconds=1))
+        Recheck.objects.filter(pk=row.pk).update(
+            state="running", attempts=attempt, lease_until=now - timedelta(seconds=1)
+        )
         hops = rechecks_reap(now=now)
         assert len(hops) == (attempt < 3)
     row.refresh_from_db()
@@ -273,7 +275,7 @@ def test_one_that_nobody_takes_up_fails_after_a_day_and_its_messages_expire(run)
 def test_one_that_waits_is_in_the_queue_of_its_device_and_one_that_runs_is_its_job(run):
     row, now = ask(run.nodes.get(number=1)), timezone.now()
     assert [(one.waiting, one.oldest) for one in fleet_rows([run.device], now=now)] == [(1, row.created_at)]
-    Recheck.objects.update(state="running", due_at=now + timedelta(seconds=9))
+    Recheck.objects.update(state="running", lease_until=now + timedelta(seconds=9))
     (device,) = fleet_rows([run.device], now=now)
     assert (device.waiting, [job.number for job in device.jobs]) == (0, [1])
 

@@ -25,8 +25,8 @@ def hook(address: str) -> Webhook:
     return Webhook.objects.create(address=address, events=["test"], salt=address)
 
 
-def rows(to: Webhook, count: int, due_at, **more) -> None:
-    made = [WebhookDelivery(webhook=to, event="test", due_at=due_at, **more) for _ in range(count)]
+def rows(to: Webhook, count: int, lease_until, **more) -> None:
+    made = [WebhookDelivery(webhook=to, event="test", lease_until=lease_until, **more) for _ in range(count)]
     WebhookDelivery.objects.bulk_create(made)
 
 
@@ -55,15 +55,15 @@ def test_what_one_row_makes_the_sender_raise_is_its_answer_and_stops_no_other():
         return Answer(204, "")
 
     assert deliver_due(clock=lambda: now, post=post) == 2 and good.deliveries.get().state == "taken"
-    assert (bad.deliveries.get().state, bad.deliveries.get().tries) == (WAITING, 1)
+    assert (bad.deliveries.get().state, bad.deliveries.get().attempts) == (WAITING, 1)
     assert "no such page of code" in bad.deliveries.get().answer
 
 
 def test_a_row_that_was_begun_as_often_as_may_be_has_failed():
     now, one = timezone.now(), hook("http://one.example/")
-    rows(one, 1, now, tries=MOST)
+    rows(one, 1, now, attempts=MOST)
     assert deliver_due(clock=lambda: now, post=None) == 0
-    assert (one.deliveries.get().state, one.deliveries.get().tries) == ("failed", MOST)
+    assert (one.deliveries.get().state, one.deliveries.get().attempts) == ("failed", MOST)
 
 
 def test_many_rows_for_the_dead_delay_none_for_the_living():

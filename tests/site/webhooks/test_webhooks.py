@@ -102,7 +102,7 @@ class Receiver:
 
 
 def due(hook: Webhook, now) -> WebhookDelivery:
-    return WebhookDelivery.objects.create(webhook=hook, event="test", body={"a": 1}, due_at=now)
+    return WebhookDelivery.objects.create(webhook=hook, event="test", body={"a": 1}, lease_until=now)
 
 
 def test_what_is_not_taken_is_sent_again_with_growing_delay_and_then_given_up(hook):
@@ -111,8 +111,8 @@ def test_what_is_not_taken_is_sent_again_with_growing_delay_and_then_given_up(ho
     for tries in range(1, MOST + 1):
         assert deliver_due(clock=lambda at=now: at, post=receiver) == 1
         row.refresh_from_db()
-        assert row.tries == tries and deliver_due(clock=lambda at=now: at, post=receiver) == 0
-        now = row.due_at
+        assert row.attempts == tries and deliver_due(clock=lambda at=now: at, post=receiver) == 0
+        now = row.lease_until
     assert (row.state, row.status, row.answer, MOST) == ("failed", None, "said", 8)
     assert sum(DELAYS_S) > 8 * 3600 and len({headers["X-AdaExplore-Delivery"] for _, headers in receiver.got}) == 1
 
@@ -122,7 +122,7 @@ def test_a_sending_that_is_taken_is_done_and_a_silent_address_holds_up_no_other(
     rows = [due(hook, now), due(hook, now), due(other, now)]
     assert deliver_due(clock=lambda: now, post=Receiver(None, 204)) == 2
     assert [WebhookDelivery.objects.get(pk=row.pk).state for row in rows] == ["waiting", "waiting", "taken"]
-    assert WebhookDelivery.objects.get(pk=rows[1].pk).tries == 0
+    assert WebhookDelivery.objects.get(pk=rows[1].pk).attempts == 0
     Webhook.objects.update(on=False)
     assert deliver_due(clock=lambda: now + timedelta(days=1), post=Receiver()) == 0
 
@@ -229,7 +229,7 @@ def test_the_task_that_beat_calls_sends_what_is_due_once(hook, settings):
     deliver_webhooks()
     deliver_webhooks()
     row.refresh_from_db()
-    assert (row.tries, row.state) == (1, "waiting") and "this machine" in row.answer
+    assert (row.attempts, row.state) == (1, "waiting") and "this machine" in row.answer
 
 
 def test_an_admin_adds_tries_switches_and_removes_one():

@@ -1,0 +1,13 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("search", "0015_rechecks_in_spending")]
+
+    operations = [
+        migrations.RemoveIndex(model_name="recheck", name="recheck_due"),
+        migrations.RenameField(model_name="recheck", old_name="due_at", new_name="lease_until"),
+        migrations.AddIndex(
+            model_name="recheck", index=models.Index(fields=["state", "lease_until"], name="recheck_due")
+        ),
+    ]
