@@ -40,11 +40,11 @@ def registries() -> SimpleNamespace:
     from adaexplore_site.actions.registry import actions
     from adaexplore_site.core.outbox import EVENTS
     from adaexplore_site.palette.places import PLACES, VIEW_KEYS
-    from search.records.events import KINDS
+    from search.records.events import EVENTS as RUN_EVENTS
     from tests.pages import addresses, client_of, full_run
 
     return SimpleNamespace(
-        actions=list(actions()), places=PLACES, view_keys=VIEW_KEYS, webhook_events=EVENTS, run_events=KINDS,
+        actions=list(actions()), places=PLACES, view_keys=VIEW_KEYS, webhook_events=EVENTS, run_events=RUN_EVENTS,
         addresses=addresses, client_of=client_of, full_run=full_run,
     )  # fmt: skip
 

@@ -33,6 +33,7 @@ from search.batches.campaign_rows import campaign_rows as campaign_outcomes
 from search.batches.site_budget import ALERT
 from search.engine.heartbeats import SILENT_S
 from search.engine.leases import QUEUED, RETRY
+from search.records.events import NodeBest
 from search.records.models import Node, Run, RunEvent
 from search.records.queries import run_summaries
 from search.runs.rows import SILENT_AT_LEAST_S, run_row
@@ -124,16 +125,16 @@ def _bests(since: datetime) -> Iterable[Notice]:
     """The last new best of each search."""
     per_run = best_rows(since).order_by().values("run").annotate(last=Max("seq"), times=Count("pk"))
     counts = {row["run"]: row for row in per_run.order_by("-run")[:MOST]}
-    wanted = RunEvent.objects.filter(run__in=counts, kind="node.best", seq__in={row["last"] for row in counts.values()})
-    last = [event for event in wanted if event.seq == counts[event.run_id]["last"]]
+    wanted = RunEvent.objects.filter(run__in=counts, seq__in={row["last"] for row in counts.values()}).of(NodeBest)
+    last = [(row, NodeBest.read(row.payload)) for row in wanted if row.seq == counts[row.run_id]["last"]]
     runs = Run.objects.select_related("problem").in_bulk(counts)
-    evaluations = Evaluation.objects.defer("source", "report").in_bulk([one.payload["evaluation"] for one in last])
-    for event in last:
-        run, number, times = runs[event.run_id], event.payload["number"], counts[event.run_id]["times"]
+    evaluations = Evaluation.objects.defer("source", "report").in_bulk([best.evaluation for _, best in last])
+    for row, best in last:
+        run, number, times = runs[row.run_id], best.number, counts[row.run_id]["times"]
         text = f"Node {number} is the new best" + (f", the last of {times}" if times > 1 else "")
-        evaluation = evaluations.get(event.payload["evaluation"])
+        evaluation = evaluations.get(best.evaluation)
         name, _ = _of_run(run)
-        yield Notice(event.created_at, "best", text, name, _at("node-detail", run.pk, number), evaluation=evaluation)
+        yield Notice(row.created_at, "best", text, name, _at("node-detail", run.pk, number), evaluation=evaluation)
 
 
 def _itself(since: datetime) -> Iterable[Notice]:

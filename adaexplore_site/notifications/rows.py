@@ -41,9 +41,7 @@ def best_rows(since: datetime) -> QuerySet[RunEvent]:
     """New bests of searches that are open or have ended since: of others none can be new. One that a mark made the
     best was found before, and one that beat nothing is none."""
     runs = _own_runs().filter(~Q(state__in=Run.ENDED) | Q(ended_at__gt=since))
-    found = RunEvent.objects.filter(run__in=runs, kind="node.best", created_at__gt=since)
-    won = Q(payload__won=True) | ~Q(payload__has_key="won")  # older events do not say
-    return found.filter(won).exclude(payload__has_key="because")
+    return RunEvent.objects.filter(run__in=runs, created_at__gt=since).new_bests()
 
 
 def itself_rows(since: datetime) -> QuerySet[AuditEntry]:

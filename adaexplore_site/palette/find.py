@@ -102,25 +102,20 @@ def _kernels(runs: list[Run]) -> list[Found]:
     """The best kernels of the searches that were found, else the closest ones, newest search first."""
     standings, logged = standings_logged([run.pk for run in runs])
     last = {
-        run_id: payload
-        for run_id, payloads in logged.items()
-        for payload in payloads
-        if payload["number"] == standings[run_id].leader
+        run_id: best for run_id, bests in logged.items() for best in bests if best.number == standings[run_id].leader
     }
     kept = [(run, last[run.pk]) for run in runs if run.pk in last][:KERNELS]
-    rows = Evaluation.objects.defer("source", "report").in_bulk([payload["evaluation"] for _, payload in kept])
+    rows = Evaluation.objects.defer("source", "report").in_bulk([best.evaluation for _, best in kept])
     return [
         Found(
             "Kernels",
-            f"{_word(standings[run.pk])} of {_title(run)} #{run.pk}: node {payload['number']}",
+            f"{_word(standings[run.pk])} of {_title(run)} #{run.pk}: node {best.number}",
             str(measure or ""),
-            reverse("node-detail", args=[run.pk, payload["number"]]),
+            reverse("node-detail", args=[run.pk, best.number]),
             measure,
         )
-        for run, payload, measure in (
-            (run, payload, Measure.of(rows[payload["evaluation"]]))
-            for run, payload in kept
-            if payload["evaluation"] in rows
+        for run, best, measure in (
+            (run, best, Measure.of(rows[best.evaluation])) for run, best in kept if best.evaluation in rows
         )
     ]
 

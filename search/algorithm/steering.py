@@ -13,12 +13,10 @@ from functools import cached_property
 from typing import Any
 
 from search.algorithm.params import SearchParams
-from search.algorithm.spans import spans_read
 from search.algorithm.tree import LARGE, SMALL, Branch, Tree
 
 PIN, PRUNE, RESTORE, BOOST, FORCE = "pin", "prune", "restore", "boost", "force"
-NOTE, PARAMS, BUDGET, INJECT, UNDO = "note", "params", "budget", "inject", "undo"
-BULK = "bulk"  # an event that holds one act on many nodes
+NOTE, PARAMS, BUDGET, INJECT = "note", "params", "budget", "inject"
 VERBS = (PIN, PRUNE, RESTORE, BOOST, FORCE, NOTE, PARAMS, BUDGET, INJECT)
 
 
@@ -56,24 +54,6 @@ class Act:
         if not math.isfinite(self.boost):
             raise ValueError("a boost is a finite number")
 
-    @classmethod
-    def of(cls, seq: int, verb: str, payload: Mapping[str, Any]) -> Act:
-        """From an event's payload; what the algorithm does not need is left out."""
-        known = {
-            name: payload[name] for name in ("quota", "boost", "kind", "text", "params", "steps") if name in payload
-        }
-        more = {"releases": tuple(payload.get("releases", ())), "batch": payload.get("of", 0)}
-        return cls(seq, verb, payload.get("number"), **more, **known)
-
-    @classmethod
-    def of_many(cls, seq: int, payload: Mapping[str, Any]) -> tuple[Act, ...]:
-        """From an event on many nodes, or one that goes on with it. Pins have events of their own that name it."""
-        if payload["verb"] == PIN:
-            return ()
-        batch, nodes = payload.get("of", seq), spans_read(payload["numbers"])
-        more = {"releases": tuple(payload.get("releases", ())), "boost": payload.get("boost", 0.0)}
-        return (cls(batch, payload["verb"], nodes=nodes, batch=batch, **more),)
-
     @property
     def about(self) -> tuple[int, ...]:
         """The nodes that the act is done to."""
@@ -96,19 +76,8 @@ class Steering:
     acts: tuple[Act, ...] = ()
     uses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
-    @classmethod
-    def fold(cls, events: Iterable[tuple[int, str, Mapping[str, Any]]]) -> Steering:
-        """From (seq, verb, payload) in the order of seq."""
-        steering = cls()
-        for seq, verb, payload in events:
-            steering = steering.after(seq, verb, payload)
-        return steering
-
-    def after(self, seq: int, verb: str, payload: Mapping[str, Any]) -> Steering:
-        """As it stands once this event is in the log."""
-        if verb == UNDO:
-            return self.without(payload["act"])
-        acts = Act.of_many(seq, payload) if verb == BULK else (Act.of(seq, verb, payload),)
+    def plus(self, *acts: Act) -> Steering:
+        """With these acts after all others."""
         return Steering((*self.acts, *acts), self.uses)
 
     def without(self, seq: int) -> Steering:

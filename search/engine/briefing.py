@@ -11,8 +11,8 @@ from memory.prompting.queries import shown_to
 from memory.rules.toolchains import toolchain_now
 from search.proposers.protocol import Exhibit, Lesson, Task
 from search.records.facts import verdict_of
+from search.records.log import notes_of
 from search.records.models import Node, Run
-from search.records.steering_log import notes_of
 
 
 def task_of(node: Node) -> Task:

@@ -20,7 +20,8 @@ from search.ledger.books import books, goal_reached, limits_of, stop_of
 from search.ledger.ledger import WORDS, Amounts, limit_amounts, places, step_hold
 from search.ledger.limits import MAX_STEPS, RunLimits
 from search.records.actions import action_record
-from search.records.events import event_write
+from search.records.events import BudgetAdded, RunResumed
+from search.records.log import event_write
 from search.records.models import Node, Run
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def run_budget_add(
         was = {name: _plain(getattr(before, name)) for name in delta}
         limits_keep(locked, after)
         locked.save(update_fields=["steps", "limits", "deadline_at"])
-        event_write(run=locked, kind="budget.added", payload={"before": was, "after": added}, actor=user)
+        event_write(run=locked, event=BudgetAdded(before=was, after=added), actor=user)
         action_record(verb="run.budget", run=locked, user=user, key=key, before=was, after=added)
         if locked.state == Run.State.FINISHED:
             _go_on(locked, user, now)
@@ -157,7 +158,7 @@ def _go_on(run: Run, user: AbstractBaseUser | None, now: datetime) -> None:
         raise ActionRefused(f"This search would not go on. {stop.text}")
     run.state, run.stop_reason, run.ended_at = Run.State.RUNNING, "", None
     run.save(update_fields=["state", "stop_reason", "ended_at"])
-    event_write(run=run, kind="run.resumed", payload={"by": user.get_username() if user else ""}, actor=user)
+    event_write(run=run, event=RunResumed(by=user.get_username() if user else ""), actor=user)
 
 
 def limits_keep(run: Run, limits: RunLimits) -> None:

@@ -15,15 +15,16 @@ from search.engine.failures import failure_keep
 from search.engine.spending import verdict_add
 from search.ledger.books import stop_of
 from search.ledger.stops import Stop
-from search.records.events import event_write
+from search.records.events import NodeBest, NodeCancelled, NodeCompleted, RunEnded
 from search.records.facts import fingerprint_of, verdict_of
 from search.records.follow_ups import Hop
+from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.queries import best_node
 from search.records.texts import clip
 from search.records.winning import has_won, standing_of
 
-BY_MARK = {"because": "marked"}  # in node.best: a mark made it the best, nobody has found anything new
+BY_MARK = "marked"  # NodeBest.because: a mark made it the best, no new kernel was found
 
 
 def run_locked(run_id: int) -> Run | None:
@@ -66,12 +67,12 @@ def node_tell(
     ):
         return None
     node.refresh_from_db()
-    event_write(run=run, kind="node.told", payload=told_payload(node, evaluation))
+    event_write(run=run, event=completed_event(node, evaluation))
     if evaluation is not None:
         verdict_add(node=node, evaluation=evaluation, reused=reused, now=now)
     learning = failure_keep(run=run, node=node, evaluation=evaluation, now=now)
     if evaluation is not None and is_better(node.number, evaluation, previous):
-        event_write(run=run, kind="node.best", payload=best_payload(node, evaluation))
+        event_write(run=run, event=best_event(node, evaluation))
     return learning + run_follow(run=run, now=now)
 
 
@@ -84,21 +85,20 @@ def is_better(number: int, evaluation: Evaluation, previous: Node | None) -> boo
     return rank(evaluation.speedup, number) > rank(previous.evaluation.speedup, previous.number)
 
 
-def told_payload(node: Node, evaluation: Evaluation | None) -> dict[str, Any]:
-    """What node.told says."""
-    payload: dict[str, Any] = {
-        "number": node.number,
-        "order": node.told_order,
-        "verdict": verdict_of(evaluation.verdict if evaluation else None, node.kind, node.reason),
-        "stage": evaluation.stage if evaluation else "proposal",
-        "reason": evaluation.reason if evaluation else node.reason,
-        "reward": reward_of(evaluation),
-        "reused": node.reused,
-        "source_hash": node.source_hash,
-    }
-    if evaluation is not None and evaluation.doubt:
-        payload["doubt"] = evaluation.doubt  # of an equal kernel, before this one
-    return payload | speedup_payload(evaluation)
+def completed_event(node: Node, evaluation: Evaluation | None) -> NodeCompleted:
+    """What the log says of a completed node."""
+    return NodeCompleted(
+        number=node.number,
+        order=node.told_order,
+        verdict=verdict_of(evaluation.verdict if evaluation else None, node.kind, node.reason),
+        stage=evaluation.stage if evaluation else "proposal",
+        reason=evaluation.reason if evaluation else node.reason,
+        reward=reward_of(evaluation),
+        reused=node.reused,
+        source_hash=node.source_hash,
+        doubt=evaluation.doubt if evaluation else "",
+        **figure_of(evaluation),
+    )
 
 
 def reward_of(evaluation: Evaluation | None) -> float:
@@ -108,7 +108,7 @@ def reward_of(evaluation: Evaluation | None) -> float:
     return reward(loads=evaluation.loads, correct=evaluation.verdict == Verdict.PASS, speedup=evaluation.speedup)
 
 
-def speedup_payload(evaluation: Evaluation | None) -> dict[str, Any]:
+def figure_of(evaluation: Evaluation | None) -> dict[str, Any]:
     """The headline figure with its interval, sample count and basis; Nones when there is none."""
     return {
         "speedup": evaluation and evaluation.speedup,
@@ -119,15 +119,16 @@ def speedup_payload(evaluation: Evaluation | None) -> dict[str, Any]:
     }
 
 
-def best_payload(node: Node, evaluation: Evaluation) -> dict[str, Any]:
-    """What node.best says: enough for the chart and the run list. `won`: whether it beat PyTorch."""
-    return {
-        "number": node.number,
-        "order": node.told_order,
-        "evaluation": evaluation.pk,
-        "won": has_won(evaluation),
-        **speedup_payload(evaluation),
-    }
+def best_event(node: Node, evaluation: Evaluation, *, because: str = "") -> NodeBest:
+    """What the log says of a new best: enough for the chart and the run list."""
+    return NodeBest(
+        number=node.number,
+        order=node.told_order or 0,
+        evaluation=evaluation.pk,
+        won=has_won(evaluation),
+        because=because,
+        **figure_of(evaluation),
+    )
 
 
 def node_cancel(*, run: Run, node: Node, why: str) -> bool:
@@ -137,7 +138,7 @@ def node_cancel(*, run: Run, node: Node, why: str) -> bool:
         state=Node.State.CANCELLED, lease_owner="", lease_until=None, reason="cancelled", message=why
     ):
         return False
-    event_write(run=run, kind="node.cancelled", payload={"number": node.number, "why": clip(why, 300)})
+    event_write(run=run, event=NodeCancelled(number=node.number, why=clip(why, 300)))
     return True
 
 
@@ -170,8 +171,12 @@ def run_end(*, run: Run, state: Run.State, reason: str, now: datetime, stop: Sto
     run.state, run.stop_reason, run.ended_at = state, clip(reason, 200), now
     run.save(update_fields=["state", "stop_reason", "ended_at"])
     best = best_node(run.pk)
-    payload = {"state": state.value, "reason": run.stop_reason, "told": told_count(run)}
-    if stop is not None:
-        payload["limit"] = stop.limit
-    payload |= {"best": best and best.number, "won": standing_of(run.pk).best}
-    event_write(run=run, kind="run.ended", payload=payload)
+    ended = RunEnded(
+        state=state.value,
+        reason=run.stop_reason,
+        told=told_count(run),
+        limit=stop.limit if stop else "",
+        best=best.number if best else None,
+        won=standing_of(run.pk).best,
+    )
+    event_write(run=run, event=ended)

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import action_on
 from judge.devices.models import Device
-from search.records.events import event_write
+from search.records.events import DeviceActivated, DeviceQuarantined
+from search.records.log import event_write
 from search.records.models import Run
 from search.records.texts import clip
 
@@ -39,7 +40,7 @@ def device_quarantine(*, device: Device, cause: Device.Cause, reason: str) -> bo
             return False
         device_put(row, Device.State.QUARANTINED, reason=reason, cause=cause)
         if before != Device.State.QUARANTINED:
-            searches_tell(row, "device.quarantined", row.state_reason)
+            searches_tell(row, DeviceQuarantined, row.state_reason)
             after = {"state": row.state, "reason": row.state_reason, "cause": cause.value}
             verb = VERBS[Device.State.QUARANTINED]
             action_on(verb=verb, on=("device", row.pk), user=None, key=None, before={"state": before}, after=after)
@@ -66,7 +67,7 @@ def device_put(row: Device, state: Device.State, *, reason: str = "", cause: str
         Device.objects.filter(pk=row.pk).update(faults=0, drifts=0)
 
 
-def searches_tell(row: Device, kind: str, reason: str) -> None:
+def searches_tell(row: Device, kind: type[DeviceActivated | DeviceQuarantined], reason: str) -> None:
     """Every open search there hears of it, so that its page shows it at once."""
     for run in Run.objects.filter(device=row).exclude(state__in=Run.ENDED).order_by("pk"):
-        event_write(run=run, kind=kind, payload={"device": row.name, "reason": reason})
+        event_write(run=run, event=kind(device=row.name, reason=reason))

@@ -13,9 +13,10 @@ from search.engine.completion import node_cancel, node_tell, nodes_cancel, run_e
 from search.engine.leases import MAX_ATTEMPTS, QUEUE_S, QUEUED, RESENT_S, RETRY
 from search.engine.proposals import proposals_record
 from search.proposers.protocol import Call, ProposerError
-from search.records.events import event_write
+from search.records.events import LeaseExpired, ProposerRetry, RunPaused
 from search.records.facts import LOST_ATTEMPTS
 from search.records.follow_ups import IO_QUEUE, Hop
+from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.texts import clip
 
@@ -43,8 +44,9 @@ def proposer_fault(*, node: Node, owner: str, error: ProposerError, now: datetim
             return _pause(run, node, str(error))
         wait_s = min(2.0**attempt, LONGEST_WAIT_S)
         _put_back(node, owner, now, wait_s, count=False)
-        payload = {"number": node.number, "attempt": attempt, "wait_s": wait_s, "message": clip(str(error), 300)}
-        event_write(run=run, kind="proposer.retry", payload=payload)
+        message = clip(str(error), 300)
+        retry = ProposerRetry(number=node.number, attempt=attempt, wait_s=wait_s, message=message)
+        event_write(run=run, event=retry)
         return [Hop("propose", node.pk, delay_s=wait_s)]
 
 
@@ -59,8 +61,8 @@ def judge_fault(*, node: Node, owner: str, error: JudgeError, now: datetime) -> 
             return _give_up(run, held, str(error), now)
         wait_s = 2.0**held.attempts
         _put_back(held, owner, now, wait_s)
-        payload = {"number": node.number, "attempts": held.attempts, "message": clip(f"The judge failed: {error}", 300)}
-        event_write(run=run, kind="lease.expired", payload=payload)
+        message = clip(f"The judge failed: {error}", 300)
+        event_write(run=run, event=LeaseExpired(number=node.number, attempts=held.attempts, message=message))
         return [Hop("judge_node", node.pk, queue=run.device.queue, delay_s=wait_s)]
 
 
@@ -79,7 +81,7 @@ def lease_expired(found: Node, now: datetime) -> list[Hop]:
         if node.attempts >= MAX_ATTEMPTS and not waits:
             return _give_up(run, node, f"Its worker died {node.attempts} times.", now)
         if node.lease_owner not in (QUEUED, RETRY):
-            event_write(run=run, kind="lease.expired", payload={"number": node.number, "attempts": node.attempts})
+            event_write(run=run, event=LeaseExpired(number=node.number, attempts=node.attempts))
         _put_back(node, node.lease_owner, now, RESENT_S - QUEUE_S)
         if waits or (judging and run.device.remote):
             return []  # nobody takes it: it waits for the device to be believed again, or for an outcome file
@@ -106,5 +108,5 @@ def _pause(run: Run, node: Node, message: str) -> list[Hop]:
     node_cancel(run=run, node=node, why=reason)
     run.state, run.stop_reason = Run.State.PAUSED, reason
     run.save(update_fields=["state", "stop_reason"])
-    event_write(run=run, kind="run.paused", payload={"by": "", "reason": reason})
+    event_write(run=run, event=RunPaused(by="", reason=reason))
     return []

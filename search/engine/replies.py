@@ -20,8 +20,9 @@ from search.engine.sketches import sketch
 from search.proposers.protocol import Call, Reply
 from search.proposers.replies import parse_reply, storable
 from search.records.actions import action_record
-from search.records.events import event_write
+from search.records.events import NodeProposed
 from search.records.follow_ups import Hop
+from search.records.log import event_write
 from search.records.models import Node, Proposal
 from search.records.texts import clip
 
@@ -55,8 +56,8 @@ def reply_take(*, node: Node, owner: str, reply: Reply, now: datetime) -> list[H
                 run=run, node=node, owner=owner, now=now, reason=clip(reason, 60), message=clip(message, 4000)
             )
         held.renew(now=now, for_s=QUEUE_S, state=Node.State.JUDGING, lease_owner=QUEUED, attempts=0)
-        payload = {"number": node.number, "source_hash": source_hash, "summary": written["summary"]}
-        event_write(run=run, kind="node.proposed", payload=payload)
+        proposed = NodeProposed(number=node.number, source_hash=source_hash, summary=str(written["summary"]))
+        event_write(run=run, event=proposed)
         return [Hop("judge_node", node.pk, queue=run.device.queue)]
 
 

@@ -34,12 +34,12 @@ from search.engine.replies import reply_submit, reply_take
 from search.ledger.ledger import Amounts
 from search.proposers import get as get_proposer
 from search.proposers.protocol import Proposer, ProposerError, WaitingForPerson
-from search.records.events import event_write
+from search.records.events import NodeJudging, NodeReserved, NodeWaiting
 from search.records.facts import node_rows, tree_of
 from search.records.follow_ups import Hop
+from search.records.log import event_write, steering_of
 from search.records.models import Node, Run
 from search.records.queries import best_node
-from search.records.steering_log import steering_of
 from search.records.winning import has_won
 
 if TYPE_CHECKING:
@@ -104,10 +104,14 @@ def _reserve_one(
         lease_owner=QUEUED,
         lease_until=now + timedelta(seconds=QUEUE_S),
     )
-    payload = {"number": number, "parent": decision.parent, "kind": decision.kind, "context": node.context}
-    if decision.steered:
-        payload["steered"] = decision.steered
-    event_write(run=run, kind="node.reserved", payload=payload)
+    reserved = NodeReserved(
+        number=number,
+        parent=decision.parent,
+        kind=decision.kind,
+        context=node.context,
+        steered=decision.steered or None,
+    )
+    event_write(run=run, event=reserved)
     return node
 
 
@@ -136,7 +140,7 @@ def _wait_for_person(node: Node, owner: str, waiting: WaitingForPerson) -> list[
         held = Node.objects.filter(pk=node.pk, state=Node.State.PROPOSING, lease_owner=owner)
         if run is not None and held.update(lease_owner=PERSON, lease_until=None, attempts=0):
             proposals_record(node=node, proposer=run.proposer, calls=(waiting.call,))
-            event_write(run=run, kind="node.waiting", payload={"number": node.number})
+            event_write(run=run, event=NodeWaiting(number=node.number))
     return []
 
 
@@ -180,7 +184,7 @@ def _claim_for_judging(node_id: int, owner: str, now: datetime) -> tuple[Node | 
             return None, twin_wait(node=node, run=node.run, now=now)
         if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=now):
             return None, []
-        event_write(run=run, kind="node.judging", payload={"number": node.number, "device": node.run.device.name})
+        event_write(run=run, event=NodeJudging(number=node.number, device=node.run.device.name))
     return Node.objects.select_related("run__problem", "run__device").get(pk=node_id), []
 
 

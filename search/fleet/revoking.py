@@ -12,8 +12,9 @@ from adaexplore_site.core.audit import ActionRefused, action_done
 from search.engine.completion import run_locked
 from search.engine.leases import QUEUE_S, QUEUED, RETRY
 from search.records.actions import action_record
-from search.records.events import event_write
+from search.records.events import LeaseExpired
 from search.records.follow_ups import Hop
+from search.records.log import event_write
 from search.records.models import Node
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = 
         if not held.renew(now=now, for_s=QUEUE_S, lease_owner=QUEUED, attempts=F("attempts") - 1):
             raise ActionRefused(f"Node {node.number} is not on a device any more: it was judged, or it waits already.")
         who = f" by {user.get_username()}" if user else ""
-        payload = {"number": node.number, "message": f"Taken back from {run.device.name}{who}."}
-        event_write(run=run, kind="lease.expired", payload=payload)
+        message = f"Taken back from {run.device.name}{who}."
+        event_write(run=run, event=LeaseExpired(number=node.number, message=message))
         after = {"number": node.number, "device": run.device.name}
         action_record(verb=REVOKE, run=run, user=user, key=key, after=after)
     return [Hop("judge_node", node.pk, queue=run.device.queue)]

@@ -16,6 +16,7 @@ from judge.devices.drift import baselines_forget, kernel_drift
 from judge.devices.models import Device, DeviceCheck
 from judge.selftest.noise_checks import check_run
 from search.engine.leases import QUEUED, RETRY
+from search.records.events import DeviceActivated
 from search.records.models import Node, Run
 from search.records.texts import clip
 from search.runs.services import run_pause
@@ -131,4 +132,4 @@ def _go_on(row: Device) -> None:
     """What waited for the device is sent with the next reap, with all its attempts."""
     waiting = Node.objects.filter(run__device=row, state=Node.State.JUDGING, lease_owner__in=(QUEUED, RETRY))
     waiting.release(now=timezone.now(), attempts=0)
-    searches_tell(row, "device.activated", "")
+    searches_tell(row, DeviceActivated, "")

@@ -21,7 +21,7 @@ from judge.problems.services import ProblemRejected, problem_upload
 from judge.values import Basis, Verdict, canonical_hash
 from memory.prompting.freezing import memory_recorded
 from search.algorithm.params import SearchParams
-from search.engine.completion import best_payload, is_better, told_payload
+from search.engine.completion import best_event, completed_event, is_better
 from search.engine.failures import failures_keep
 from search.engine.sketches import sketch
 from search.interchange.archives import ArchiveRejected, files_in_folder, files_in_zip
@@ -29,12 +29,20 @@ from search.interchange.recorded_verdicts import verdict_of_step
 from search.interchange.recording import RecordedStep, Recording, RecordingRejected, Withdrawn, read_recording
 from search.interchange.run_folder import folder_of, read_folder
 from search.records.actions import action_record
-from search.records.events import HISTORY
+from search.records.events import (
+    Event,
+    NodeCancelled,
+    NodeJudging,
+    NodeProposed,
+    NodeReserved,
+    RecordedAct,
+    RunEnded,
+    RunStarted,
+)
 from search.records.facts import fingerprint_of
 from search.records.models import Node, Proposal, Run, RunEvent
 from search.records.texts import clip
 from search.runs.services import root_create
-from search.steering.recorded_acts import RecordedAct
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -253,38 +261,37 @@ def _node(run: Run, step: RecordedStep, parent: Node, evaluation: Evaluation, no
 def _events_create(run: Run, recording: Recording, nodes: dict[int, Node], user: AbstractBaseUser | None) -> None:
     """The log the run would have written, so that it can be browsed and scrubbed like any other."""
     events = [
-        RunEvent(run=run, seq=seq, kind=kind, payload=payload, actor=user)  # type: ignore[misc]
-        for seq, (kind, payload) in enumerate(_log(run, recording, nodes), start=1)
+        RunEvent(run=run, seq=seq, kind=event.name, payload=event.to_json(), actor=user)  # type: ignore[misc]
+        for seq, event in enumerate(_log(run, recording, nodes), start=1)
     ]
     RunEvent.objects.bulk_create(events, batch_size=BATCH)
     run.event_seq = len(events)
     run.save(update_fields=["event_seq"])
 
 
-def _log(run: Run, recording: Recording, nodes: dict[int, Node]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _log(run: Run, recording: Recording, nodes: dict[int, Node]) -> Iterator[Event]:
     device = run.device.name
-    yield "run.started", {"steps": run.steps, "proposer": run.proposer, "device": device, "imported": True}
+    yield RunStarted(steps=run.steps, proposer=run.proposer, device=device, imported=True)
     best: Node | None = None
     acts = deque(recording.acts)
     for told_before, step in enumerate(recording.steps):
         yield from _history(acts, told_before)
         node = nodes[step.number]
-        told = {"number": step.number}
-        yield "node.reserved", {**told, "parent": step.parent, "kind": step.kind, "context": list(step.context)[:50]}
-        yield "node.proposed", {**told, "source_hash": node.source_hash, "summary": ""}
-        yield "node.judging", {**told, "device": device}
-        yield "node.told", told_payload(node, node.evaluation)
+        yield NodeReserved(number=step.number, parent=step.parent, kind=step.kind, context=list(step.context)[:50])
+        yield NodeProposed(number=step.number, source_hash=node.source_hash, summary="")
+        yield NodeJudging(number=step.number, device=device)
+        yield completed_event(node, node.evaluation)
         if node.evaluation and is_better(node.number, node.evaluation, best):
             best = node
-            yield "node.best", best_payload(node, node.evaluation)
+            yield best_event(node, node.evaluation)
     yield from _history(acts, len(recording.steps), rest=True)
     for gone in recording.withdrawn:
-        yield "node.reserved", {"number": gone.number, "parent": gone.parent, "kind": gone.kind, "context": []}
-        yield "node.cancelled", {"number": gone.number, "why": WITHDRAWN}
-    yield "run.ended", {"state": run.state, "reason": "", "told": run.steps, "best": best and best.number}
+        yield NodeReserved(number=gone.number, parent=gone.parent, kind=gone.kind, context=[])
+        yield NodeCancelled(number=gone.number, why=WITHDRAWN)
+    yield RunEnded(state=run.state, reason="", told=run.steps, best=best.number if best else None)
 
 
-def _history(acts: deque[RecordedAct], told: int, *, rest: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+def _history(acts: deque[RecordedAct], told: int, *, rest: bool = False) -> Iterator[Event]:
     """What people had done before node `told` + 1 had its verdict: as history, which nothing acts on."""
     while acts and (rest or acts[0].told <= told):
-        yield HISTORY, acts.popleft().to_json()
+        yield acts.popleft()

@@ -136,10 +136,7 @@ def _bests(run_ids: list[int]) -> dict[int, Evaluation]:
     """Run -> evaluation of its best kernel, where one beat PyTorch. Four queries."""
     standings, logged = standings_logged(run_ids)
     found = {
-        run: payload["evaluation"]
-        for run, payloads in logged.items()
-        for payload in payloads
-        if payload["number"] == standings[run].best
+        run: best.evaluation for run, bests in logged.items() for best in bests if best.number == standings[run].best
     }
     evaluations = Evaluation.objects.defer("source", "report").in_bulk(found.values())
     return {run: evaluations[pk] for run, pk in found.items() if pk in evaluations}

@@ -10,10 +10,11 @@ from django.db.models import QuerySet
 from judge.evaluations.models import may_be_best
 from search.live.hands import ASKED, DOUBTS, TOUCHED, flags_of
 from search.rechecks.models import Recheck
+from search.records.events import NodeCancelled, NodeCompleted, NodeReserved, event_read
 from search.records.facts import verdict_of
+from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
 from search.records.node_styles import LOOKS, look_of
-from search.records.steering_log import steering_of
 from search.records.winning import winners_in
 
 KINDS = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
@@ -101,12 +102,13 @@ def replay_columns(run: Run) -> dict[str, Any]:
     `head` is the last moment. Runs imported without node events are replayed by completion order instead:
     `unit` says which, "event" or "step".
     """
-    kinds = ("node.reserved", "node.told", "node.cancelled")
-    events = RunEvent.objects.filter(run=run, kind__in=kinds).order_by("seq").values_list("seq", "kind", "payload")
+    events = RunEvent.objects.filter(run=run).of(NodeReserved, NodeCompleted, NodeCancelled).order_by("seq")
     born: dict[int, int] = {}
     ended: dict[int, int] = {}
-    for seq, kind, payload in events:
-        (born if kind == "node.reserved" else ended)[payload["number"]] = seq
+    for seq, kind, payload in events.values_list("seq", "kind", "payload"):
+        event = event_read(kind, payload)
+        assert event.node is not None
+        (born if isinstance(event, NodeReserved) else ended)[event.node] = seq
     if ended:
         numbers = sorted({0} | born.keys() | ended.keys())
         first = {number: born.get(number, ended.get(number, 0)) for number in numbers}

@@ -6,15 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
 from django.template.loader import render_to_string
 
 from search.live.columns import node_columns
 from search.live.hands import changed_by
 from search.live.panels import panel_context
 from search.live.words import HIDDEN, FeedItem, feed_items
-from search.records.models import Run, RunEvent
-from search.records.steering_log import steering_of
+from search.records.log import steering_of
+from search.records.models import Run, RunEvent, RunEventQuerySet
 
 MAX_GAP = 2000  # events; beyond this the browser fetches the snapshot
 MAX_BYTES = 256 * 1024  # a frame above this is also better fetched, compressed, over HTTP
@@ -63,7 +62,7 @@ def build(run_id: int, since: int) -> Frame:
         "t": int(events[-1].created_at.timestamp() * 1000) if events else None,
     }
     if events:
-        numbers = {event.payload["number"] for event in events if "number" in event.payload}
+        numbers = {row.said.node for row in events if row.said.node is not None}
         body["nodes"] = node_columns(run, numbers | changed_by(events, steering_of(run.pk)))
         body["feed"] = feed_html(run, feed_items(events)[-MAX_FEED:])
         body["html"] = panels_html(run)
@@ -88,8 +87,7 @@ def snapshot(run: Run) -> dict[str, Any]:
 
 def recent_feed(run: Run, limit: int = MAX_FEED) -> list[FeedItem]:
     """The newest lines of the feed, oldest first."""
-    newest_first = _events(run).filter(seq__lte=run.event_seq).exclude(kind__in=HIDDEN).order_by("-seq")
-    newest_first = newest_first.exclude(kind__startswith="steer.", payload__has_key="of")  # parts of one act
+    newest_first = _events(run).filter(seq__lte=run.event_seq).exclude(kind__in=HIDDEN).without_parts().order_by("-seq")
     # A node told and best at once is two events and one line: fewer lines than the page shows would leave a hole
     # between them and the older ones that stand there.
     return feed_items(reversed(newest_first[: 2 * limit]))[-limit:]
@@ -109,7 +107,7 @@ def panels_html(run: Run) -> dict[str, str]:
     return {name: render_to_string(template, context) for name, template in PANELS.items()}
 
 
-def _events(run: Run) -> QuerySet[RunEvent]:
+def _events(run: Run) -> RunEventQuerySet:
     return RunEvent.objects.filter(run=run).order_by("seq")
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from django.db.models import Q
-
 from judge.evaluations.models import Evaluation
-from search.algorithm.steering import Act, Steering
+from search.algorithm.steering import Steering
+from search.records.events import ManySteered, NodeCancelled, NodePinned, NodeReserved, Steered, SteeringUndone
 from search.records.models import RunEvent
 
 PRUNED, PINNED, TOUCHED, BOOSTED = 1, 2, 4, 8  # the browser knows these numbers: static/js/store.js
@@ -23,7 +22,6 @@ WORDS = {
     ASKED: "being judged again",
     TOUCHED: "manual influence",
 }
-CHANGING = frozenset({"node.reserved", "node.cancelled"})  # they use a pin up, or give it back
 
 
 def flags_of(steering: Steering) -> dict[int, int]:
@@ -45,7 +43,7 @@ def flag_words(flags: int) -> list[str]:
 
 def changed_by(events: Collection[RunEvent], steering: Steering) -> set[int]:
     """Nodes whose flags these events may have changed, beside those that they name."""
-    steered = any(event.kind.startswith("steer.") or event.kind in CHANGING for event in events)
+    steered = any(isinstance(row.said, Steered | NodeReserved | NodeCancelled) for row in events)
     if not steered:
         return set()
     return {number for act in steering.acts for number in act.about} | _given_back(events)
@@ -53,13 +51,14 @@ def changed_by(events: Collection[RunEvent], steering: Steering) -> set[int]:
 
 def _given_back(events: Iterable[RunEvent]) -> set[int]:
     """Nodes of undone acts on many: the undo names the act only. One query where there is one."""
-    undone = [(event.run_id, event.payload["act"]) for event in events if event.payload.get("verb") == "steer.bulk"]
+    undone = {
+        row.said.act: row.run_id
+        for row in events
+        if isinstance(row.said, SteeringUndone) and row.said.verb == ManySteered.name
+    }
     if not undone:
         return set()
-    seqs = [seq for _, seq in undone]
-    rows = RunEvent.objects.filter(run=undone[0][0], kind__in=("steer.bulk", "steer.pin"))
-    found: set[int] = set()
-    for seq, payload in rows.filter(Q(seq__in=seqs) | Q(payload__of__in=seqs)).values_list("seq", "payload"):
-        acts = Act.of_many(seq, payload) if "verb" in payload else ()
-        found.update(*(act.about for act in acts), [payload["number"]] if "number" in payload else [])
-    return found
+    run_id = next(iter(undone.values()))
+    rows = RunEvent.objects.filter(run=run_id).of(ManySteered, NodePinned).steered_by(undone)
+    acts = [act for row in rows if isinstance(row.said, Steered) for act in row.said.acts(row.seq)]
+    return {number for act in acts for number in act.about}

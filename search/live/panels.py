@@ -20,7 +20,7 @@ from search.algorithm.ranking import Standing
 from search.engine.leases import QUEUED, RETRY
 from search.live.budget import budget_panel
 from search.live.saturation import saturation_of
-from search.records.events import HISTORY
+from search.records.events import RecordedAct
 from search.records.facts import verdict_of
 from search.records.models import Node, Proposal, Run
 from search.records.queries import RunSummary, run_summary
@@ -143,7 +143,7 @@ def panel_context(run: Run) -> dict[str, Any]:
         "budget": None if run.origin == Run.Origin.IMPORT else budget_panel(run),
         "steering": steering,
         "steered": not steering.any and _steered(run),
-        "history": run.origin == Run.Origin.IMPORT and run.events.filter(kind=HISTORY).exists(),
+        "history": run.origin == Run.Origin.IMPORT and run.events.of(RecordedAct).exists(),
         "held": run.device.state == Device.State.QUARANTINED and not run.ended,
     }
 

@@ -30,9 +30,9 @@ from search.nodes import page as node_page
 from search.nodes.near import near_of
 from search.nodes.rules_panel import prompt_rules
 from search.rechecks.queries import rechecks_of
+from search.records.log import steering_of
 from search.records.models import Node, Run
 from search.records.queries import RunTree, TreeNode, run_tree
-from search.records.steering_log import steering_of
 from search.records.steering_state import hands_on
 
 TABS = (

@@ -12,7 +12,7 @@ from search.pictures.book import Book
 from search.pictures.values import NodeRef, Panel, Picture, Table, Tile
 from search.records.facts import cells_of, tree_of
 from search.records.kernel_cells import LAUNCHES, PATTERNS, UNREADABLE
-from search.records.steering_log import steering_of
+from search.records.log import steering_of
 
 NAME, TITLE = "elites", "Map of elites"
 NAMES = ("launches", "pattern", "node", "speedup", "correct_kernels")

@@ -11,9 +11,10 @@ from django.db import transaction
 from adaexplore_site.core.audit import ActionRefused, action_done
 from judge.evaluations.marks import REASON_CHARS, Marks, marks_locked, marks_set
 from judge.evaluations.models import Evaluation
-from search.engine.completion import BY_MARK, best_payload
+from search.engine.completion import BY_MARK, best_event
 from search.records.actions import action_record
-from search.records.events import event_write
+from search.records.events import KernelMarked
+from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.queries import best_node
 from search.records.texts import clip
@@ -145,10 +146,10 @@ def _tell(run: Run, numbers: list[int], marks: Marks, before: int | None, user: 
     best = best_node(run.pk)
     number = best.number if best else None
     for one in numbers:
-        payload = {"number": one, "doubt": marks.doubt, "reason": clip(marks.doubt_reason, 200), "best": number}
-        event_write(run=run, kind="kernel.marked", payload=payload, actor=user)
+        marked = KernelMarked(number=one, doubt=marks.doubt, reason=clip(marks.doubt_reason, 200), best=number)
+        event_write(run=run, event=marked, actor=user)
     if best is not None and best.evaluation is not None and number != before:
-        event_write(run=run, kind="node.best", payload={**best_payload(best, best.evaluation), **BY_MARK})
+        event_write(run=run, event=best_event(best, best.evaluation, because=BY_MARK))
 
 
 def _best(run_id: int) -> int | None:

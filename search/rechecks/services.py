@@ -19,14 +19,15 @@ from judge.devices.models import Device
 from judge.evaluations.models import Evaluation, Race
 from judge.evaluations.services import evaluation_anew, race_lost
 from judge.values import BLAMING, Basis, JudgeError, Verdict
-from search.engine.completion import run_locked, speedup_payload
+from search.engine.completion import figure_of, run_locked
 from search.engine.device_health import device_faulted, device_judged
 from search.engine.spending import recheck_add
 from search.rechecks.marking import kernel_failed_anew
 from search.rechecks.models import Recheck
 from search.records.actions import action_record
-from search.records.events import event_write
+from search.records.events import KernelAsked, KernelJudged
 from search.records.follow_ups import Hop
+from search.records.log import event_write
 from search.records.models import Node
 from search.records.texts import clip
 
@@ -84,7 +85,7 @@ def recheck_ask(
         where = {"number": node.number, "recheck": row.pk}
         other = {"rival": f"{rival.run_id}.{rival.number}"} if rival else {}
         said = {**where, **other, **({"note": clip(words, 400)} if words else {})}
-        event_write(run=run, kind="kernel.asked", payload={**where, **other, "kind": kind.value}, actor=user)
+        event_write(run=run, event=KernelAsked(**where, **other, kind=kind.value), actor=user)  # type: ignore[arg-type]
         action_record(verb=verb, run=run, user=user, key=key, after=said)
         return [_hop(row, before.device)]
 
@@ -176,15 +177,15 @@ def _finish(row: Recheck, found: list[Evaluation], now: datetime) -> None:
             return
         recheck_add(node=row.node, evaluations=found, now=now)
         if ended and row.state == Recheck.State.DONE:
-            payload = {
-                "number": row.node.number,
-                "kind": row.kind,
-                "verdict": fresh.verdict,
-                "was": row.before.verdict,
-                "call": row.race.call if row.race else "",
-                **speedup_payload(fresh),
-            }
-            event_write(run=run, kind="kernel.judged", payload=payload)
+            judged = KernelJudged(
+                number=row.node.number,
+                kind=row.kind,
+                verdict=fresh.verdict,
+                was=row.before.verdict,
+                call=row.race.call if row.race else "",
+                **figure_of(fresh),
+            )
+            event_write(run=run, event=judged)
 
 
 def _end_with(row: Recheck, fresh: Evaluation, reverse: list[Evaluation], now: datetime) -> bool:

@@ -1,71 +1,434 @@
-"""The one writer of the run's event log."""
+"""What each kind of event of a run's log says: one frozen value per kind, written and read by it.
+
+As JSON a field with a default is left out where it has its default; every other field is always written, and is None
+where a log of an older version lacks it.
+"""
 
 from __future__ import annotations
 
-import json
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Self
 
-from django.db import transaction
-from django.db.models import F
-
-from search.algorithm.steering import BULK, UNDO, VERBS
-from search.records import hints
-from search.records.announcements import tell
-from search.records.models import Run, RunEvent
-
-if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser
-
-PAYLOAD_BYTES = 2048
-HISTORY = "history.act"  # what was done to an imported search where it was recorded: shown, never folded or replayed
-STEERING = {f"steer.{verb}": verb for verb in (*VERBS, BULK, UNDO)}
-KINDS = frozenset(
-    {
-        *STEERING,
-        HISTORY,
-        "run.branched",
-        "run.started",
-        "run.paused",
-        "run.resumed",
-        "run.stopping",
-        "run.concurrency",
-        "run.ended",
-        "node.reserved",
-        "node.proposed",
-        "node.judging",
-        "node.told",
-        "node.best",
-        "node.waiting",
-        "node.cancelled",
-        "proposer.retry",
-        "lease.expired",
-        "device.quarantined",
-        "device.activated",
-        "kernel.asked",
-        "kernel.judged",
-        "kernel.marked",
-        "budget.added",
-        "budget.taken",
-    }
-)
+from search.algorithm.spans import spans_read
+from search.algorithm.steering import BOOST, BUDGET, FORCE, INJECT, NOTE, PARAMS, PIN, PRUNE, RESTORE, Act, Steering
 
 
-def event_write(*, run: Run, kind: str, payload: dict[str, Any], actor: AbstractBaseUser | None = None) -> RunEvent:
-    """Append one event with the run's next number, inside the caller's transaction; hint at it after commit.
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One change of a run. The base class itself stands for a kind that this version does not know."""
 
-    The counter's UPDATE holds the row until commit, so numbers have no gaps and their order is commit order.
-    Raises ValueError for an unknown kind or a payload over 2 kB, TransactionManagementError outside a transaction.
+    name: ClassVar[str] = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored."""
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
+
+    @classmethod
+    def read(cls, payload: Mapping[str, Any]) -> Self:
+        """From a stored payload; what this version does not know is left out."""
+        defaults = {field.name: None if field.default is MISSING else field.default for field in fields(cls)}
+        return cls(**{name: payload.get(name, default) for name, default in defaults.items()})
+
+    @property
+    def node(self) -> int | None:
+        """Number of the node that it is about, if it is about one."""
+        return getattr(self, "number", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Event):
+    name = "run.started"
+    steps: int
+    proposer: str
+    device: str
+    seed: int | None = None  # None, like the next two, in imported searches
+    limits: Mapping[str, Any] | None = None
+    concurrency: int | None = None
+    imported: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPaused(Event):
+    name = "run.paused"
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResumed(Event):
+    name = "run.resumed"
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStopping(Event):
+    name = "run.stopping"
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded(Event):
+    name = "run.ended"
+    state: str
+    reason: str
+    told: int  # completed nodes
+    limit: str = ""  # the name of the limit that was reached
+    best: int | None
+    won: int | None = 0  # the best that beat PyTorch; 0: an imported search does not say
+
+    @property
+    def by_steps(self) -> bool:
+        """Whether no other limit than that of steps ended it."""
+        return self.limit in ("", "steps")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunBranched(Event):
+    name = "run.branched"
+    number: int
+    run: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcurrencyChanged(Event):
+    name = "run.concurrency"
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeReserved(Event):
+    name = "node.reserved"
+    number: int
+    parent: int
+    kind: str
+    context: list[int]
+    steered: Mapping[str, Any] | None = None
+    by_hand: bool = False
+
+    @property
+    def uses(self) -> tuple[int, ...]:
+        """The pin and the forced step that it was reserved for."""
+        return uses_in(self.steered or {})
+
+
+def uses_in(steered: Mapping[str, object]) -> tuple[int, ...]:
+    """The pin and the forced step in `Node.steered`."""
+    return tuple(seq for name in ("pin", "force") if isinstance(seq := steered.get(name), int))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeProposed(Event):
+    name = "node.proposed"
+    number: int
+    source_hash: str
+    summary: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeJudging(Event):
+    name = "node.judging"
+    number: int
+    device: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeCompleted(Event):
+    name = "node.told"
+    number: int
+    order: int | None
+    verdict: str
+    stage: str
+    reason: str
+    reward: float
+    reused: bool
+    source_hash: str
+    doubt: str = ""  # of an equal kernel, before this one
+    speedup: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    basis: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeBest(Event):
+    name = "node.best"
+    number: int
+    order: int
+    evaluation: int
+    won: bool | None  # whether it beat PyTorch; None: an older log does not say, and only winners were best then
+    speedup: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    basis: str
+    because: str = ""
+
+    @property
+    def is_win(self) -> bool:
+        return self.won is not False
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeWaiting(Event):
+    name = "node.waiting"
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeCancelled(Event):
+    name = "node.cancelled"
+    number: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProposerRetry(Event):
+    name = "proposer.retry"
+    number: int
+    attempt: int
+    wait_s: float
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseExpired(Event):
+    name = "lease.expired"
+    number: int
+    attempts: int | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceQuarantined(Event):
+    name = "device.quarantined"
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceActivated(Event):
+    name = "device.activated"
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelAsked(Event):
+    name = "kernel.asked"
+    number: int
+    recheck: int
+    rival: str = ""  # run.node
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelJudged(Event):
+    name = "kernel.judged"
+    number: int
+    kind: str
+    verdict: str
+    was: str
+    call: str
+    speedup: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    basis: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelMarked(Event):
+    name = "kernel.marked"
+    number: int
+    doubt: str
+    reason: str
+    best: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetAdded(Event):
+    name = "budget.added"
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetTaken(Event):
+    name = "budget.taken"
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedAct(Event):
+    """An action on an imported search where it was recorded: shown, never folded or replayed.
+
+    `told` nodes had their verdict when it was done; `at` is ISO 8601 with its zone; `who` may be empty. `before` and
+    `after` are what the audit said; `after` holds the action's place in the log it stood in as `seq`.
     """
-    if kind not in KINDS:
-        raise ValueError(f"unknown event kind {kind!r}")
-    if len(json.dumps(payload)) > PAYLOAD_BYTES:
-        raise ValueError(f"the payload of {kind} is over {PAYLOAD_BYTES} bytes")
-    if not transaction.get_connection().in_atomic_block:
-        raise transaction.TransactionManagementError("event_write belongs in the transaction of the change")
-    Run.objects.filter(pk=run.pk).update(event_seq=F("event_seq") + 1)
-    run.event_seq = Run.objects.values_list("event_seq", flat=True).get(pk=run.pk)
-    event = RunEvent.objects.create(run=run, seq=run.event_seq, kind=kind, payload=payload, actor=actor)  # type: ignore[misc]
-    tell(run=run, kind=kind, payload=payload)
-    transaction.on_commit(partial(hints.publish, run.pk, run.event_seq))
-    return event
+
+    name = "history.act"
+    verb: str
+    who: str
+    at: str
+    told: int
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steered(Event):
+    """An action of steering: what it does to all later decisions."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it goes on with an earlier event, whose number it has as `of`."""
+        return bool(getattr(self, "of", 0))
+
+    def fold(self, steering: Steering, seq: int) -> Steering:
+        """The steering once this event is number `seq` of the log."""
+        return steering.plus(*self.acts(seq))
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePinned(Steered):
+    name = "steer.pin"
+    number: int
+    quota: int
+    of: int = 0
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        return (Act(seq, PIN, self.number, quota=self.quota, batch=self.of),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePruned(Steered):
+    name = "steer.prune"
+    number: int
+    releases: list[int]
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        return (Act(seq, PRUNE, self.number, releases=tuple(self.releases or ())),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRestored(Steered):
+    name = "steer.restore"
+    number: int
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        return (Act(seq, RESTORE, self.number),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeBoosted(Steered):
+    name = "steer.boost"
+    number: int
+    boost: float
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        return (Act(seq, BOOST, self.number, boost=self.boost or 0.0),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepForced(Steered):
+    name = "steer.force"
+    number: int | None = None
+    kind: str
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        return (Act(seq, FORCE, self.number, kind=self.kind),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoteAdded(Steered):
+    name = "steer.note"
+    number: int
+    text: str
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        return (Act(seq, NOTE, self.number, text=self.text),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParamsChanged(Steered):
+    name = "steer.params"
+    params: Mapping[str, Any]
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        return (Act(seq, PARAMS, params=self.params or {}),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepsAdded(Steered):
+    """Of logs from before the budget had limits of its own."""
+
+    name = "steer.budget"
+    steps: int
+    total: int | None = None
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        return (Act(seq, BUDGET, steps=self.steps or 0),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelInjected(Steered):
+    name = "steer.inject"
+    number: int
+    parent: int
+    kind: str
+    steps: int
+    total: int
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        return (Act(seq, INJECT, self.number, kind=self.kind or "", steps=self.steps or 0),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManySteered(Steered):
+    """The first event of an action on many nodes says what it is; the next ones hold what it has no room for. Pins are
+    events of their own."""
+
+    name = "steer.bulk"
+    verb: str
+    count: int | None = None
+    words: str | None = None
+    quota: int = 0
+    boost: float | None = None
+    numbers: str | None = None
+    releases: list[int] | None = None
+    of: int = 0
+
+    def acts(self, seq: int) -> tuple[Act, ...]:
+        if self.verb == PIN:
+            return ()
+        nodes, batch = spans_read(self.numbers or ""), self.of or seq
+        releases = tuple(self.releases or ())
+        return (Act(batch, self.verb, nodes=nodes, boost=self.boost or 0.0, releases=releases, batch=batch),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteeringUndone(Steered):
+    name = "steer.undo"
+    act: int
+    verb: str
+    total: int
+    number: int | None = None
+
+    def fold(self, steering: Steering, seq: int) -> Steering:
+        return steering.without(self.act)
+
+
+STEERING: dict[str, type[Steered]] = {kind.name: kind for kind in Steered.__subclasses__()}
+EVENTS: dict[str, type[Event]] = {kind.name: kind for kind in Event.__subclasses__() if kind.name} | STEERING
+
+
+def event_read(kind: str, payload: Mapping[str, Any]) -> Event:
+    """What a stored event says."""
+    return EVENTS.get(kind, Event).read(payload)

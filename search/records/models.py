@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from django.conf import settings
@@ -12,6 +14,8 @@ from adaexplore_site.core.leases import Leased
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
+from search.algorithm.steering import Steering
+from search.records.events import Event, NodeBest, Steered, event_read
 
 
 class Run(models.Model):
@@ -166,6 +170,26 @@ class Proposal(models.Model):
         return f"{self.node} attempt {self.attempt}"
 
 
+class RunEventQuerySet(models.QuerySet["RunEvent"]):
+    def of(self, *kinds: type[Event]) -> RunEventQuerySet:
+        """Events of these kinds."""
+        return self.filter(kind__in=[kind.name for kind in kinds])
+
+    def without_parts(self) -> RunEventQuerySet:
+        """Of an action of steering on many nodes, only the first event."""
+        return self.exclude(kind__startswith="steer.", payload__has_key="of")
+
+    def steered_by(self, seqs: Iterable[int]) -> RunEventQuerySet:
+        """The events of these numbers, and those that go on with them."""
+        seqs = list(seqs)
+        return self.filter(Q(seq__in=seqs) | Q(payload__of__in=seqs))
+
+    def new_bests(self) -> RunEventQuerySet:
+        """Kernels that became the best because they were found, and that beat PyTorch."""
+        won = Q(payload__won=True) | ~Q(payload__has_key="won")  # older logs do not say
+        return self.of(NodeBest).filter(won).exclude(payload__has_key="because")
+
+
 class RunEvent(models.Model):
     """One change of a run. `seq` counts 1, 2, 3, ... without gaps, in commit order."""
 
@@ -176,6 +200,8 @@ class RunEvent(models.Model):
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
 
+    objects = RunEventQuerySet.as_manager()
+
     class Meta:
         ordering = ("run", "seq")
         constraints = [models.UniqueConstraint(fields=["run", "seq"], name="run_event_seq_once")]
@@ -183,3 +209,12 @@ class RunEvent(models.Model):
 
     def __str__(self) -> str:
         return f"run {self.run_id} #{self.seq} {self.kind}"
+
+    @cached_property
+    def said(self) -> Event:
+        """The payload as a value."""
+        return event_read(self.kind, self.payload)
+
+    def steering(self, before: Steering) -> Steering:
+        """The steering as it stands after this event."""
+        return self.said.fold(before, self.seq) if isinstance(self.said, Steered) else before

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
-from typing import Any
 
 from django.db.models import Count, Max, Min
 from django.utils import timezone
@@ -16,9 +15,10 @@ from judge.evaluations.models import MAY_BE_BEST, Evaluation
 from judge.values import Verdict
 from search.algorithm.params import SearchParams
 from search.algorithm.ranking import Standing, rank, standing
+from search.records.events import NodeBest
 from search.records.facts import NodeRow, node_rows, tree_of, verdict_of
+from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
-from search.records.steering_log import steering_of
 from search.records.winning import nothing_faster, standings_logged, winners_in
 
 
@@ -226,7 +226,7 @@ def _summaries(runs: list[Run]) -> list[RunSummary]:
     for run in runs:
         states, verdicts = counts[run.pk]
         told = states[Node.State.TOLD]
-        points = tuple((payload["order"], payload["speedup"]) for payload in logged[run.pk])
+        points = tuple((best.order, best.speedup or 0.0) for best in logged[run.pk])
         best, closest = standings.get(run.pk, Standing())
         median_s = medians.get(run.pk)
         waiting, waiting_node = waits.get(run.pk, (0, None))
@@ -282,14 +282,14 @@ def _waits(run_ids: list[int]) -> dict[int, tuple[int, int]]:
 
 def _bests(
     run_ids: list[int],
-) -> tuple[dict[int, Standing], dict[int, list[Mapping[str, Any]]], dict[tuple[int, int | None], Evaluation]]:
+) -> tuple[dict[int, Standing], dict[int, list[NodeBest]], dict[tuple[int, int | None], Evaluation]]:
     """Per run its standing and its node.best events; and the evaluations of the leaders by run and node."""
     standings, logged = standings_logged(run_ids)
     wanted = {
-        (run_id, payload["number"]): payload["evaluation"]
-        for run_id, payloads in logged.items()
-        for payload in payloads
-        if payload["number"] == standings[run_id].leader
+        (run_id, best.number): best.evaluation
+        for run_id, bests in logged.items()
+        for best in bests
+        if best.number == standings[run_id].leader
     }
     found = Evaluation.objects.defer("source", "report").in_bulk(wanted.values())
     return standings, logged, {place: found[pk] for place, pk in wanted.items() if pk in found}

@@ -7,8 +7,8 @@ from typing import Any
 
 from search.algorithm.params import SearchParams
 from search.algorithm.steering import Act, Pin, Steering
+from search.records.log import steering_of
 from search.records.models import Run
-from search.records.steering_log import steering_of
 
 
 @dataclass(frozen=True)

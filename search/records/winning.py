@@ -4,7 +4,7 @@ torch.compile another where it was timed beside the kernel."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from judge.evaluations.models import MAY_BE_BEST, Evaluation
 from judge.values import Basis, Verdict
 from search.algorithm.ranking import Over, Standing, beats, standing
+from search.records.events import NodeBest
 from search.records.models import Node, RunEvent
 
 COMPILED = ("speedup_compile", "speedup_autotune")  # in Evaluation.report
@@ -58,23 +59,21 @@ def standing_of(run_id: int, *, unassisted: bool = False) -> Standing:
     return standing(_candidates(rows.filter(touched=False) if unassisted else rows))
 
 
-def standings_logged(run_ids: Collection[int]) -> tuple[dict[int, Standing], dict[int, list[Mapping[str, Any]]]]:
-    """(standing, payloads of node.best in order) per run that ever had one: the same as `standing_of` for many runs at
+def standings_logged(run_ids: Collection[int]) -> tuple[dict[int, Standing], dict[int, list[NodeBest]]]:
+    """(standing, its bests in order) per run that ever had one: the same as `standing_of` for many runs at
     once. Two queries. A kernel that is not believed any more is passed over."""
-    logged: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    events = RunEvent.objects.filter(run__in=run_ids, kind="node.best").order_by("run", "seq")
+    logged: dict[int, list[NodeBest]] = defaultdict(list)
+    events = RunEvent.objects.filter(run__in=run_ids).of(NodeBest).order_by("run", "seq")
     for run_id, payload in events.values_list("run", "payload"):
-        logged[run_id].append(payload)
-    wanted = {payload["evaluation"] for payloads in logged.values() for payload in payloads}
+        logged[run_id].append(NodeBest.read(payload))
+    wanted = {best.evaluation for bests in logged.values() for best in bests}
     rows = Evaluation.objects.filter(MAY_BE_BEST, pk__in=wanted).values_list("pk", *_COLUMNS) if wanted else ()
     beat = {pk: _beats(*row) for pk, *row in rows}
     found = {
         run_id: standing(
-            (payload["speedup"], payload["number"], beat[payload["evaluation"]])
-            for payload in payloads
-            if payload["evaluation"] in beat
+            (best.speedup, best.number, beat[best.evaluation]) for best in bests if best.evaluation in beat
         )
-        for run_id, payloads in logged.items()
+        for run_id, bests in logged.items()
     }
     return found, logged
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -15,9 +15,10 @@ from search.algorithm.decide import Decision, decide, node_rng
 from search.algorithm.params import SearchParams
 from search.algorithm.steering import Steering
 from search.algorithm.tree import Tree
+from search.records.events import Event, KernelMarked, NodeBest, NodeCompleted, NodeReserved, RunEnded, Steered
 from search.records.facts import NodeRow, node_rows, tree_of
+from search.records.log import steering_of
 from search.records.models import Node, Proposal, Run
-from search.records.steering_log import steering_of
 from search.replay.rebuild import LogBroken, Logged, Rebuilt, log_of
 
 CONTEXT_IN_LOG = 50  # of an imported node's context, so many numbers fit into its event
@@ -117,41 +118,42 @@ class _Replay:
             self.report.first = Difference(self.seq, what, ours, recorded)
         return bool(ours == recorded)
 
-    def _event(self, event: Logged, following: Logged | None) -> None:
+    def _event(self, logged: Logged, following: Logged | None) -> None:
         self.report.events += 1
-        self.seq = event.seq
-        self.same("number of the event", self.report.events, event.seq)
-        payload = event.payload
-        if event.kind == "node.reserved":
-            self._reserved(payload)
-        self.state.apply(event)
-        if event.kind == "node.reserved":
-            self._within_budget()
-        elif event.kind == "node.told":
-            self._told(payload)
-        elif event.kind == "node.best":
-            self.said_best = payload["number"]
-            self.same("best node", self.state.best, payload["number"])
-        elif event.kind == "kernel.marked":
-            self.said_best = payload["best"]
-            if following is None or not _one_mark(event, following):
-                self.same("best node", self.state.best, payload["best"])
-        elif event.kind == "run.ended":
-            self._ended(payload)
-        elif event.kind.startswith("steer.") and "of" not in payload:  # those are parts of an act on many nodes
-            self.report.acts += 1
+        self.seq = logged.seq
+        self.same("number of the event", self.report.events, logged.seq)
+        event = logged.said
+        if isinstance(event, NodeReserved):
+            self._reserved(event)
+        self.state.apply(logged)
+        match event:
+            case NodeReserved():
+                self._within_budget()
+            case NodeCompleted():
+                self._told(event)
+            case NodeBest():
+                self.said_best = event.number
+                self.same("best node", self.state.best, event.number)
+            case KernelMarked():
+                self.said_best = event.best
+                if following is None or not _one_mark(event, following.said):
+                    self.same("best node", self.state.best, event.best)
+            case RunEnded():
+                self._ended(event)
+            case Steered() if not event.is_part:
+                self.report.acts += 1
 
-    def _reserved(self, payload: Mapping[str, Any]) -> None:
-        number = payload["number"]
+    def _reserved(self, event: NodeReserved) -> None:
+        number = event.number
         row = self.record.decided.get(number)
         if row is None:
             raise LogBroken(f"node {number} is reserved and has no row")
-        if payload.get("by_hand"):
+        if event.by_hand:
             self.report.by_hand += 1
         else:
             self._decide(number, row)
-        self._rules(number, by_hand=bool(payload.get("by_hand")))
-        said = (payload["parent"], payload["kind"], payload["context"])
+        self._rules(number, by_hand=event.by_hand)
+        said = (event.parent, event.kind, event.context)
         stored = (row["parent__number"], row["kind"], row["context"][:CONTEXT_IN_LOG])
         self.same(f"node {number} in log and row", said, stored)
 
@@ -189,20 +191,20 @@ class _Replay:
         if not self.imported:
             self.same("steps within the budget", len(state.live) - 1 <= state.budget, True)
 
-    def _told(self, payload: Mapping[str, Any]) -> None:
-        number = payload["number"]
+    def _told(self, event: NodeCompleted) -> None:
+        number = event.number
         row = self.state.rows[number]
         self.report.told += 1
         self.same(f"completion order of node {number}", self.state.told, row.told_order)
-        self.same(f"reward of node {number}", row.reward, payload["reward"])
-        self.same(f"speedup of node {number}", row.speedup, payload["speedup"])
-        self.same(f"verdict of node {number}", row.verdict, payload["verdict"])
+        self.same(f"reward of node {number}", row.reward, event.reward)
+        self.same(f"speedup of node {number}", row.speedup, event.speedup)
+        self.same(f"verdict of node {number}", row.verdict, event.verdict)
 
-    def _ended(self, payload: Mapping[str, Any]) -> None:
-        self.same("completed nodes at the end", self.state.told, payload["told"])
-        self.same("best node at the end", self.state.best, payload["best"])
+    def _ended(self, event: RunEnded) -> None:
+        self.same("completed nodes at the end", self.state.told, event.told)
+        self.same("best node at the end", self.state.best, event.best)
         self.same("nodes in flight at the end", self.state.in_flight, 0)
-        if payload["state"] == Run.State.FINISHED and payload.get("limit", "steps") == "steps":
+        if event.state == Run.State.FINISHED and event.by_steps:
             self.same("completed nodes of a finished search", self.state.told, self.state.budget)
 
     def _end(self) -> None:
@@ -221,10 +223,9 @@ class _Replay:
             self.same("next decision", decide(state.tree, state.params, rng, state.steering).why, following.why)
 
 
-def _one_mark(event: Logged, following: Logged) -> bool:
+def _one_mark(event: KernelMarked, following: Event) -> bool:
     """Whether both tell one mark on a kernel that the search has twice: what is the best is so after the last."""
-    same = {**event.payload, "number": following.payload.get("number")} == following.payload
-    return same and following.kind == event.kind
+    return isinstance(following, KernelMarked) and replace(event, number=following.number) == following
 
 
 def _statistics(tree: Tree) -> dict[int, tuple[Any, ...]]:

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from django.db import transaction
 
 from search.algorithm.params import SearchParams
 from search.algorithm.steering import Steering
 from search.algorithm.tree import Tree
-from search.records.events import STEERING
+from search.records.events import (
+    BudgetAdded,
+    BudgetTaken,
+    Event,
+    KernelInjected,
+    KernelMarked,
+    NodeCancelled,
+    NodeCompleted,
+    NodeReserved,
+    ParamsChanged,
+    RunStarted,
+    Steered,
+    SteeringUndone,
+    StepsAdded,
+    event_read,
+)
 from search.records.facts import NodeRow, node_rows, row_tell, tree_of
 from search.records.models import Node, Run, RunEvent
 from search.records.queries import best_number
-from search.records.steering_log import uses_in
 
 
 class Logged(NamedTuple):
     """One event of the log."""
 
     seq: int
-    kind: str
-    payload: Mapping[str, Any]
+    said: Event
 
 
 class LogBroken(ValueError):
@@ -69,35 +82,36 @@ class Rebuilt:
         state = Node.State.PROPOSING if order is None else Node.State.TOLD
         return self._believed(row)._replace(state=state, told_order=order)
 
-    def apply(self, event: Logged) -> None:
+    def apply(self, logged: Logged) -> None:
         """Take one event in. Raises LogBroken when it cannot follow on those before it."""
-        payload = event.payload
-        if event.kind == "run.started":
-            self.budget = payload["steps"]
-        elif event.kind in STEERING:
-            self.steering = self.steering.after(event.seq, STEERING[event.kind], payload)
-            self.budget = payload.get("total", self.budget)
-            if event.kind in ("steer.params", "steer.undo"):
-                self._tree = None
-        elif event.kind in ("budget.added", "budget.taken"):
-            self.budget = payload["after"].get("steps", self.budget)
-        elif event.kind == "node.reserved":
-            self._reserve(payload)
-        elif event.kind == "node.told":
-            self._tell(payload["number"], payload.get("doubt", ""))
-        elif event.kind == "kernel.marked":
-            self._mark(payload["number"], payload["doubt"])
-        elif event.kind == "node.cancelled":
-            self._cancel(payload["number"])
+        match event := logged.said:
+            case RunStarted():
+                self.budget = event.steps
+            case Steered():
+                self.steering = event.fold(self.steering, logged.seq)
+                if isinstance(event, StepsAdded | KernelInjected | SteeringUndone) and event.total is not None:
+                    self.budget = event.total
+                if isinstance(event, ParamsChanged | SteeringUndone):
+                    self._tree = None
+            case BudgetAdded() | BudgetTaken():
+                self.budget = event.after.get("steps", self.budget)
+            case NodeReserved():
+                self._reserve(event)
+            case NodeCompleted():
+                self._tell(event.number, event.doubt)
+            case KernelMarked():
+                self._mark(event.number, event.doubt)
+            case NodeCancelled():
+                self._cancel(event.number)
 
-    def _reserve(self, payload: Mapping[str, Any]) -> None:
-        number, parent = payload["number"], payload["parent"]
+    def _reserve(self, event: NodeReserved) -> None:
+        number, parent = event.number, event.parent
         if number not in self.rows or number in self.live or parent not in self.live:
             raise LogBroken(f"node {number} is reserved under {parent}: no row, reserved before, or no such parent")
         self.live[number] = None
-        self.steering = self.steering.used(number, uses_in(payload.get("steered", {})))
+        self.steering = self.steering.used(number, event.uses)
         if self._tree is not None:
-            self._tree.reserve(number, parent, payload["kind"])
+            self._tree.reserve(number, parent, event.kind)
 
     def _mark(self, number: int, doubt: str) -> None:
         self.doubts[number] = doubt
@@ -136,7 +150,7 @@ class Rebuilt:
 def log_of(run_id: int) -> list[Logged]:
     """All events of a run in order."""
     events = RunEvent.objects.filter(run_id=run_id).order_by("seq")
-    return [Logged(*row) for row in events.values_list("seq", "kind", "payload")]
+    return [Logged(seq, event_read(kind, said)) for seq, kind, said in events.values_list("seq", "kind", "payload")]
 
 
 def rebuilt_before(run: Run, number: int) -> Rebuilt | None:
@@ -145,7 +159,7 @@ def rebuilt_before(run: Run, number: int) -> Rebuilt | None:
         log, rows = log_of(run.pk), node_rows(run.pk)  # in this order: every node of the log has its row
     rebuilt = Rebuilt(SearchParams.of_run(run.params), rows)
     for event in log:
-        if event.kind == "node.reserved" and event.payload["number"] == number:
+        if isinstance(event.said, NodeReserved) and event.said.number == number:
             return rebuilt
         rebuilt.apply(event)
     return None

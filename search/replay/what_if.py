@@ -14,8 +14,8 @@ from search.algorithm.params import SearchParams
 from search.algorithm.steering import Steering
 from search.algorithm.tree import Tree
 from search.records.facts import node_rows, tree_of
+from search.records.log import steering_of
 from search.records.models import Node, Run
-from search.records.steering_log import steering_of
 from search.replay.rebuild import LogBroken, rebuilt_before
 
 

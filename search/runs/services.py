@@ -29,7 +29,8 @@ from search.proposers import UnknownProposer, available
 from search.proposers import get as get_proposer
 from search.proposers.builtin.habits import DIALECTS
 from search.records.actions import action_record
-from search.records.events import event_write
+from search.records.events import ConcurrencyChanged, RunPaused, RunResumed, RunStarted, RunStopping
+from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.texts import clip
 from search.runs.pairing import pair_check
@@ -96,9 +97,15 @@ def run_start(
             run.save(update_fields=["limits", "deadline_at"])
             root_create(run=run)
             _memory(run, memory, memory_of, evidence)
-            payload = {"steps": steps, "proposer": proposer, "device": device.name, "seed": run.seed}
-            payload |= {"limits": run.limits, "concurrency": concurrency}
-            event_write(run=run, kind="run.started", payload=payload, actor=user)
+            started = RunStarted(
+                steps=steps,
+                proposer=proposer,
+                device=device.name,
+                seed=run.seed,
+                limits=run.limits,
+                concurrency=concurrency,
+            )
+            event_write(run=run, event=started, actor=user)
             action_record(verb="run.start", run=run, user=user, key=key, after={"steps": steps, "proposer": proposer})
     except IntegrityError:  # two submits of one form at once: the first one won
         action = action_done(key=key, verb="run.start")
@@ -130,7 +137,7 @@ def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None
         if locked.state != Run.State.RUNNING:
             raise ActionRefused(f"Only a running search can be paused; this one is {locked.state}.")
         locked.stop_reason = clip(why, 200)
-        return _set_state(locked, Run.State.PAUSED, "run.pause", "run.paused", user, key)
+        return _set_state(locked, Run.State.PAUSED, "run.pause", RunPaused, user, key)
 
 
 def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = None) -> Run:
@@ -146,7 +153,7 @@ def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = Non
         if locked.state != Run.State.PAUSED:
             _reopen(locked)
         locked.stop_reason = ""
-        return _set_state(locked, Run.State.RUNNING, "run.resume", "run.resumed", user, key)
+        return _set_state(locked, Run.State.RUNNING, "run.resume", RunResumed, user, key)
 
 
 _RESUMABLE = (Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED)
@@ -181,7 +188,7 @@ def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None,
         if locked.ended:
             raise ActionRefused(f"This search has already ended ({locked.state}).")
         locked.stop_reason = f"Stopped by {user.get_username()}." if user else "Stopped."
-        _set_state(locked, Run.State.STOPPING, verb, "run.stopping", user, key)
+        _set_state(locked, Run.State.STOPPING, verb, RunStopping, user, key)
         for node in Node.objects.filter(run=locked, state__in=Node.IN_FLIGHT).order_by("number"):
             on_device = node.state == Node.State.JUDGING and node.lease_owner not in (QUEUED, RETRY, PERSON)
             if not (drain and on_device):
@@ -206,7 +213,7 @@ def run_concurrency(*, run: Run, concurrency: int, user: AbstractBaseUser | None
         locked.concurrency = concurrency
         locked.save(update_fields=["concurrency"])
         was, change = {"concurrency": before}, {"before": before, "after": concurrency}
-        event_write(run=locked, kind="run.concurrency", payload=change, actor=user)
+        event_write(run=locked, event=ConcurrencyChanged(**change), actor=user)
         action_record(verb="run.concurrency", run=locked, user=user, key=key, before=was, after=change)
         return locked
 
@@ -226,11 +233,16 @@ def _open_run(run: Run) -> Run:
 
 
 def _set_state(
-    run: Run, state: Run.State, verb: str, event: str, user: AbstractBaseUser | None, key: str | None
+    run: Run,
+    state: Run.State,
+    verb: str,
+    event: type[RunPaused | RunResumed | RunStopping],
+    user: AbstractBaseUser | None,
+    key: str | None,
 ) -> Run:
     before, run.state = run.state, state
     run.save(update_fields=["state", "stop_reason", "ended_at"])
-    event_write(run=run, kind=event, payload={"by": user.get_username() if user else ""}, actor=user)
+    event_write(run=run, event=event(by=user.get_username() if user else ""), actor=user)
     action_record(verb=verb, run=run, user=user, key=key, before={"state": before}, after={"state": state.value})
     return run
 

@@ -17,10 +17,10 @@ from search.algorithm.tree import LARGE
 from search.engine.completion import node_tell, run_locked
 from search.engine.leases import QUEUE_S, QUEUED
 from search.records.actions import action_record
-from search.records.events import event_write
+from search.records.events import NodeProposed, NodeReserved, RunBranched
 from search.records.follow_ups import Hop
+from search.records.log import event_write, steering_of
 from search.records.models import Node, Run
-from search.records.steering_log import steering_of
 from search.records.texts import clip
 from search.runs.services import run_start
 
@@ -72,9 +72,9 @@ def run_branch(
             memory_of=run.pk,
         )
         Run.objects.filter(pk=new.pk).update(branched_from=node)
-        payload = {"number": node.number, "run": new.pk}
-        event_write(run=run, kind="run.branched", payload=payload, actor=user)
-        action_record(verb=VERB, run=run, user=user, key=key, after=payload)
+        branched = RunBranched(number=node.number, run=new.pk)
+        event_write(run=run, event=branched, actor=user)
+        action_record(verb=VERB, run=run, user=user, key=key, after=branched.to_json())
         return new, _first_node(new, node)
 
 
@@ -110,10 +110,8 @@ def _first_node(run: Run, origin: Node) -> list[Hop]:
         lease_owner=QUEUED,
         lease_until=now + timedelta(seconds=QUEUE_S),
     )
-    place = {"number": 1, "parent": 0, "kind": LARGE, "context": [], "by_hand": True}
-    event_write(run=run, kind="node.reserved", payload=place)
-    written = {"number": 1, "source_hash": node.source_hash, "summary": node.summary}
-    event_write(run=run, kind="node.proposed", payload=written)
+    event_write(run=run, event=NodeReserved(number=1, parent=0, kind=LARGE, context=[], by_hand=True))
+    event_write(run=run, event=NodeProposed(number=1, source_hash=node.source_hash, summary=node.summary))
     if _still_holds(origin.evaluation, run.device_id):
         return node_tell(run=run, node=node, owner=QUEUED, now=now, evaluation=origin.evaluation, reused=True) or []
     return [Hop("judge_node", node.pk, queue=run.device.queue)]

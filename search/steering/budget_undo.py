@@ -17,8 +17,9 @@ from search.ledger.books import books, limits_of
 from search.ledger.ledger import WORDS, limit_amounts
 from search.ledger.limits import RunLimits
 from search.records.actions import action_record
-from search.records.events import event_write
+from search.records.events import BudgetTaken
 from search.records.follow_ups import Hop
+from search.records.log import event_write
 from search.records.models import Run
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def run_budget_take(
             "before": {name: _plain(getattr(before, name)) for name in names},
             "after": {name: _plain(getattr(after, name)) for name in names},
         }
-        event_write(run=locked, kind="budget.taken", payload=change, actor=user)
+        event_write(run=locked, event=BudgetTaken(**change), actor=user)
         changed = change["after"] | {"action": action_id}
         action_record(verb=TAKEN, run=locked, user=user, key=key, before=change["before"], after=changed)
         return run_follow(run=locked, now=now)

@@ -15,11 +15,11 @@ from search.algorithm.steering import Steering
 from search.algorithm.tree import Branch, Tree
 from search.engine.completion import run_locked
 from search.records.actions import action_record
-from search.records.events import event_write
+from search.records.events import EVENTS
 from search.records.facts import NodeRow, node_rows, tree_of
 from search.records.follow_ups import Hop
+from search.records.log import event_write, steering_of
 from search.records.models import Run
-from search.records.steering_log import steering_of
 from search.runs.pairing import pair_check
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Desk:
 
     def event(self, kind: str, payload: dict[str, Any]) -> int:
         """Write one event of the act; its place in the log."""
-        return event_write(run=self.run, kind=kind, payload=payload, actor=self.user).seq
+        return event_write(run=self.run, event=EVENTS[kind](**payload), actor=self.user).seq
 
 
 def steer(

@@ -9,9 +9,8 @@ from bisect import bisect_right
 from typing import Any
 
 from adaexplore_site.core.models import AuditEntry
-from search.records.events import HISTORY
+from search.records.events import NodeCompleted, RecordedAct
 from search.records.models import Run, RunEvent
-from search.steering.recorded_acts import RecordedAct
 
 NOT_ACTS = ("run.export", "run.import", "run.archive", "run.unarchive")  # they changed nothing of the search
 
@@ -24,8 +23,8 @@ def acts_document(run: Run) -> list[dict[str, Any]]:
 
 def history_of(run_id: int) -> list[RecordedAct]:
     """What had been done to an imported search where it was recorded, oldest first."""
-    events = RunEvent.objects.filter(run_id=run_id, kind=HISTORY).order_by("seq")
-    return [RecordedAct(**payload) for payload in events.values_list("payload", flat=True)]
+    rows = RunEvent.objects.filter(run_id=run_id).of(RecordedAct).order_by("seq")
+    return [row.said for row in rows if isinstance(row.said, RecordedAct)]
 
 
 def history_undone(acts: list[RecordedAct]) -> list[bool]:
@@ -39,7 +38,7 @@ def _own_acts(run: Run, *, after: int) -> list[RecordedAct]:
     rows = AuditEntry.objects.filter(object_type="run", object_id=str(run.pk)).exclude(verb__in=NOT_ACTS)
     actions = list(rows.select_related("actor").order_by("created_at", "pk"))
     places = {action.pk: place for place, action in enumerate(actions, start=after + 1)}
-    told = RunEvent.objects.filter(run=run, kind="node.told").order_by("seq").values_list("seq", "created_at")
+    told = RunEvent.objects.filter(run=run).of(NodeCompleted).order_by("seq").values_list("seq", "created_at")
     seqs, times = [row[0] for row in told], [row[1] for row in told]
     return [
         RecordedAct(

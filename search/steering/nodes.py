@@ -11,8 +11,8 @@ from adaexplore_site.core.storable import storable_text
 from search.algorithm.steering import FORCE, PIN
 from search.algorithm.tree import LARGE, SMALL
 from search.records.follow_ups import Hop
+from search.records.log import notes_at
 from search.records.models import Run
-from search.records.steering_log import notes_at
 from search.steering.desk import Desk, Done, steer
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from adaexplore_site.core.storable import storable, storable_text
+from search.records.events import RecordedAct
 
 MAX_ACTS = 20_000
 ACT_BYTES = 4096  # of one act as JSON: twice what an event may hold
@@ -21,25 +21,6 @@ _VERB = re.compile(r"[a-z]{1,20}(\.[a-z]{1,20}){1,2}")
 _WHOLE = frozenset({"number", "parent", "quota", "steps", "total", "act", "action", "seq", "count"})
 _NODES = ("number", "parent")
 _TEXTS = frozenset({"kind", "text", "verb", "what", "words"})
-
-
-@dataclass(frozen=True)
-class RecordedAct:
-    """One act. `told` nodes had their verdict when it was done; `at` is ISO 8601 with its zone; `who` may be empty.
-
-    `before` and `after` are what the audit said; `after` holds the act's place in the log it stood in as `seq`.
-    """
-
-    verb: str
-    who: str
-    at: str
-    told: int
-    before: dict[str, Any]
-    after: dict[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        """As `acts_read` takes it."""
-        return {name: getattr(self, name) for name in ("verb", "who", "at", "told", "before", "after")}
 
 
 def acts_read(document: Any, numbers: Mapping[int, int]) -> tuple[RecordedAct, ...]:
@@ -65,7 +46,8 @@ def _act(place: int, act: Any, numbers: Mapping[int, int]) -> RecordedAct:
         if name in after:
             after[name] = numbers.get(after[name])  # in a file with gaps, nodes are counted anew
     known = {name: value for name, value in after.items() if value is not None}
-    return RecordedAct(verb, _who(act.get("who")), _at(place, act.get("at")), told, before, known)
+    who, at = _who(act.get("who")), _at(place, act.get("at"))
+    return RecordedAct(verb=verb, who=who, at=at, told=told, before=before, after=known)
 
 
 def _deep(act: dict[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from adaexplore_site.core.audit import ActionRefused
 from search.algorithm.params import SearchParams
-from search.algorithm.steering import BUDGET, BULK, FORCE, INJECT, PARAMS, PIN, Act, Steering
+from search.algorithm.steering import BUDGET, FORCE, INJECT, PARAMS, PIN, Act, Steering
 from search.engine.budgets import budget_own
 from search.engine.completion import node_cancel, run_follow
 from search.records.follow_ups import Hop
@@ -74,7 +74,7 @@ def steer_undo(*, run: Run, seq: int, user: AbstractBaseUser | None, key: str | 
         else:
             _must_differ(desk, act, seq)
         many = act.batch == seq
-        verb = f"steer.{BULK if many else act.verb}"
+        verb = f"steer.{'bulk' if many else act.verb}"
         payload: dict[str, Any] = {"act": seq, "verb": verb, "total": desk.run.steps}
         where = {} if many or act.node is None else {"number": act.node}
         return Done(payload | where, then=lambda: run_follow(run=desk.run, now=desk.now))

@@ -8,8 +8,8 @@ from adaexplore_site.actions.action import REPLACED, UNDO, UNDONE, Standing
 from adaexplore_site.core.models import AuditEntry
 from search.algorithm.steering import BUDGET, INJECT, PARAMS, Act, Steering
 from search.records.kinds import RunEntries
+from search.records.log import steerings_of
 from search.records.models import Node, Run
-from search.records.steering_log import steerings_of
 from search.steering.budget_undo import budgets_undone
 
 GONE = Standing(why_not="the search is gone")

@@ -27,7 +27,8 @@ from memory.failures.models import Failure, FailureCluster  # noqa: E402
 from memory.rules.models import Rule  # noqa: E402
 from search.live.words import feed_items  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
-from search.records.events import event_write  # noqa: E402
+from search.records.events import NodeWaiting, RunEnded  # noqa: E402
+from search.records.log import event_write  # noqa: E402
 from search.records.models import Node, Run  # noqa: E402
 from tests import page_rows  # noqa: E402
 from tests.judge import gpu_rows  # noqa: E402
@@ -90,7 +91,7 @@ def ask(steps: int = 5) -> dict[str, Any]:
 def mention(run: int, number: int) -> dict[str, Any]:
     """One more event about a node, so that every page that shows it hears of it."""
     with transaction.atomic():
-        event_write(run=Run.objects.get(pk=run), kind="node.waiting", payload={"number": number})
+        event_write(run=Run.objects.get(pk=run), event=NodeWaiting(number=number))
     return {}
 
 
@@ -212,7 +213,7 @@ def end(run: int) -> dict[str, Any]:
         row = Run.objects.select_for_update().get(pk=run)
         row.state, row.ended_at = Run.State.FINISHED, timezone.now()
         row.save()
-        event_write(run=row, kind="run.ended", payload={"state": "finished"})
+        event_write(run=row, event=RunEnded(state="finished", reason="", told=0, best=None))
     return {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -16,10 +17,12 @@ from django.urls import path
 from django.utils import timezone
 
 from judge.evaluations.models import Evaluation
+from search.engine.completion import best_event, completed_event
 from search.live.hub import Hubs, Pace
 from search.live.socket import RunSocket
-from search.records.events import event_write
+from search.records.events import NodeReserved
 from search.records.facts import fingerprint_of
+from search.records.log import event_write
 from search.records.models import Node, Run
 from tests.search.makers import make_run
 
@@ -39,7 +42,7 @@ def reserve(run: Run, *, parent: int = 0, kind: str = "large") -> Node:
     with transaction.atomic():
         number = run.nodes.count()
         node = Node.objects.create(run=run, number=number, parent=run.nodes.get(number=parent), kind=kind)
-        event_write(run=run, kind="node.reserved", payload={"number": number, "parent": parent, "kind": kind})
+        event_write(run=run, event=NodeReserved(number=number, parent=parent, kind=kind, context=[]))
     return node
 
 
@@ -65,17 +68,14 @@ def tell(node: Node, speedup: float | None) -> None:
         node.fingerprint = fingerprint_of(evaluation, "", "")
         node.told_order = run.nodes.filter(state="told").count()
         node.save()
-        payload = {"number": node.number, "verdict": verdict, "n": 7, "basis": evaluation.basis, **numbers}
-        event_write(run=run, kind="node.told", payload={**payload, "reason": evaluation.reason})
+        event_write(run=run, event=completed_event(node, evaluation))
 
 
 def new_best(node: Node) -> None:
     evaluation = node.evaluation
     assert evaluation is not None
-    payload = {"number": node.number, "speedup": evaluation.speedup, "low": 1.8, "high": 2.2, "n": 7}
     with transaction.atomic():
-        extra = {"basis": "modelled", "order": node.told_order, "evaluation": evaluation.pk}
-        event_write(run=node.run, kind="node.best", payload={**payload, **extra})
+        event_write(run=node.run, event=replace(best_event(node, evaluation), won=None))
 
 
 async def rows(make: Callable[..., T], *args: Any, **kwargs: Any) -> T:

@@ -19,6 +19,7 @@ from judge.devices.benches import bench_for
 from judge.devices.models import Device
 from judge.devices.retries import toolchain_of
 from judge.devices.services import DeviceMissing, device_get, devices_sync
+from judge.evaluations.measures import Measure
 from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
 from judge.selftest.trust import doubts
@@ -30,10 +31,10 @@ from search.engine.faults import MAX_RETRIES
 from search.interchange.documents import run_document
 from search.interchange.exports import kernel_file
 from search.ledger.limits import limits_from_texts
-from search.live.words import measure_of
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
 from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
+from search.records.events import Event, LeaseExpired, NodeBest, NodeCompleted, NodeReserved, ProposerRetry
 from search.records.models import Node, Run
 from search.records.queries import events_since
 from search.records.winning import NOTHING, standing_of
@@ -153,7 +154,7 @@ class Command(BaseCommand):
             nonlocal seen
             for event in events_since(run, seen):
                 seen = event.seq
-                line = _progress(run, event.kind, event.payload)
+                line = _progress(run, event.said)
                 if line:
                     self._say(line)
 
@@ -167,22 +168,23 @@ class Command(BaseCommand):
         self.stderr.flush()
 
 
-def _progress(run: Run, kind: str, payload: dict[str, Any]) -> str:
-    """One line for the events a person at a terminal wants to see."""
-    if kind == "node.told":
-        result = _figure(payload) if payload["speedup"] else payload["reason"]
-        again = " (known)" if payload["reused"] else ""
-        return f"[{payload['order']}/{run.steps}] node {payload['number']}: {payload['verdict']} {result}{again}"
-    if kind == "node.best":
-        word = "new best" if payload["won"] else "closest to PyTorch so far"
-        return f"    {word}: node {payload['number']}, {_figure(payload)}"
-    if kind == "node.reserved" and run.proposer == "openai":
-        return f"    node {payload['number']}: asking the model"
-    if kind == "proposer.retry":
-        tries = f"try {payload['attempt']} of {MAX_RETRIES}, next in {payload['wait_s']:g} s"
-        return f"    node {payload['number']}: no proposal, {tries}. {payload['message']}"
-    if kind == "lease.expired":
-        return f"    node {payload['number']}: {payload.get('message', 'taken up again')}"
+def _progress(run: Run, event: Event) -> str:
+    """One line of progress for the terminal; empty for most events."""
+    match event:
+        case NodeCompleted():
+            result = _figure(Measure.of(event)) if event.speedup else event.reason
+            again = " (known)" if event.reused else ""
+            return f"[{event.order}/{run.steps}] node {event.number}: {event.verdict} {result}{again}"
+        case NodeBest():
+            word = "new best" if event.won else "closest to PyTorch so far"
+            return f"    {word}: node {event.number}, {_figure(Measure.of(event))}"
+        case NodeReserved() if run.proposer == "openai":
+            return f"    node {event.number}: asking the model"
+        case ProposerRetry():
+            tries = f"try {event.attempt} of {MAX_RETRIES}, next in {event.wait_s:g} s"
+            return f"    node {event.number}: no proposal, {tries}. {event.message}"
+        case LeaseExpired():
+            return f"    node {event.number}: {event.message or 'taken up again'}"
     return ""
 
 
@@ -192,11 +194,12 @@ def _waits(device: Device) -> str:
     return f"{device.name} is quarantined{why}; the search waits. {how}, then `manage.py up` goes on with it."
 
 
-def _figure(payload: dict[str, Any]) -> str:
-    shown = measure_of(payload)
-    if shown is not None and shown.error is not None:
-        return f"{payload['speedup']:.2f}× within {shown.error:.1f}× MODELLED"
-    return f"{payload['speedup']:.2f}× [{payload['low']:.2f}–{payload['high']:.2f}] {payload['basis'].upper()}"
+def _figure(shown: Measure | None) -> str:
+    if shown is None:
+        return ""
+    if shown.error is not None:
+        return f"{shown.value:.2f}× within {shown.error:.1f}× MODELLED"
+    return f"{shown.value:.2f}× [{shown.low:.2f}–{shown.high:.2f}] {shown.basis.upper()}"
 
 
 def _sentence(document: dict[str, Any], device: Device) -> str:
@@ -214,7 +217,8 @@ def _sentence(document: dict[str, Any], device: Device) -> str:
     low, high = best["interval"]
     error = f" {model_for(device.arch).words}" if device.basis is Basis.MODELLED else ""
     word = "Best" if document["best"] else f"{NOTHING}. Closest"
-    return f"{head} {word}: node {best['number']}, {_figure({**best, 'low': low, 'high': high})}.{error}"
+    shown = Measure(best["speedup"], low, high, best["n"], Basis(best["basis"]))
+    return f"{head} {word}: node {best['number']}, {_figure(shown)}.{error}"
 
 
 def _fresh(run: Run) -> Run:

@@ -19,7 +19,6 @@ from search.algorithm.steering import (
     PIN,
     PRUNE,
     RESTORE,
-    UNDO,
     Act,
     Steering,
 )
@@ -28,18 +27,18 @@ from tests.search.trees import grow
 
 numbers = st.integers(1, 8)
 acts = st.one_of(
-    st.tuples(st.just(PIN), st.builds(lambda n, q: {"number": n, "quota": q}, numbers, st.integers(1, 4))),
-    st.tuples(st.just(PRUNE), st.builds(lambda n: {"number": n}, numbers)),
-    st.tuples(st.just(RESTORE), st.builds(lambda n: {"number": n}, numbers)),
-    st.tuples(st.just(BOOST), st.builds(lambda n, b: {"number": n, "boost": b}, numbers, st.floats(-2, 2))),
+    st.tuples(st.just(PIN), st.builds(lambda n, q: {"node": n, "quota": q}, numbers, st.integers(1, 4))),
+    st.tuples(st.just(PRUNE), st.builds(lambda n: {"node": n}, numbers)),
+    st.tuples(st.just(RESTORE), st.builds(lambda n: {"node": n}, numbers)),
+    st.tuples(st.just(BOOST), st.builds(lambda n, b: {"node": n, "boost": b}, numbers, st.floats(-2, 2))),
     st.tuples(st.just(FORCE), st.builds(lambda k: {"kind": k}, st.sampled_from([LARGE, SMALL]))),
-    st.tuples(st.just(NOTE), st.builds(lambda n: {"number": n, "text": "x"}, numbers)),
+    st.tuples(st.just(NOTE), st.builds(lambda n: {"node": n, "text": "x"}, numbers)),
     st.tuples(st.just(PARAMS), st.builds(lambda w: {"params": {"w": w}}, st.floats(0, 5))),
 )
 
 
 def folded(given: list[tuple[str, dict]]) -> Steering:
-    return Steering.fold((seq, verb, payload) for seq, (verb, payload) in enumerate(given, start=1))
+    return Steering(tuple(Act(seq, verb, **fields) for seq, (verb, fields) in enumerate(given, start=1)))
 
 
 @given(st.lists(acts, max_size=12), st.randoms())
@@ -47,8 +46,8 @@ def test_when_every_act_is_undone_in_any_order_nothing_is_left(given, rng):
     steering = folded(given)
     seqs = list(range(1, len(given) + 1))
     rng.shuffle(seqs)
-    for place, seq in enumerate(seqs):
-        steering = steering.after(100 + place, UNDO, {"act": seq})
+    for seq in seqs:
+        steering = steering.without(seq)
     assert steering.effects == FREE.effects
     assert steering.params(SearchParams()) == SearchParams()
 
@@ -96,7 +95,7 @@ def above(tree: Tree, number: int) -> set[int]:
 
 def test_a_forced_step_waits_until_it_is_possible_and_holds_up_nobody():
     tree = Tree()
-    steering = folded([(FORCE, {"kind": SMALL}), (FORCE, {"kind": LARGE, "number": 1})])
+    steering = folded([(FORCE, {"kind": SMALL}), (FORCE, {"kind": LARGE, "node": 1})])
     first = decide(tree, SearchParams(), node_rng(1, 1), steering)
     assert (first.parent, first.kind, first.uses) == (0, LARGE, ())
     tree = grow((0, LARGE, 0.5, 1.0))

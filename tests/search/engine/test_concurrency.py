@@ -14,8 +14,9 @@ from django.utils import timezone
 from search.engine import leases
 from search.engine.leases import QUEUED, lease_kept, lease_renew, node_claim
 from search.interchange.imports import search_import
-from search.records.events import event_write
+from search.records.events import RunPaused
 from search.records.follow_ups import Hop
+from search.records.log import event_write
 from search.records.models import Node, Run
 from search.runs.removing import run_remove
 from tests.search.makers import Worker, kinds, make_run, told
@@ -82,7 +83,7 @@ def test_events_written_at_once_have_no_gaps():
     def write(k: int) -> None:
         for _ in range(5):
             with transaction.atomic():
-                event_write(run=Run.objects.get(pk=run.pk), kind="run.paused", payload={"k": k})
+                event_write(run=Run.objects.get(pk=run.pk), event=RunPaused(by=str(k)))
 
     together(3, write)
     assert len(kinds(run)) == 16

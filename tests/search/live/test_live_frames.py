@@ -10,7 +10,8 @@ from django.db import transaction
 from search.live import frames
 from search.live.columns import node_columns, replay_columns
 from search.live.words import feed_item
-from search.records.events import KINDS, event_write
+from search.records.events import EVENTS, Event, ProposerRetry
+from search.records.log import event_write
 from search.records.models import Run, RunEvent
 from search.records.node_styles import LOOKS
 from tests.search.live_rows import grow, make_user, new_best, reserve
@@ -23,9 +24,9 @@ def frame(run: Run, since: int) -> dict:
     return json.loads(frames.build(run.pk, since).text)
 
 
-def write(run: Run, kind: str, **payload: object) -> RunEvent:
+def write(run: Run, event: Event) -> RunEvent:
     with transaction.atomic():
-        return event_write(run=run, kind=kind, payload=payload)
+        return event_write(run=run, event=event)
 
 
 def looks(columns: dict) -> list[str]:
@@ -77,7 +78,7 @@ def test_a_new_best_gets_one_line_in_the_feed_not_two():
     assert "is the new best" in lines[0]
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(EVENTS))
 def test_every_kind_of_event_makes_a_frame_and_a_line_or_is_left_out_on_purpose(kind):
     run = make_run()
     reserve(run)
@@ -88,8 +89,9 @@ def test_every_kind_of_event_makes_a_frame_and_a_line_or_is_left_out_on_purpose(
         step = {"kind": "large"} if kind == "steer.force" else {}
         act = {"verb": "steer.pin", "before": {}, "after": {"number": 1, "quota": 2}} if kind == "history.act" else {}
         many = {"verb": "prune", "count": 1, "numbers": "1"} if kind == "steer.bulk" else {}
-        payload = {**number, **more, **step, **act, **many, "state": "finished", "message": "later"}
-        event = event_write(run=run, kind=kind, payload=payload)
+        changed = {"params": {}, "steps": 1, "total": 9} if kind.startswith("steer.") else {}
+        payload = {**number, **more, **step, **act, **many, **changed, "state": "finished", "message": "later"}
+        event = event_write(run=run, event=EVENTS[kind].read(payload))
     body = frame(run, event.seq - 1)
     assert body["to"] == event.seq
     hidden = kind in {"node.reserved", "node.proposed", "node.judging"}
@@ -99,7 +101,7 @@ def test_every_kind_of_event_makes_a_frame_and_a_line_or_is_left_out_on_purpose(
 def test_hostile_words_from_a_proposer_are_escaped():
     run = make_run()
     reserve(run)
-    event = write(run, "proposer.retry", number=1, message="<img src=x onerror=alert(1)>")
+    event = write(run, ProposerRetry(number=1, attempt=1, wait_s=1.0, message="<img src=x onerror=alert(1)>"))
     line = frame(run, event.seq - 1)["feed"][0]["html"]
     assert "<img" not in line
     assert "&lt;img" in line

@@ -19,8 +19,8 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from search.live.words import feed_item
 from search.records.kinds import RUN, RunEntries
+from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
-from search.records.steering_log import steering_of
 from search.steering import actions
 from search.steering.activity import activity_kept, activity_of
 from search.steering.bulk import batch_of

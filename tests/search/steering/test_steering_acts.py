@@ -12,9 +12,9 @@ from search.engine.budgets import run_budget_add
 from search.engine.completion import node_cancel
 from search.live.frames import panels_html
 from search.records.follow_ups import Hop
+from search.records.log import steering_of
 from search.records.models import Node, Run
 from search.records.queries import best_node
-from search.records.steering_log import steering_of
 from search.records.winning import standing_of
 from search.replay.check import replay_run
 from search.runs.services import run_stop

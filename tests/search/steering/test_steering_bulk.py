@@ -14,8 +14,8 @@ from judge.values import text_hash
 from search.algorithm.steering import FREE
 from search.live.frames import build, recent_feed
 from search.records.follow_ups import Hop
+from search.records.log import steering_of
 from search.records.models import Node, Run
-from search.records.steering_log import steering_of
 from search.replay.check import replay_run
 from search.steering import actions
 from search.steering.activity import activity_of

@@ -9,7 +9,7 @@ import pytest
 
 from adaexplore_site.core.models import AuditEntry
 from search.algorithm.steering import FREE
-from search.records.steering_log import steering_of
+from search.records.log import steering_of
 from search.steering import actions as steering
 from tests.pages import client_of, full_run
 

@@ -1,0 +1,105 @@
+"""The one writer of the run's event log, and what its steering comes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from adaexplore_site.core.outbox import BEST, BUDGET, FAILED, FINISHED, webhook_tell
+from judge.values import Basis
+from search.algorithm.steering import Steering
+from search.records import hints
+from search.records.events import STEERING, Event, NodeBest, NoteAdded, RunEnded, uses_in
+from search.records.models import Node, Run, RunEvent
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+PAYLOAD_BYTES = 2048
+SPENT = frozenset({"evaluations", "device_s", "tokens", "usd", "wall_s"})  # limits, not goals or steps
+
+
+def event_write(*, run: Run, event: Event, actor: AbstractBaseUser | None = None) -> RunEvent:
+    """Append one event with the run's next number, inside the caller's transaction; hint at it after commit.
+
+    The counter's UPDATE holds the row until commit, so numbers have no gaps and their order is commit order.
+    Raises ValueError for an event over 2 kB, TransactionManagementError outside a transaction.
+    """
+    payload = event.to_json()
+    if len(json.dumps(payload)) > PAYLOAD_BYTES:
+        raise ValueError(f"the payload of {event.name} is over {PAYLOAD_BYTES} bytes")
+    if not transaction.get_connection().in_atomic_block:
+        raise transaction.TransactionManagementError("event_write belongs in the transaction of the change")
+    Run.objects.filter(pk=run.pk).update(event_seq=F("event_seq") + 1)
+    run.event_seq = Run.objects.values_list("event_seq", flat=True).get(pk=run.pk)
+    row = RunEvent.objects.create(run=run, seq=run.event_seq, kind=event.name, payload=payload, actor=actor)  # type: ignore[misc]
+    _announce(run, event)
+    transaction.on_commit(partial(hints.publish, run.pk, run.event_seq))
+    return row
+
+
+def _announce(run: Run, event: Event) -> None:
+    """Write what an event means for webhooks. Most mean nothing, and searches of an adapt run announce nothing."""
+    if run.origin == Run.Origin.ADAPT:
+        return
+    if isinstance(event, NodeBest) and not event.because and event.is_win:
+        best = {name: getattr(event, name) for name in ("number", "speedup", "low", "high", "n")}
+        best["basis"] = "MODELLED" if event.basis == Basis.MODELLED else event.basis
+        _webhook(BEST, run, {"best": best})
+    elif isinstance(event, RunEnded):
+        ended = {"reason": event.reason, "told": event.told, "best_node": event.won}
+        _webhook(FAILED if event.state == Run.State.FAILED else FINISHED, run, ended)
+        if event.limit in SPENT:
+            _webhook(BUDGET, run, {**ended, "limit": event.limit})
+
+
+def _webhook(event: str, run: Run, more: dict[str, Any]) -> None:
+    search = {
+        "id": run.pk,
+        "title": run.title,
+        "problem": run.problem.slug,
+        "device": run.device.name,
+        "state": run.state,
+        "page": f"/s/{run.pk}/",
+        "api": f"/api/v1/searches/{run.pk}",
+    }
+    webhook_tell(event=event, body={"search": search, **more}, now=timezone.now())
+
+
+def steering_of(run_id: int) -> Steering:
+    """As of the run's last event. Exact for a decision only while the run's row is locked. One query without acts."""
+    return steerings_of([run_id])[run_id]
+
+
+def steerings_of(run_ids: Collection[int]) -> dict[int, Steering]:
+    """The same for many runs, in two queries."""
+    folded = {run_id: Steering() for run_id in run_ids}
+    for row in RunEvent.objects.filter(run__in=folded, kind__in=STEERING).order_by("run", "seq"):
+        folded[row.run_id] = row.steering(folded[row.run_id])
+    steered = [run_id for run_id, steering in folded.items() if steering.acts]
+    nodes = Node.objects.filter(run__in=steered, touched=True).exclude(state=Node.State.CANCELLED)
+    rows = nodes.order_by("run", "number").values_list("run", "number", "steered") if steered else ()
+    for run_id, number, uses in rows:
+        folded[run_id] = folded[run_id].used(number, uses_in(uses))
+    return folded
+
+
+def notes_at(run: Run, steering: Steering, number: int) -> tuple[str, ...]:
+    """The words of the notes in force on this node itself, the oldest first."""
+    return _notes(run.pk, [act.seq for act in steering.notes if act.node == number])
+
+
+def notes_of(node: Node) -> tuple[str, ...]:
+    """The notes that stood when the node was reserved, the oldest first."""
+    return _notes(node.run_id, node.steered.get("notes", ()))
+
+
+def _notes(run_id: int, seqs: Collection[int]) -> tuple[str, ...]:
+    rows = RunEvent.objects.filter(run_id=run_id, seq__in=seqs).order_by("seq") if seqs else ()
+    return tuple(row.said.text for row in rows if isinstance(row.said, NoteAdded))
