@@ -17,7 +17,7 @@ django_application = get_asgi_application()
 from django.conf import settings  # noqa: E402
 
 from adaexplore_site.operations.busy import Slots  # noqa: E402
-from search.live.routing import websocket_urlpatterns  # noqa: E402  (needs the app registry)
+from search.live.socket import websocket_urlpatterns  # noqa: E402  (needs the app registry)
 
 application = ProtocolTypeRouter(
     {

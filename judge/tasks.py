@@ -10,7 +10,7 @@ from celery.signals import worker_process_shutdown, worker_ready, worker_shutdow
 
 from judge.devices.benches import bench_for, close_benches, rest_idle
 from judge.devices.models import Device
-from judge.devices.queries import served_devices
+from judge.devices.services import served_devices
 from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
 from judge.selftest.catalogue import entries

@@ -11,8 +11,8 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from adaexplore_site.core.models import AuditEntry
-from judge.devices.benches import bench_for
-from judge.devices.queries import served_devices
+from judge.devices.benches import bench_for, heartbeat_start
+from judge.devices.services import served_devices
 from memory.distil.library_names import InstalledNames
 from memory.distil.services import failure_learn
 from memory.distil.table import TableDistiller
@@ -20,10 +20,8 @@ from search.batches.adapt_advance import adapt_follow, adapts_advance
 from search.batches.adapt_tasks import task_admit, task_compose
 from search.batches.campaign_advance import campaign_follow, campaigns_advance, entry_admit
 from search.batches.site_budget import budget_watch
-from search.engine.compiling import step_compile
-from search.engine.heartbeats import heartbeat_start
-from search.engine.reaping import reap as reap_now
-from search.engine.steps import step_judge, step_propose, step_reserve
+from search.engine.leases import reap as reap_now
+from search.engine.steps import step_compile, step_judge, step_propose, step_reserve
 from search.fleet.services import device_check
 from search.proposers import get as get_proposer
 from search.rechecks.services import recheck_run, rechecks_reap

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.urls import include, path
+from django.urls import path
 from django.views.generic import RedirectView
 
 from adaexplore_site.actions.views import action_view, actions_view
@@ -17,6 +17,7 @@ from search.interchange import import_views as imports
 from search.interchange import views as downloads
 from search.kernels import views as kernels
 from search.lab import views as lab
+from search.live import views as live
 from search.nodes import views as nodes
 from search.pictures import views as pictures
 from search.rechecks.marking import VERBS as MARKS
@@ -56,6 +57,11 @@ urlpatterns = [
     path("adapt/<int:adapt_id>/resume", action_view("adapt.resume"), name="adapt-resume"),
     path("adapt/<int:adapt_id>/stop", action_view("adapt.stop"), name="adapt-stop"),
     path("adapt/<int:adapt_id>/transfer", action_view("adapt.transfer"), name="adapt-transfer"),
+    path("s/<int:run_id>/", live.run_detail, name="run-detail"),
+    path("s/<int:run_id>/snapshot", live.run_snapshot, name="run-snapshot"),
+    path("s/<int:run_id>/events", live.run_events, name="run-events"),
+    path("s/<int:run_id>/budget", live.run_budget, name="run-budget"),
+    path("s/<int:run_id>/replay", live.run_replay, name="run-replay"),
     path("report/", reports.report, name="report"),
     path("gallery/", gallery.gallery, name="gallery"),
     path("import", imports.run_import, name="run-import"),
@@ -116,5 +122,4 @@ urlpatterns = [
     path("devices/<int:device_id>/state", actions_view("state", DEVICE_STATES), name="device-state"),
     path("s/<int:run_id>/n/<int:number>/revoke", action_view("node.revoke"), name="node-revoke"),
     path("devices/<int:device_id>/check", action_view("device.check"), name="device-check"),
-    path("", include("search.live.urls")),
 ]

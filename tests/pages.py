@@ -21,7 +21,7 @@ from memory.failures.services import clusters_of
 from memory.rules.models import Rule
 from memory.rules.transfer import rules_import
 from search.batches.models import Campaign, CampaignEntry
-from search.engine.failures import failures_keep
+from search.engine.completion import failures_keep
 from search.lab.models import LabResult
 from search.lab.results import result_document
 from search.lab.services import lab_result_record

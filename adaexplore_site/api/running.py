@@ -19,7 +19,7 @@ from adaexplore_site.api.running_shapes import ActOut, AmountOut, DeviceOut, Job
 from adaexplore_site.api.searches import known
 from adaexplore_site.core.access import roles_of
 from judge.devices.models import Device
-from search.fleet import device_facts
+from search.fleet import queries
 from search.fleet.queries import FleetRow, fleet_rows
 from search.ledger.amounts import Amount
 from search.ledger.page import Spending, spending
@@ -40,7 +40,7 @@ class SpendOut(Schema):
 @router.get("/fleet", response=Listed[DeviceOut], tags=["fleet"], summary="Devices: state, work, health")
 def fleet(request: HttpRequest, format: Form | None = FORM) -> Any:
     """Those that judge here or elsewhere, then those that own imported numbers."""
-    rows = fleet_rows(device_facts.ordered(Device.objects.all()), now=timezone.now())
+    rows = fleet_rows(queries.ordered(Device.objects.all()), now=timezone.now())
     return listed(request, [_device(row) for row in rows], None, format)
 
 

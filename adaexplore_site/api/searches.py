@@ -22,13 +22,12 @@ from judge.evaluations import samples as evaluation_samples
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from search.compare.columns import calls_summed
-from search.live.budget import budget_document
-from search.live.panels import causes_of, evidence_of
+from search.live.panels import budget_document, causes_of, evidence_of
 from search.nodes.views import node_load
+from search.records.facts import standing_of
+from search.records.log import params_in_force
 from search.records.models import Node, Run
 from search.records.queries import TreeNode, events_since, run_summaries, run_tree
-from search.records.steering_state import params_in_force
-from search.records.winning import standing_of
 from search.runs.filters import RunFilter
 from search.runs.rows import RunRow, run_rows
 

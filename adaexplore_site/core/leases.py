@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from django.db import models
+from django.db import Error as DatabaseFault
+from django.db import connection, models
 from django.db.models import F
 
 T = TypeVar("T")
 Row = TypeVar("Row", bound="Leased")
 
+log = logging.getLogger(__name__)
 BATCH = 500  # rows that one reap looks at
+
+
+def beat(
+    work: Callable[[], bool], *, every_s: float, name: str, first_s: float = 0.0
+) -> tuple[threading.Event, threading.Thread]:
+    """Call `work` after `first_s` and then every `every_s` seconds from a daemon thread, until it returns False, the
+    event is set or the process ends. A fault of the database costs one call."""
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            wait_s = first_s
+            while not done.wait(wait_s):
+                wait_s = every_s
+                try:
+                    if not work():
+                        return
+                except DatabaseFault as error:  # locked or away for a moment: try again
+                    log.warning("%s: a sign of life was not written: %s", name, error)
+                    connection.close()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return done, thread
 
 
 class LeaseQuerySet(models.QuerySet[Row]):
@@ -31,11 +61,11 @@ class LeaseQuerySet(models.QuerySet[Row]):
         """End the leases at once, so that the next reap finds them expired; how many there were."""
         return self.update(lease_until=now - timedelta(microseconds=1), **changes)
 
-    def expired(self, now: datetime) -> LeaseQuerySet[Row]:
+    def expired(self, now: datetime) -> Self:
         """Rows whose lease has run out."""
         return self.filter(lease_until__lte=now)
 
-    def held(self, now: datetime) -> LeaseQuerySet[Row]:
+    def held(self, now: datetime) -> Self:
         """Rows whose lease runs."""
         return self.filter(lease_until__gt=now)
 

@@ -22,3 +22,14 @@ def storable(value: Any) -> Any:
 def storable_text(text: str) -> str:
     """`text` with NUL and lone surrogates replaced by U+FFFD."""
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def clip(text: str, length: int) -> str:
+    """At most `length` storable characters, the cut marked."""
+    text = storable_text(text)
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")

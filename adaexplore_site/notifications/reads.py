@@ -26,13 +26,12 @@ from adaexplore_site.notifications.rows import (
     itself_rows,
     quarantined_rows,
 )
-from judge.devices.queries import served_devices
+from judge.devices.benches import SILENT_S
+from judge.devices.services import served_devices
 from judge.evaluations.models import Evaluation
 from memory.review.queries import review_queue_rows, reviews_waiting
 from search.batches.campaign_rows import campaign_rows as campaign_outcomes
 from search.batches.site_budget import ALERT
-from search.engine.heartbeats import SILENT_S
-from search.engine.leases import QUEUED, RETRY
 from search.records.events import NodeBest
 from search.records.models import Node, Run, RunEvent
 from search.records.queries import run_summaries
@@ -215,7 +214,7 @@ def _stage(run: Run) -> str:
         return "the choice of a next step"
     if node.state == Node.State.PROPOSING:
         return f"the proposal of node {node.number}"
-    if node.lease_owner in ("", QUEUED, RETRY):
+    if node.unclaimed:
         return f"the queue of {run.device.name} with node {node.number}"
     return f"the evaluation of node {node.number}"
 

@@ -34,7 +34,7 @@ ANONYMOUS_BYTES = 64 << 10  # a sign-in form has less than 1 KiB
 MEMBER_BYTES = MAX_ZIP_BYTES + (1 << 20)  # the largest file that a form takes, and the other fields of the form
 LINGER_S = 5  # a refused client may go on sending for so long: an earlier close could cost it the answer
 PAGE_THREADS = 4  # error pages are rendered in threads of their own
-LIVE_THREADS = 5  # search.live.reads, and one for the sign-in of sockets and of large bodies
+LIVE_THREADS = 5  # search.live.hub, and one for the sign-in of sockets and of large bodies
 
 ANONYMOUS_TOO_LARGE = f"The request body is over {ANONYMOUS_BYTES >> 10} KiB. Sign in to send more."
 MEMBER_TOO_LARGE = (

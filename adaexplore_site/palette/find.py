@@ -15,8 +15,8 @@ from judge.sources.highlighting import visible
 from memory.failures.models import FailureCluster
 from memory.rules.models import Rule
 from search.algorithm.ranking import Standing
+from search.records.facts import standings_logged
 from search.records.models import Node, Run
-from search.records.winning import standings_logged
 
 MOST = 20
 SEARCHES, PROBLEMS, RULES, KERNELS, CLUSTERS = 6, 5, 4, 3, 2  # together MOST

@@ -14,12 +14,10 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from judge.devices.models import Device
-from search.engine.leases import QUEUED, RETRY
 from search.ledger.site_budget import Standing, standing_of
 from search.records.models import Node
 
 KEPT_S = 5  # a page may show what held so long ago
-WAITING = ("", QUEUED, RETRY, Node.PERSON)
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,6 @@ def figures_read(now: datetime) -> Figures:
     here = Device.objects.filter(kind=Device.Kind.CUDA, remote=False).exclude(state=Device.State.QUARANTINED)
     gpus, busy = here.count(), 0
     if gpus:
-        judging = Node.objects.filter(state=Node.State.JUDGING, run__device__in=here).exclude(lease_owner__in=WAITING)
+        judging = Node.objects.filter(state=Node.State.JUDGING, run__device__in=here).on_workers(now)
         busy = judging.order_by().values("run__device").distinct().count()
     return Figures(gpus=gpus, busy=busy, spent=standing_of(now))

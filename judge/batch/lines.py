@@ -1,29 +1,22 @@
-"""Lines of the job file and of the outcome file: one JSON object each, signed in canonical form.
-
-A signed line must be exactly its canonical JSON, so that no byte of it can change unnoticed, not even white space.
-"""
+"""The files of a batch: signed jobs and outcomes as lines, and an outcome file that one process writes."""
 
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import hashlib
 import json
+import os
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from judge.bench.exchange import seal
 from judge.devices.keys import DeviceKey
-from judge.values import (
-    PROTOCOL,
-    Job,
-    Limits,
-    Outcome,
-    Policy,
-    ProblemSpec,
-    SealedCase,
-    canonical_hash,
-)
+from judge.values import PROTOCOL, Job, Limits, Outcome, Policy, ProblemSpec, SealedCase, canonical_hash
 
 JOB, OUTCOME = "job", "outcome"
 MAX_LINE = 32 << 20
@@ -242,3 +235,62 @@ def _id(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 64 or not value.isprintable():
         raise TypeError("an id is 1 to 64 printable characters")
     return value
+
+
+class Busy(Exception):
+    """Somebody else writes this file."""
+
+
+class OutcomeFile:
+    """Use as a context manager. Raises Busy when another process has it open, OSError when it cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._fd)
+            raise Busy(f"another process writes {path}") from error
+        self._drop_torn_end()
+
+    def finished(self) -> set[tuple[str, str]]:
+        """(id, nonce) of every job that has its outcome here."""
+        return {key for key in map(_key, self._lines()) if key is not None}
+
+    def append(self, line: bytes) -> None:
+        """Write a line so that it is on the disk, whole, when this returns."""
+        data = memoryview(line + b"\n")
+        while data:
+            data = data[os.write(self._fd, data) :]
+        os.fsync(self._fd)
+
+    def _lines(self) -> Iterator[bytes]:
+        with self.path.open("rb") as file:
+            yield from file
+
+    def _drop_torn_end(self) -> None:
+        """Cut off what a killed writer left of its last line."""
+        size = whole = 0
+        for line in self._lines():
+            size += len(line)
+            if line.endswith(b"\n"):
+                whole = size
+        os.ftruncate(self._fd, whole)
+        os.lseek(self._fd, whole, os.SEEK_SET)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+
+def _key(line: bytes) -> tuple[str, str] | None:
+    try:
+        body = json.loads(line)
+        return str(body["id"]), str(body["nonce"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None

@@ -1,20 +1,31 @@
-"""The benches of this process: one per device, started on first use, closed when the process ends."""
+"""The benches of this process: one per device, started on first use, closed when the process ends; and the sign of life
+of the worker that serves them."""
 
 from __future__ import annotations
 
 import atexit
 import logging
 import os
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
 
 from django.conf import settings
+from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from adaexplore_site.core.leases import beat
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.devices.models import Device
 from judge.values import JudgeError
 
 log = logging.getLogger(__name__)
+
+BEAT_S = 15.0
+SILENT_S = 60.0  # later than that no worker is taken to serve a device
+
 _open: dict[tuple[int, str], Bench] = {}  # by process id: a forked worker must not use its parent's children
 
 
@@ -57,4 +68,43 @@ def close_benches() -> None:
         _open.pop(key).close()
 
 
+def device_beat(*, device_ids: Sequence[int], now: datetime) -> None:
+    """Mark these devices as seen."""
+    Device.objects.filter(pk__in=device_ids).update(seen_at=now)
+
+
+def heartbeat_start(device_ids: Sequence[int], *, every_s: float = BEAT_S) -> threading.Event | None:
+    """Mark the devices as seen until the process ends or the event is set: a worker that judges for minutes goes on
+    beating, a killed one stops by itself. None without devices."""
+    if not device_ids:
+        return None
+
+    def seen() -> bool:
+        device_beat(device_ids=device_ids, now=timezone.now())
+        return True
+
+    return beat(seen, every_s=every_s, name="device-heartbeat")[0]
+
+
 atexit.register(close_benches)
+
+
+Result = TypeVar("Result")
+
+
+RETRIES = 2
+
+
+def with_retries(attempt: Callable[[], Result]) -> Result:
+    """Call `attempt`, again after each of the first two JudgeErrors; the third is raised."""
+    for _ in range(RETRIES):
+        try:
+            return attempt()
+        except JudgeError:
+            continue
+    return attempt()
+
+
+def toolchain_of(bench: Bench) -> str:
+    """Versions that decide what a verdict means, e.g. "torch 2.13.0 triton 3.7.1 sm_90"."""
+    return str(bench.facts()["toolchain"])[:120]

@@ -13,9 +13,9 @@ from django.db import transaction
 
 from adaexplore_site.core.storable import storable, storable_text
 from judge.bench.runner import Bench
+from judge.devices.benches import toolchain_of, with_retries
 from judge.devices.models import Device
-from judge.devices.queries import device_trusted
-from judge.devices.retries import toolchain_of, with_retries
+from judge.devices.services import device_trusted
 from judge.evaluations.marks import marks_locked
 from judge.evaluations.models import Evaluation, Measurement, Race
 from judge.problems.models import Problem

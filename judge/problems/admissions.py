@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from adaexplore_site.core.storable import storable
 from judge.bench.runner import Bench
+from judge.devices.benches import with_retries
 from judge.devices.models import Device
-from judge.devices.retries import with_retries
 from judge.devices.services import device_learn
 from judge.problems.models import Problem
 from judge.sources.checks import case_for, declared_cases

@@ -9,7 +9,7 @@ from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
 
 from judge.devices.models import Device
-from judge.devices.queries import served_devices
+from judge.devices.services import served_devices
 from judge.evaluations.models import MAY_BE_BEST, Evaluation
 from judge.problems.models import Problem
 from judge.values import Basis

@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 from adaexplore_site.core.access import Role, can, require
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices, served_devices
+from judge.devices.services import judging_devices, served_devices
 from judge.problems import facts as problem_facts
 from judge.problems.admissions import admission_queue
 from judge.problems.models import Problem

@@ -14,7 +14,7 @@ from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices
+from judge.devices.services import judging_devices
 from judge.selftest.models import SelfTest
 from judge.selftest.services import selftest_queue
 from judge.tasks import run_self_test

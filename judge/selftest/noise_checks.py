@@ -9,8 +9,8 @@ from django.conf import settings
 from adaexplore_site.core.storable import storable_text
 from judge.bench.device.gpus import GpuHealth, gpu_health
 from judge.bench.runner import Bench
+from judge.devices.benches import toolchain_of, with_retries
 from judge.devices.models import Device, DeviceCheck
-from judge.devices.retries import toolchain_of, with_retries
 from judge.selftest.entries import Entry
 from judge.selftest.noise import Noise, NotRight, calibration_kernel, check_right, measure_noise
 from judge.values import JudgeError

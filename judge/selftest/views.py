@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices
+from judge.devices.services import judging_devices
 from judge.selftest.trust import CORPORA, trust_of, trusts
 
 log = logging.getLogger(__name__)

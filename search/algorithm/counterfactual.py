@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from search.algorithm.decide import LEVELS_KEPT, Decision, decide
 from search.algorithm.params import SearchParams
-from search.algorithm.policies.uct import expand_spread
+from search.algorithm.policies import expand_spread
 from search.algorithm.steering import FREE, Steering
 from search.algorithm.tree import Branch, Tree
 

@@ -2,12 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from search.algorithm.backup import sum_rewards
-from search.algorithm.branch import Branch
-from search.algorithm.reward import log_reward
+import numpy as np
+
+from search.algorithm.ranking import log_reward
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """One node with the statistics of the subtree below it: `visits`, `pending`, `total` and `best` reward."""
+
+    number: int
+    parent: Branch | None
+    kind: str
+    depth: int
+    children: list[Branch] = field(default_factory=list)  # in the order of reservation: ties go to the first
+    told: bool = False
+    order: int = 0  # place in completion order, 0 until told
+    visits: int = 0
+    pending: int = 0
+    total: float = 0.0
+    best: float = 0.0
+    own: float = 0.0  # its own reward as it counts now
+    speedup: float | None = None
+    written: bool = False
+    cell: str = ""
+    closed: bool = False  # pruned by a person, itself or from above: never selected
+    boost: float = 0.0  # added by a person to its score, nowhere else
+
+    @property
+    def is_root(self) -> bool:
+        return self.parent is None
+
+    def up(self) -> Iterable[Branch]:
+        """The node itself, then its ancestors up to the root."""
+        branch: Branch | None = self
+        while branch is not None:
+            yield branch
+            branch = branch.parent
+
+    def down(self) -> Iterable[Branch]:
+        """The node itself, then everything below it."""
+        stack = [self]
+        while stack:
+            branch = stack.pop()
+            yield branch
+            stack.extend(reversed(branch.children))
+
+
+DEEP = 48  # mean depth from which arrays are faster
+
+
+def sum_rewards(branches: Sequence[Branch], told: Sequence[Branch]) -> None:
+    """Set `total` of every branch. `branches` hold parents before children, `told` is in told order."""
+    for branch in branches:
+        branch.total = 0.0
+    worth = [branch for branch in told if branch.own]  # adding 0 changes no sum
+    if sum(branch.depth for branch in worth) > DEEP * len(branches):
+        _along_paths(branches, worth)
+    else:
+        _step_by_step(worth)
+
+
+def _step_by_step(told: Iterable[Branch]) -> None:
+    for branch in told:
+        reward = branch.own
+        step: Branch | None = branch
+        while step is not None:
+            step.total += reward
+            step = step.parent
+
+
+def _along_paths(branches: Sequence[Branch], told: Iterable[Branch]) -> None:
+    heavy = _heavy_children(branches)
+    place: dict[int, int] = {}
+    head: dict[int, Branch] = {}  # of the path a node lies on
+    for branch in branches:
+        step: Branch | None = None if branch.number in place else branch
+        while step is not None:
+            place[step.number], head[step.number] = len(place), branch
+            step = heavy.get(step.number)
+    totals = np.zeros(len(branches))
+    for branch in told:
+        reward = branch.own
+        step = branch
+        while step is not None:
+            top = head[step.number]
+            totals[place[top.number] : place[step.number] + 1] += reward
+            step = top.parent
+    for branch in branches:
+        branch.total = float(totals[place[branch.number]])
+
+
+def _heavy_children(branches: Sequence[Branch]) -> dict[int, Branch]:
+    """By number of the parent, the child with the largest subtree, the last of equals."""
+    sizes = {branch.number: 1 for branch in branches}
+    heavy: dict[int, Branch] = {}
+    for branch in reversed(branches):
+        above = branch.parent
+        if above is None:
+            continue
+        sizes[above.number] += sizes[branch.number]
+        if above.number not in heavy or sizes[branch.number] > sizes[heavy[above.number].number]:
+            heavy[above.number] = branch
+    return heavy
+
 
 __all__ = ["LARGE", "ROOT", "SMALL", "Branch", "Fact", "Tree"]
 

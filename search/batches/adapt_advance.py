@@ -14,6 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.storable import clip
 from judge.devices.models import Device
 from judge.problems.preflight import Preflight, preflight
 from memory.adapt.models import AdaptRun, AdaptTask
@@ -23,9 +24,8 @@ from memory.prompting.choices import OFF, MemoryChoice
 from search.batches.adapt_runs import adapt_locked, adapt_pause
 from search.batches.adapt_spending import WORDS, NoPrice, may_admit, may_write, room_of, share_of
 from search.batches.campaign_advance import seed_for
-from search.records.follow_ups import Hop
 from search.records.models import Run
-from search.records.texts import clip
+from search.records.queue import Hop
 from search.runs.services import proposer_check, run_start
 
 ASK_AGAIN_S = {"builtin": 60.0, "model": 900.0}  # a task that was asked for and has not come by then

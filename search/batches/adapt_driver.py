@@ -19,8 +19,8 @@ from search.batches.adapt_tasks import task_admit, task_compose
 from search.batches.adapt_writer import Writer
 from search.engine.driver import drive
 from search.proposers.protocol import Proposer
-from search.records.follow_ups import Hop
 from search.records.models import Run
+from search.records.queue import Hop
 
 HELD_S = 60.0  # for so long beat leaves the adapt run to this process after a sign of life
 LOOK_AGAIN_S = 2.0

@@ -10,10 +10,10 @@ from django import forms
 from adaexplore_site.actions.action import ActionForm
 from adaexplore_site.core.llm import endpoint_from_settings
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices
+from judge.devices.services import judging_devices
 from memory.prompting.choices import MemoryChoice
 from search import proposers
-from search.algorithm.presets import PRESETS, Preset, preset_get
+from search.algorithm.params import PRESETS, Preset, preset_get
 from search.batches.adapt_runs import CONTROL_STEPS, MAX_TASKS
 from search.batches.adapt_spending import NAMES
 from search.batches.campaign_problems import ProblemsField

@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
+from adaexplore_site.core.storable import clip
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from memory.adapt.models import AdaptRun, AdaptTask
@@ -22,9 +23,8 @@ from search.batches.adapt_seeds import check_composer
 from search.batches.adapt_spending import limits_of_adapt
 from search.batches.campaigns import MAX_AT_ONCE, check_proposer
 from search.batches.many_runs import runs_hops, runs_pause, runs_resume, runs_stop
-from search.records.follow_ups import Hop
 from search.records.models import Run
-from search.records.texts import clip
+from search.records.queue import Hop
 from search.runs.services import MAX_CONCURRENCY, MAX_STEPS
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Count, Q, Sum
 
 from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.storable import clip
 from judge.devices.models import Device
 from judge.evaluations.services import evaluation_limits
 from judge.problems.admissions import admission_limits
@@ -21,7 +22,6 @@ from search.ledger.books import FREE_MODELS, UNPRICED
 from search.ledger.limit_checks import check_use, price_for, step_tokens
 from search.ledger.limits import RunLimits
 from search.records.models import Node, Proposal, Run
-from search.records.texts import clip
 
 NAMES = ("tokens", "usd", "device_s", "wall_s")
 BILLED_FOR = {"tokens", "usd"}  # limits of what a call uses

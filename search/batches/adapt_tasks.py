@@ -26,7 +26,7 @@ from search.batches.adapt_advance import ASK_AGAIN_S, adapt_advance
 from search.batches.adapt_runs import adapt_locked, adapt_pause
 from search.batches.adapt_writer import NothingComposed, Writer, WriterAway, write_task
 from search.engine.spending import task_call_add
-from search.records.follow_ups import Hop
+from search.records.queue import Hop
 
 AWAY_TRIES = 8  # of one task: over an hour
 AWAY_S = 30.0

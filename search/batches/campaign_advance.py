@@ -22,9 +22,9 @@ from judge.values import JudgeError
 from memory.prompting.choices import MemoryChoice
 from search.batches.campaigns import campaign_locked
 from search.batches.models import Campaign, CampaignEntry
-from search.records.follow_ups import Hop
 from search.records.models import Run
 from search.records.queries import told_counts
+from search.records.queue import Hop
 from search.runs.services import MAX_STEPS, run_start
 
 ASK_AGAIN_S = 30.0  # a preflight that was asked for and not begun by then is asked for once more

@@ -15,8 +15,8 @@ from search.batches.campaign_advance import campaign_advance, entry_admit
 from search.batches.models import Campaign, CampaignEntry
 from search.engine.driver import drive
 from search.proposers.protocol import Proposer
-from search.records.follow_ups import Hop
 from search.records.models import Run
+from search.records.queue import Hop
 
 HELD_S = 60.0  # for so long beat leaves the campaign to this process after a sign of life
 LOOK_AGAIN_S = 2.0

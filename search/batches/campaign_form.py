@@ -8,9 +8,9 @@ from typing import Any
 from django import forms
 
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices
+from judge.devices.services import judging_devices
 from search import proposers
-from search.algorithm.presets import PRESELECTED, PRESETS, Preset, preset_get
+from search.algorithm.params import PRESELECTED, PRESETS, Preset, preset_get
 from search.batches.campaign_problems import ProblemsField
 from search.batches.campaigns import BY_HAND, MAX_AT_ONCE, MAX_PROBLEMS
 from search.batches.models import Campaign

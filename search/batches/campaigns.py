@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
+from adaexplore_site.core.storable import clip
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from memory.prompting.choices import MemoryChoice
@@ -17,9 +18,8 @@ from search.algorithm.params import SearchParams
 from search.batches.many_runs import runs_hops, runs_pause, runs_resume, runs_stop
 from search.batches.models import Campaign, CampaignEntry
 from search.proposers import available
-from search.records.follow_ups import Hop
 from search.records.models import Run
-from search.records.texts import clip
+from search.records.queue import Hop
 from search.runs.services import MAX_CONCURRENCY, MAX_STEPS, dialect_check
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from search.records.follow_ups import Hop
 from search.records.models import Run
+from search.records.queue import Hop
 from search.runs.services import run_pause, run_resume, run_stop
 
 if TYPE_CHECKING:

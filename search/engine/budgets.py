@@ -19,8 +19,8 @@ from search.engine.leases import PERSON, QUEUED, RETRY
 from search.ledger.books import books, goal_reached, limits_of, stop_of
 from search.ledger.ledger import WORDS, Amounts, limit_amounts, places, step_hold
 from search.ledger.limits import MAX_STEPS, RunLimits
-from search.records.actions import action_record
 from search.records.events import BudgetAdded, RunResumed
+from search.records.kinds import action_record
 from search.records.log import event_write
 from search.records.models import Node, Run
 

@@ -1,73 +1,61 @@
-"""Drain, quarantine, check and activate a device. Each act leaves an audit row; a key makes a repeated submit one act.
-
-A quarantine by a person pauses the searches there. One by the judge itself lets them wait, so that they go on by
-themselves once a check has passed.
+"""Whether a device still judges as it should: faults of the judge in a row, baselines that drift. A quarantine by the
+judge lets the searches there wait, so that they go on by themselves once a check has passed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from django.db import transaction
-from django.utils import timezone
 
-from adaexplore_site.core.audit import action_on
+from judge.bench.device.gpus import GpuHealth, gpu_health
+from judge.bench.runner import Bench
+from judge.devices import services
+from judge.devices.drift import baselines_forget, eager_drift
 from judge.devices.models import Device
+from judge.evaluations.models import Evaluation
+from judge.selftest.noise_checks import gpu_trouble
+from judge.values import Verdict
 from search.records.events import DeviceActivated, DeviceQuarantined
 from search.records.log import event_write
 from search.records.models import Run
-from search.records.texts import clip
-
-if TYPE_CHECKING:
-    pass
-
-VERBS = {
-    Device.State.ACTIVE: "device.activate",
-    Device.State.DRAINING: "device.drain",
-    Device.State.QUARANTINED: "device.quarantine",
-}
-DRIFTED = "device.drift"
-REASON_CHARS = 300
 
 
-def device_quarantine(*, device: Device, cause: Device.Cause, reason: str) -> bool:
-    """The judge stops believing a device: nothing more is judged there, and what waits says why. False when it was
-    quarantined already; the newest reason then stands, unless a person decided."""
+def device_quarantine(*, device: Device, cause: Device.Cause, reason: str) -> None:
+    """Judge nothing more on a device because of what the judge saw; the searches there are told why they wait."""
     with transaction.atomic():
-        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
-        before = row.state
-        if before == Device.State.QUARANTINED and not row.state_cause:
-            return False
-        device_put(row, Device.State.QUARANTINED, reason=reason, cause=cause)
-        if before != Device.State.QUARANTINED:
+        row = services.device_locked(device.pk)
+        if services.device_quarantine(row, cause=cause, reason=reason):
             searches_tell(row, DeviceQuarantined, row.state_reason)
-            after = {"state": row.state, "reason": row.state_reason, "cause": cause.value}
-            verb = VERBS[Device.State.QUARANTINED]
-            action_on(verb=verb, on=("device", row.pk), user=None, key=None, before={"state": before}, after=after)
     device.refresh_from_db()
-    return before != Device.State.QUARANTINED
-
-
-def baselines_expire(*, device: Device, reason: str) -> None:
-    """Have every baseline of the device measured again; pages say so until it is done."""
-    with transaction.atomic():
-        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
-        row.drifts, row.baselines_at = 0, timezone.now()
-        row.save(update_fields=["drifts", "baselines_at"])
-        state = {"state": row.state}
-        after = {**state, "reason": clip(reason, REASON_CHARS)}
-        action_on(verb=DRIFTED, on=("device", row.pk), user=None, key=None, before=state, after=after)
-
-
-def device_put(row: Device, state: Device.State, *, reason: str = "", cause: str = "") -> None:
-    row.state, row.state_cause, row.state_at = state.value, cause, timezone.now()
-    row.state_reason = clip(reason, REASON_CHARS)
-    row.save(update_fields=["state", "state_cause", "state_at", "state_reason"])
-    if state == Device.State.ACTIVE:  # whatever it is, it counts from now on
-        Device.objects.filter(pk=row.pk).update(faults=0, drifts=0)
 
 
 def searches_tell(row: Device, kind: type[DeviceActivated | DeviceQuarantined], reason: str) -> None:
-    """Every open search there hears of it, so that its page shows it at once."""
+    """Write an event into the log of every open search on the device."""
     for run in Run.objects.filter(device=row).exclude(state__in=Run.ENDED).order_by("pk"):
         event_write(run=run, event=kind(device=row.name, reason=reason))
+
+
+def device_faulted(*, device: Device, message: str, health: Callable[[str], GpuHealth] = gpu_health) -> None:
+    """The judge failed on `device`. The third time in a row, or when its GPU reports errors, it is quarantined."""
+    trouble = gpu_trouble(device, health) if device.measures else ""
+    if trouble:
+        device_quarantine(device=device, cause=Device.Cause.GPU, reason=trouble)
+    elif services.faults_count(device):
+        reason = f"The judge failed {services.FAULTS} times in a row. The last time: {message}"
+        device_quarantine(device=device, cause=Device.Cause.FAULTS, reason=reason)
+
+
+def device_judged(*, evaluation: Evaluation, bench: Bench) -> None:
+    """Look at what a fresh evaluation says of its device. After two eager times in a row that are off, the stored times
+    of torch.compile no longer fit: all baselines are measured again."""
+    device = evaluation.device
+    if evaluation.verdict == Verdict.LOST:
+        device_faulted(device=device, message=evaluation.message)
+        return
+    services.faults_clear(device)
+    drift = eager_drift(evaluation) if device.measures else None
+    if drift is not None:
+        reason = f"Eager {evaluation.problem.title} takes {drift.words}. All baselines are measured again."
+        if services.drift_count(device, far=drift.far, reason=reason):
+            baselines_forget(bench)

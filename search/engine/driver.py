@@ -15,11 +15,11 @@ from judge.devices.models import Device
 from memory.distil.library_names import InstalledNames
 from memory.distil.services import failure_learn
 from memory.distil.table import TableDistiller
-from search.engine.faults import lease_expired
+from search.engine.leases import lease_expired
 from search.engine.steps import step_judge, step_propose, step_reserve
 from search.proposers.protocol import Proposer
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 
 LOOK_AGAIN_S = 2.0
 
@@ -28,7 +28,7 @@ LOOK_AGAIN_S = 2.0
 def alone() -> Iterator[None]:
     """While a command drives: SIGTERM acts like Ctrl-C, and nobody is told that no server waits for hints."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    log = logging.getLogger("search.records.hints")
+    log = logging.getLogger("search.records.queue")
     level = log.level
     log.setLevel(logging.ERROR)
     try:

@@ -1,25 +1,32 @@
-"""Leases: who works on a node, and until when. A lost race is a False, never an error."""
+"""Leases: who works on a node and until when, what faults that blame no candidate lead to, and the reaper."""
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from django.db import Error as DatabaseFault
-from django.db import connection
-from django.db.models import Q
+from django.db import transaction
+from django.db.models import Count, F, Q
 from django.utils import timezone
 
-from search.records.models import Node
-
-log = logging.getLogger(__name__)
+from adaexplore_site.core.leases import BATCH, beat
+from adaexplore_site.core.storable import clip
+from judge.devices.models import Device
+from judge.values import JudgeError
+from memory.failures.models import Failure
+from search.engine.completion import node_cancel, node_tell, nodes_cancel, run_end, run_follow, run_locked
+from search.engine.spending import proposals_record
+from search.proposers.protocol import Call, ProposerError
+from search.records.events import LeaseExpired, ProposerRetry, RunPaused
+from search.records.facts import LOST_ATTEMPTS
+from search.records.log import event_write
+from search.records.models import Node, Run
+from search.records.queue import IO_QUEUE, Hop
 
 LEASE_S = 30.0  # a dead worker's node is free again after this
 RENEW_S = 8.0
@@ -27,8 +34,7 @@ QUEUE_S = 30.0  # a node nobody has picked up by then is sent once more
 RESENT_S = 60.0
 MAX_ATTEMPTS = 5
 
-# Owners that are not a worker. The first two may be claimed at any time, the person's never expires.
-QUEUED, RETRY, PERSON = "queue", "retry", Node.PERSON
+QUEUED, RETRY, PERSON = Node.QUEUED, Node.RETRY, Node.PERSON
 
 
 def here() -> str:
@@ -86,24 +92,139 @@ def lease_renew(*, node_id: int, owner: str, now: datetime) -> bool:
 @contextmanager
 def lease_kept(*, node_id: int, owner: str, every_s: float = RENEW_S) -> Iterator[None]:
     """Renew the lease from a daemon thread while the body works; a killed process stops renewing by itself."""
-    done = threading.Event()
 
-    def renew() -> None:
-        try:
-            while not done.wait(every_s):
-                try:
-                    if not lease_renew(node_id=node_id, owner=owner, now=timezone.now()):
-                        return
-                except DatabaseFault as error:  # locked or away for a moment: the work goes on, try again
-                    log.warning("the lease of node %s was not renewed: %s", node_id, error)
-                    connection.close()
-        finally:
-            connection.close()
+    def renew() -> bool:
+        return lease_renew(node_id=node_id, owner=owner, now=timezone.now())
 
-    thread = threading.Thread(target=renew, name=f"lease-{node_id}", daemon=True)
-    thread.start()
+    done, thread = beat(renew, every_s=every_s, first_s=every_s, name=f"lease-{node_id}")
     try:
         yield
     finally:
         done.set()
         thread.join()
+
+
+MAX_RETRIES = 8
+LONGEST_WAIT_S = 60.0
+
+
+def proposer_fault(*, node: Node, owner: str, error: ProposerError, now: datetime) -> list[Hop]:
+    """A permanent fault fails the run; a passing one is tried again, later each time; the eighth pauses the run.
+
+    Pausing withdraws the node, so that its place in the budget is free when the run goes on.
+    """
+    with transaction.atomic():
+        run = run_locked(node.run_id)
+        held = Node.objects.filter(pk=node.pk, state=Node.State.PROPOSING, lease_owner=owner)
+        if run is None or not held.exists():
+            return []
+        proposals_record(node=node, proposer=run.proposer, calls=error.calls or (Call(error=str(error)),))
+        if error.permanent:
+            nodes_cancel(run=run, why="The proposer failed.")
+            run_end(run=run, state=Run.State.FAILED, reason=str(error), now=now)
+            return []
+        attempt = node.proposals.exclude(error="").count()
+        if attempt >= MAX_RETRIES and run.state == Run.State.RUNNING:
+            return _pause(run, node, str(error))
+        wait_s = min(2.0**attempt, LONGEST_WAIT_S)
+        _put_back(node, owner, now, wait_s, count=False)
+        message = clip(str(error), 300)
+        retry = ProposerRetry(number=node.number, attempt=attempt, wait_s=wait_s, message=message)
+        event_write(run=run, event=retry)
+        return [Hop("propose", node.pk, delay_s=wait_s)]
+
+
+def judge_fault(*, node: Node, owner: str, error: JudgeError, now: datetime) -> list[Hop]:
+    """Try again later; after the last attempt the node is told as lost."""
+    with transaction.atomic():
+        run = run_locked(node.run_id)
+        held = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING, lease_owner=owner).first()
+        if run is None or held is None:
+            return []
+        if held.attempts >= MAX_ATTEMPTS:
+            return _give_up(run, held, str(error), now)
+        wait_s = 2.0**held.attempts
+        _put_back(held, owner, now, wait_s)
+        message = clip(f"The judge failed: {error}", 300)
+        event_write(run=run, event=LeaseExpired(number=node.number, attempts=held.attempts, message=message))
+        return [Hop("judge_node", node.pk, queue=run.device.queue, delay_s=wait_s)]
+
+
+def lease_expired(found: Node, now: datetime) -> list[Hop]:
+    """Send a node again whose worker is gone or whose message was lost; give it up after the last attempt."""
+    with transaction.atomic():
+        run = run_locked(found.run_id)
+        node = Node.objects.filter(pk=found.pk, state__in=Node.IN_FLIGHT).expired(now).first()
+        if run is None or node is None:
+            return []
+        if run.state == Run.State.STOPPING or run.ended:
+            node_cancel(run=run, node=node, why="The search was stopped.")
+            return run_follow(run=run, now=now)
+        judging = node.state == Node.State.JUDGING
+        waits = judging and run.device.state == Device.State.QUARANTINED
+        if node.attempts >= MAX_ATTEMPTS and not waits:
+            return _give_up(run, node, f"Its worker died {node.attempts} times.", now)
+        if not node.unclaimed:
+            event_write(run=run, event=LeaseExpired(number=node.number, attempts=node.attempts))
+        _put_back(node, node.lease_owner, now, RESENT_S - QUEUE_S)
+        if waits or (judging and run.device.remote):
+            return []  # nobody takes it: it waits for the device to be believed again, or for an outcome file
+        return [Hop("judge_node" if judging else "propose", node.pk, queue=run.device.queue if judging else IO_QUEUE)]
+
+
+def _put_back(node: Node, owner: str, now: datetime, wait_s: float, *, count: bool = True) -> None:
+    """Free the node for the next claim. `count=False`: the attempt was no crash and does not use one up."""
+    held = Node.objects.filter(pk=node.pk, lease_owner=owner, state__in=Node.IN_FLIGHT)
+    attempts = F("attempts") if count else F("attempts") - 1
+    held.renew(now=now, for_s=wait_s + QUEUE_S, lease_owner=RETRY if wait_s else QUEUED, attempts=attempts)
+
+
+def _give_up(run: Run, node: Node, message: str, now: datetime) -> list[Hop]:
+    """Tell a node as lost, so that it cannot hang its run."""
+    told = node_tell(
+        run=run, node=node, owner=node.lease_owner, now=now, reason=LOST_ATTEMPTS, message=clip(message, 4000)
+    )
+    return told or []
+
+
+def _pause(run: Run, node: Node, message: str) -> list[Hop]:
+    reason = clip(f"Paused: the proposer failed {MAX_RETRIES} times in a row. {message}", 200)
+    node_cancel(run=run, node=node, why=reason)
+    run.state, run.stop_reason = Run.State.PAUSED, reason
+    run.save(update_fields=["state", "stop_reason"])
+    event_write(run=run, event=RunPaused(by="", reason=reason))
+    return []
+
+
+# A run driven by a command is taken over only after this silence: between two of its hops nothing is in flight.
+COMMAND_SILENCE_S = 60.0
+LEARN_SILENCE_S = 60.0
+
+
+def reap(*, now: datetime | None = None) -> list[Hop]:
+    """Hops for expired leases, and for running runs with budget and free places but nobody to ask."""
+    now = now or timezone.now()
+    hops = Node.objects.filter(state__in=Node.IN_FLIGHT).only("run").reap(now, lease_expired)
+    known = {hop.target for hop in hops if hop.task == "advance"}
+    hops += [Hop("advance", run_id) for run_id in _idle_runs(now) if run_id not in known]
+    return hops + [Hop("learn", failure_id) for failure_id in _unlearned(now)]
+
+
+def _unlearned(now: datetime) -> list[int]:
+    """Failures of searches that learn whose message to the learner was lost."""
+    waiting = Failure.objects.filter(lesson=Failure.Lesson.NONE, run__memory__learns=True)
+    old = waiting.filter(told_at__lt=now - timedelta(seconds=LEARN_SILENCE_S))
+    return list(old.order_by("pk").values_list("pk", flat=True)[:BATCH])
+
+
+def _idle_runs(now: datetime) -> list[int]:
+    """Running runs with a free place, nothing in flight, or past their deadline. Draining ones end alone."""
+    in_flight = Count("nodes", filter=Q(nodes__state__in=Node.IN_FLIGHT))
+    live = Count("nodes", filter=~Q(nodes__state=Node.State.CANCELLED) & ~Q(nodes__kind=Node.Kind.ROOT))
+    runs = Run.objects.filter(state=Run.State.RUNNING).annotate(in_flight=in_flight, live=live)
+    free = Q(in_flight__lt=F("concurrency"), live__lt=F("steps"))
+    idle = runs.filter(Q(in_flight=0) | free | Q(deadline_at__lte=now))
+    silent = now - timedelta(seconds=COMMAND_SILENCE_S)
+    idle = idle.exclude(origin=Run.Origin.COMMAND, events__created_at__gt=silent)
+    idle = idle.exclude(adapt_task__adapt__driven_until__gt=now).exclude(adapt_control__adapt__driven_until__gt=now)
+    return list(idle.order_by("pk").values_list("pk", flat=True))

@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import F
 from django.utils import timezone
 
+from adaexplore_site.core.storable import storable_text
 from judge.evaluations.models import Evaluation
 from search.ledger.books import FREE_MODELS
 from search.ledger.models import Spending
@@ -87,3 +88,27 @@ def _put(whose: dict[str, Any], at: datetime, **amounts: Any) -> None:
     known = Spending.objects.filter(**place)
     if not known.update(**{name: F(name) + amount for name, amount in amounts.items()}):
         Spending.objects.create(**place, **amounts)
+
+
+def proposals_record(*, node: Node, proposer: str, calls: Iterable[Call]) -> None:
+    """Append the calls to the node's record, in the caller's transaction with the run row locked."""
+    first = Proposal.objects.filter(node=node).count() + 1
+    numbered = list(enumerate(calls, start=first))
+    calls_add(node=node, calls=numbered)
+    Proposal.objects.bulk_create(
+        Proposal(
+            node=node,
+            attempt=attempt,
+            proposer=proposer,
+            model=call.model[:120],
+            template=call.template[:120],
+            prompt=storable_text(call.prompt),
+            reply=storable_text(call.reply),
+            error=storable_text(call.error),
+            tokens_in=call.tokens_in,
+            tokens_out=call.tokens_out,
+            price_usd=call.price_usd,
+            latency_ms=call.latency_ms,
+        )
+        for attempt, call in numbered
+    )

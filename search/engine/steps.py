@@ -6,44 +6,207 @@ holds the node. Each returns what the caller is to enqueue; a lost race returns 
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.utils import timezone
 
+from adaexplore_site.core.audit import ActionRefused, action_done
+from adaexplore_site.core.storable import clip, storable_text
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
-from judge.evaluations.services import evaluation_run
-from judge.values import JudgeError
-from memory.prompting.queries import frozen_of
+from judge.evaluations.services import candidate_compile, evaluation_run
+from judge.problems.models import Problem
+from judge.values import JudgeError, Verdict, canonical_hash
+from memory.prompting.queries import frozen_of, shown_to
 from memory.prompting.services import uses_record
+from memory.rules.toolchains import toolchain_now
 from search.algorithm.decide import Decision, decide, node_rng
 from search.algorithm.params import SearchParams
-from search.engine.briefing import task_of
 from search.engine.budgets import Room, run_room
 from search.engine.completion import node_tell, run_follow, run_locked
-from search.engine.device_health import device_faulted, device_judged
-from search.engine.duplicates import twin_judged, twin_wait
-from search.engine.faults import judge_fault, proposer_fault
-from search.engine.leases import PERSON, QUEUE_S, QUEUED, lease_kept, node_claim, owner_name
-from search.engine.proposals import proposals_record
-from search.engine.replies import reply_submit, reply_take
+from search.engine.devices import device_faulted, device_judged
+from search.engine.leases import (
+    PERSON,
+    QUEUE_S,
+    QUEUED,
+    RETRY,
+    judge_fault,
+    lease_kept,
+    node_claim,
+    owner_name,
+    proposer_fault,
+)
+from search.engine.sketches import sketch
+from search.engine.spending import proposals_record
 from search.ledger.ledger import Amounts
 from search.proposers import get as get_proposer
-from search.proposers.protocol import Proposer, ProposerError, WaitingForPerson
-from search.records.events import NodeJudging, NodeReserved, NodeWaiting
-from search.records.facts import node_rows, tree_of
-from search.records.follow_ups import Hop
-from search.records.log import event_write, steering_of
-from search.records.models import Node, Run
+from search.proposers.protocol import Call, Exhibit, Lesson, Proposer, ProposerError, Reply, Task, WaitingForPerson
+from search.proposers.replies import parse_reply, storable
+from search.records.events import NodeJudging, NodeProposed, NodeReserved, NodeWaiting
+from search.records.facts import has_won, node_rows, tree_of, verdict_of
+from search.records.kinds import action_record
+from search.records.log import event_write, notes_of, steering_of
+from search.records.models import Node, Proposal, Run
 from search.records.queries import best_node
-from search.records.winning import has_won
+from search.records.queue import Hop
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
     from search.records.facts import NodeRow
+
+
+def task_of(node: Node) -> Task:
+    """The task of a reserved node. Reads its parent and context nodes; the same node gives the same task, until one of
+    these is marked."""
+    run = node.run
+    report = run.problem.report_for(run.device.name) or {}
+    base = node.parent.source if node.kind == Node.Kind.SMALL and node.parent else None
+    return Task(
+        kind=node.kind,
+        problem_title=run.problem.title,
+        problem_source=run.problem.source,
+        graph=report.get("graph"),
+        device=device_facts(run.device, toolchain=toolchain_now(run.problem, run.device), case=report.get("case")),
+        exhibits=exhibits_of(run, node.context),
+        seed=node_seed(run.seed, node.number),
+        number=node.number,
+        base=base,
+        notes=notes_of(node),
+        rules=tuple(Lesson(line.text, line.pattern) for line in shown_to(node.pk)),
+        options=run.proposer_options,
+    )
+
+
+def node_seed(seed: int, number: int) -> int:
+    """63 bits that depend only on the run's seed and the node's number."""
+    digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def exhibits_of(run: Run, numbers: list[int]) -> tuple[Exhibit, ...]:
+    """The context kernels in the order of the decision, each with its verdict in words."""
+    nodes = Node.objects.filter(run=run, number__in=numbers).select_related("evaluation")
+    by_number = {node.number: node for node in nodes.defer("evaluation__source", "evaluation__report")}
+    return tuple(_exhibit(by_number[number]) for number in numbers if number in by_number)
+
+
+def _exhibit(node: Node) -> Exhibit:
+    """What is in doubt when the prompt is written is shown without its speedup, and not as a pass."""
+    found = node.evaluation
+    if found is not None and found.doubt:
+        message = f"{found.get_doubt_display()}: {found.doubt_reason}"
+        return Exhibit(number=node.number, source=node.source, verdict=Verdict.SUSPECT.value, message=message)
+    return Exhibit(
+        number=node.number,
+        source=node.source,
+        verdict=verdict_of(found.verdict if found else None, node.kind, node.reason),
+        message=found.message if found else node.message,
+        speedup=found.speedup if found else None,
+        basis=found.basis if found else "",
+    )
+
+
+def device_facts(device: Device, *, toolchain: str, case: str | None) -> dict[str, Any]:
+    """Plain facts for a prompt: what the device is, the versions that judge there now, the case that is timed."""
+    facts = {name: value for name, value in device.facts.items() if isinstance(value, str | int | float)}
+    return {
+        **facts,
+        "name": device.name,
+        "kind": device.kind,
+        "title": device.title,
+        "arch": device.arch,
+        "toolchain": toolchain,
+        "case": case,
+    }
+
+
+UNCHANGED = "proposal.unchanged"
+UNCHANGED_MESSAGE = "The reply leaves the kernel as it is; nothing to judge."
+
+
+def reply_take(*, node: Node, owner: str, reply: Reply, now: datetime) -> list[Hop] | None:
+    """Store a reply of the node's holder: on to the judge, or told at once when it holds no new kernel.
+
+    None when `owner` no longer holds the node.
+    """
+    reason, message = reply.reason, reply.message
+    source = storable_text(reply.source)
+    source_hash = canonical_hash(source) if source else ""
+    drawn = sketch(source)
+    if source_hash and node.kind == Node.Kind.SMALL and node.parent and source_hash == node.parent.source_hash:
+        reason, message = UNCHANGED, UNCHANGED_MESSAGE
+    with transaction.atomic():
+        run = run_locked(node.run_id)
+        held = Node.objects.filter(pk=node.pk, state=Node.State.PROPOSING, lease_owner=owner)
+        written = {"source": source, "source_hash": source_hash, "summary": clip(reply.summary, 200), "sketch": drawn}
+        if run is None or not held.update(**written):
+            return None
+        proposals_record(node=node, proposer=run.proposer, calls=reply.calls)
+        if reason:
+            return node_tell(
+                run=run, node=node, owner=owner, now=now, reason=clip(reason, 60), message=clip(message, 4000)
+            )
+        held.renew(now=now, for_s=QUEUE_S, state=Node.State.JUDGING, lease_owner=QUEUED, attempts=0)
+        proposed = NodeProposed(number=node.number, source_hash=source_hash, summary=str(written["summary"]))
+        event_write(run=run, event=proposed)
+        return [Hop("judge_node", node.pk, queue=run.device.queue)]
+
+
+def reply_submit(*, node: Node, text: str, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
+    """Take the reply a person wrote for a waiting node. The caller sends the hops.
+
+    The same `key` again does nothing. Raises ActionRefused, changing nothing, when the node no longer waits or the
+    text holds no usable kernel: the message says what is expected.
+    """
+    if action_done(key=key, verb="node.reply"):
+        return []
+    node = Node.objects.select_related("run__problem", "run__device", "parent").get(pk=node.pk)
+    reply = parse_reply(task_of(node), text)
+    if reply.reason:
+        raise ActionRefused(reply.message)
+    with transaction.atomic():
+        run = run_locked(node.run_id)
+        if action_done(key=key, verb="node.reply"):
+            return []
+        call = Call(reply=storable(text), model=Proposal.PERSON)
+        hops = reply_take(node=node, owner=PERSON, reply=replace(reply, calls=(call,)), now=timezone.now())
+        if run is None or hops is None:
+            raise ActionRefused(f"Node {node.number} no longer waits for a reply.")
+        Node.objects.filter(pk=node.pk).update(touched=True)
+        action_record(verb="node.reply", run=run, user=user, key=key, after={"number": node.number})
+        return hops
+
+
+DUPLICATE_WAIT_S = 2.0
+
+
+def duplicate_in_flight(*, node: Node, run: Run, now: datetime) -> bool:
+    """Whether a living worker judges an equal kernel on the same problem and device, in whatever search.
+
+    In the caller's transaction: the problem's row is locked until commit, so that of two equal kernels claimed at the
+    same moment the second sees the first. A dead worker's claim runs out, and the second goes on.
+    """
+    Problem.objects.select_for_update(no_key=True).filter(pk=run.problem_id).values_list("pk").first()
+    equal = Node.objects.filter(source_hash=node.source_hash, state=Node.State.JUDGING).on_workers(now)
+    equal = equal.filter(run__problem=run.problem_id, run__device=run.device_id).exclude(pk=node.pk)
+    return bool(node.source_hash) and equal.exists()
+
+
+def duplicate_wait(*, node: Node, run: Run, now: datetime) -> list[Hop]:
+    """Come back for a free node in a moment; no attempt is used up. Nothing when somebody holds the node."""
+    free = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING, lease_owner__in=(QUEUED, RETRY))
+    if not free.renew(now=now, for_s=DUPLICATE_WAIT_S + QUEUE_S, lease_owner=RETRY):
+        return []
+    return [Hop("judge_node", node.pk, queue=run.device.queue, delay_s=DUPLICATE_WAIT_S)]
+
 
 __all__ = ["reply_submit", "step_judge", "step_propose", "step_reserve", "step_tell"]
 
@@ -180,8 +343,8 @@ def _claim_for_judging(node_id: int, owner: str, now: datetime) -> tuple[Node | 
         run = run_locked(node.run_id) if node is not None else None
         if node is None or run is None or node.run.device.state == Device.State.QUARANTINED:
             return None, []  # the reaper asks again; nothing is judged where nothing is believed
-        if twin_judged(node=node, run=node.run, now=now):
-            return None, twin_wait(node=node, run=node.run, now=now)
+        if duplicate_in_flight(node=node, run=node.run, now=now):
+            return None, duplicate_wait(node=node, run=node.run, now=now)
         if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=now):
             return None, []
         event_write(run=run, event=NodeJudging(number=node.number, device=node.run.device.name))
@@ -199,3 +362,20 @@ def step_tell(
         evaluation = Evaluation.objects.get(pk=evaluation_id)
         hops = node_tell(run=run, node=node, owner=owner, now=clock(), evaluation=evaluation, reused=reused)
     return hops or []
+
+
+log = logging.getLogger(__name__)
+
+
+def step_compile(*, node_id: int, bench_for: Callable[[Device], Bench]) -> None:
+    """Have the node's machine code ready when its turn comes. Claims nothing and changes no row: whoever judges finds
+    it, waits for it, or does without."""
+    waiting = Node.objects.filter(pk=node_id, state=Node.State.JUDGING, lease_owner=QUEUED)
+    node = waiting.select_related("run__problem", "run__device").first()
+    if node is None or node.run.device.kind != Device.Kind.CUDA or node.run.device.remote:
+        return
+    device = node.run.device
+    try:
+        candidate_compile(problem=node.run.problem, device=device, source=node.source, bench=bench_for(device))
+    except JudgeError as error:
+        log.warning("node %s was not compiled ahead: %s", node_id, error)

@@ -28,9 +28,8 @@ from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
-from search.engine.devices import DRIFTED, REASON_CHARS, VERBS
-from search.fleet.revoking import REVOKE, node_revoke
-from search.fleet.services import CHECK, device_check_ask, device_state_set
+from judge.devices.services import DRIFTED, REASON_CHARS, VERBS
+from search.fleet.services import CHECK, REVOKE, device_check_ask, device_state_set, node_revoke
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Node
 from search.records.queue import check_send, send

@@ -14,8 +14,8 @@ from judge.problems.models import Problem
 from judge.values import Verdict, canonical_hash
 from search.engine.leases import node_claim, owner_name
 from search.engine.steps import step_tell
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 
 Candidate = tuple[Problem, str]
 

@@ -1,4 +1,4 @@
-"""Drain, quarantine, check and activate a device, each with an audit row."""
+"""Drain, quarantine, check and activate a device, and take an evaluation back from it, each with an audit row."""
 
 from __future__ import annotations
 
@@ -7,23 +7,30 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.storable import clip
 from judge.bench.runner import Bench
 from judge.devices.drift import baselines_forget, kernel_drift
 from judge.devices.models import Device, DeviceCheck
+from judge.devices.services import REASON_CHARS, VERBS, baselines_expire, device_locked, device_put
 from judge.selftest.noise_checks import check_run
-from search.engine.leases import QUEUED, RETRY
-from search.records.events import DeviceActivated
+from search.engine.completion import run_locked
+from search.engine.devices import device_quarantine, searches_tell
+from search.engine.leases import QUEUE_S, QUEUED, RETRY
+from search.records.events import DeviceActivated, LeaseExpired
+from search.records.kinds import action_record
+from search.records.log import event_write
 from search.records.models import Node, Run
-from search.records.texts import clip
+from search.records.queue import Hop
 from search.runs.services import run_pause
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
-from search.engine.devices import REASON_CHARS, VERBS, baselines_expire, device_put, device_quarantine, searches_tell
+
 
 CHECK = "device.check"
 
@@ -41,7 +48,7 @@ def device_state_set(
         raise ActionRefused(f"{device.name} {owns}; nothing is judged there.")
     verb = VERBS[state]
     with transaction.atomic():
-        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
+        row = device_locked(device.pk)
         if action_done(key=key, verb=verb) is not None or row.state == state:
             return []
         before = row.state
@@ -102,7 +109,7 @@ def device_check(
 
 def _release(device: Device, asked: AuditEntry) -> None:
     with transaction.atomic():
-        row = Device.objects.select_for_update(no_key=True).get(pk=device.pk)
+        row = device_locked(device.pk)
         if row.state != Device.State.QUARANTINED or not row.state_cause:
             return
         device_put(row, Device.State.ACTIVE)
@@ -133,3 +140,29 @@ def _go_on(row: Device) -> None:
     waiting = Node.objects.filter(run__device=row, state=Node.State.JUDGING, lease_owner__in=(QUEUED, RETRY))
     waiting.release(now=timezone.now(), attempts=0)
     searches_tell(row, DeviceActivated, "")
+
+
+REVOKE = "node.revoke"
+
+
+def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
+    """Free the node for the next worker; what the caller then sends. What its worker still finds out tells nothing.
+
+    It uses up no attempt. Raises ActionRefused when nobody judges it any more.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        run = run_locked(node.run_id)
+        if run is None:
+            raise ActionRefused("This search no longer exists.")
+        if action_done(key=key, verb=REVOKE) is not None:
+            return []
+        held = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING)
+        if not held.on_workers(now).renew(now=now, for_s=QUEUE_S, lease_owner=QUEUED, attempts=F("attempts") - 1):
+            raise ActionRefused(f"Node {node.number} is not on a device any more: it was judged, or it waits already.")
+        who = f" by {user.get_username()}" if user else ""
+        message = f"Taken back from {run.device.name}{who}."
+        event_write(run=run, event=LeaseExpired(number=node.number, message=message))
+        after = {"number": node.number, "device": run.device.name}
+        action_record(verb=REVOKE, run=run, user=user, key=key, after=after)
+    return [Hop("judge_node", node.pk, queue=run.device.queue)]

@@ -19,7 +19,7 @@ from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
 from judge.selftest.noise_checks import check_last, noise_last
 from judge.selftest.trust import doubt_of, trusts
-from search.fleet import device_facts
+from search.fleet import queries
 from search.fleet.queries import SORTS, FleetRow, fleet_rows
 from search.fleet.services import CHECK
 from search.records.models import Node, Run
@@ -64,7 +64,7 @@ def device_list(request: SiteRequest) -> HttpResponse:
     Query: `sort`; `worker` shows one device, by name; `device` gives the live part of one.
     """
     now = timezone.now()
-    devices = device_facts.ordered(Device.objects.all())
+    devices = queries.ordered(Device.objects.all())
     if request.htmx and request.GET.get("device", "").isdecimal():
         chosen = [device for device in devices if str(device.pk) == request.GET["device"] and device.judges]
         if not chosen:
@@ -78,7 +78,7 @@ def device_list(request: SiteRequest) -> HttpResponse:
     sort = sort if sort in SORTS else SORTS[0]
     context = {
         "rows": [Shown(row) for row in fleet_rows(alone or ours, now=now, sort=sort)],
-        "external": [] if alone else device_facts.device_rows(external, now=now),
+        "external": [] if alone else queries.device_rows(external, now=now),
         "alone": bool(alone),
         "worker": worker,
         "only_interpreter": bool(ours) and not any(device.kind == Device.Kind.CUDA for device in ours),
@@ -105,11 +105,11 @@ def _context(device: Device) -> dict[str, Any]:
         "external": external,
         "tested": tested,
         "doubt": doubt_of(tested) if tested else None,
-        "peaks": device_facts.peaks(device),
-        "facts": device_facts.facts(device),
+        "peaks": queries.peaks(device),
+        "facts": queries.facts(device),
         "noise": noise_last(device) if device.measures else None,
         "checked": check_last(device) if device.judges else None,
-        "record": device_facts.record(device),
+        "record": queries.record(device),
         "waiting": _waiting().get(device.pk),
         "running": runs.filter(state=Run.State.RUNNING)[:RUNS_SHOWN],
         "actions": _actions(device),

@@ -13,7 +13,7 @@ from adaexplore_site.actions.action import Action, ActionForm, Call, Recorded, R
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.models import AuditEntry
-from judge.devices.queries import judging_devices
+from judge.devices.services import judging_devices
 from judge.problems.models import Problem
 from judge.problems.views import preflight_start
 from search.interchange.archives import MAX_ZIP_BYTES

@@ -7,9 +7,9 @@ from typing import Any
 from judge.evaluations.models import Measurement
 from judge.problems.models import flag_codes
 from search.interchange.rules import memory_document
+from search.records.log import params_in_force
 from search.records.models import Node, Run
 from search.records.queries import RunTree, TreeNode, run_tree
-from search.records.steering_state import params_in_force
 
 
 def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> dict[str, Any]:

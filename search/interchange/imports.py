@@ -13,22 +13,21 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import storable, storable_text
+from adaexplore_site.core.storable import clip, storable, storable_text
 from judge.devices.models import MODELLED_ELSEWHERE, Device
+from judge.devices.services import external_device
 from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
 from judge.problems.models import Problem
 from judge.problems.services import ProblemRejected, problem_upload
 from judge.values import Basis, Verdict, canonical_hash
 from memory.prompting.freezing import memory_recorded
 from search.algorithm.params import SearchParams
-from search.engine.completion import best_event, completed_event, is_better
-from search.engine.failures import failures_keep
+from search.engine.completion import best_event, completed_event, failures_keep, is_better
 from search.engine.sketches import sketch
 from search.interchange.archives import ArchiveRejected, files_in_folder, files_in_zip
 from search.interchange.recorded_verdicts import verdict_of_step
 from search.interchange.recording import RecordedStep, Recording, RecordingRejected, Withdrawn, read_recording
 from search.interchange.run_folder import folder_of, read_folder
-from search.records.actions import action_record
 from search.records.events import (
     Event,
     NodeCancelled,
@@ -40,8 +39,8 @@ from search.records.events import (
     RunStarted,
 )
 from search.records.facts import fingerprint_of
+from search.records.kinds import action_record
 from search.records.models import Node, Proposal, Run, RunEvent
-from search.records.texts import clip
 from search.runs.services import root_create
 
 if TYPE_CHECKING:
@@ -161,11 +160,7 @@ def _device(recording: Recording) -> Device:
         title = f"Time model of {hardware.removeprefix('MODELLED ')} elsewhere (not ours)"
     else:
         name, title = f"external:{hardware}", f"{hardware} (reported, not ours)"
-    found: Device | None = None
-    while found is None:  # gone between the two queries: made anew
-        known, _ = Device.objects.get_or_create(name=name, defaults={"kind": Device.Kind.EXTERNAL, "title": title})
-        found = Device.objects.select_for_update().filter(pk=known.pk).first()
-    return found
+    return external_device(name=name, title=title)
 
 
 def _params(recording: Recording) -> SearchParams:

@@ -12,8 +12,8 @@ from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem, flag_codes
 from judge.values import Verdict, canonical_hash
+from search.records.facts import beats_torch
 from search.records.models import Node
-from search.records.winning import beats_torch
 
 PRODUCT = "AdaExplore Dashboard"
 PUBLISHED = "figures of that source, not measured by this product"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adaexplore_site.core.models import AuditEntry
-from search.records.actions import action_record
+from search.records.kinds import action_record
 from search.records.models import Run
 
 if TYPE_CHECKING:

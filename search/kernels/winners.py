@@ -18,8 +18,8 @@ from judge.values import Audit, Basis, Policy
 from search.kernels.checks import checks_of
 from search.kernels.marked import MARKED
 from search.rechecks.races import Place, Races, race_measure, races_of
+from search.records.facts import won_of
 from search.records.models import Node, Run
-from search.records.winning import won_of
 
 PAGE = 50  # problems
 MOST_ROWS = 200

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from search.algorithm.params import POLICY_NAMES, SearchParams
-from search.algorithm.presets import ALIASES, PRESETS, preset_get
+from search.algorithm.params import ALIASES, POLICY_NAMES, PRESETS, SearchParams, preset_get
 from search.lab.simulation import PENDING
 
 PAPER = "paper-l2"  # what all others are compared with, unless something else is named

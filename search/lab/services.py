@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from adaexplore_site.core.storable import clip
 from search.lab.models import LabResult
-from search.records.texts import clip
 
 
 def lab_result_record(*, document: Mapping[str, Any], command: str) -> LabResult:

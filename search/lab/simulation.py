@@ -9,7 +9,7 @@ from random import Random
 
 from search.algorithm.decide import Decision, decide, node_rng
 from search.algorithm.params import SearchParams
-from search.algorithm.reward import reward
+from search.algorithm.ranking import reward
 from search.algorithm.tree import LARGE, Tree
 from search.lab.moves import large_step, small_step
 from search.lab.spaces import Config, Outcome, Space

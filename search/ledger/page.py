@@ -18,8 +18,8 @@ from search.ledger.listed import ListedPrice
 from search.ledger.prices import BadPrices, Price, PriceTable
 from search.ledger.pricing import Prices, price_table
 from search.ledger.sums import Period, spent_by, unpriced_by_model
+from search.records.facts import standings_logged
 from search.records.models import Node, Run
-from search.records.winning import standings_logged
 
 SHOWN = 100  # rows on the page; the files hold all
 TENTH = 0.1

@@ -12,11 +12,10 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.llm import endpoint_from_settings
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.storable import clip, storable_text
 from search.ledger.models import ModelPrice
 from search.ledger.prices import BadPrices
 from search.ledger.pricing import file_prices, provider_of
-from search.records.texts import clip
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser

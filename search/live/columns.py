@@ -1,21 +1,86 @@
-"""Nodes as columns: the compact form that the tree, the chart and the twin are drawn from."""
+"""Nodes as columns: the compact form that the tree, the chart and the table view are drawn from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.db.models import QuerySet
 
-from judge.evaluations.models import may_be_best
-from search.live.hands import ASKED, DOUBTS, TOUCHED, flags_of
+from judge.evaluations.models import Evaluation, may_be_best
+from judge.values import Basis
+from search.algorithm.steering import Steering
 from search.rechecks.models import Recheck
-from search.records.events import NodeCancelled, NodeCompleted, NodeReserved, event_read
-from search.records.facts import verdict_of
+from search.records.events import (
+    ManySteered,
+    NodeCancelled,
+    NodeCompleted,
+    NodePinned,
+    NodeReserved,
+    Steered,
+    SteeringUndone,
+    event_read,
+)
+from search.records.facts import verdict_of, winners_in
 from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
 from search.records.node_styles import LOOKS, look_of
-from search.records.winning import winners_in
+
+PRUNED, PINNED, TOUCHED, BOOSTED = 1, 2, 4, 8  # the browser knows these numbers: static/js/store.js
+QUARANTINED, FLAKY, ASKED = 16, 32, 64
+DOUBTS = {Evaluation.Doubt.QUARANTINED.value: QUARANTINED, Evaluation.Doubt.FLAKY.value: FLAKY}
+WORDS = {
+    PRUNED: "pruned",
+    PINNED: "pinned",
+    BOOSTED: "boosted",
+    QUARANTINED: "quarantined",
+    FLAKY: "flaky",
+    ASKED: "being judged again",
+    TOUCHED: "manual influence",
+}
+
+
+def flags_of(steering: Steering) -> dict[int, int]:
+    """Flags by node number: pruned here (not above), pinned with selections left, boosted."""
+    flags: Counter[int] = Counter()
+    for number in steering.pruned:
+        flags[number] |= PRUNED
+    for pin in steering.pins:
+        flags[pin.node] |= PINNED
+    for number in steering.boosts:
+        flags[number] |= BOOSTED
+    return dict(flags)
+
+
+def flag_words(flags: int) -> list[str]:
+    """The flags in words."""
+    return [word for flag, word in WORDS.items() if flags & flag]
+
+
+def changed_by(events: Collection[RunEvent], steering: Steering) -> set[int]:
+    """Nodes whose flags these events may have changed, beside those that they name."""
+    steered = any(isinstance(row.said, Steered | NodeReserved | NodeCancelled) for row in events)
+    if not steered:
+        return set()
+    return {number for act in steering.acts for number in act.about} | _given_back(events)
+
+
+def _given_back(events: Iterable[RunEvent]) -> set[int]:
+    """Nodes of undone acts on many: the undo names the act only. One query where there is one."""
+    undone = {
+        row.said.act: row.run_id
+        for row in events
+        if isinstance(row.said, SteeringUndone) and row.said.verb == ManySteered.name
+    }
+    if not undone:
+        return set()
+    run_id = next(iter(undone.values()))
+    rows = RunEvent.objects.filter(run=run_id).of(ManySteered, NodePinned).steered_by(undone)
+    acts = [act for row in rows if isinstance(row.said, Steered) for act in row.said.acts(row.seq)]
+    return {number for act in acts for number in act.about}
+
 
 KINDS = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
 COLUMNS = ("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o", "b", "t", "c", "u", "d", "m", "a")
@@ -131,3 +196,37 @@ def replay_columns(run: Run) -> dict[str, Any]:
 def _short(value: float | None) -> float | None:
     """Seven significant digits: pages round to three, and rounding twice must not differ; half the bytes of all."""
     return None if value is None else float(f"{value:.7g}")
+
+
+MEASURED = Basis.MEASURED.value
+GROWING = ("n", "o")  # whole numbers, told order with gaps of null
+
+
+def packed(columns: dict[str, list[Any]]) -> dict[str, Any]:
+    """The same columns in short; `packed` says so. b and t in tenths of a second."""
+    births = [round(10 * born) for born in columns["b"]]
+    short: dict[str, Any] = {**columns, "packed": 1}
+    short |= {name: _steps(columns[name]) for name in GROWING}
+    short["p"] = [number - parent for number, parent in zip(columns["n"], columns["p"], strict=True)]
+    short["t"] = [None if t is None else round(10 * t) - b for t, b in zip(columns["t"], births, strict=True)]
+    short["b"] = _steps(births)
+    for name in ("lo", "hi"):
+        ends = zip(columns[name], columns["x"], columns["bs"], strict=True)
+        short[name] = [None if end is None or x is None else _end(end, x, basis) for end, x, basis in ends]
+    return short
+
+
+def _steps(values: list[int | None]) -> list[int | None]:
+    """Each value less the one before it; unknown ones are passed over."""
+    last, steps = 0, []
+    for value in values:
+        steps.append(None if value is None else value - last)
+        last = last if value is None else value
+    return steps
+
+
+def _end(end: float, speedup: float, basis: str) -> float:
+    """An end of an interval. Measured: hundredths from the speedup's, as pages print two decimals. Else a factor."""
+    if basis == MEASURED:
+        return round(100 * float(f"{end:.2f}")) - math.floor(100 * speedup + 0.5)
+    return float(f"{end / speedup:.6g}")

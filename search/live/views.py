@@ -15,12 +15,10 @@ from django.views.decorators.http import require_safe
 
 from judge.selftest.trust import doubts
 from search.live import frames
-from search.live.budget import budget_document
 from search.live.chart import chart_of
-from search.live.columns import node_columns, replay_columns
-from search.live.outline import PAGE, outline
-from search.live.packing import packed
-from search.live.panels import panel_context
+from search.live.columns import node_columns, packed, replay_columns
+from search.live.panels import budget_document, panel_context
+from search.live.table_view import PAGE, outline
 from search.nodes.rules_panel import rules_panel
 from search.records.models import Run
 from search.records.node_styles import LOOKS, WORDS

@@ -16,7 +16,7 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import replace_url
 
 from adaexplore_site.core.requests import SiteRequest, current_path
-from judge.devices.queries import judging_devices
+from judge.devices.services import judging_devices
 from judge.evaluations import facts as evaluation_facts
 from judge.evaluations import samples as evaluation_samples
 from judge.selftest.trust import doubt_about
@@ -30,10 +30,9 @@ from search.nodes import page as node_page
 from search.nodes.near import near_of
 from search.nodes.rules_panel import prompt_rules
 from search.rechecks.queries import rechecks_of
-from search.records.log import steering_of
+from search.records.log import hands_on, steering_of
 from search.records.models import Node, Run
 from search.records.queries import RunTree, TreeNode, run_tree
-from search.records.steering_state import hands_on
 
 TABS = (
     ("overview", "Overview"),

@@ -12,10 +12,9 @@ from judge.evaluations.models import Measurement
 from judge.values import Basis, Subject
 from search.algorithm.ranking import rank, standing
 from search.ledger.books import NO_CALLS, Calls, calls_of
-from search.records.facts import NodeRow, node_rows
+from search.records.facts import NodeRow, node_rows, winners_in
 from search.records.models import Node, Run
 from search.records.node_styles import look_of
-from search.records.winning import winners_in
 
 MOST_NODES = 20_000
 

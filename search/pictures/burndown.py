@@ -11,7 +11,7 @@ from judge.templatetags.units import duration
 from search.ledger.books import NO_CALLS, books_of, limits_of
 from search.ledger.forecast import Range
 from search.ledger.ledger import limit_amounts
-from search.live.budget import TITLES, burn_down, forecast_of, said
+from search.live.panels import TITLES, burn_down, forecast_of, said
 from search.pictures.book import Book
 from search.pictures.values import Cell, Panel, Path, Picture, Rows, Rule, Table
 

@@ -7,11 +7,10 @@ from collections import Counter
 
 from adaexplore_site.core.axes import Tick
 from search.algorithm.params import SearchParams
-from search.algorithm.policies.map_elites import elites_of
+from search.algorithm.policies import elites_of
 from search.pictures.book import Book
 from search.pictures.values import NodeRef, Panel, Picture, Table, Tile
-from search.records.facts import cells_of, tree_of
-from search.records.kernel_cells import LAUNCHES, PATTERNS, UNREADABLE
+from search.records.facts import LAUNCHES, PATTERNS, UNREADABLE, cells_of, tree_of
 from search.records.log import steering_of
 
 NAME, TITLE = "elites", "Map of elites"

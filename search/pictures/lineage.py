@@ -6,8 +6,7 @@ from adaexplore_site.core.axes import Tick, speedup_axis, speedup_ticks
 from judge.sources.highlighting import visible
 from search.pictures.book import Book
 from search.pictures.values import NodeRef, Panel, Path, Picture, Rule, Spot, Table
-from search.records.facts import NodeRow
-from search.records.winning import nothing_faster
+from search.records.facts import NodeRow, nothing_faster
 
 NAME, TITLE = "lineage", "Lineage of the best kernel"
 NAMES = ("node", "step", "result", "speedup", "summary")

@@ -13,8 +13,7 @@ from judge.templatetags.units import duration
 from judge.values import Basis, Subject
 from search.pictures.book import Book
 from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rows, Rule, Spot, Table
-from search.records.facts import NodeRow
-from search.records.winning import nothing_faster
+from search.records.facts import NodeRow, nothing_faster
 
 MOST_SPOTS = 400  # drawn; new bests always are
 FLOOR = 93.0  # below this lies the strip of failed attempts

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 
 from adaexplore_site.core.audit import ActionRefused, action_done
+from adaexplore_site.core.storable import clip
 from judge.evaluations.marks import REASON_CHARS, Marks, marks_locked, marks_set
 from judge.evaluations.models import Evaluation
 from search.engine.completion import BY_MARK, best_event
-from search.records.actions import action_record
 from search.records.events import KernelMarked
+from search.records.kinds import action_record
 from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.queries import best_node
-from search.records.texts import clip
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser

@@ -13,23 +13,22 @@ from django.db import transaction
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.storable import clip, storable_text
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation, Race
 from judge.evaluations.services import evaluation_anew, race_lost
 from judge.values import BLAMING, Basis, JudgeError, Verdict
 from search.engine.completion import figure_of, run_locked
-from search.engine.device_health import device_faulted, device_judged
+from search.engine.devices import device_faulted, device_judged
 from search.engine.spending import recheck_add
 from search.rechecks.marking import kernel_failed_anew
 from search.rechecks.models import Recheck
-from search.records.actions import action_record
 from search.records.events import KernelAsked, KernelJudged
-from search.records.follow_ups import Hop
+from search.records.kinds import action_record
 from search.records.log import event_write
 from search.records.models import Node
-from search.records.texts import clip
+from search.records.queue import Hop
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser

@@ -10,8 +10,20 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self
 
-from search.algorithm.spans import spans_read
-from search.algorithm.steering import BOOST, BUDGET, FORCE, INJECT, NOTE, PARAMS, PIN, PRUNE, RESTORE, Act, Steering
+from search.algorithm.steering import (
+    BOOST,
+    BUDGET,
+    FORCE,
+    INJECT,
+    NOTE,
+    PARAMS,
+    PIN,
+    PRUNE,
+    RESTORE,
+    Act,
+    Steering,
+    spans_read,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,74 @@
-"""Turns node rows into the facts the algorithm replays: one query per run, sources left in the database."""
+"""Node rows as facts: what the algorithm replays, the grid cell of a kernel, and which kernels beat PyTorch."""
 
 from __future__ import annotations
 
+import ast
+import warnings
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from judge.evaluations.models import Evaluation, may_be_best
-from judge.values import Verdict
+from django.db.models import QuerySet
+
+from judge.evaluations.models import MAY_BE_BEST, Evaluation, may_be_best
+from judge.values import Basis, Verdict
+from judge.values.parsing import parse_module
 from memory.failures.fingerprints import fingerprint
 from search.algorithm.params import SearchParams
-from search.algorithm.reward import reward
+from search.algorithm.ranking import Over, Standing, beats, reward, standing
 from search.algorithm.tree import Fact, Tree
-from search.records.kernel_cells import cell_of
-from search.records.models import Node
+from search.records.events import NodeBest
+from search.records.models import Node, RunEvent
+
+UNREADABLE = "unreadable"
+_LAUNCHES = ((1, "1"), (2, "2"), (4, "3-4"))  # up to so many: the bucket
+LAUNCHES = ("0", *(name for _, name in _LAUNCHES), "5+")  # every bucket, in order
+_PATTERNS = (  # the first that is met names the pattern
+    ("dot", frozenset({"dot", "dot_scaled"})),
+    ("scan", frozenset({"associative_scan", "cumsum", "cumprod", "sort"})),
+    ("reduction", frozenset({"sum", "max", "min", "reduce", "argmax", "argmin", "softmax", "xor_sum"})),
+)
+PATTERNS = (*(name for name, _ in _PATTERNS), "elementwise", "torch")  # in order, without "+atomic"
+
+
+def cell_of(source: str) -> str:
+    """`launches:pattern`, such as `1:reduction` or `3-4:dot+atomic`. Without a Triton kernel the pattern is `torch`.
+
+    Launches are call sites of the form `kernel[grid](...)`; a loop around one counts once. Never runs the source.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a candidate's text, e.g. of its escapes
+            module = parse_module(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return UNREADABLE
+    kernels = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and _is_kernel(node)]
+    launches = sum(isinstance(call.func, ast.Subscript) for call in _calls(module))
+    bucket = next((name for most, name in _LAUNCHES if launches <= most), "5+") if launches else "0"
+    used = {name for kernel in kernels for name in _language_calls(kernel)}
+    return f"{bucket}:{_pattern(used) if kernels else 'torch'}"
+
+
+def _pattern(used: set[str]) -> str:
+    named = next((word for word, names in _PATTERNS if used & names), "elementwise")
+    return f"{named}+atomic" if any(name.startswith("atomic_") for name in used) else named
+
+
+def _is_kernel(function: ast.FunctionDef) -> bool:
+    return any("jit" in ast.unparse(decorator).split("(")[0].split(".") for decorator in function.decorator_list)
+
+
+def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _language_calls(kernel: ast.FunctionDef) -> Iterator[str]:
+    """Names called on `tl` or the like: `tl.dot` gives dot."""
+    for call in _calls(kernel):
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            yield call.func.attr
+
 
 LOST_ATTEMPTS = "lost.attempts"
 _CELLS: dict[str, str] = {}  # by source hash
@@ -173,3 +229,83 @@ def fingerprint_of(evaluation: Evaluation | None, reason: str, message: str) -> 
     if evaluation.verdict == Verdict.PASS:
         return ""
     return fingerprint(evaluation.stage, evaluation.reason or evaluation.verdict, evaluation.message).key
+
+
+COMPILED = ("speedup_compile", "speedup_autotune")  # in Evaluation.report
+_FIGURE = ("speedup", "speedup_low", "basis", *(f"report__{name}" for name in COMPILED))
+
+NOTHING = "Nothing faster than PyTorch was found"
+NOTHING_YET = "Nothing faster than PyTorch yet"
+
+
+def nothing_faster(*, ended: bool) -> str:
+    """What is said of a search whose correct kernels beat nothing."""
+    return NOTHING if ended else NOTHING_YET
+
+
+def has_won(evaluation: Evaluation | None) -> bool:
+    """Whether this verdict may be a best and beats every baseline it was timed beside. Reads its report."""
+    return evaluation is not None and evaluation.may_be_best and beats_torch(evaluation)
+
+
+def beats_torch(evaluation: Evaluation) -> bool:
+    """Whether it beats every baseline it was timed beside, audited or not. Reads its report."""
+    compiled = (evaluation.report.get(name) for name in COMPILED)
+    return _beats(evaluation.speedup, evaluation.speedup_low, evaluation.basis, *compiled)
+
+
+def won_of(evaluations: Collection[int]) -> set[int]:
+    """Those of these evaluations that have won. One query, which leaves the reports in the database."""
+    rows = Evaluation.objects.filter(MAY_BE_BEST, pk__in=evaluations, speedup__gt=1)
+    found = rows.values_list("pk", *_FIGURE) if evaluations else ()
+    return {pk for pk, *row in found if _beats(*row)}
+
+
+def winners_in(run_id: int, numbers: Iterable[int] | None = None) -> set[int]:
+    """Numbers of a run's nodes (those named; all when None) whose kernels have won. One query."""
+    rows = _bests(run_id).filter(evaluation__speedup__gt=1)
+    if numbers is not None:
+        rows = rows.filter(number__in=set(numbers))
+    return {number for _, number, won in _candidates(rows) if won}
+
+
+def standing_of(run_id: int, *, unassisted: bool = False) -> Standing:
+    """The run's best kernel, else the one closest to PyTorch. With `unassisted` of those no person had a hand in."""
+    rows = _bests(run_id)
+    return standing(_candidates(rows.filter(touched=False) if unassisted else rows))
+
+
+def standings_logged(run_ids: Collection[int]) -> tuple[dict[int, Standing], dict[int, list[NodeBest]]]:
+    """(standing, its bests in order) per run that ever had one: the same as `standing_of` for many runs at
+    once. Two queries. A kernel that is not believed any more is passed over."""
+    logged: dict[int, list[NodeBest]] = defaultdict(list)
+    events = RunEvent.objects.filter(run__in=run_ids).of(NodeBest).order_by("run", "seq")
+    for run_id, payload in events.values_list("run", "payload"):
+        logged[run_id].append(NodeBest.read(payload))
+    wanted = {best.evaluation for bests in logged.values() for best in bests}
+    rows = Evaluation.objects.filter(MAY_BE_BEST, pk__in=wanted).values_list("pk", *_FIGURE) if wanted else ()
+    beat = {pk: _beats(*row) for pk, *row in rows}
+    found = {
+        run_id: standing(
+            (best.speedup, best.number, beat[best.evaluation]) for best in bests if best.evaluation in beat
+        )
+        for run_id, bests in logged.items()
+    }
+    return found, logged
+
+
+def _candidates(rows: QuerySet[Node]) -> list[tuple[float | None, int, bool]]:
+    """As `standing` takes them."""
+    found = rows.values_list("number", *(f"evaluation__{name}" for name in _FIGURE))
+    return [(row[0], number, _beats(*row)) for number, *row in found]
+
+
+def _bests(run_id: int) -> QuerySet[Node]:
+    """Told nodes that may be a best."""
+    passed = Node.objects.filter(run_id=run_id, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value)
+    return passed.filter(evaluation__in=Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False))
+
+
+def _beats(speedup: float | None, low: float | None, basis: str, *compiled: Any) -> bool:
+    rows = [{"value": speedup, "low": low, "basis": basis}, *(row for row in compiled if isinstance(row, dict))]
+    return beats(Over(row["value"], row["low"] if row["basis"] == Basis.MEASURED else None) for row in rows)

@@ -1,17 +1,21 @@
-"""Searches as the activity log shows them."""
+"""Searches in the audit log: how an entry is written, and how it is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.urls import reverse
 
 from adaexplore_site.actions.action import Kind, Subject
-from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.audit import ActionRefused, action_on
 from adaexplore_site.core.models import AuditEntry
 from search.records.models import Node, Run
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
 
 T = TypeVar("T")
 
@@ -77,3 +81,16 @@ def _id(target: Run | Node) -> int:
 
 
 RUN = RunKind()
+
+
+def action_record(
+    *,
+    verb: str,
+    run: Run,
+    user: AbstractBaseUser | None,
+    key: str | None,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> AuditEntry:
+    """Write the audit row of an act on a run, in the caller's transaction."""
+    return action_on(verb=verb, on=("run", run.pk), user=user, key=key, before=before, after=after)

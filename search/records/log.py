@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,15 @@ from django.utils import timezone
 
 from adaexplore_site.core.outbox import BEST, BUDGET, FAILED, FINISHED, webhook_tell
 from judge.values import Basis
-from search.algorithm.steering import Steering
-from search.records import hints
+from search.algorithm.params import SearchParams
+from search.algorithm.steering import Act, Pin, Steering
+from search.records import queue
 from search.records.events import STEERING, Event, NodeBest, NoteAdded, RunEnded, uses_in
 from search.records.models import Node, Run, RunEvent
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
+
 
 PAYLOAD_BYTES = 2048
 SPENT = frozenset({"evaluations", "device_s", "tokens", "usd", "wall_s"})  # limits, not goals or steps
@@ -40,7 +43,7 @@ def event_write(*, run: Run, event: Event, actor: AbstractBaseUser | None = None
     run.event_seq = Run.objects.values_list("event_seq", flat=True).get(pk=run.pk)
     row = RunEvent.objects.create(run=run, seq=run.event_seq, kind=event.name, payload=payload, actor=actor)  # type: ignore[misc]
     _announce(run, event)
-    transaction.on_commit(partial(hints.publish, run.pk, run.event_seq))
+    transaction.on_commit(partial(queue.publish, run.pk, run.event_seq))
     return row
 
 
@@ -103,3 +106,70 @@ def notes_of(node: Node) -> tuple[str, ...]:
 def _notes(run_id: int, seqs: Collection[int]) -> tuple[str, ...]:
     rows = RunEvent.objects.filter(run_id=run_id, seq__in=seqs).order_by("seq") if seqs else ()
     return tuple(row.said.text for row in rows if isinstance(row.said, NoteAdded))
+
+
+@dataclass(frozen=True)
+class InForce:
+    """Everything that will bear on the next decisions. `params` are (name, at the start, now) where they differ;
+    `params_now` are all of them."""
+
+    pins: tuple[Pin, ...]
+    forces: tuple[Act, ...]
+    pruned: tuple[int, ...]
+    boosts: tuple[tuple[int, float], ...]
+    notes: tuple[Act, ...]
+    params: tuple[tuple[str, Any, Any], ...]
+    params_now: SearchParams
+
+    @property
+    def any(self) -> bool:
+        return bool(self.pins or self.forces or self.pruned or self.boosts or self.notes or self.params)
+
+
+@dataclass(frozen=True)
+class NodeHands:
+    """What people's acts amount to for one node. `closed_by` is the pruned node at or above it, None if it is open."""
+
+    pins: tuple[Pin, ...]
+    forces: tuple[Act, ...]
+    boost: float
+    notes: tuple[Act, ...]
+    pruned: bool
+    closed_by: int | None
+
+    @property
+    def any(self) -> bool:
+        return bool(self.pins or self.forces or self.boost or self.notes or self.closed_by is not None)
+
+
+def in_force(run: Run) -> InForce:
+    """The run's steering as of its last event."""
+    steering, first = steering_of(run.pk), SearchParams.of_run(run.params)
+    current = steering.params(first)
+    now = current.to_json()
+    return InForce(
+        pins=steering.pins,
+        forces=steering.forces,
+        pruned=tuple(sorted(steering.pruned)),
+        boosts=tuple(sorted(steering.boosts.items())),
+        notes=steering.notes,
+        params=tuple((name, value, now[name]) for name, value in first.to_json().items() if value != now[name]),
+        params_now=current,
+    )
+
+
+def params_in_force(run: Run) -> SearchParams:
+    """The parameters that the next decision is made with."""
+    return steering_of(run.pk).params(SearchParams.of_run(run.params))
+
+
+def hands_on(steering: Steering, number: int, path: list[int]) -> NodeHands:
+    """For the node `number`; `path` leads from it up to the root, itself included."""
+    return NodeHands(
+        pins=tuple(pin for pin in steering.pins if pin.node == number),
+        forces=tuple(force for force in steering.forces if force.node == number),
+        boost=steering.boosts.get(number, 0.0),
+        notes=tuple(note for note in steering.notes if note.node in path),
+        pruned=number in steering.pruned,
+        closed_by=next((step for step in path if step in steering.pruned), None),
+    )

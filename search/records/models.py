@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from adaexplore_site.core.leases import Leased
+from adaexplore_site.core.leases import Leased, LeaseQuerySet
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
@@ -76,6 +77,12 @@ class Run(models.Model):
         return self.state in self.ENDED
 
 
+class NodeQuerySet(LeaseQuerySet["Node"]):
+    def on_workers(self, now: datetime) -> Self:
+        """Nodes that a living worker holds."""
+        return self.held(now).exclude(lease_owner__in=(*Node.UNCLAIMED, Node.PERSON))
+
+
 class Node(Leased):
     """One candidate kernel. Number 0 is the root: the empty candidate, told at birth."""
 
@@ -91,7 +98,9 @@ class Node(Leased):
         CANCELLED = "cancelled"  # withdrawn without a result: no visit, no reward
 
     IN_FLIGHT = (State.PROPOSING, State.JUDGING)
-    PERSON = "person"  # owner of the lease while a reply by hand is awaited
+    # Owners of the lease that are no worker. The first two may be claimed at any time, a person's never expires.
+    QUEUED, RETRY, PERSON = "queue", "retry", "person"
+    UNCLAIMED = ("", QUEUED, RETRY)
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="nodes")
     number = models.PositiveIntegerField()
@@ -121,6 +130,8 @@ class Node(Leased):
     created_at = models.DateTimeField(auto_now_add=True)
     told_at = models.DateTimeField(null=True, blank=True)
 
+    objects = NodeQuerySet.as_manager()  # type: ignore[misc]
+
     class Meta:
         ordering = ("run", "number")
         constraints = [
@@ -142,6 +153,11 @@ class Node(Leased):
 
     def __str__(self) -> str:
         return f"run {self.run_id} node {self.number}"
+
+    @property
+    def unclaimed(self) -> bool:
+        """Whether it waits for the next worker."""
+        return self.lease_owner in self.UNCLAIMED
 
 
 class Proposal(models.Model):

@@ -16,10 +16,9 @@ from judge.values import Verdict
 from search.algorithm.params import SearchParams
 from search.algorithm.ranking import Standing, rank, standing
 from search.records.events import NodeBest
-from search.records.facts import NodeRow, node_rows, tree_of, verdict_of
+from search.records.facts import NodeRow, node_rows, nothing_faster, standings_logged, tree_of, verdict_of, winners_in
 from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
-from search.records.winning import nothing_faster, standings_logged, winners_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ BEST_FIRST = ("-evaluation__speedup", "number")  # `rank`, the highest first: on
 
 def best_node(run_id: int) -> Node | None:
     """The node that ranks highest by the same rule, with its evaluation: whom the next one has to beat. What pages call
-    the best is `search.records.winning.standing_of`. Sources and reports are fetched only when touched.
+    the best is `search.records.facts.standing_of`. Sources and reports are fetched only when touched.
     """
     passed = Node.objects.filter(run_id=run_id, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value)
     audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from search.algorithm.decide import large_pool, small_window
 from search.algorithm.params import SearchParams
 from search.algorithm.policies import POLICIES
-from search.algorithm.pool import large_pool, small_window
-from search.algorithm.reward import reward
+from search.algorithm.ranking import reward
 from search.algorithm.tree import LARGE, Tree
 from search.interchange.recording import RecordedStep, Recording
 

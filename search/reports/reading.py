@@ -11,9 +11,9 @@ from django.db.models.fields.json import KeyTransform
 
 from judge.problems.models import Problem
 from judge.values import Audit, Basis, Verdict
+from search.records.facts import won_of
 from search.records.models import Node, Run
 from search.records.queries import told_counts
-from search.records.winning import won_of
 from search.reports.values import Kernel, Outcome, Ratio
 
 BY_HAND = "manual"  # the proposer behind which a person writes every kernel

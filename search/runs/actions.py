@@ -18,15 +18,14 @@ from adaexplore_site.actions.action import CHANGED, REPLACED, UNDO, Action, Call
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import FieldsRefused
 from adaexplore_site.core.models import AuditEntry
-from judge.devices.queries import judging_devices
+from judge.devices.services import judging_devices
 from judge.problems.preflight import Preflight, preflight
 from judge.problems.views import preflight_start
 from search.ledger.limit_fields import RENAMED
 from search.proposers import available
-from search.records.follow_ups import Hop
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Run
-from search.records.queue import send
+from search.records.queue import Hop, send
 from search.runs.archiving import ARCHIVE, UNARCHIVE, run_archive
 from search.runs.forms import StartForm
 from search.runs.removal import removal_text

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
 from search.engine.completion import run_locked
-from search.records.actions import action_record
+from search.records.kinds import action_record
 from search.records.models import Run
 
 if TYPE_CHECKING:

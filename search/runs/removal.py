@@ -9,10 +9,10 @@ from typing import Any
 from django.db.models import QuerySet
 
 from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.storable import counted
 from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
 from memory.rules.models import Rule, Sighting
 from search.records.models import Run
-from search.records.texts import counted
 
 VERB = "run.remove"
 LIVING = (Rule.State.PROPOSED, Rule.State.APPROVED)

@@ -9,7 +9,7 @@ from judge.devices.models import Device
 from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
 from memory.rules.desk import rules_locked
 from search.engine.completion import run_locked
-from search.records.actions import action_record
+from search.records.kinds import action_record
 from search.records.models import Run
 from search.runs.removal import VERB, removal_of
 

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
+from adaexplore_site.core.storable import clip
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
@@ -28,11 +29,10 @@ from search.ledger.limits import MAX_STEPS as MAX_STEPS
 from search.proposers import UnknownProposer, available
 from search.proposers import get as get_proposer
 from search.proposers.builtin.habits import DIALECTS
-from search.records.actions import action_record
 from search.records.events import ConcurrencyChanged, RunPaused, RunResumed, RunStarted, RunStopping
+from search.records.kinds import action_record
 from search.records.log import event_write
 from search.records.models import Node, Run
-from search.records.texts import clip
 from search.runs.pairing import pair_check
 
 if TYPE_CHECKING:

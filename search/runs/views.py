@@ -19,7 +19,7 @@ from adaexplore_site.actions.views import done, form_again, submit
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.requests import SiteRequest, form_key
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices, served_devices
+from judge.devices.services import judging_devices, served_devices
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
 from search import proposers

@@ -14,14 +14,13 @@ from django.utils.datastructures import MultiValueDict
 from adaexplore_site.actions.action import Action, Call, Recorded, Result, Standing, missing
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.storable import counted
 from search.algorithm.tree import LARGE
 from search.engine.budgets import run_budget_add
 from search.nodes.views import node_load, node_panel
-from search.records.follow_ups import Hop
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Node, Run
-from search.records.queue import send
-from search.records.texts import counted
+from search.records.queue import Hop, send
 from search.runs.services import run_concurrency, run_stop
 from search.steering import standings
 from search.steering.branching import run_branch

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
+from adaexplore_site.core.storable import clip
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.values import PROTOCOL, UNCACHED, Verdict
@@ -16,12 +17,11 @@ from search.algorithm.params import SearchParams
 from search.algorithm.tree import LARGE
 from search.engine.completion import node_tell, run_locked
 from search.engine.leases import QUEUE_S, QUEUED
-from search.records.actions import action_record
 from search.records.events import NodeProposed, NodeReserved, RunBranched
-from search.records.follow_ups import Hop
+from search.records.kinds import action_record
 from search.records.log import event_write, steering_of
 from search.records.models import Node, Run
-from search.records.texts import clip
+from search.records.queue import Hop
 from search.runs.services import run_start
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from search.engine.completion import run_follow, run_locked
 from search.ledger.books import books, limits_of
 from search.ledger.ledger import WORDS, limit_amounts
 from search.ledger.limits import RunLimits
-from search.records.actions import action_record
 from search.records.events import BudgetTaken
-from search.records.follow_ups import Hop
+from search.records.kinds import action_record
 from search.records.log import event_write
 from search.records.models import Run
+from search.records.queue import Hop
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adaexplore_site.core.audit import ActionRefused
-from search.algorithm.spans import spans
-from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, RESTORE
-from search.records.follow_ups import Hop
+from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, RESTORE, spans
 from search.records.models import Run
+from search.records.queue import Hop
 from search.runs.pairing import pair_check
 from search.steering.desk import Desk, Done, steer
 from search.steering.node_filter import NodeFilter

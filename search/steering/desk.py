@@ -14,12 +14,12 @@ from search.algorithm.params import SearchParams
 from search.algorithm.steering import Steering
 from search.algorithm.tree import Branch, Tree
 from search.engine.completion import run_locked
-from search.records.actions import action_record
 from search.records.events import EVENTS
 from search.records.facts import NodeRow, node_rows, tree_of
-from search.records.follow_ups import Hop
+from search.records.kinds import action_record
 from search.records.log import event_write, steering_of
 from search.records.models import Run
+from search.records.queue import Hop
 from search.runs.pairing import pair_check
 
 if TYPE_CHECKING:

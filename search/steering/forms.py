@@ -11,14 +11,14 @@ from adaexplore_site.actions.action import ActionForm
 from adaexplore_site.actions.fields import TextListField
 from adaexplore_site.core.audit import FieldsRefused
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices
+from judge.devices.services import judging_devices
 from search.algorithm.params import POLICY_NAMES, REWARD_NAMES, SETTABLE, SearchParams
 from search.algorithm.tree import LARGE, SMALL
 from search.engine.budgets import adapt_sharing
 from search.ledger.books import limits_of
 from search.ledger.limits import ADDABLE
+from search.records.log import params_in_force
 from search.records.models import Run
-from search.records.steering_state import params_in_force
 from search.runs.services import MAX_CONCURRENCY
 from search.steering.bulk import ACTS
 from search.steering.node_filter import NodeFilter

@@ -14,8 +14,8 @@ from search.engine.leases import QUEUE_S, QUEUED
 from search.engine.sketches import sketch
 from search.ledger.ledger import Amounts
 from search.proposers.replies import MAX_REPLY_BYTES
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from search.steering.desk import Desk, Done, steer
 from search.steering.run import steps_add
 

@@ -10,9 +10,9 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.storable import storable_text
 from search.algorithm.steering import FORCE, PIN
 from search.algorithm.tree import LARGE, SMALL
-from search.records.follow_ups import Hop
 from search.records.log import notes_at
 from search.records.models import Run
+from search.records.queue import Hop
 from search.steering.desk import Desk, Done, steer
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from search.algorithm.params import SearchParams
 from search.algorithm.steering import BUDGET, FORCE, INJECT, PARAMS, PIN, Act, Steering
 from search.engine.budgets import budget_own
 from search.engine.completion import node_cancel, run_follow
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from search.runs.services import MAX_STEPS
 from search.steering.desk import Desk, Done, steer
 

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.batch.files import Busy, OutcomeFile
+from judge.batch.lines import Busy, OutcomeFile
 from judge.bench.compiling.stage import COMPILE
 from judge.bench.device.gpus import gpus_here
 from judge.bench.runner import Bench

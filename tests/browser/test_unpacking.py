@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page
 
-from search.live.packing import packed
+from search.live.columns import packed
 from tests.browser.live import LiveStack
 
 pytestmark = pytest.mark.browser

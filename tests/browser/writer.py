@@ -25,7 +25,7 @@ from adaexplore_site.core.models import AuditEntry  # noqa: E402
 from judge.values import canonical_hash  # noqa: E402
 from memory.failures.models import Failure, FailureCluster  # noqa: E402
 from memory.rules.models import Rule  # noqa: E402
-from search.live.words import feed_items  # noqa: E402
+from search.live.frames import feed_items  # noqa: E402
 from search.proposers import get as get_proposer  # noqa: E402
 from search.records.events import NodeWaiting, RunEnded  # noqa: E402
 from search.records.log import event_write  # noqa: E402

@@ -10,9 +10,8 @@ from judge.devices.models import Device
 from judge.problems.models import Problem
 from search.engine.budgets import limits_keep
 from search.ledger.limits import RunLimits
-from search.records.follow_ups import Hop
 from search.records.models import Run
-from search.records.queue import send
+from search.records.queue import Hop, send
 from search.runs.services import run_start
 from tests.search.makers import make_problem
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run, RunEvent
+from search.records.queue import Hop
 from tests.faults.checks import doubles, faults_of
 from tests.faults.quick import QuickBench, QuickProposer
 from tests.faults.searches import limits_give, limits_number

@@ -13,7 +13,7 @@ from statistics import median
 
 from search.algorithm.decide import decide, node_rng
 from search.algorithm.params import POLICY_NAMES, SearchParams
-from search.algorithm.reward import reward
+from search.algorithm.ranking import reward
 from search.algorithm.tree import LARGE, SMALL, Fact, Tree
 
 NODES = 10_000

@@ -14,8 +14,8 @@ from memory.prompting.lift import Lift, lifts_of
 from memory.rules.models import Rule
 from search.proposers.openai import OpenAIProposer
 from search.proposers.protocol import Reply, Task
-from search.records.follow_ups import Hop
 from search.records.models import Run
+from search.records.queue import Hop
 from tests.llm_stub import StubLLM
 from tests.memory.force_rows import make_rule
 from tests.search.fakes import FakeBench, passed, wrong

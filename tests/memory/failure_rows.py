@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from memory.distil.values import Facts
 from memory.failures.models import Failure, FailureCluster
-from search.engine.failures import failures_keep
+from search.engine.completion import failures_keep
 from search.records.facts import fingerprint_of
 from search.records.models import Node, Run
 from tests.search.live_rows import grow

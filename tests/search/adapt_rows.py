@@ -10,8 +10,8 @@ from memory.adapt.models import AdaptRun
 from search.batches.adapt_advance import adapt_follow, adapts_advance
 from search.batches.adapt_runs import AdaptPlan, adapt_searches, adapt_start
 from search.batches.adapt_tasks import task_admit, task_compose
-from search.records.follow_ups import Hop
 from search.records.models import Run
+from search.records.queue import Hop
 from tests.search.campaign_rows import AdmittingBench, CampaignWorker
 from tests.search.makers import make_device, make_problem, told
 

@@ -9,7 +9,7 @@ from judge.values import AdmissionReport
 from search.batches.campaign_advance import campaign_follow, campaigns_advance, entry_admit
 from search.batches.campaigns import campaign_start
 from search.batches.models import Campaign
-from search.records.follow_ups import Hop
+from search.records.queue import Hop
 from tests.search.fakes import FakeBench
 from tests.search.makers import Worker, make_device, make_problem
 

@@ -75,7 +75,7 @@ def new_best(node: Node) -> None:
     evaluation = node.evaluation
     assert evaluation is not None
     with transaction.atomic():
-        event_write(run=node.run, event=replace(best_event(node, evaluation), won=None))
+        event_write(run=node.run, event=replace(best_event(node, evaluation), won=True))
 
 
 async def rows(make: Callable[..., T], *args: Any, **kwargs: Any) -> T:

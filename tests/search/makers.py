@@ -14,10 +14,10 @@ from judge.problems.models import Problem
 from judge.values import text_hash
 from memory.distil.services import failure_learn
 from memory.distil.table import TableDistiller
-from search.engine.reaping import reap
+from search.engine.leases import reap
 from search.engine.steps import step_judge, step_propose, step_reserve
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run, RunEvent
+from search.records.queue import Hop
 from search.runs.services import run_start
 from search.steering.desk import Desk, Done, steer
 from search.steering.run import advance, steps_add

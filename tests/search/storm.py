@@ -15,9 +15,9 @@ from adaexplore_site.core.models import AuditEntry
 from judge.values import Outcome
 from search.engine.budgets import run_budget_add
 from search.engine.completion import node_cancel, run_locked
-from search.records.follow_ups import Hop
 from search.records.log import steering_of, uses_in
 from search.records.models import Node, Run, RunEvent
+from search.records.queue import Hop
 from search.runs.services import run_pause, run_resume, run_stop
 from search.steering.budget_undo import run_budget_take
 from search.steering.bulk import ACTS as MANY

@@ -32,7 +32,7 @@ from search.proposers.builtin.foreign import patches
 from search.proposers.patches import apply_patches, parse_patches
 from search.proposers.protocol import Task
 from search.proposers.replies import fenced_blocks, parse_reply
-from search.records.kernel_cells import cell_of
+from search.records.facts import cell_of
 
 SIZE, LARGER = 10_000, 4
 TRIES, MARGIN = 4, 8.0

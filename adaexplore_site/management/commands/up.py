@@ -98,7 +98,7 @@ class Command(BaseCommand):
             Role("io", [*worker, "-Q", "io", "-P", "threads", "-c", str(io_threads), "-n", "io@%h"], env=small)
         )
         from judge.devices.models import Device
-        from judge.devices.queries import served_devices
+        from judge.devices.services import served_devices
 
         for device in served_devices():
             name = device.queue

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.bench.interpreting.targets import TARGETS
 from judge.bench.runner import Bench
-from judge.devices.retries import toolchain_of
+from judge.devices.benches import toolchain_of
 from judge.devices.services import compile_device
 from judge.evaluations.compile_files import PLAIN, Candidate, NotUsable, candidates, case_said, case_to_compile, table
 from judge.evaluations.services import evaluation_known, evaluation_store

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.devices.enrolment import EnrolmentRefused, device_enroll
 from judge.devices.models import Device
+from judge.devices.services import EnrolmentRefused, device_enroll
 
 KINDS = {"cuda": Device.Kind.CUDA, "interpreter": Device.Kind.INTERPRETER}
 

@@ -15,8 +15,7 @@ from judge.problems.folders import samples_seed
 from judge.problems.models import Problem
 from memory.adapt.models import AdaptRun, AdaptTask
 from memory.prompting.choices import TRUST, MemoryChoice
-from search.algorithm.params import SearchParams
-from search.algorithm.presets import ALIASES, PRESETS, preset_get
+from search.algorithm.params import ALIASES, PRESETS, SearchParams, preset_get
 from search.batches import adapt_runs as services
 from search.batches.adapt_document import adapt_document
 from search.batches.adapt_driver import Hands, drive_adapt

@@ -15,8 +15,7 @@ from judge.devices.benches import bench_for, close_benches
 from judge.devices.services import DeviceMissing, device_get, devices_sync
 from judge.problems.folders import folder_import
 from judge.problems.models import Problem
-from search.algorithm.params import SearchParams
-from search.algorithm.presets import ALIASES, PRESELECTED, PRESETS, preset_get
+from search.algorithm.params import ALIASES, PRESELECTED, PRESETS, SearchParams, preset_get
 from search.batches import campaigns as services
 from search.batches.campaign_driver import Hands, drive_campaign
 from search.batches.campaign_problems import Filter, by_slugs, filtered

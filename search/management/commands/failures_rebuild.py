@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from memory.failures.models import Failure, FailureCluster
-from search.engine.failures import failures_rebuild
+from search.engine.completion import failures_rebuild
 
 
 class Command(BaseCommand):

@@ -10,9 +10,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.batch.services import jobs_export
-from judge.devices.enrolment import enrolled_keys
 from judge.devices.keys import BadKey
 from judge.devices.models import Device
+from judge.devices.services import enrolled_keys
 from judge.problems.models import Problem
 from search.fleet.remote import (
     Candidate,

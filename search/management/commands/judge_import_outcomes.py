@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.batch.services import OutcomesRefused, outcomes_import
-from judge.devices.enrolment import enrolled_keys
 from judge.devices.keys import BadKey
+from judge.devices.services import enrolled_keys
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation
 from search.fleet.remote import nodes_answered

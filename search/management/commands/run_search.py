@@ -15,19 +15,17 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
 from judge.bench.interpreting.calibration import model_for
-from judge.devices.benches import bench_for
+from judge.devices.benches import bench_for, toolchain_of
 from judge.devices.models import Device
-from judge.devices.retries import toolchain_of
 from judge.devices.services import DeviceMissing, device_get, devices_sync
 from judge.evaluations.measures import Measure
 from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
 from judge.selftest.trust import doubts
 from judge.values import Basis, JudgeError, StageRecord
-from search.algorithm.params import SearchParams
-from search.algorithm.presets import PRESELECTED, PRESETS, preset_get
+from search.algorithm.params import PRESELECTED, PRESETS, SearchParams, preset_get
 from search.engine.driver import alone, drive
-from search.engine.faults import MAX_RETRIES
+from search.engine.leases import MAX_RETRIES
 from search.interchange.documents import run_document
 from search.interchange.exports import kernel_file
 from search.ledger.limits import limits_from_texts
@@ -35,9 +33,9 @@ from search.proposers import NAMES
 from search.proposers import get as get_proposer
 from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
 from search.records.events import Event, LeaseExpired, NodeBest, NodeCompleted, NodeReserved, ProposerRetry
+from search.records.facts import NOTHING, standing_of
 from search.records.models import Node, Run
 from search.records.queries import events_since
-from search.records.winning import NOTHING, standing_of
 from search.runs.memory_options import memory_arguments, memory_chosen
 from search.runs.services import run_start, run_stop
 

@@ -16,9 +16,9 @@ from judge.batch.lines import job_line, read_job
 from judge.batch.models import BatchJob
 from judge.batch.services import OutcomesRefused, jobs_export, outcomes_import
 from judge.bench.device.gpus import Gpu
-from judge.devices.enrolment import device_enroll, enrolled_keys, key_path
 from judge.devices.keys import DeviceKey, read_key
 from judge.devices.models import Device
+from judge.devices.services import device_enroll, enrolled_keys, key_path
 from judge.evaluations.models import Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.tasks import admit_problem
@@ -185,7 +185,7 @@ def test_what_still_waits_leaves_again_as_the_same_job(problem, lab) -> None:
 
 def test_no_worker_here_serves_a_remote_device(problem, lab) -> None:
     from judge.devices.benches import bench_for
-    from judge.devices.queries import judging_devices
+    from judge.devices.services import judging_devices
     from judge.values import JudgeError
 
     assert lab not in judging_devices()

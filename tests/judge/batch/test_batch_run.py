@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from judge.batch.conduct import conduct
-from judge.batch.files import Busy, OutcomeFile
-from judge.batch.lines import job_line, read_outcome
+from judge.batch.command import conduct
+from judge.batch.lines import Busy, OutcomeFile, job_line, read_outcome
 from judge.devices.keys import make_key
 from judge.values import JudgeError, Verdict
 from tests.judge.batch_makers import KEY, job, passed, tells_sealed

@@ -11,8 +11,14 @@ from django.urls import reverse
 
 from adaexplore_site.core.audit import ActionRefused
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices, served_devices
-from judge.devices.services import DeviceMissing, compile_device, device_get, devices_sync
+from judge.devices.services import (
+    DeviceMissing,
+    compile_device,
+    device_get,
+    devices_sync,
+    judging_devices,
+    served_devices,
+)
 from judge.evaluations.models import Evaluation
 from judge.selftest.trust import doubts
 from search.fleet.services import device_check_ask, device_state_set

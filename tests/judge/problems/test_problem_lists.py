@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices
+from judge.devices.services import judging_devices
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.problems.queries import problem_page

@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from judge.devices.models import Device
-from judge.devices.queries import device_trusted
+from judge.devices.services import device_trusted
 from judge.evaluations.models import Evaluation
 from judge.selftest.models import SelfTest
 from judge.selftest.results import State

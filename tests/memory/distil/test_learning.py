@@ -17,7 +17,7 @@ from memory.prompting.choices import MemoryChoice
 from memory.rules.models import Rule, Sighting
 from search import tasks
 from search.engine import driver
-from search.records.follow_ups import Hop
+from search.records.queue import Hop
 from tests.memory.failure_rows import DTYPE, UNKNOWN, failed
 from tests.search.fakes import FakeBench, wrong
 from tests.search.makers import Worker, make_run

@@ -13,7 +13,7 @@ from memory.clusters.services import cluster_assign, cluster_merge, cluster_mute
 from memory.failures import services as service
 from memory.failures.models import Failure, FailureCluster
 from memory.failures.services import failures_recluster
-from search.engine.failures import failures_keep, failures_rebuild
+from search.engine.completion import failures_keep, failures_rebuild
 from search.interchange.imports import search_import
 from search.records.models import Node
 from tests.memory.failure_rows import DTYPE, UNKNOWN, cluster_of, failed, told

@@ -18,7 +18,7 @@ from memory.failures.fingerprints import Failing, clustered
 from memory.failures.models import Failure, FailureCluster
 from memory.rules.models import Rule
 from memory.rules.refused_wording import claim_check, names_in
-from search.engine.failures import failures_rebuild
+from search.engine.completion import failures_rebuild
 from search.interchange import imports
 from search.interchange.recorded_verdicts import verdict_of_step
 from search.interchange.recording import Recording, read_recording

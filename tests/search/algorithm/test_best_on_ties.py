@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from search.algorithm.pool import component_best
+from search.algorithm.decide import component_best
 from search.algorithm.ranking import rank
 from search.algorithm.tree import Fact, Tree
 from search.interchange.packed import packed_document
 from search.live.chart import chart_of
 from search.live.columns import node_columns
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
 from search.records.queries import best_node, best_number, run_summary, run_tree
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.reports.build import report_of
 from tests.search.fakes import FakeBench, passed

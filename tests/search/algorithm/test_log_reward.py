@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from search.algorithm.decide import decide, node_rng
 from search.algorithm.params import POLICY_NAMES, SearchParams
-from search.algorithm.reward import LOG_SPAN, log_reward, reward
+from search.algorithm.ranking import LOG_SPAN, log_reward, reward
 from search.algorithm.tree import LARGE, SMALL, Fact, Tree
 
 speedups = st.floats(1e-6, 1e6)

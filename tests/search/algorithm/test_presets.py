@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from search.algorithm.params import SearchParams
-from search.algorithm.presets import ALIASES, PRESELECTED, PRESETS, preset_get
+from search.algorithm.params import ALIASES, PRESELECTED, PRESETS, SearchParams, preset_get
 
 
 def test_older_names_still_lead_to_their_settings():

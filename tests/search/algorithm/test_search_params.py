@@ -7,9 +7,8 @@ import math
 
 import pytest
 
-from search.algorithm.params import SearchParams
-from search.algorithm.presets import PRESETS
-from search.algorithm.reward import reward
+from search.algorithm.params import PRESETS, SearchParams
+from search.algorithm.ranking import reward
 
 
 def test_json_and_back_is_the_same_value():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from search.algorithm.decide import decide, node_rng
+from search.algorithm.decide import component_best, decide, large_pool, node_rng, small_window
 from search.algorithm.params import SearchParams
-from search.algorithm.pool import component_best, large_pool, small_window
 from search.algorithm.tree import LARGE, SMALL, Tree
 from tests.search.trees import grow
 

@@ -24,7 +24,7 @@ from search.batches.adapt_runs import AdaptPlan, adapt_pause, adapt_resume, adap
 from search.batches.adapt_spending import spent_of
 from search.batches.adapt_tasks import task_admit, task_compose
 from search.engine.budgets import run_budget_add
-from search.engine.reaping import reap
+from search.engine.leases import reap
 from search.records.models import Run
 from search.runs.services import run_resume, run_stop
 from search.steering.injecting import steer_inject

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from search.ledger.books import ledger_of, limits_of
 from search.ledger.ledger import kept, limit_amounts, step_hold
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from search.runs.services import run_pause, run_resume
 from tests.search.fakes import FakeBench, Killed
 from tests.search.ledger.test_budgets import billed, limited

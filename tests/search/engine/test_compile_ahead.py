@@ -8,12 +8,11 @@ import pytest
 
 from judge.devices.models import Device
 from judge.values import JudgeError, Outcome, Verdict
-from search.engine.compiling import step_compile
 from search.engine.leases import QUEUED
-from search.engine.steps import step_reserve
+from search.engine.steps import step_compile, step_reserve
 from search.records import queue
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from tests.search.makers import make_device, make_run
 
 pytestmark = pytest.mark.django_db

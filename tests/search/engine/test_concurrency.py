@@ -15,9 +15,9 @@ from search.engine import leases
 from search.engine.leases import QUEUED, lease_kept, lease_renew, node_claim
 from search.interchange.imports import search_import
 from search.records.events import RunPaused
-from search.records.follow_ups import Hop
 from search.records.log import event_write
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from search.runs.removing import run_remove
 from tests.search.makers import Worker, kinds, make_run, told
 from tests.search.recorded import packed, quick_hashes, step  # noqa: F401

@@ -6,8 +6,8 @@ import pytest
 
 from judge.evaluations.models import Evaluation
 from search.engine.leases import MAX_ATTEMPTS, QUEUE_S
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run, RunEvent
+from search.records.queue import Hop
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer, kernel
 from tests.search.makers import Worker, kinds, make_run, told
 

@@ -9,10 +9,10 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from search.engine.steps import reply_submit
 from search.proposers import get as get_proposer
-from search.records.follow_ups import Hop
+from search.records.facts import standing_of
 from search.records.models import Node, Run
 from search.records.queries import best_node
-from search.records.winning import standing_of
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.runs.services import run_stop
 from tests.search.makers import Worker, kinds, make_run, told

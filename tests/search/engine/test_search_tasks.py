@@ -10,8 +10,8 @@ from kombu.exceptions import OperationalError
 
 from search import tasks
 from search.records import queue
-from search.records.follow_ups import Hop
 from search.records.models import Run
+from search.records.queue import Hop
 from tests.search.fakes import FakeBench, ScriptedProposer
 from tests.search.makers import make_run, told
 

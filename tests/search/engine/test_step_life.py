@@ -7,7 +7,7 @@ import pytest
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.values import JudgeError
-from search.engine.faults import MAX_RETRIES
+from search.engine.leases import MAX_RETRIES
 from search.proposers.protocol import Call, ProposerError, Reply
 from search.records.models import Node, Proposal, Run, RunEvent
 from search.runs.services import run_resume
@@ -166,6 +166,6 @@ def test_several_steps_in_flight_never_pass_the_budget():
 
 
 def _advance(run):
-    from search.records.follow_ups import Hop
+    from search.records.queue import Hop
 
     return Hop("advance", run.pk)

@@ -22,12 +22,12 @@ from judge.selftest.noise_checks import check_last, check_run, noise_last
 from judge.values import JudgeError, Outcome, Verdict
 from search import tasks
 from search.engine.devices import device_quarantine
-from search.engine.reaping import reap
+from search.engine.leases import reap
 from search.fleet.services import device_check, device_check_ask, device_state_set
 from search.management.commands import judge_check_device
 from search.records import queue
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run, RunEvent
+from search.records.queue import Hop
 from tests.judge.gpu_rows import gpu, passed, problem
 from tests.judge.twin_bench import TwinBench
 from tests.pages import client_of
@@ -164,7 +164,7 @@ def test_work_waits_says_why_and_goes_on_by_itself_after_a_passed_check():
     worker.work(worker.do(Hop("advance", run.pk))[:0])
     node = Node.objects.get(run=run, number=1)
     hops = worker.do(Hop("propose", node.pk))
-    assert device_quarantine(device=device, cause=Device.Cause.NOISE, reason="it rattles")
+    device_quarantine(device=device, cause=Device.Cause.NOISE, reason="it rattles")
     assert not device_quarantine(device=device, cause=Device.Cause.NOISE, reason="it rattles more")
     assert worker.do(hops[0]) == [] and not worker.bench.jobs
     for _ in range(12):

@@ -16,7 +16,7 @@ from judge.devices.models import Device, DeviceCheck
 from judge.devices.services import devices_sync
 from judge.evaluations.models import Evaluation, Measurement
 from judge.values import Basis, JudgeError, Outcome, ProblemSpec, Subject, Timing, Verdict
-from search.engine.device_health import device_faulted, device_judged
+from search.engine.devices import device_faulted, device_judged
 from search.fleet.services import device_check, device_check_ask, device_state_set
 from search.records.models import Node, Run
 from tests.judge.gpu_rows import gpu, judged, passed, problem

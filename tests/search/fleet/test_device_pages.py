@@ -8,7 +8,7 @@ from django.urls import reverse
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
-from judge.devices.queries import judging_devices, served_devices
+from judge.devices.services import judging_devices, served_devices
 from search.fleet import services as devices
 from search.fleet.services import device_state_set
 from search.records.models import Run, RunEvent

@@ -12,10 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from judge.bench.device.gpus import GpuReading
+from judge.devices import benches
+from judge.devices.benches import device_beat, heartbeat_start
 from judge.devices.models import Device, DeviceCheck
 from judge.problems.models import Problem
-from search.engine import heartbeats
-from search.engine.heartbeats import device_beat, heartbeat_start
 from search.fleet import queries as fleet
 from search.fleet.queries import fleet_rows
 from search.live.panels import evidence_of
@@ -138,7 +138,7 @@ def test_a_worker_beats_while_it_works_and_stops_when_told(monkeypatch):
         device_beat(**given)
         seen.put(Device.objects.values_list("seen_at", flat=True).get(pk=device.pk))
 
-    monkeypatch.setattr(heartbeats, "device_beat", beat)
+    monkeypatch.setattr(benches, "device_beat", beat)
     assert heartbeat_start([]) is None
     done = heartbeat_start([device.pk], every_s=0.001)
     assert len({seen.get(timeout=60) for _ in range(3)}) == 3

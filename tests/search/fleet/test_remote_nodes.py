@@ -9,17 +9,15 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from adaexplore_site.core.audit import ActionRefused
-from judge.batch.conduct import conduct
-from judge.batch.files import OutcomeFile
-from judge.batch.lines import read_job
-from judge.devices.enrolment import device_enroll, key_path
+from judge.batch.command import conduct
+from judge.batch.lines import OutcomeFile, read_job
 from judge.devices.keys import read_key
 from judge.devices.models import Device
+from judge.devices.services import device_enroll, key_path
 from judge.evaluations.models import Evaluation
-from search.engine.leases import QUEUE_S
-from search.engine.reaping import reap
-from search.records.follow_ups import Hop
+from search.engine.leases import QUEUE_S, reap
 from search.records.models import Node, RunEvent
+from search.records.queue import Hop
 from search.runs.services import run_start
 from tests.judge.batch.test_batch_run import FakeBench as BatchBench
 from tests.judge.batch_makers import passed

@@ -15,9 +15,9 @@ from search.interchange.files import run_packed
 from search.interchange.imports import search_import
 from search.interchange.recording import OWN, RecordingRejected, read_recording
 from search.live.frames import recent_feed
-from search.records.follow_ups import Hop
 from search.records.log import steering_of
 from search.records.models import Run
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.steering.activity import activity_of
 from search.steering.branching import run_branch

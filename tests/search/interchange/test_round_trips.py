@@ -21,9 +21,9 @@ from search.interchange.imports import folder_import, search_import
 from search.interchange.packed import LOST
 from search.interchange.recording import OWN
 from search.proposers.protocol import Reply
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
 from search.records.queries import run_tree
+from search.records.queue import Hop
 from search.reports.build import report_of
 from tests.search.fakes import FakeBench, ScriptedProposer, passed, wrong
 from tests.search.makers import Worker, make_run

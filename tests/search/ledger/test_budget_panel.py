@@ -8,9 +8,9 @@ import pytest
 
 from search.ledger.books import ledger_of
 from search.ledger.forecast import forecast, spread
-from search.live.budget import budget_panel
-from search.records.follow_ups import Hop
+from search.live.panels import budget_panel
 from search.records.models import Node, Proposal, Run
+from search.records.queue import Hop
 from tests.pages import client_of
 from tests.search.engine.test_sketches import LONG, answer
 from tests.search.fakes import ScriptedProposer

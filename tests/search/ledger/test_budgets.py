@@ -14,8 +14,8 @@ from search.engine.budgets import limits_keep, run_budget_add
 from search.ledger.books import ledger_of, limits_of
 from search.ledger.ledger import kept
 from search.proposers.protocol import Call, ProposerError, Reply
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.steering.injecting import steer_inject
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer, kernel, passed

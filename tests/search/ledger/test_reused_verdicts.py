@@ -8,7 +8,7 @@ from judge.evaluations.models import Evaluation
 from search.batches.adapt_spending import spent_of
 from search.ledger.books import ledger_of
 from search.ledger.models import Spending
-from search.live.budget import budget_panel
+from search.live.panels import budget_panel
 from search.pictures.book import Book
 from search.proposers.protocol import Reply
 from search.records.models import Node, Run

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from search.live import frames
 from search.live.columns import node_columns, replay_columns
-from search.live.words import feed_item
+from search.live.frames import feed_item
 from search.records.events import EVENTS, Event, ProposerRetry
 from search.records.log import event_write
 from search.records.models import Run, RunEvent

@@ -12,7 +12,7 @@ from judge.devices.models import Device
 from search.algorithm.ranking import Standing
 from search.live.chart import chart_of
 from search.live.columns import node_columns
-from search.live.outline import outline
+from search.live.table_view import outline
 from search.records.models import Proposal, Run
 from tests.search.live_rows import grow, make_user, new_best
 from tests.search.makers import make_run

@@ -17,9 +17,7 @@ from django.test import Client
 from django.urls import path
 
 from search.live.hub import Hubs, Pace
-from search.live.routing import websocket_urlpatterns
-from search.live.sessions import signed_out
-from search.live.socket import RunSocket
+from search.live.socket import RunSocket, signed_out, websocket_urlpatterns
 from tests.search.live_rows import close, make_user, rows
 from tests.search.makers import make_run
 

@@ -14,8 +14,7 @@ from django.db.models import F
 
 from search.live import frames
 from search.live.hub import Hubs, Pace
-from search.live.sessions import GONE, NOT_ALLOWED, SIGNED_OUT
-from search.live.socket import INTERNAL, OLD_CLIENT, POLICY, SLOW
+from search.live.socket import GONE, INTERNAL, NOT_ALLOWED, OLD_CLIENT, POLICY, SIGNED_OUT, SLOW
 from search.records.models import Run
 from tests.search.live_rows import HINTS_ONLY, QUICK, Browser, close, grow, rows, run_and_user
 

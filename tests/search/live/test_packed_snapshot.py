@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from search.live.columns import packed
 from search.live.frames import snapshot
-from search.live.packing import packed
 from tests.load.forest import forest
 from tests.pages import client_of, full_run
 

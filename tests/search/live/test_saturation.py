@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from search.algorithm.params import SearchParams
-from search.live.saturation import Saturation, saturation_of
+from search.live.panels import Saturation, saturation_of
 from tests.pages import client_of
 from tests.search.live_rows import grow
 from tests.search.makers import make_run

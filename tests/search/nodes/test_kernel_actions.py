@@ -16,7 +16,7 @@ from adaexplore_site.activity.trail import trail_rows
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.evaluations.models import Evaluation
-from search.live.words import feed_item
+from search.live.frames import feed_item
 from search.nodes import actions
 from search.proposers import get as get_proposer
 from search.rechecks.marking import kernel_mark

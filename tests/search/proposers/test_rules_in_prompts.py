@@ -12,14 +12,14 @@ from judge.values import text_hash
 from memory.prompting.choices import MemoryChoice
 from memory.prompting.models import RuleUse, RunMemory
 from memory.prompting.queries import arms_of, frozen_of, memory_of, use_counts, uses_at, uses_of
-from search.engine.briefing import task_of
+from search.engine.steps import task_of
 from search.interchange.imports import search_import
 from search.interchange.recording import OWN
 from search.proposers.builtin import BuiltinProposer
 from search.proposers.prompts import build_prompt
 from search.proposers.protocol import Lesson
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.steering.branching import run_branch
 from search.steering.injecting import steer_inject

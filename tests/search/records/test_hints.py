@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from search.records import hints
-from search.records.hints import Publisher
+from search.records import queue
+from search.records.queue import Publisher
 
 
 def collecting(seen: list):
@@ -49,7 +49,7 @@ def test_a_dead_layer_is_logged_once_and_ignored(caplog):
         raise ConnectionRefusedError("no server")
 
     publisher = Publisher(refuse)
-    with caplog.at_level(logging.WARNING, logger="search.records.hints"):
+    with caplog.at_level(logging.WARNING, logger="search.records.queue"):
         for seq in range(3):
             publisher.publish(seq, seq)
         publisher.close()
@@ -71,7 +71,7 @@ def test_an_event_hints_only_after_commit(django_capture_on_commit_callbacks, mo
     from tests.search.makers import make_run
 
     seen: list = []
-    monkeypatch.setattr(hints, "publish", lambda run_id, seq: seen.append((run_id, seq)))
+    monkeypatch.setattr(queue, "publish", lambda run_id, seq: seen.append((run_id, seq)))
     with django_capture_on_commit_callbacks() as callbacks:
         run = make_run()
     assert seen == []

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from search.algorithm.params import SearchParams
-from search.records.facts import node_rows, tree_of
-from search.records.kernel_cells import UNREADABLE, cell_of
+from search.records.facts import UNREADABLE, cell_of, node_rows, tree_of
 from search.records.models import Node
 from tests.search.fakes import ScriptedProposer
 from tests.search.live_rows import grow

@@ -9,16 +9,16 @@ import pytest
 
 from judge.evaluations.models import Evaluation
 from search.algorithm.params import SearchParams
-from search.engine.briefing import task_of
 from search.engine.completion import node_tell
+from search.engine.steps import task_of
 from search.proposers.prompts import build_prompt
 from search.proposers.protocol import Reply, Task
 from search.rechecks import marking
 from search.rechecks.marking import FLAKY, QUARANTINE, RELEASE, kernel_mark
 from search.records.facts import node_rows, tree_of
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
 from search.records.queries import best_node, run_tree
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.replay.what_if import what_if
 from tests.search.fakes import FakeBench, ScriptedProposer, kernel, passed, wrong

@@ -14,8 +14,8 @@ from search.algorithm.params import SearchParams
 from search.interchange.imports import search_import
 from search.interchange.recording import OWN
 from search.records.facts import node_rows
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run, RunEvent
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.replay.rebuild import Rebuilt, log_of
 from search.replay.what_if import what_if

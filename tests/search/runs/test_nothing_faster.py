@@ -22,15 +22,15 @@ from search.kernels.document import winners_json
 from search.kernels.winners import Wanted, winners
 from search.live.chart import chart_of
 from search.live.columns import node_columns
+from search.live.frames import feed_items
 from search.live.panels import evidence_of
-from search.live.words import feed_items
 from search.management.commands import run_search
 from search.pictures.book import Book
 from search.pictures.gallery import picture_of
 from search.rechecks.marking import QUARANTINE, kernel_mark
+from search.records.facts import has_won, standing_of, standings_logged, won_of
 from search.records.models import Node, Run
 from search.records.queries import best_node, run_summary, run_tree
-from search.records.winning import has_won, standing_of, standings_logged, won_of
 from search.replay.check import replay_run
 from search.reports.build import report_of
 from tests.pages import client_of

@@ -17,7 +17,7 @@ from adaexplore_site.actions import registry
 from adaexplore_site.activity.trail import ActRow, trail_rows
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
-from search.engine.devices import baselines_expire
+from judge.devices.services import baselines_expire
 from search.fleet import actions as fleet
 from search.interchange.imports import search_import
 from search.records.models import Node, Run, RunEvent

@@ -8,8 +8,8 @@ from django.contrib.auth import get_user_model
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.runs.services import run_concurrency, run_pause, run_resume, run_start, run_stop
 from tests.search.fakes import FakeBench

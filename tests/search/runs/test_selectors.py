@@ -10,10 +10,10 @@ from django.test.utils import CaptureQueriesContext
 
 from judge.evaluations.models import Evaluation
 from search.records.events import RunPaused
-from search.records.follow_ups import Hop
 from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.queries import events_since, run_summaries, run_summary, run_tree
+from search.records.queue import Hop
 from search.runs.filters import RunFilter
 from tests.counting import calls_of
 from tests.search.fakes import FakeBench, ScriptedProposer, passed, wrong

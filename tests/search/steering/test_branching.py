@@ -10,8 +10,8 @@ from judge.devices.models import Device
 from search.interchange.imports import search_import
 from search.ledger.books import limits_of
 from search.ledger.limits import RunLimits
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.steering.branching import run_branch
 from search.steering.run import steer_params

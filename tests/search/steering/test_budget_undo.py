@@ -11,8 +11,8 @@ from adaexplore_site.core.models import AuditEntry
 from search.engine.budgets import run_budget_add
 from search.ledger.books import limits_of
 from search.live.frames import recent_feed
-from search.records.follow_ups import Hop
 from search.records.models import Run
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.steering.activity import activity_of
 from search.steering.budget_undo import run_budget_take

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaexplore_site.core.audit import FieldsRefused
-from search.algorithm.spans import spans, spans_read
+from search.algorithm.steering import spans, spans_read
 from search.records.facts import node_rows
 from search.records.node_styles import WORDS
 from search.steering.node_filter import STATES, NodeFilter

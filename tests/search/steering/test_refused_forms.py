@@ -7,8 +7,8 @@ import re
 import pytest
 
 from search.engine.budgets import run_budget_add
+from search.records.log import params_in_force
 from search.records.models import Run
-from search.records.steering_state import params_in_force
 from search.steering.run import steer_params
 from tests.pages import client_of
 from tests.search.makers import make_device, make_problem, make_run

@@ -17,7 +17,7 @@ from adaexplore_site.actions import registry, runner
 from adaexplore_site.activity.trail import trail_rows
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from search.live.words import feed_item
+from search.live.frames import feed_item
 from search.records.kinds import RUN, RunEntries
 from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent

@@ -11,11 +11,11 @@ from adaexplore_site.core.models import AuditEntry
 from search.engine.budgets import run_budget_add
 from search.engine.completion import node_cancel
 from search.live.frames import panels_html
-from search.records.follow_ups import Hop
+from search.records.facts import standing_of
 from search.records.log import steering_of
 from search.records.models import Node, Run
 from search.records.queries import best_node
-from search.records.winning import standing_of
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.runs.services import run_stop
 from search.steering.injecting import steer_inject

@@ -13,9 +13,9 @@ from judge.problems.models import Problem
 from judge.values import text_hash
 from search.algorithm.steering import FREE
 from search.live.frames import build, recent_feed
-from search.records.follow_ups import Hop
 from search.records.log import steering_of
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.steering import actions
 from search.steering.activity import activity_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from search.records.follow_ups import Hop
 from search.records.models import Run
+from search.records.queue import Hop
 from search.replay.check import replay_run
 from search.steering.nodes import steer_note
 from tests.search.engine.test_concurrency import together

@@ -10,7 +10,7 @@ from typing import Any
 from judge.evaluations.measures import Measure
 from judge.values import Basis
 from search.algorithm.ranking import Standing
-from search.live.hands import PRUNED, flag_words
+from search.live.columns import PRUNED, flag_words
 from search.records.node_styles import LOOKS, WORDS
 
 PAGE = 200

@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 
 from judge.evaluations.models import Evaluation
-from search.engine.duplicates import TWIN_WAIT_S
 from search.engine.leases import RETRY, node_claim
+from search.engine.steps import DUPLICATE_WAIT_S
 from search.proposers.protocol import Reply
-from search.records.follow_ups import Hop
 from search.records.models import Node, Run
+from search.records.queue import Hop
 from tests.search.engine.test_concurrency import together
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer
 from tests.search.makers import Worker, make_problem, make_run, told
@@ -42,7 +42,7 @@ def test_while_one_is_judged_the_other_comes_back_later_and_takes_its_verdict():
     waits: list[Hop] = []
     worker.bench = Meanwhile()
     worker.work([first])
-    assert waits == [Hop("judge_node", second.target, queue=second.queue, delay_s=TWIN_WAIT_S)]
+    assert waits == [Hop("judge_node", second.target, queue=second.queue, delay_s=DUPLICATE_WAIT_S)]
     worker.work(waits)
     nodes = [Node.objects.get(pk=hop.target) for hop in (first, second)]
     assert [node.reused for node in nodes] == [False, True]
@@ -71,7 +71,7 @@ def test_when_the_first_dies_the_second_goes_on():
     worker.bench = Deadly()
     with pytest.raises(Killed):
         worker.do(first)
-    assert worker.do(second)[0].delay_s == TWIN_WAIT_S
+    assert worker.do(second)[0].delay_s == DUPLICATE_WAIT_S
     for _ in range(3):
         worker.work(worker.later())
     assert all(run.state == Run.State.FINISHED for run in Run.objects.all())
