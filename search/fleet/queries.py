@@ -181,9 +181,9 @@ class FleetRow:
     def cause(self) -> str:
         """Why it is dead, and what helps."""
         if self.device.kind == Device.Kind.CUDA and self.why_not and not self.reading:
-            return f"{self.why_not}. Check the GPU with “nvidia-smi”, then start again with “make run”."
+            return f"{self.why_not}. Check the GPU with “nvidia-smi”, then restart with “make run”."
         return (
-            "No worker serves it: it was stopped or killed, or never started. “make run” starts one for every device."
+            "No worker serves this device: it was stopped or never started. Start one for every device with “make run”."
         )
 
 
@@ -234,11 +234,11 @@ def _why_not(device: Device, reading: GpuReading | None, answered: bool) -> str:
     if reading is not None:
         return ""
     if device.kind == Device.Kind.INTERPRETER:
-        return "it has no GPU"
+        return "no GPU"
     if device.remote:
-        return "it is another machine's: jobs leave as files"
+        return "on another machine: jobs are exported as files"
     if not device.measures:
-        return "nothing runs there"
+        return "nothing runs on it"
     if answered:
         return "the NVIDIA driver does not list this GPU"
     return "no NVIDIA driver answers where the web server runs"

@@ -27,9 +27,9 @@ from search.records.models import Node, Run
 ACTIONS_SHOWN = 20
 RUNS_SHOWN = 20
 ACTS = (
-    (Device.State.ACTIVE, "Activate", "It takes searches again; those that were paused are resumed by hand."),
-    (Device.State.DRAINING, "Drain", "It takes no new searches and goes on with those it has."),
-    (Device.State.QUARANTINED, "Quarantine", "Its verdicts are not trusted: its running searches are paused."),
+    (Device.State.ACTIVE, "Activate", "Searches can start again. Resume the paused ones by hand."),
+    (Device.State.DRAINING, "Drain", "No new searches start here; the running ones continue."),
+    (Device.State.QUARANTINED, "Quarantine", "Its verdicts are not trusted. Its running searches are paused."),
 )
 
 

@@ -72,9 +72,9 @@ def test_its_evaluations_are_seen_like_any_device_s(device):
     row = judged(problem(), device, "compiled_only", stage="compile", reason="compile.done", message="")
     judged(problem("other"), device, "compile_failed", stage="compile", reason="compile.resources")
     html = get("device-list")
-    assert "compile:sm_90" in html and "It only compiles" in html
+    assert "compile:sm_90" in html and "Compiles only" in html
     html = get("device-detail", device.pk)
-    assert "compiled only" in html and "compile.resources" in html and "nothing is run" in html
+    assert "compiled only" in html and "compile.resources" in html and "and not run" in html
     assert "Quarantine</button>" not in html and "noise floor" not in html and "Self-test" not in html
     html = get("evaluation-detail", row.pk)
     assert "Compiled only." in html and "but not run" in html

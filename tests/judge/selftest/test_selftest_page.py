@@ -58,7 +58,7 @@ def test_another_toolchain_makes_it_amber_and_says_which(device):
 def test_a_viewer_reads_the_last_result_and_is_offered_no_button(device):
     stored(device, State.RIGHT, State.MISSED)
     viewer = client_of("viewer")
-    assert "missed something" in viewer.get(reverse("self-test-list")).content.decode()
+    assert "failed" in viewer.get(reverse("self-test-list")).content.decode()
     page = viewer.get(reverse("self-test-detail", args=[device.name])).content.decode()
     assert "1 of 2" in page and "the entry e01" in page and "torch 2.13.0" in page
     assert page.index("the entry e01") < page.index("the entry e00")  # the miss comes first

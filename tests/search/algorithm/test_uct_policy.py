@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search.algorithm import policies as uct
 from search.algorithm.counterfactual import uct_arms
 from search.algorithm.decide import decide, node_rng
 from search.algorithm.params import SearchParams
+from search.algorithm.policies import uct
 from search.algorithm.tree import LARGE, SMALL, Tree
 from tests.search.trees import grow
 

@@ -66,7 +66,7 @@ def test_a_quiet_device_gets_its_noise_floor_with_evidence_and_date():
 def test_a_device_that_was_never_calibrated_says_so_and_one_without_a_clock_has_no_floor():
     assert "not measured yet" in page(gpu())
     html = page(make_device(), "operator")
-    assert "nothing is timed" in html and "check-title" not in html
+    assert "times are modelled" in html and "check-title" not in html
 
 
 def test_the_floor_of_another_gpu_under_the_same_name_is_not_shown():

@@ -34,7 +34,7 @@ def test_the_list_holds_state_trust_work_and_basis_of_each_device():
     passed(problem(), device, 243.7)
     Device.objects.create(name="external:A6000", kind="external", title="NVIDIA A6000 (reported, not ours)")
     html = client_of("viewer").get(reverse("device-list")).content.decode()
-    for text in ("cuda:0", "NVIDIA H200", "measured", "never tried", "Named by imported searches", "reported"):
+    for text in ("cuda:0", "NVIDIA H200", "measured", "not run", "Devices of imported searches", "reported"):
         assert text in html, text
 
 
@@ -47,7 +47,7 @@ def test_a_device_shows_peaks_sandbox_verdicts_and_what_waits():
     for text in (
         "4.39 TB/s", "measured 2026-11-20", "3.35 TB/s", "published for NVIDIA H100 SXM", "not measured yet",
         "landlock", "pass <strong>2</strong>", "wrong <strong>1</strong>", "1 on degenerate problems",
-        "device.cuda-0", "none waits", "580.159.04", "never tried",
+        "device.cuda-0", "none", "580.159.04", "not run",
     ):  # fmt: skip
         assert text in html, text
 

@@ -119,7 +119,7 @@ def test_a_device_that_nobody_serves_is_dead_with_age_cause_and_remedy():
     device_beat(device_ids=[device.pk], now=now - timedelta(minutes=4))
     device.refresh_from_db()
     html = page()
-    assert "Silent for 4 min" in html and "make run" in html and "the last that is known" in html
+    assert "Silent for 4 min" in html and "make run" in html and "the last known ones" in html
     device_beat(device_ids=[device.pk], now=now)
     device.refresh_from_db()
     assert (
@@ -174,7 +174,7 @@ def test_operators_act_from_the_fleet_and_viewers_see_no_acts():
     html = operator.get(reverse("device-list")).content.decode()
     assert reverse("device-state", args=[device.pk]) in html and reverse("device-check", args=[device.pk]) in html
     operator.post(reverse("device-state", args=[device.pk]), {"state": "draining", "key": "k1"})
-    assert "takes no new searches" in operator.get(reverse("device-list")).content.decode()
+    assert "No new searches start here" in operator.get(reverse("device-list")).content.decode()
 
 
 @pytest.mark.django_db
