@@ -48,8 +48,8 @@ def bench_for(device: Device) -> Bench:
 
 
 def rest_idle(after_s: float) -> int:
-    """Send home what waits on benches of this process that have judged nothing for `after_s` seconds: it holds memory,
-    and a GPU's may be wanted by others. How many children there were.
+    """End the waiting child processes of benches that have judged nothing for `after_s` seconds: they hold memory, also
+    that of a GPU. Returns how many there were.
     """
     gone = 0
     for (pid, name), bench in _open.items():

@@ -40,7 +40,7 @@ from search.batches.campaign_form import CampaignForm, campaign_form
 from search.batches.models import Campaign
 from search.ledger.forms import BudgetForm
 from search.ledger.site_budget import budget_now
-from search.records.queue import Hop, send
+from search.records.queue import FollowUp, send
 
 BY_ITS_PAGE = "stop it on its page"
 
@@ -89,7 +89,7 @@ class BatchKind(Kind):
         """Its page."""
         return reverse(self.page, args=[row.pk])
 
-    def resumed(self, row: Any) -> list[Hop]:
+    def resumed(self, row: Any) -> list[FollowUp]:
         """What to send so that its searches go on and the next ones start."""
         raise NotImplementedError
 
@@ -98,7 +98,7 @@ class CampaignKind(BatchKind):
     name = "campaign"
     rows, page = Campaign, "campaign-detail"
 
-    def resumed(self, row: Campaign) -> list[Hop]:
+    def resumed(self, row: Campaign) -> list[FollowUp]:
         return [*campaigns.campaign_hops(row), *campaign_advance(campaign_id=row.pk)]
 
 
@@ -106,7 +106,7 @@ class AdaptKind(BatchKind):
     name, noun, aliases = "adapt", "adapt run", ("adapt",)
     rows, page = AdaptRun, "adapt-detail"
 
-    def resumed(self, row: AdaptRun) -> list[Hop]:
+    def resumed(self, row: AdaptRun) -> list[FollowUp]:
         return [*adapt_runs.adapt_hops(row), *adapt_advance(adapt_id=row.pk)]
 
 
@@ -410,8 +410,8 @@ class BudgetPause(Recorded):
         return UNDONE if entry.pk in loaded.undone else Standing("Resume what was paused")
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
-        hops = site_budget.budget_pause_undo(action=entry, **call.who)
-        return Result(then=lambda: send(hops))
+        follow_ups = site_budget.budget_pause_undo(action=entry, **call.who)
+        return Result(then=lambda: send(follow_ups))
 
 
 @register

@@ -25,7 +25,7 @@ from search.batches.adapt_runs import adapt_locked, adapt_pause
 from search.batches.adapt_spending import WORDS, NoPrice, may_admit, may_write, room_of, share_of
 from search.batches.campaign_advance import seed_for
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import proposer_check, run_start
 
 ASK_AGAIN_S = {"builtin": 60.0, "model": 900.0}  # a task that was asked for and has not come by then
@@ -38,17 +38,17 @@ _LARGE = ("source", "problem__source", "problem__admission", "problem__descripti
 SLOW_MS = 3000.0  # one run of a reference: more would cost every evaluation too much
 
 
-def adapts_advance(*, now: datetime | None = None) -> list[Hop]:
+def adapts_advance(*, now: datetime | None = None) -> list[FollowUp]:
     """Advance every running adapt run that no command is driving."""
     now = now or timezone.now()
     running = AdaptRun.objects.filter(state=AdaptRun.State.RUNNING).exclude(driven_until__gt=now)
-    hops: list[Hop] = []
+    follow_ups: list[FollowUp] = []
     for pk in running.order_by("pk").values_list("pk", flat=True):
-        hops += adapt_advance(adapt_id=pk, now=now)
-    return hops
+        follow_ups += adapt_advance(adapt_id=pk, now=now)
+    return follow_ups
 
 
-def adapt_follow(*, node_id: int, now: datetime | None = None) -> list[Hop]:
+def adapt_follow(*, node_id: int, now: datetime | None = None) -> list[FollowUp]:
     """Advance the adapt run one of whose searches has ended with this node, if any."""
     now = now or timezone.now()
     ended = AdaptTask.objects.filter(
@@ -59,7 +59,7 @@ def adapt_follow(*, node_id: int, now: datetime | None = None) -> list[Hop]:
     return [] if adapt_id is None else adapt_advance(adapt_id=adapt_id, now=now)
 
 
-def adapt_advance(*, adapt_id: int, now: datetime | None = None, settled: bool = False) -> list[Hop]:
+def adapt_advance(*, adapt_id: int, now: datetime | None = None, settled: bool = False) -> list[FollowUp]:
     """Start the next tasks in their order, ask for what is missing before them; finish when nothing is left.
 
     `settled`: the caller has seen to it that all failures have taught; otherwise the next task waits for that a while.
@@ -73,7 +73,7 @@ def adapt_advance(*, adapt_id: int, now: datetime | None = None, settled: bool =
         return []
 
 
-def _advance(adapt_id: int, now: datetime, settled: bool) -> list[Hop]:
+def _advance(adapt_id: int, now: datetime, settled: bool) -> list[FollowUp]:
     with transaction.atomic():
         adapt = adapt_locked(adapt_id)
         if adapt is None or adapt.state != AdaptRun.State.RUNNING:
@@ -83,11 +83,11 @@ def _advance(adapt_id: int, now: datetime, settled: bool) -> list[Hop]:
             return []  # searches in flight end by their own rules; no search starts on a device that is not active
         free = adapt.at_once - sum(map(_live, tasks))
         ready = settled or not _unlearned(adapt, now)
-        hops = _fill(adapt, tasks, free if ready else 0, now)
-        hops += _more(adapt, tasks, max(free, 0), now)
-        if not hops:
+        follow_ups = _fill(adapt, tasks, free if ready else 0, now)
+        follow_ups += _more(adapt, tasks, max(free, 0), now)
+        if not follow_ups:
             _over(adapt, tasks, now)  # the last tasks may have been refused a moment ago
-        return hops
+        return follow_ups
 
 
 def _over(adapt: AdaptRun, tasks: list[AdaptTask], now: datetime) -> bool:
@@ -120,16 +120,16 @@ def _open(run: Run | None) -> bool:
     return run is not None and not run.ended
 
 
-def _fill(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> list[Hop]:
+def _fill(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> list[FollowUp]:
     """Decide waiting tasks and start them, none before one that stands before it."""
-    hops: list[Hop] = []
+    follow_ups: list[FollowUp] = []
     in_order = True
     for task in [task for task in tasks if task.state == AdaptTask.State.WAITING]:
         check = preflight(task.problem, adapt.device, now=now) if task.problem is not None else None
         if check is None or not check.decided or (check.usable and "graph" not in task.recipe):
             held = task.asked_at is not None  # asked for before: the budget holds its time
             if check is None or check.decided or held or may_admit(adapt, now):
-                hops += _ask(adapt, task, now, again=check is not None and check.stalled)
+                follow_ups += _ask(adapt, task, now, again=check is not None and check.stalled)
             in_order = False
             continue
         reason = _refusal(task, check) or (_twin_before(task, tasks) if in_order else "")
@@ -137,10 +137,10 @@ def _fill(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> 
             _close(task, AdaptTask.State.REFUSED, reason)
         elif in_order and free > 0 and (started := _start(adapt, task, free, now)):
             free -= 1
-            hops += [Hop("advance", run.pk) for run in started]
+            follow_ups += [FollowUp("advance", run.pk) for run in started]
         elif task.state == AdaptTask.State.WAITING:
             in_order = False
-    return hops
+    return follow_ups
 
 
 def _refusal(task: AdaptTask, check: Preflight) -> str:
@@ -168,27 +168,27 @@ def _duplicate(twin: str) -> str:
     return f"problem.duplicate: {twin} has the same operators in the same wiring."
 
 
-def _ask(adapt: AdaptRun, task: AdaptTask, now: datetime, *, again: bool = False) -> list[Hop]:
+def _ask(adapt: AdaptRun, task: AdaptTask, now: datetime, *, again: bool = False) -> list[FollowUp]:
     """Ask for a task's text or preflight, unless that was done a moment ago."""
     compose = task.problem is None
     patience = ASK_AGAIN_S.get(adapt.composer, ADMIT_AGAIN_S) if compose else ADMIT_AGAIN_S
     if task.asked_at is not None and not again and task.asked_at > now - timedelta(seconds=patience):
         return []
     AdaptTask.objects.filter(pk=task.pk).update(asked_at=now)
-    return [Hop("compose_task", task.pk) if compose else Hop("admit_task", task.pk, queue=adapt.device.queue)]
+    return [FollowUp("compose_task", task.pk) if compose else FollowUp("admit_task", task.pk, queue=adapt.device.queue)]
 
 
-def _more(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> list[Hop]:
+def _more(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> list[FollowUp]:
     """New places while tasks are missing, few wait, and the limits have room to write one."""
-    hops: list[Hop] = []
+    follow_ups: list[FollowUp] = []
     left = sum(task.state == AdaptTask.State.WAITING for task in tasks)
     total, place = len(tasks), max((task.place for task in tasks), default=0)
     while left < free + AHEAD and _missing_at(adapt, tasks, left, total) == "more" and may_write(adapt, now):
         place += 1
         task = AdaptTask.objects.create(adapt=adapt, place=place, asked_at=now)
-        hops.append(Hop("compose_task", task.pk))
+        follow_ups.append(FollowUp("compose_task", task.pk))
         left, total = left + 1, total + 1
-    return hops
+    return follow_ups
 
 
 def _missing(adapt: AdaptRun, tasks: list[AdaptTask], waiting: list[AdaptTask]) -> str:

@@ -20,7 +20,7 @@ from search.batches.adapt_writer import Writer
 from search.engine.driver import drive
 from search.proposers.protocol import Proposer
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 
 HELD_S = 60.0  # for so long beat leaves the adapt run to this process after a sign of life
 LOOK_AGAIN_S = 2.0
@@ -35,7 +35,7 @@ class Hands:
     bench_for: Callable[[Device], Bench]
     sleep: Callable[[float], None]
     told: Callable[[AdaptTask], None]  # after a task was refused or preflighted
-    report: Callable[[Run], None]  # after every hop of a search
+    report: Callable[[Run], None]  # after every follow-up task of a search
 
 
 def drive_adapt(*, adapt: AdaptRun, hands: Hands) -> AdaptRun:
@@ -44,7 +44,7 @@ def drive_adapt(*, adapt: AdaptRun, hands: Hands) -> AdaptRun:
     Searches run one after the other here, whatever is allowed at once. A task starts when every failure before it has
     taught: so the same seed gives the same searches.
     """
-    asked: deque[Hop] = deque()
+    asked: deque[FollowUp] = deque()
     tried: set[int] = set()
     begun = timezone.now()
     AdaptTask.objects.filter(adapt=adapt, state=AdaptTask.State.WAITING).update(asked_at=None)
@@ -85,23 +85,23 @@ def _hold(adapt: AdaptRun) -> None:
     AdaptRun.objects.filter(pk=adapt.pk).update(driven_until=timezone.now() + timedelta(seconds=HELD_S))
 
 
-def _own(hops: list[Hop]) -> list[Hop]:
+def _own(follow_ups: list[FollowUp]) -> list[FollowUp]:
     """Without the searches' own: those are found in the rows."""
-    return [hop for hop in hops if hop.task in ("compose_task", "admit_task")]
+    return [follow_up for follow_up in follow_ups if follow_up.task in ("compose_task", "admit_task")]
 
 
-def _do(hop: Hop, hands: Hands, begun: datetime) -> list[Hop]:
-    if hop.task == "compose_task":
-        hops = task_compose(task_id=hop.target, write=hands.write, settled=True)
+def _do(follow_up: FollowUp, hands: Hands, begun: datetime) -> list[FollowUp]:
+    if follow_up.task == "compose_task":
+        follow_ups = task_compose(task_id=follow_up.target, write=hands.write, settled=True)
     else:
-        hops = task_admit(task_id=hop.target, bench_for=hands.bench_for, settled=True, since=begun)
-    task = AdaptTask.objects.select_related("problem", "run").filter(pk=hop.target).first()
-    if task is not None and (hop.task == "admit_task" or task.state == AdaptTask.State.REFUSED):
+        follow_ups = task_admit(task_id=follow_up.target, bench_for=hands.bench_for, settled=True, since=begun)
+    task = AdaptTask.objects.select_related("problem", "run").filter(pk=follow_up.target).first()
+    if task is not None and (follow_up.task == "admit_task" or task.state == AdaptTask.State.REFUSED):
         hands.told(task)
-    return hops
+    return follow_ups
 
 
-def _drive_run(adapt: AdaptRun, run: Run, hands: Hands, first: tuple[Hop, ...] = ()) -> None:
+def _drive_run(adapt: AdaptRun, run: Run, hands: Hands, first: tuple[FollowUp, ...] = ()) -> None:
     def report() -> None:
         _hold(adapt)
         hands.report(run)
@@ -123,4 +123,4 @@ def _learn_what_is_left(adapt: AdaptRun, hands: Hands, tried: set[int]) -> None:
     ended = left.filter(run__state__in=Run.ENDED).exclude(pk__in=tried).select_related("run__device")
     for failure in ended.order_by("told_at", "pk"):
         tried.add(failure.pk)
-        _drive_run(adapt, failure.run, hands, (Hop("learn", failure.pk),))
+        _drive_run(adapt, failure.run, hands, (FollowUp("learn", failure.pk),))

@@ -24,7 +24,7 @@ from search.batches.adapt_spending import limits_of_adapt
 from search.batches.campaigns import MAX_AT_ONCE, check_proposer
 from search.batches.many_runs import runs_hops, runs_pause, runs_resume, runs_stop
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import MAX_CONCURRENCY, MAX_STEPS
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def adapt_searches(adapt: AdaptRun) -> QuerySet[Run]:
     return Run.objects.filter(Q(adapt_task__adapt=adapt) | Q(adapt_control__adapt=adapt))
 
 
-def adapt_hops(adapt: AdaptRun) -> list[Hop]:
+def adapt_hops(adapt: AdaptRun) -> list[FollowUp]:
     """What to send so that its running searches go on at once."""
     return runs_hops(adapt_searches(adapt))
 

@@ -26,7 +26,7 @@ from search.batches.adapt_advance import ASK_AGAIN_S, adapt_advance
 from search.batches.adapt_runs import adapt_locked, adapt_pause
 from search.batches.adapt_writer import NothingComposed, Writer, WriterAway, write_task
 from search.engine.spending import task_call_add
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 
 AWAY_TRIES = 8  # of one task: over an hour
 AWAY_S = 30.0
@@ -35,7 +35,7 @@ NO_PREFLIGHT = {"begun": 0, "timed": 0, "s": 0.0}  # how often one was begun and
 
 def task_compose(
     *, task_id: int, write: Writer = write_task, clock: Callable[[], datetime] = timezone.now, settled: bool = False
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Write a waiting task and take it in as a problem, then go on. One that is written already stays as it is."""
     task = AdaptTask.objects.select_related("adapt").filter(pk=task_id).first()
     if task is None or not _wanted(task) or task.problem_id is not None:
@@ -56,7 +56,7 @@ def task_compose(
     return adapt_advance(adapt_id=adapt.pk, now=clock(), settled=settled)
 
 
-def _halt(adapt: AdaptRun, why: str) -> list[Hop]:
+def _halt(adapt: AdaptRun, why: str) -> list[FollowUp]:
     """Pause the run and say why, unless somebody ended it meanwhile."""
     with suppress(ActionRefused):
         adapt_pause(adapt=adapt, user=None, why=why)
@@ -114,7 +114,7 @@ def task_admit(
     clock: Callable[[], datetime] = timezone.now,
     settled: bool = False,
     since: datetime | None = None,
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Preflight a waiting task's problem on the run's device, then go on. A decided one is not run again.
 
     One that is under way is left to whoever does it, unless it was begun before `since`: by a process that is gone.

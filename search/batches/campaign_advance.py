@@ -24,7 +24,7 @@ from search.batches.campaigns import campaign_locked
 from search.batches.models import Campaign, CampaignEntry
 from search.records.models import Run
 from search.records.queries import told_counts
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import MAX_STEPS, run_start
 
 ASK_AGAIN_S = 30.0  # a preflight that was asked for and not begun by then is asked for once more
@@ -33,17 +33,17 @@ ASK_AGAIN_S = 30.0  # a preflight that was asked for and not begun by then is as
 AHEAD = 8
 
 
-def campaigns_advance(*, now: datetime | None = None) -> list[Hop]:
+def campaigns_advance(*, now: datetime | None = None) -> list[FollowUp]:
     """Advance every running campaign that no command is driving."""
     now = now or timezone.now()
     running = Campaign.objects.filter(state=Campaign.State.RUNNING).exclude(driven_until__gt=now)
-    hops: list[Hop] = []
+    follow_ups: list[FollowUp] = []
     for pk in running.order_by("pk").values_list("pk", flat=True):
-        hops += campaign_advance(campaign_id=pk, now=now)
-    return hops
+        follow_ups += campaign_advance(campaign_id=pk, now=now)
+    return follow_ups
 
 
-def campaign_follow(*, node_id: int, now: datetime | None = None) -> list[Hop]:
+def campaign_follow(*, node_id: int, now: datetime | None = None) -> list[FollowUp]:
     """Advance the campaign whose search has ended with this node, if any."""
     now = now or timezone.now()
     ended = CampaignEntry.objects.filter(
@@ -53,7 +53,7 @@ def campaign_follow(*, node_id: int, now: datetime | None = None) -> list[Hop]:
     return [] if campaign_id is None else campaign_advance(campaign_id=campaign_id, now=now)
 
 
-def campaign_advance(*, campaign_id: int, now: datetime | None = None) -> list[Hop]:
+def campaign_advance(*, campaign_id: int, now: datetime | None = None) -> list[FollowUp]:
     """Fill the free places with searches of the next problems, in order; finish when nothing is left.
 
     Fair share: a search that starts gets the steps nobody holds, divided by the problems that have not started, rounded
@@ -68,13 +68,13 @@ def campaign_advance(*, campaign_id: int, now: datetime | None = None) -> list[H
         entries = list(campaign.entries.select_related("problem", "run").defer("problem__source").order_by("place"))
         waiting = [entry for entry in entries if entry.state == CampaignEntry.State.WAITING]
         live = [entry for entry in entries if entry.run is not None and not entry.run.ended]
-        hops: list[Hop] = []
+        follow_ups: list[FollowUp] = []
         if campaign.device.state == Device.State.ACTIVE:  # else searches in flight end by their own rules
-            hops = _fill(campaign, waiting, campaign.at_once - len(live), now)
+            follow_ups = _fill(campaign, waiting, campaign.at_once - len(live), now)
         if not any(_undone(entry) for entry in entries):  # also when the last ones were refused a moment ago
             campaign.state, campaign.ended_at = Campaign.State.FINISHED, now
             campaign.save(update_fields=["state", "ended_at"])
-        return hops
+        return follow_ups
 
 
 def _undone(entry: CampaignEntry) -> bool:
@@ -82,8 +82,8 @@ def _undone(entry: CampaignEntry) -> bool:
     return entry.state == CampaignEntry.State.WAITING or (entry.run is not None and not entry.run.ended)
 
 
-def _fill(campaign: Campaign, waiting: list[CampaignEntry], free: int, now: datetime) -> list[Hop]:
-    hops: list[Hop] = []
+def _fill(campaign: Campaign, waiting: list[CampaignEntry], free: int, now: datetime) -> list[FollowUp]:
+    follow_ups: list[FollowUp] = []
     asked, left = 0, len(waiting)
     for entry in waiting:
         if free <= 0 and asked >= AHEAD:
@@ -94,22 +94,22 @@ def _fill(campaign: Campaign, waiting: list[CampaignEntry], free: int, now: date
             left -= 1
             if run is not None:
                 free -= 1
-                hops.append(Hop("advance", run.pk))
+                follow_ups.append(FollowUp("advance", run.pk))
         elif check.state == "refused":
             _close(entry, CampaignEntry.State.REFUSED, check.why_not)
             left -= 1
         elif not check.usable and asked < max(free, 0) + AHEAD:
             asked += 1
-            hops += _ask(campaign, entry, now, again=check.stalled)
-    return hops
+            follow_ups += _ask(campaign, entry, now, again=check.stalled)
+    return follow_ups
 
 
-def _ask(campaign: Campaign, entry: CampaignEntry, now: datetime, *, again: bool) -> list[Hop]:
+def _ask(campaign: Campaign, entry: CampaignEntry, now: datetime, *, again: bool) -> list[FollowUp]:
     """Ask the device's worker for the preflight, unless that was done a moment ago."""
     if entry.asked_at is not None and not again and entry.asked_at > now - timedelta(seconds=ASK_AGAIN_S):
         return []
     CampaignEntry.objects.filter(pk=entry.pk).update(asked_at=now)
-    return [Hop("admit_entry", entry.pk, queue=campaign.device.queue)]
+    return [FollowUp("admit_entry", entry.pk, queue=campaign.device.queue)]
 
 
 def _start(campaign: Campaign, entry: CampaignEntry, left: int) -> Run | None:
@@ -171,7 +171,7 @@ def entry_admit(
     bench_for: Callable[[Device], Bench],
     clock: Callable[[], datetime] = timezone.now,
     since: datetime | None = None,
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Preflight a waiting entry's problem on the campaign's device, then go on. A decided one is not run again.
 
     One that is under way is left to whoever does it, unless it was begun before `since`: by a process that is gone.

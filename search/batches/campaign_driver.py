@@ -16,7 +16,7 @@ from search.batches.models import Campaign, CampaignEntry
 from search.engine.driver import drive
 from search.proposers.protocol import Proposer
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 
 HELD_S = 60.0  # for so long beat leaves the campaign to this process after a sign of life
 LOOK_AGAIN_S = 2.0
@@ -30,7 +30,7 @@ class Hands:
     bench_for: Callable[[Device], Bench]
     sleep: Callable[[float], None]
     admitting: Callable[[CampaignEntry], None]  # told before each preflight
-    report: Callable[[Run], None]  # told after every hop of a search
+    report: Callable[[Run], None]  # told after every follow-up task of a search
 
 
 def drive_campaign(*, campaign: Campaign, hands: Hands) -> Campaign:
@@ -83,11 +83,11 @@ def _drive_run(campaign: Campaign, run: Run, hands: Hands) -> None:
     drive(run=run, proposer_for=hands.proposer_for, bench_for=hands.bench_for, sleep=hands.sleep, report=report)
 
 
-def _preflights(hops: list[Hop]) -> list[int]:
-    return [hop.target for hop in hops if hop.task == "admit_entry"]
+def _preflights(follow_ups: list[FollowUp]) -> list[int]:
+    return [follow_up.target for follow_up in follow_ups if follow_up.task == "admit_entry"]
 
 
-def _admit(campaign: Campaign, entry_id: int, hands: Hands, begun: datetime) -> list[Hop]:
+def _admit(campaign: Campaign, entry_id: int, hands: Hands, begun: datetime) -> list[FollowUp]:
     hands.admitting(CampaignEntry.objects.select_related("problem").get(pk=entry_id))
     _hold(campaign)
     return entry_admit(entry_id=entry_id, bench_for=hands.bench_for, since=begun)

@@ -19,7 +19,7 @@ from search.batches.many_runs import runs_hops, runs_pause, runs_resume, runs_st
 from search.batches.models import Campaign, CampaignEntry
 from search.proposers import available
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import MAX_CONCURRENCY, MAX_STEPS, dialect_check
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _set(
     return campaign
 
 
-def campaign_hops(campaign: Campaign) -> list[Hop]:
+def campaign_hops(campaign: Campaign) -> list[FollowUp]:
     """What to send so that its running searches go on at once."""
     return runs_hops(_runs(campaign))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import run_pause, run_resume, run_stop
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def runs_stop(*, runs: QuerySet[Run], user: AbstractBaseUser | None) -> list[int
     return _each(runs.exclude(state__in=Run.ENDED), lambda run: run_stop(run=run, user=user))
 
 
-def runs_hops(runs: QuerySet[Run]) -> list[Hop]:
+def runs_hops(runs: QuerySet[Run]) -> list[FollowUp]:
     """What to send so that those that run go on at once."""
     running = runs.filter(state=Run.State.RUNNING).order_by("pk")
-    return [Hop("advance", pk) for pk in running.values_list("pk", flat=True)]
+    return [FollowUp("advance", pk) for pk in running.values_list("pk", flat=True)]
 
 
 def _each(runs: QuerySet[Run], act: Callable[[Run], Run | None]) -> list[int]:

@@ -21,7 +21,7 @@ from search.batches.models import Campaign
 from search.ledger.models import SpendBudget
 from search.ledger.site_budget import Share, budget_now, standing_of
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import run_pause, run_resume
 
 if TYPE_CHECKING:
@@ -145,24 +145,24 @@ def _lock(campaigns: QuerySet[Any], adapts: QuerySet[Any], runs: QuerySet[Any]) 
     list(Run.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
 
 
-def budget_pause_undo(*, action: AuditEntry, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
+def budget_pause_undo(*, action: AuditEntry, user: AbstractBaseUser | None, key: str | None = None) -> list[FollowUp]:
     """Resume what a passed budget had paused, as far as it is paused still; what the caller then sends."""
-    hops: list[Hop] = []
+    follow_ups: list[FollowUp] = []
     with transaction.atomic():
         if action_done(key=key, verb=PAUSE_UNDO) is not None:
             return []
         action_on(verb=PAUSE_UNDO, on=OBJECT, user=user, key=key, after={"undoes": action.pk})
         for campaign in _still(Campaign.objects, action, "campaigns"):
             with suppress(ActionRefused):
-                hops += campaigns.campaign_hops(campaigns.campaign_resume(campaign=campaign, user=user))
+                follow_ups += campaigns.campaign_hops(campaigns.campaign_resume(campaign=campaign, user=user))
         for adapt in _still(AdaptRun.objects, action, "adapts"):
             with suppress(ActionRefused):
-                hops += adapt_runs.adapt_hops(adapt_runs.adapt_resume(adapt=adapt, user=user))
+                follow_ups += adapt_runs.adapt_hops(adapt_runs.adapt_resume(adapt=adapt, user=user))
         for run in _still(Run.objects, action, "runs"):
             with suppress(ActionRefused):
                 run_resume(run=run, user=user)
-                hops.append(Hop("advance", run.pk))
-    return hops
+                follow_ups.append(FollowUp("advance", run.pk))
+    return follow_ups
 
 
 def _paused_before(mine: dict[str, Any]) -> dict[str, set[int]]:

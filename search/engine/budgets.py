@@ -54,7 +54,7 @@ def run_room(*, run: Run, in_flight: int, now: datetime) -> Room:
 
 
 def _withdraw(run: Run, why: str) -> None:
-    """Take back steps that wait for a proposer or a person. What is at work, or written already, is told."""
+    """Take back steps that wait for a proposer or a person. What is at work, or written already, is completed."""
     waiting = Node.objects.filter(run=run, state=Node.State.PROPOSING, lease_owner__in=(QUEUED, RETRY, PERSON))
     for node in waiting.order_by("number"):
         node_cancel(run=run, node=node, why=why)
@@ -119,7 +119,7 @@ def _words(run: Run) -> str:
 def budget_own(run: Run) -> None:
     """Raises ActionRefused when the run's steps are a campaign's, or its limits an adapt run's.
 
-    What is added there would be nobody's.
+    They share their budget out themselves.
     """
     entry = CampaignEntry.objects.filter(run=run).first()
     if entry is not None:

@@ -1,4 +1,5 @@
-"""How a node and a run end. Every function runs inside the caller's transaction with the run row locked."""
+"""How a node and a run end, and which failures memory keeps. Functions that end something run inside the caller's
+transaction with the run row locked."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ from search.records.facts import fingerprint_of, has_won, standing_of, verdict_o
 from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.queries import best_node
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 
 BATCH = 1000
 
 
-def failure_keep(*, run: Run, node: Node, evaluation: Evaluation | None, now: datetime) -> list[Hop]:
-    """Hand a told node that did not pass to memory; the hop that learns from it where the search learns."""
+def failure_keep(*, run: Run, node: Node, evaluation: Evaluation | None, now: datetime) -> list[FollowUp]:
+    """Hand a completed node that did not pass to memory; the task that learns from it, where the search learns."""
     if evaluation is not None and evaluation.verdict == Verdict.PASS:
         return []
     calls_ms = node.proposals.aggregate(total=Sum("latency_ms"))["total"] or 0.0
@@ -40,7 +41,7 @@ def failure_keep(*, run: Run, node: Node, evaluation: Evaluation | None, now: da
     told = told_of(run, node, evaluation, now, cost_s=(calls_ms + judged_ms) / 1000)
     failure = failure_record(**vars(told))
     learns = RunMemory.objects.filter(run=run, learns=True).exists()
-    return [Hop("learn", failure.pk)] if learns and failure.lesson == Failure.Lesson.NONE else []
+    return [FollowUp("learn", failure.pk)] if learns and failure.lesson == Failure.Lesson.NONE else []
 
 
 def told_of(run: Run, node: Node, evaluation: Evaluation | None, now: datetime, *, cost_s: float | None = None) -> Told:
@@ -89,7 +90,7 @@ def failures_rebuild() -> RebuiltFailures:
 
 def _forgotten() -> QuerySet[Node]:
     failing = Q(evaluation__isnull=True) | ~Q(evaluation__verdict=Verdict.PASS.value)
-    nodes = Node.objects.filter(failing, state=Node.State.TOLD, failure__isnull=True).exclude(kind=Node.Kind.ROOT)
+    nodes = Node.objects.filter(failing, state=Node.State.COMPLETED, failure__isnull=True).exclude(kind=Node.Kind.ROOT)
     calls = nodes.annotate(calls_ms=Sum("proposals__latency_ms")).order_by("told_at", "run", "told_order")
     return calls.select_related("run", "evaluation").defer(
         "source", "sketch", "evaluation__source", "evaluation__report"
@@ -127,7 +128,7 @@ def run_locked(run_id: int) -> Run | None:
     return Run.objects.select_for_update().filter(pk=run_id).first()
 
 
-def node_tell(
+def node_complete(
     *,
     run: Run,
     node: Node,
@@ -137,11 +138,11 @@ def node_tell(
     reused: bool = False,
     reason: str = "",
     message: str = "",
-) -> list[Hop] | None:
+) -> list[FollowUp] | None:
     """End the node if `owner` still holds it in its known state; None when the race is lost.
 
     With an evaluation its verdict counts; without, `reason` says why there is none and the reward is 0.
-    Writes node.told, node.best when it is the new best, keeps a failure, and ends the run when its budget is told.
+    Writes the events, keeps a failure, and ends the run when its budget is used up.
     """
     if evaluation is not None:  # with its marks, which nobody changes before this search is known to have the kernel
         evaluation = Evaluation.objects.select_for_update(no_key=True).get(pk=evaluation.pk)
@@ -149,7 +150,7 @@ def node_tell(
     order = 1 + (Node.objects.filter(run=run).aggregate(last=Max("told_order"))["last"] or 0)
     held = Node.objects.filter(pk=node.pk, state=node.state, lease_owner=owner)
     if not held.update(
-        state=Node.State.TOLD,
+        state=Node.State.COMPLETED,
         told_order=order,
         told_at=now,
         evaluation=evaluation,
@@ -197,7 +198,7 @@ def completed_event(node: Node, evaluation: Evaluation | None) -> NodeCompleted:
 
 
 def reward_of(evaluation: Evaluation | None) -> float:
-    """Reward of a told node; 0 without an evaluation."""
+    """Reward of a completed node; 0 without an evaluation."""
     if evaluation is None:
         return 0.0
     return reward(loads=evaluation.loads, correct=evaluation.verdict == Verdict.PASS, speedup=evaluation.speedup)
@@ -243,26 +244,26 @@ def nodes_cancel(*, run: Run, why: str) -> None:
         node_cancel(run=run, node=node, why=why)
 
 
-def run_follow(*, run: Run, now: datetime) -> list[Hop]:
+def run_follow(*, run: Run, now: datetime) -> list[FollowUp]:
     """What comes after a node has ended: the end of a run that is drained or has had enough, else the next step."""
     if run.ended or Node.objects.filter(run=run, state__in=Node.IN_FLIGHT).exists():
-        return [Hop("advance", run.pk)] if run.state == Run.State.RUNNING and run.concurrency > 1 else []
+        return [FollowUp("advance", run.pk)] if run.state == Run.State.RUNNING and run.concurrency > 1 else []
     if run.state == Run.State.STOPPING:
         run_end(run=run, state=Run.State.STOPPED, reason=run.stop_reason, now=now)
     elif (stop := stop_of(run, now)) is not None:
         run_end(
             run=run, state=Run.State.FINISHED, reason="" if stop.limit == "steps" else stop.text, now=now, stop=stop
         )
-    return [Hop("advance", run.pk)] if run.state == Run.State.RUNNING else []
+    return [FollowUp("advance", run.pk)] if run.state == Run.State.RUNNING else []
 
 
 def told_count(run: Run) -> int:
-    """Told nodes, the root not counted."""
-    return Node.objects.filter(run=run, state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT).count()
+    """Completed nodes, the root not counted."""
+    return Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).count()
 
 
 def run_end(*, run: Run, state: Run.State, reason: str, now: datetime, stop: Stop | None = None) -> None:
-    """Close the run in `state` and say so."""
+    """Close the run in `state` and write the event."""
     run.state, run.stop_reason, run.ended_at = state, clip(reason, 200), now
     run.save(update_fields=["state", "stop_reason", "ended_at"])
     best = best_node(run.pk)

@@ -1,4 +1,4 @@
-"""Runs a whole search in this process, hop by hop, with the services the workers use and no queue."""
+"""Runs a whole search in this process, one task after the other, with the services of the workers and no queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from search.engine.leases import lease_expired
 from search.engine.steps import step_judge, step_propose, step_reserve
 from search.proposers.protocol import Proposer
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 
 LOOK_AGAIN_S = 2.0
 
@@ -45,37 +45,39 @@ def drive(
     bench_for: Callable[[Device], Bench],
     sleep: Callable[[float], None],
     report: Callable[[], None],
-    first: Iterable[Hop] = (),
+    first: Iterable[FollowUp] = (),
 ) -> Run:
     """Work until the run has ended, is paused or its device is quarantined; returns it as it stands then.
 
-    `first` is done before anything else. Calls `report` after every hop. Hops that another process has taken are waited
-    for, and taken back when their lease runs out.
+    `first` is done before anything else. Calls `report` after every task. Tasks that another process has taken are
+    waited for, and taken back when their lease runs out.
     """
-    hops = deque([*first, Hop("advance", run.pk)])
+    follow_ups = deque([*first, FollowUp("advance", run.pk)])
     while True:
-        while hops:
-            hop = hops.popleft()
-            if hop.delay_s:
+        while follow_ups:
+            follow_up = follow_ups.popleft()
+            if follow_up.delay_s:
                 report()
-                sleep(hop.delay_s)
-            hops.extend(_do(hop, proposer_for, bench_for))
+                sleep(follow_up.delay_s)
+            follow_ups.extend(_do(follow_up, proposer_for, bench_for))
             report()
         run.refresh_from_db()
         if run.ended or run.state == Run.State.PAUSED or run.device.state == Device.State.QUARANTINED:
             return run
         sleep(LOOK_AGAIN_S)
-        hops.append(Hop("advance", run.pk))
+        follow_ups.append(FollowUp("advance", run.pk))
         in_flight = Node.objects.filter(run=run, state__in=Node.IN_FLIGHT)
-        hops.extend(in_flight.reap(timezone.now(), lease_expired))
+        follow_ups.extend(in_flight.reap(timezone.now(), lease_expired))
 
 
-def _do(hop: Hop, proposer_for: Callable[[str], Proposer], bench_for: Callable[[Device], Bench]) -> list[Hop]:
-    if hop.task == "advance":
-        return step_reserve(run_id=hop.target)
-    if hop.task == "propose":
-        return step_propose(node_id=hop.target, proposer_for=proposer_for)
-    if hop.task == "learn":
-        failure_learn(failure_id=hop.target, distiller=TableDistiller(InstalledNames()))
+def _do(
+    follow_up: FollowUp, proposer_for: Callable[[str], Proposer], bench_for: Callable[[Device], Bench]
+) -> list[FollowUp]:
+    if follow_up.task == "advance":
+        return step_reserve(run_id=follow_up.target)
+    if follow_up.task == "propose":
+        return step_propose(node_id=follow_up.target, proposer_for=proposer_for)
+    if follow_up.task == "learn":
+        failure_learn(failure_id=follow_up.target, distiller=TableDistiller(InstalledNames()))
         return []
-    return step_judge(node_id=hop.target, bench_for=bench_for)
+    return step_judge(node_id=follow_up.target, bench_for=bench_for)

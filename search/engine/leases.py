@@ -19,14 +19,14 @@ from adaexplore_site.core.storable import clip
 from judge.devices.models import Device
 from judge.values import JudgeError
 from memory.failures.models import Failure
-from search.engine.completion import node_cancel, node_tell, nodes_cancel, run_end, run_follow, run_locked
+from search.engine.completion import node_cancel, node_complete, nodes_cancel, run_end, run_follow, run_locked
 from search.engine.spending import proposals_record
 from search.proposers.protocol import Call, ProposerError
 from search.records.events import LeaseExpired, ProposerRetry, RunPaused
 from search.records.facts import LOST_ATTEMPTS
 from search.records.log import event_write
 from search.records.models import Node, Run
-from search.records.queue import IO_QUEUE, Hop
+from search.records.queue import IO_QUEUE, FollowUp
 
 LEASE_S = 30.0  # a dead worker's node is free again after this
 RENEW_S = 8.0
@@ -58,8 +58,8 @@ def owner_name() -> str:
 def leases_release(*, now: datetime, queue_lost: bool) -> int:
     """End the leases of dead processes that ran here; with `queue_lost` those of queued nodes too.
 
-    For whoever knows that processes died (the supervisor at its start, or when it replaces a worker): the next reap
-    then goes on at once instead of waiting for the expiry. Returns how many leases ended.
+    The supervisor calls it at its start and when it replaces a worker, so that the next reap need not wait for the
+    expiry. Returns how many leases ended.
     """
     held = Node.objects.filter(state__in=Node.IN_FLIGHT).held(now)
     owners = held.filter(lease_owner__startswith=here() + ":").values_list("lease_owner", flat=True)
@@ -73,7 +73,7 @@ def _lives(owner: str) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, ValueError, IndexError):
-        pass  # somebody else's process, or no process at all: the lease runs out by itself
+        pass  # another user's process, or no process id: the lease expires by itself
     return True
 
 
@@ -108,7 +108,7 @@ MAX_RETRIES = 8
 LONGEST_WAIT_S = 60.0
 
 
-def proposer_fault(*, node: Node, owner: str, error: ProposerError, now: datetime) -> list[Hop]:
+def proposer_fault(*, node: Node, owner: str, error: ProposerError, now: datetime) -> list[FollowUp]:
     """A permanent fault fails the run; a passing one is tried again, later each time; the eighth pauses the run.
 
     Pausing withdraws the node, so that its place in the budget is free when the run goes on.
@@ -131,11 +131,11 @@ def proposer_fault(*, node: Node, owner: str, error: ProposerError, now: datetim
         message = clip(str(error), 300)
         retry = ProposerRetry(number=node.number, attempt=attempt, wait_s=wait_s, message=message)
         event_write(run=run, event=retry)
-        return [Hop("propose", node.pk, delay_s=wait_s)]
+        return [FollowUp("propose", node.pk, delay_s=wait_s)]
 
 
-def judge_fault(*, node: Node, owner: str, error: JudgeError, now: datetime) -> list[Hop]:
-    """Try again later; after the last attempt the node is told as lost."""
+def judge_fault(*, node: Node, owner: str, error: JudgeError, now: datetime) -> list[FollowUp]:
+    """Try again later; after the last attempt the node is completed as lost."""
     with transaction.atomic():
         run = run_locked(node.run_id)
         held = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING, lease_owner=owner).first()
@@ -147,10 +147,10 @@ def judge_fault(*, node: Node, owner: str, error: JudgeError, now: datetime) -> 
         _put_back(held, owner, now, wait_s)
         message = clip(f"The judge failed: {error}", 300)
         event_write(run=run, event=LeaseExpired(number=node.number, attempts=held.attempts, message=message))
-        return [Hop("judge_node", node.pk, queue=run.device.queue, delay_s=wait_s)]
+        return [FollowUp("judge_node", node.pk, queue=run.device.queue, delay_s=wait_s)]
 
 
-def lease_expired(found: Node, now: datetime) -> list[Hop]:
+def lease_expired(found: Node, now: datetime) -> list[FollowUp]:
     """Send a node again whose worker is gone or whose message was lost; give it up after the last attempt."""
     with transaction.atomic():
         run = run_locked(found.run_id)
@@ -168,8 +168,10 @@ def lease_expired(found: Node, now: datetime) -> list[Hop]:
             event_write(run=run, event=LeaseExpired(number=node.number, attempts=node.attempts))
         _put_back(node, node.lease_owner, now, RESENT_S - QUEUE_S)
         if waits or (judging and run.device.remote):
-            return []  # nobody takes it: it waits for the device to be believed again, or for an outcome file
-        return [Hop("judge_node" if judging else "propose", node.pk, queue=run.device.queue if judging else IO_QUEUE)]
+            return []  # it waits until the device is trusted again, or for an outcome file
+        return [
+            FollowUp("judge_node" if judging else "propose", node.pk, queue=run.device.queue if judging else IO_QUEUE)
+        ]
 
 
 def _put_back(node: Node, owner: str, now: datetime, wait_s: float, *, count: bool = True) -> None:
@@ -179,15 +181,15 @@ def _put_back(node: Node, owner: str, now: datetime, wait_s: float, *, count: bo
     held.renew(now=now, for_s=wait_s + QUEUE_S, lease_owner=RETRY if wait_s else QUEUED, attempts=attempts)
 
 
-def _give_up(run: Run, node: Node, message: str, now: datetime) -> list[Hop]:
-    """Tell a node as lost, so that it cannot hang its run."""
-    told = node_tell(
+def _give_up(run: Run, node: Node, message: str, now: datetime) -> list[FollowUp]:
+    """Complete a node as lost, so that its run can end."""
+    told = node_complete(
         run=run, node=node, owner=node.lease_owner, now=now, reason=LOST_ATTEMPTS, message=clip(message, 4000)
     )
     return told or []
 
 
-def _pause(run: Run, node: Node, message: str) -> list[Hop]:
+def _pause(run: Run, node: Node, message: str) -> list[FollowUp]:
     reason = clip(f"Paused: the proposer failed {MAX_RETRIES} times in a row. {message}", 200)
     node_cancel(run=run, node=node, why=reason)
     run.state, run.stop_reason = Run.State.PAUSED, reason
@@ -196,18 +198,18 @@ def _pause(run: Run, node: Node, message: str) -> list[Hop]:
     return []
 
 
-# A run driven by a command is taken over only after this silence: between two of its hops nothing is in flight.
+# A run driven by a command is taken over only after this silence: between two of its tasks nothing is in flight.
 COMMAND_SILENCE_S = 60.0
 LEARN_SILENCE_S = 60.0
 
 
-def reap(*, now: datetime | None = None) -> list[Hop]:
-    """Hops for expired leases, and for running runs with budget and free places but nobody to ask."""
+def reap(*, now: datetime | None = None) -> list[FollowUp]:
+    """Hops for expired leases, and for running runs with budget and free places but no step in flight."""
     now = now or timezone.now()
-    hops = Node.objects.filter(state__in=Node.IN_FLIGHT).only("run").reap(now, lease_expired)
-    known = {hop.target for hop in hops if hop.task == "advance"}
-    hops += [Hop("advance", run_id) for run_id in _idle_runs(now) if run_id not in known]
-    return hops + [Hop("learn", failure_id) for failure_id in _unlearned(now)]
+    follow_ups = Node.objects.filter(state__in=Node.IN_FLIGHT).only("run").reap(now, lease_expired)
+    known = {follow_up.target for follow_up in follow_ups if follow_up.task == "advance"}
+    follow_ups += [FollowUp("advance", run_id) for run_id in _idle_runs(now) if run_id not in known]
+    return follow_ups + [FollowUp("learn", failure_id) for failure_id in _unlearned(now)]
 
 
 def _unlearned(now: datetime) -> list[int]:

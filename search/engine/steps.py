@@ -1,6 +1,6 @@
-"""The life of a step: reserve, propose, judge, tell. Every hop may run twice or never end; nothing is lost or doubled.
+"""The life of a step: reserve, propose, judge, complete. Every task may run twice or never end; no step is lost.
 
-A hop claims its node by a conditional UPDATE, works without a transaction, and writes its result only while it still
+A task claims its node by a conditional UPDATE, works without a transaction, and writes its result only while it still
 holds the node. Each returns what the caller is to enqueue; a lost race returns nothing.
 """
 
@@ -30,7 +30,7 @@ from memory.rules.toolchains import toolchain_now
 from search.algorithm.decide import Decision, decide, node_rng
 from search.algorithm.params import SearchParams
 from search.engine.budgets import Room, run_room
-from search.engine.completion import node_tell, run_follow, run_locked
+from search.engine.completion import node_complete, run_follow, run_locked
 from search.engine.devices import device_faulted, device_judged
 from search.engine.leases import (
     PERSON,
@@ -55,7 +55,7 @@ from search.records.kinds import action_record
 from search.records.log import event_write, notes_of, steering_of
 from search.records.models import Node, Proposal, Run
 from search.records.queries import best_node
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -75,7 +75,7 @@ def task_of(node: Node) -> Task:
         problem_source=run.problem.source,
         graph=report.get("graph"),
         device=device_facts(run.device, toolchain=toolchain_now(run.problem, run.device), case=report.get("case")),
-        exhibits=exhibits_of(run, node.context),
+        exhibits=context_kernels(run, node.context),
         seed=node_seed(run.seed, node.number),
         number=node.number,
         base=base,
@@ -91,7 +91,7 @@ def node_seed(seed: int, number: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def exhibits_of(run: Run, numbers: list[int]) -> tuple[Exhibit, ...]:
+def context_kernels(run: Run, numbers: list[int]) -> tuple[Exhibit, ...]:
     """The context kernels in the order of the decision, each with its verdict in words."""
     nodes = Node.objects.filter(run=run, number__in=numbers).select_related("evaluation")
     by_number = {node.number: node for node in nodes.defer("evaluation__source", "evaluation__report")}
@@ -132,7 +132,7 @@ UNCHANGED = "proposal.unchanged"
 UNCHANGED_MESSAGE = "The reply leaves the kernel as it is; nothing to judge."
 
 
-def reply_take(*, node: Node, owner: str, reply: Reply, now: datetime) -> list[Hop] | None:
+def reply_take(*, node: Node, owner: str, reply: Reply, now: datetime) -> list[FollowUp] | None:
     """Store a reply of the node's holder: on to the judge, or told at once when it holds no new kernel.
 
     None when `owner` no longer holds the node.
@@ -151,17 +151,17 @@ def reply_take(*, node: Node, owner: str, reply: Reply, now: datetime) -> list[H
             return None
         proposals_record(node=node, proposer=run.proposer, calls=reply.calls)
         if reason:
-            return node_tell(
+            return node_complete(
                 run=run, node=node, owner=owner, now=now, reason=clip(reason, 60), message=clip(message, 4000)
             )
         held.renew(now=now, for_s=QUEUE_S, state=Node.State.JUDGING, lease_owner=QUEUED, attempts=0)
         proposed = NodeProposed(number=node.number, source_hash=source_hash, summary=str(written["summary"]))
         event_write(run=run, event=proposed)
-        return [Hop("judge_node", node.pk, queue=run.device.queue)]
+        return [FollowUp("judge_node", node.pk, queue=run.device.queue)]
 
 
-def reply_submit(*, node: Node, text: str, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
-    """Take the reply a person wrote for a waiting node. The caller sends the hops.
+def reply_submit(*, node: Node, text: str, user: AbstractBaseUser | None, key: str | None = None) -> list[FollowUp]:
+    """Take the reply a person wrote for a waiting node. The caller sends the follow-up tasks.
 
     The same `key` again does nothing. Raises ActionRefused, changing nothing, when the node no longer waits or the
     text holds no usable kernel: the message says what is expected.
@@ -177,12 +177,12 @@ def reply_submit(*, node: Node, text: str, user: AbstractBaseUser | None, key: s
         if action_done(key=key, verb="node.reply"):
             return []
         call = Call(reply=storable(text), model=Proposal.PERSON)
-        hops = reply_take(node=node, owner=PERSON, reply=replace(reply, calls=(call,)), now=timezone.now())
-        if run is None or hops is None:
+        follow_ups = reply_take(node=node, owner=PERSON, reply=replace(reply, calls=(call,)), now=timezone.now())
+        if run is None or follow_ups is None:
             raise ActionRefused(f"Node {node.number} no longer waits for a reply.")
         Node.objects.filter(pk=node.pk).update(touched=True)
         action_record(verb="node.reply", run=run, user=user, key=key, after={"number": node.number})
-        return hops
+        return follow_ups
 
 
 DUPLICATE_WAIT_S = 2.0
@@ -200,22 +200,22 @@ def duplicate_in_flight(*, node: Node, run: Run, now: datetime) -> bool:
     return bool(node.source_hash) and equal.exists()
 
 
-def duplicate_wait(*, node: Node, run: Run, now: datetime) -> list[Hop]:
+def duplicate_wait(*, node: Node, run: Run, now: datetime) -> list[FollowUp]:
     """Come back for a free node in a moment; no attempt is used up. Nothing when somebody holds the node."""
     free = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING, lease_owner__in=(QUEUED, RETRY))
     if not free.renew(now=now, for_s=DUPLICATE_WAIT_S + QUEUE_S, lease_owner=RETRY):
         return []
-    return [Hop("judge_node", node.pk, queue=run.device.queue, delay_s=DUPLICATE_WAIT_S)]
+    return [FollowUp("judge_node", node.pk, queue=run.device.queue, delay_s=DUPLICATE_WAIT_S)]
 
 
-__all__ = ["reply_submit", "step_judge", "step_propose", "step_reserve", "step_tell"]
+__all__ = ["reply_submit", "step_complete", "step_judge", "step_propose", "step_reserve"]
 
 Clock = Callable[[], datetime]
 
 
-def step_reserve(*, run_id: int, clock: Clock = timezone.now) -> list[Hop]:
-    """Ask: fill the run's free places with new nodes, or end it when its budget is told and nothing is in flight."""
-    hops: list[Hop] = []
+def step_reserve(*, run_id: int, clock: Clock = timezone.now) -> list[FollowUp]:
+    """Fill the run's free places with new nodes, or end it when its budget is used up and nothing is in flight."""
+    follow_ups: list[FollowUp] = []
     with transaction.atomic():
         run = run_locked(run_id)
         if run is None or run.state != Run.State.RUNNING:
@@ -225,10 +225,10 @@ def step_reserve(*, run_id: int, clock: Clock = timezone.now) -> list[Hop]:
         room = run_room(run=run, in_flight=in_flight, now=clock())
         if room.count:
             nodes = _reserve(run, rows, room, clock())
-            hops = [Hop("propose", node.pk) for node in nodes]
+            follow_ups = [FollowUp("propose", node.pk) for node in nodes]
         else:
             run_follow(run=run, now=clock())
-    return hops
+    return follow_ups
 
 
 def _reserve(run: Run, rows: list[NodeRow], room: Room, now: datetime) -> list[Node]:
@@ -280,7 +280,7 @@ def _reserve_one(
 
 def step_propose(
     *, node_id: int, proposer_for: Callable[[str], Proposer] = get_proposer, clock: Clock = timezone.now
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Call the run's proposer for a reserved node and store what came of it."""
     owner = owner_name()
     if not node_claim(node_id=node_id, state=Node.State.PROPOSING, owner=owner, now=clock()):
@@ -296,7 +296,7 @@ def step_propose(
     return reply_take(node=node, owner=owner, reply=reply, now=clock()) or []
 
 
-def _wait_for_person(node: Node, owner: str, waiting: WaitingForPerson) -> list[Hop]:
+def _wait_for_person(node: Node, owner: str, waiting: WaitingForPerson) -> list[FollowUp]:
     """Leave the node on the page without a lease, its prompt recorded."""
     with transaction.atomic():
         run = run_locked(node.run_id)
@@ -307,12 +307,12 @@ def _wait_for_person(node: Node, owner: str, waiting: WaitingForPerson) -> list[
     return []
 
 
-def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clock = timezone.now) -> list[Hop]:
-    """Judge a node's kernel on the run's device and tell the verdict. An equal candidate takes the known verdict."""
+def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clock = timezone.now) -> list[FollowUp]:
+    """Judge a node's kernel on the run's device and complete the node. An equal candidate takes the known verdict."""
     owner = owner_name()
-    node, hops = _claim_for_judging(node_id, owner, clock())
+    node, follow_ups = _claim_for_judging(node_id, owner, clock())
     if node is None:
-        return hops
+        return follow_ups
     problem, device = node.run.problem, node.run.device
     try:
         with lease_kept(node_id=node_id, owner=owner):
@@ -333,16 +333,16 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
     if not known:
         device_judged(evaluation=evaluation, bench=bench)
     reused = known and evaluation.nodes.exclude(pk=node.pk).exists()  # not after a crash between verdict and tell
-    return step_tell(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
+    return step_complete(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
 
 
-def _claim_for_judging(node_id: int, owner: str, now: datetime) -> tuple[Node | None, list[Hop]]:
+def _claim_for_judging(node_id: int, owner: str, now: datetime) -> tuple[Node | None, list[FollowUp]]:
     """The node, or what to do instead: come back later while an equal kernel is on the device."""
     with transaction.atomic():
         node = Node.objects.select_related("run__problem", "run__device").filter(pk=node_id).first()
         run = run_locked(node.run_id) if node is not None else None
         if node is None or run is None or node.run.device.state == Device.State.QUARANTINED:
-            return None, []  # the reaper asks again; nothing is judged where nothing is believed
+            return None, []  # the reaper asks again; a quarantined device judges nothing
         if duplicate_in_flight(node=node, run=node.run, now=now):
             return None, duplicate_wait(node=node, run=node.run, now=now)
         if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=now):
@@ -351,17 +351,17 @@ def _claim_for_judging(node_id: int, owner: str, now: datetime) -> tuple[Node | 
     return Node.objects.select_related("run__problem", "run__device").get(pk=node_id), []
 
 
-def step_tell(
+def step_complete(
     *, node: Node, owner: str, evaluation_id: int, reused: bool = False, clock: Clock = timezone.now
-) -> list[Hop]:
-    """Tell a judged node. A second tell, or one by a worker whose lease has passed on, changes nothing."""
+) -> list[FollowUp]:
+    """Complete a judged node. Doing so twice, or by a worker that lost its lease, changes nothing."""
     with transaction.atomic():
         run = run_locked(node.run_id)
         if run is None:
             return []
         evaluation = Evaluation.objects.get(pk=evaluation_id)
-        hops = node_tell(run=run, node=node, owner=owner, now=clock(), evaluation=evaluation, reused=reused)
-    return hops or []
+        follow_ups = node_complete(run=run, node=node, owner=owner, now=clock(), evaluation=evaluation, reused=reused)
+    return follow_ups or []
 
 
 log = logging.getLogger(__name__)

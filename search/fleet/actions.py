@@ -215,8 +215,8 @@ class RevokeNode(Action):
         )
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
-        hops = node_revoke(node=target, **call.who)
-        return Result(f"Node {target.number} of search {target.run_id} is queued again.", then=lambda: send(hops))
+        follow_ups = node_revoke(node=target, **call.who)
+        return Result(f"Node {target.number} of search {target.run_id} is queued again.", then=lambda: send(follow_ups))
 
     def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
         return f"Node {entry.after.get('number')} was taken back from its device and queued again"

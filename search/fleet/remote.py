@@ -13,9 +13,9 @@ from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.values import Verdict, canonical_hash
 from search.engine.leases import node_claim, owner_name
-from search.engine.steps import step_tell
+from search.engine.steps import step_complete
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 
 Candidate = tuple[Problem, str]
 
@@ -74,19 +74,19 @@ def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 def nodes_answered(
     *, evaluations: Iterable[Evaluation], clock: Callable[[], datetime] = timezone.now
-) -> tuple[list[int], list[Hop]]:
-    """Tell the nodes that waited for these outcomes: (ids of told nodes, what to enqueue). Again, it tells nobody."""
+) -> tuple[list[int], list[FollowUp]]:
+    """Complete the nodes that waited for these outcomes: (their ids, what to enqueue). A second call completes none."""
     told: list[int] = []
-    hops: list[Hop] = []
+    follow_ups: list[FollowUp] = []
     for evaluation in evaluations:
         for node in _waiting_for(evaluation):
             owner = owner_name()
             if not node_claim(node_id=node.pk, state=Node.State.JUDGING, owner=owner, now=clock()):
                 continue
             reused = evaluation.nodes.exists()
-            hops += step_tell(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
+            follow_ups += step_complete(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
             told.append(node.pk)
-    return told, hops
+    return told, follow_ups
 
 
 def _waiting_for(evaluation: Evaluation) -> QuerySet[Node]:

@@ -25,7 +25,7 @@ from search.records.events import DeviceActivated, LeaseExpired
 from search.records.kinds import action_record
 from search.records.log import event_write
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import run_pause
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def device_state_set(
 ) -> list[Run]:
     """Put a device into `state`; returns the searches that were paused for it.
 
-    A draining device takes no new searches and goes on with those it has. A quarantined one is not believed: its
+    A draining device takes no new searches and goes on with those it has. A quarantined one is not trusted: its
     running searches are paused. The same key, or the state it is in already, changes nothing. Raises ActionRefused.
     """
     if not device.judges:
@@ -145,7 +145,7 @@ def _go_on(row: Device) -> None:
 REVOKE = "node.revoke"
 
 
-def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
+def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = None) -> list[FollowUp]:
     """Free the node for the next worker; what the caller then sends. What its worker still finds out tells nothing.
 
     It uses up no attempt. Raises ActionRefused when nobody judges it any more.
@@ -165,4 +165,4 @@ def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = 
         event_write(run=run, event=LeaseExpired(number=node.number, message=message))
         after = {"number": node.number, "device": run.device.name}
         action_record(verb=REVOKE, run=run, user=user, key=key, after=after)
-    return [Hop("judge_node", node.pk, queue=run.device.queue)]
+    return [FollowUp("judge_node", node.pk, queue=run.device.queue)]

@@ -19,7 +19,7 @@ def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> di
     A speedup never comes without its basis and, unless it is a reported one, its interval.
     """
     tree = run_tree(run)
-    told = [node for node in tree.nodes if node.state == Node.State.TOLD and node.parent is not None]
+    told = [node for node in tree.nodes if node.state == Node.State.COMPLETED and node.parent is not None]
     return {
         "run": {
             "id": run.pk,

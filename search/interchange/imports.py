@@ -240,7 +240,7 @@ def _node(run: Run, step: RecordedStep, parent: Node, evaluation: Evaluation, no
         parent=parent,
         kind=step.kind,
         context=list(step.context),
-        state=Node.State.TOLD,
+        state=Node.State.COMPLETED,
         source=evaluation.source,
         source_hash=evaluation.candidate_hash if step.code else "",
         sketch=sketch(evaluation.source),

@@ -150,7 +150,7 @@ def _hardware(device: Device) -> str:
 
 
 def _texts(run: Run) -> dict[int, dict[str, Any]]:
-    rows = Node.objects.filter(run=run, state=Node.State.TOLD).values_list(
+    rows = Node.objects.filter(run=run, state=Node.State.COMPLETED).values_list(
         "pk", "source", "context", "message", "evaluation__message"
     )
     return {

@@ -20,7 +20,7 @@ def marked_rows() -> QuerySet[Evaluation]:
 
 def left_out(basis: Basis, device: str = "") -> tuple[int, int]:
     """(retired, in doubt): kernels with a speedup of this basis, on a device or on all."""
-    nodes = Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.TOLD)
+    nodes = Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.COMPLETED)
     rows = marked_rows().filter(Exists(nodes), speedup__isnull=False, basis=basis.value).order_by()
     rows = rows.filter(device__name=device) if device else rows
     kernels = set(rows.values_list("problem", "device", "candidate_hash", "doubt")[:MOST])

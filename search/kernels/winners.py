@@ -155,7 +155,7 @@ def _valid(wanted: Wanted) -> QuerySet[Evaluation]:
 
 def _timed(wanted: Wanted) -> QuerySet[Evaluation]:
     """Every correct kernel with a speedup, audited or not: who reaches the leader leaves the race open."""
-    nodes = Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.TOLD)
+    nodes = Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.COMPLETED)
     if wanted.unassisted:
         nodes = nodes.filter(touched=False).exclude(run__proposer=BY_HAND)
     rows = Evaluation.objects.filter(Exists(nodes), speedup__isnull=False, basis=wanted.basis.value)
@@ -278,7 +278,7 @@ def _any(parts: Iterable[Q]) -> Q:
 
 def _nodes(evaluations: list[int], *, unassisted: bool) -> dict[int, Node]:
     """Of each evaluation the first node that took it, one that no person touched where only such count."""
-    rows = Node.objects.filter(evaluation__in=evaluations, state=Node.State.TOLD).select_related("run")
+    rows = Node.objects.filter(evaluation__in=evaluations, state=Node.State.COMPLETED).select_related("run")
     if unassisted:
         rows = rows.filter(touched=False).exclude(run__proposer=BY_HAND)
     found: dict[int, Node] = {}

@@ -84,7 +84,7 @@ def _entry(row: tuple[Any, ...], known: Calls) -> Entry:
         open=state in Node.IN_FLIGHT,
         held=Amounts.from_json(held) if held else NEW_STEP,
         used=Amounts(
-            steps=int(state == Node.State.TOLD),
+            steps=int(state == Node.State.COMPLETED),
             evaluations=int(judged),
             device_ms=math.ceil(wall_ms) if judged else 0,
             tokens=known.tokens,
@@ -98,7 +98,7 @@ def _entry(row: tuple[Any, ...], known: Calls) -> Entry:
 def _judged(nodes: QuerySet[Node]) -> tuple[Amounts, Amounts]:
     """Steps, evaluations and device time of ended nodes: (sum, largest of one)."""
     found = nodes.aggregate(
-        steps=Count("pk", filter=Q(state=Node.State.TOLD)),
+        steps=Count("pk", filter=Q(state=Node.State.COMPLETED)),
         evaluations=Count("pk", filter=_JUDGED),
         device_ms=Sum(_MS, filter=_JUDGED, default=0),
         longest_ms=Max(_MS, filter=_JUDGED, default=0),
@@ -168,14 +168,14 @@ def books(run: Run, limits: RunLimits) -> Ledger:
     if any(getattr(limits, name) is not None for name in COUNTED):
         return ledger_of(run.pk)
     nodes = Node.objects.filter(run=run).exclude(kind=Node.Kind.ROOT)
-    told = Count("pk", filter=Q(state=Node.State.TOLD))
+    told = Count("pk", filter=Q(state=Node.State.COMPLETED))
     counts = nodes.aggregate(told=told, open=Count("pk", filter=Q(state__in=Node.IN_FLIGHT)))
     return Ledger(spent=Amounts(steps=counts["told"]), reserved=Amounts(steps=counts["open"]))
 
 
 def progress_of(run: Run) -> Progress:
     """Told steps and the audited best."""
-    told = Node.objects.filter(run=run, state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT).count()
+    told = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).count()
     best = best_node(run.pk)
     if best is None or best.evaluation is None:
         return Progress(told)

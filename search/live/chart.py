@@ -7,7 +7,7 @@ from typing import Any
 
 from adaexplore_site.core.axes import speedup_axis, speedup_ticks
 from search.algorithm.ranking import rank
-from search.records.node_styles import LOOKS
+from search.records.node_styles import STYLES
 
 WIDTH, HEIGHT = 400, 210
 WON = 2  # in column a
@@ -19,7 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 40, 8, 10, 22
 class Dot:
     x: float
     y: float
-    look: str
+    style: str
     number: int
     record: bool  # a new best when it was told
 
@@ -77,7 +77,7 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
         y = axis.at(value) if value else HEIGHT - BOTTOM + 4
         if not (record or rose) and place % stride:
             continue
-        dots.append(Dot(at_x(place), y, LOOKS[columns["s"][index]], number, record))
+        dots.append(Dot(at_x(place), y, STYLES[columns["s"][index]], number, record))
     if path:
         path.append(f"H{WIDTH - RIGHT}")
     ticks = tuple(Tick(tick.at, tick.label, tick.label == "1×") for tick in speedup_ticks(axis))

@@ -26,7 +26,7 @@ from search.records.events import (
 from search.records.facts import verdict_of, winners_in
 from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
-from search.records.node_styles import LOOKS, look_of
+from search.records.node_styles import STYLES, style_of
 
 PRUNED, PINNED, TOUCHED, BOOSTED = 1, 2, 4, 8  # the browser knows these numbers: static/js/store.js
 QUARANTINED, FLAKY, ASKED = 16, 32, 64
@@ -112,10 +112,10 @@ _FIELDS = (
 def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, list[Any]]:
     """The named nodes (all when None) by number, one list per column.
 
-    n number, p parent number (-1 for the root), k kind (0 root, 1 large, 2 small), s index into LOOKS, v verdict word,
+    n number, p parent number (-1 for the root), k kind (0 root, 1 large, 2 small), s index into STYLES, v verdict word,
     r reason code, x/lo/hi speedup over eager with its interval, ns samples, bs basis, o told order, b/t seconds from
     the start of the run to birth/told, c numbers of the context nodes, u 1 when the verdict of an equal candidate
-    was reused, d what the proposer says it changed, m what people did to it as flags of `hands`, a 1 when it may be
+    was reused, d what the proposer says it changed, m the flags of manual changes, a 1 when it may be
     the best (audited here, or somebody else's word), 2 when it beat PyTorch, too. Unknown is null.
     """
     rows: QuerySet[Node] = run.nodes.order_by("number")
@@ -131,12 +131,12 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
         given, why, speedup, low, high, samples, basis, audit, doubt = judged
         verdict = verdict_of(given, kind, reason) if order is not None else ""
         by_hand = run.proposer == "manual"
-        look = look_of(kind=kind, state=state, verdict=verdict, speedup=speedup, by_hand=by_hand, doubt=doubt or "")
+        style = style_of(kind=kind, state=state, verdict=verdict, speedup=speedup, by_hand=by_hand, doubt=doubt or "")
         values = (
             number,
             -1 if parent is None else parent,
             KINDS[kind],
-            LOOKS.index(look),
+            STYLES.index(style),
             verdict,
             why or reason or "",
             _short(speedup),

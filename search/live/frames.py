@@ -41,10 +41,10 @@ from search.records.events import (
 )
 from search.records.log import steering_of
 from search.records.models import Run, RunEvent, RunEventQuerySet
-from search.records.node_styles import look_of
+from search.records.node_styles import style_of
 from search.steering.labels import Said, told
 
-_ACTION_LOOKS = {
+_ACTION_STYLES = {
     "steer.pin": "pinned",
     "steer.prune": "pruned",
     "steer.budget": "running",
@@ -55,11 +55,11 @@ HIDDEN = frozenset({"node.reserved", "node.proposed", "node.judging"})
 
 @dataclass(frozen=True)
 class FeedItem:
-    """One line of the feed. `look` picks the mark; `number` links to a node; `measure` is printed with its basis."""
+    """One line of the feed. `style` picks the mark; `number` links to a node; `measure` is printed with its basis."""
 
     seq: int
     at: datetime
-    look: str
+    style: str
     text: str
     number: int | None = None
     measure: Measure | None = None
@@ -73,14 +73,14 @@ def feed_item(row: RunEvent) -> FeedItem | None:
         return None
     action = _action(event, row)
     if action is not None:
-        look, said = action
-        return FeedItem(row.seq, row.created_at, look, said.text, said.number, detail=said.detail)
-    look, text, measure, detail = _say(event, row.kind)
-    return FeedItem(row.seq, row.created_at, look, text, event.node, measure, detail)
+        style, said = action
+        return FeedItem(row.seq, row.created_at, style, said.text, said.number, detail=said.detail)
+    style, text, measure, detail = _say(event, row.kind)
+    return FeedItem(row.seq, row.created_at, style, text, event.node, measure, detail)
 
 
 def _action(event: Event, row: RunEvent) -> tuple[str, Said] | None:
-    """The look of an action and the sentence of the activity log for it; None for what is no action."""
+    """The style of an action and the sentence of the activity log for it; None for what is no action."""
     match event:
         case RecordedAct():  # its person is named in Activity only
             said = told(event.verb, event.after, event.before, row.run_id)
@@ -98,8 +98,8 @@ def _action(event: Event, row: RunEvent) -> tuple[str, Said] | None:
         case RunBranched():
             return "person", told("run.branch", row.payload, {}, row.run_id)
         case Steered() | ConcurrencyChanged():
-            look = f"steer.{event.verb}" if isinstance(event, ManySteered) else row.kind
-            return _ACTION_LOOKS.get(look, "person"), told(row.kind, row.payload, {}, row.run_id)
+            style = f"steer.{event.verb}" if isinstance(event, ManySteered) else row.kind
+            return _ACTION_STYLES.get(style, "person"), told(row.kind, row.payload, {}, row.run_id)
     return None
 
 
@@ -150,19 +150,19 @@ def _say(event: Event, kind: str) -> tuple[str, str, Measure | None, str]:
 def _judged(event: KernelJudged) -> tuple[str, str, Measure | None, str]:
     """What came of a kernel that was judged once more."""
     verdict, was = event.verdict or "", event.was or ""
-    look = look_of(kind="", state="told", verdict=verdict, speedup=event.speedup)
+    style = style_of(kind="", state="told", verdict=verdict, speedup=event.speedup)
     if event.call:
-        return look, f"was raced: {event.call}", None, ""
+        return style, f"was raced: {event.call}", None, ""
     words = "was judged again: " + verdict.replace("_", " ")
-    return look, words + ("" if verdict == was else f", previously {was.replace('_', ' ')}"), Measure.of(event), ""
+    return style, words + ("" if verdict == was else f", previously {was.replace('_', ' ')}"), Measure.of(event), ""
 
 
 def _completed(event: NodeCompleted) -> tuple[str, str, Measure | None, str]:
-    look = look_of(kind="", state="told", verdict=event.verdict, speedup=event.speedup)
+    style = style_of(kind="", state="told", verdict=event.verdict, speedup=event.speedup)
     reused = " (equal to an earlier candidate)" if event.reused else ""
     if event.speedup is not None:
-        return look, ("is correct" if look == "correct" else "is correct but slower") + reused, Measure.of(event), ""
-    return look, _ending(event.verdict) + reused, None, event.reason or ""
+        return style, ("is correct" if style == "correct" else "is correct but slower") + reused, Measure.of(event), ""
+    return style, _ending(event.verdict) + reused, None, event.reason or ""
 
 
 def _ending(verdict: str | None) -> str:

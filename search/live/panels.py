@@ -54,7 +54,7 @@ def saturation_of(run: Run) -> Saturation | None:
     if params.log or params.policy in _BLIND_TO_REWARD:
         return None
     capped = Q(evaluation__speedup__gte=HIGHEST)
-    found = Node.objects.filter(run=run, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value).aggregate(
+    found = Node.objects.filter(run=run, state=Node.State.COMPLETED, evaluation__verdict=Verdict.PASS.value).aggregate(
         correct=Count("pk"),
         top=Count("pk", filter=capped),
         slowest=Min("evaluation__speedup", filter=capped),
@@ -117,7 +117,7 @@ def budget_panel(run: Run) -> BudgetPanel:
 
 def forecast_of(run: Run, limits: RunLimits, ledger: Ledger, *, billed: bool) -> Forecast:
     """For the steps that are not told yet, from the newest told ones. An ended run has none to come."""
-    told = Node.objects.filter(run=run, state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT).order_by("-told_order")
+    told = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).order_by("-told_order")
     rows = list(told.values_list("pk", "created_at", "told_at", "reused", "evaluation__wall_ms")[:RECENT])
     known = list(calls_of(run.pk, [row[0] for row in rows] if billed else []).values())
     return forecast(
@@ -206,7 +206,7 @@ Told = tuple[int, datetime | None, float | None]
 
 def told_of(run: Run) -> list[Told]:
     """(row id, when it was told, milliseconds of the device unless none were used) in completion order."""
-    told = Node.objects.filter(run=run, state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT).order_by("told_order")
+    told = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).order_by("told_order")
     rows = told.values_list("pk", "told_at", "reused", "evaluation__wall_ms")
     return [(pk, at, None if reused else ms) for pk, at, reused, ms in rows]
 
@@ -407,7 +407,9 @@ def _unassisted(run: Run) -> Node | None:
 def _unproven(run: Run) -> int:
     """Believed passes over eager that nobody audited."""
     faster = Q(evaluation__speedup_low__gt=1) | Q(evaluation__basis=Basis.MODELLED.value, evaluation__speedup__gt=1)
-    passed = Node.objects.filter(faster, run=run, state=Node.State.TOLD, evaluation__doubt="", evaluation__audit="")
+    passed = Node.objects.filter(
+        faster, run=run, state=Node.State.COMPLETED, evaluation__doubt="", evaluation__audit=""
+    )
     return passed.filter(evaluation__verdict=Verdict.PASS.value).exclude(evaluation__basis=Basis.REPORTED.value).count()
 
 

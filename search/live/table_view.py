@@ -1,4 +1,4 @@
-"""The tree as rows, depth first with the way to the best first: the twin of the canvas for readers without it."""
+"""The table view: the tree as rows, depth first, the path to the best node first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from judge.evaluations.measures import Measure
 from judge.values import Basis
 from search.algorithm.ranking import Standing
 from search.live.columns import PRUNED, flag_words
-from search.records.node_styles import LOOKS, WORDS
+from search.records.node_styles import LABELS, STYLES
 
 PAGE = 200
 KIND_WORDS = ("start", "large", "small")
@@ -26,14 +26,14 @@ class Row:
     position: int
     siblings: int
     children: int
-    look: str
+    style: str
     word: str
     kind: str
     measure: Measure | None
     reason: str
     summary: str
     on_best_path: bool
-    hands: tuple[str, ...] = ()  # what people did to it, in words
+    flags: tuple[str, ...] = ()  # what people did to it, in words
     faded: bool = False  # pruned, here or above
 
 
@@ -62,7 +62,7 @@ def outline(
         below = sorted(children[number], key=lambda child: (child not in spine, child))
         if first <= place < first + PAGE:
             index = at[number]
-            look, word = _look(number, LOOKS[columns["s"][index]], standing, once)
+            style, word = _style(number, STYLES[columns["s"][index]], standing, once)
             rows.append(
                 Row(
                     number=number,
@@ -70,14 +70,14 @@ def outline(
                     position=position,
                     siblings=siblings,
                     children=len(below),
-                    look=look,
+                    style=style,
                     word=word,
                     kind=KIND_WORDS[columns["k"][index]],
                     measure=_measure(columns, index),
                     reason=columns["r"][index],
                     summary=columns["d"][index],
                     on_best_path=number in spine,
-                    hands=tuple(flag_words(columns["m"][index])),
+                    flags=tuple(flag_words(columns["m"][index])),
                     faded=number in faded,
                 )
             )
@@ -94,12 +94,12 @@ def _path(columns: dict[str, list[Any]], at: dict[int, int], number: int | None)
     return path
 
 
-def _look(number: int, look: str, standing: Standing, records: frozenset[int]) -> tuple[str, str]:
+def _style(number: int, style: str, standing: Standing, records: frozenset[int]) -> tuple[str, str]:
     if number == standing.best:
         return "best", "best so far"
     if number == standing.closest:
-        return look, "closest so far"
-    return ("best", "was the best") if number in records else (look, WORDS[look])
+        return style, "closest so far"
+    return ("best", "was the best") if number in records else (style, LABELS[style])
 
 
 def _measure(columns: dict[str, list[Any]], index: int) -> Measure | None:

@@ -21,7 +21,7 @@ from search.live.panels import budget_document, panel_context
 from search.live.table_view import PAGE, outline
 from search.nodes.rules_panel import rules_panel
 from search.records.models import Run
-from search.records.node_styles import LOOKS, WORDS
+from search.records.node_styles import LABELS, STYLES
 from search.runs.removal import removed
 from search.steering.forms import ConcurrencyForm, LimitsForm, ParamsForm
 
@@ -65,7 +65,7 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
         "chart": chart,
         "feed": frames.recent_feed(run)[::-1],
         "selected": _whole(request.GET.get("n")) if request.GET.get("n") else None,
-        "looks": {"names": LOOKS, "words": WORDS},
+        "looks": {"names": STYLES, "words": LABELS},
         "legend": LEGEND,
         "can_replay": total > 1,
         "rules_panel": rules_panel(run),

@@ -10,4 +10,18 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="recheck", index=models.Index(fields=["state", "lease_until"], name="recheck_due")
         ),
+        migrations.AlterField(  # the label of a state; the stored value stays
+            model_name="node",
+            name="state",
+            field=models.CharField(
+                choices=[
+                    ("proposing", "Proposing"),
+                    ("judging", "Judging"),
+                    ("told", "Completed"),
+                    ("cancelled", "Cancelled"),
+                ],
+                default="proposing",
+                max_length=10,
+            ),
+        ),
     ]

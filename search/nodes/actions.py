@@ -79,8 +79,8 @@ class JudgeAgain(NodeAction):
     irreversible = "both verdicts are kept"
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
-        hops = recheck_ask(node=target, kind=self.asks, **self.more(data), **call.who)
-        return Result(self.message, then=partial(send, hops))
+        follow_ups = recheck_ask(node=target, kind=self.asks, **self.more(data), **call.who)
+        return Result(self.message, then=partial(send, follow_ups))
 
     def more(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What the form adds to the request."""
@@ -316,8 +316,8 @@ class SendReply(NodeAction):
     says = "was answered by hand"
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
-        hops = reply_submit(node=target, text=data["text"], **call.who)
-        return Result("The reply was sent to the judge.", then=partial(send, hops))
+        follow_ups = reply_submit(node=target, text=data["text"], **call.who)
+        return Result("The reply was sent to the judge.", then=partial(send, follow_ups))
 
     def panel(self, request: SiteRequest, target: Node, **context: Any) -> HttpResponse:
         """The node again; a refused reply stays in its form."""

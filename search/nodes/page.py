@@ -8,7 +8,7 @@ from datetime import datetime
 from judge.evaluations.measures import Measure
 from judge.sources.highlighting import visible
 from search.records.models import Node, Proposal, Run
-from search.records.node_styles import WORDS, look_of
+from search.records.node_styles import LABELS, style_of
 from search.records.queries import RunTree, TreeNode
 
 TEXT_CHARS = 200_000  # of a prompt, reply or log shown on the page
@@ -40,7 +40,7 @@ def node_look(node: TreeNode, run: Run, best: int | None) -> str:
     """Shape and colour of a node: `best` for the run's best."""
     if node.number == best:
         return "best"
-    return look_of(
+    return style_of(
         kind=node.kind,
         state=node.state,
         verdict=node.verdict or None,
@@ -56,7 +56,7 @@ def link(tree: RunTree, run: Run, number: int) -> NodeLink | None:
     if node is None:
         return None
     look = node_look(node, run, tree.best)
-    return NodeLink(number, look, "best" if look == "best" else WORDS[look], Measure.of(node))
+    return NodeLink(number, look, "best" if look == "best" else LABELS[look], Measure.of(node))
 
 
 def lineage(tree: RunTree, run: Run, number: int) -> list[NodeLink]:

@@ -30,7 +30,7 @@ from search.nodes import page as node_page
 from search.nodes.near import near_of
 from search.nodes.rules_panel import prompt_rules
 from search.rechecks.queries import rechecks_of
-from search.records.log import hands_on, steering_of
+from search.records.log import node_steering, steering_of
 from search.records.models import Node, Run
 from search.records.queries import RunTree, TreeNode, run_tree
 
@@ -128,7 +128,7 @@ def _word(node: Node, row: TreeNode) -> str:
         return "start: the empty candidate"
     if node_page.waits_for_person(node):
         return "waiting for a reply by hand"
-    if node.state != Node.State.TOLD:
+    if node.state != Node.State.COMPLETED:
         return str(node.state)
     if row.doubt:
         return f"{row.doubt}; its verdict was {row.verdict.replace('_', ' ')}"
@@ -185,11 +185,11 @@ def _log(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str,
 
 def steering_context(run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
     """What people did to the node, and what they can do."""
-    hands = hands_on(steering_of(run.pk), node.number, node_page.path_up(tree, node.number))
+    hands = node_steering(steering_of(run.pk), node.number, node_page.path_up(tree, node.number))
     return {
         "hands": hands,
         "steerable": not run.ended and run.state != Run.State.STOPPING and node.state != Node.State.CANCELLED,
-        "branchable": node.state == Node.State.TOLD and bool(node.source),
+        "branchable": node.state == Node.State.COMPLETED and bool(node.source),
         "branches": list(node.branches.order_by("pk")[: node_page.ROWS]),
         "devices": list(judging_devices()) if run.origin == Run.Origin.IMPORT else [],
         "rejudgeable": _rejudgeable(node),

@@ -14,7 +14,7 @@ from search.algorithm.ranking import rank, standing
 from search.ledger.books import NO_CALLS, Calls, calls_of
 from search.records.facts import NodeRow, node_rows, winners_in
 from search.records.models import Node, Run
-from search.records.node_styles import look_of
+from search.records.node_styles import style_of
 
 MOST_NODES = 20_000
 
@@ -78,7 +78,7 @@ class Book:
 
     def look(self, row: NodeRow) -> str:
         verdict, doubt = row.verdict or None, row.doubt or ""
-        return look_of(kind=row.kind, state=row.state, verdict=verdict, speedup=row.speedup, doubt=doubt)
+        return style_of(kind=row.kind, state=row.state, verdict=verdict, speedup=row.speedup, doubt=doubt)
 
     @cached_property
     def evaluations(self) -> dict[int, int]:

@@ -111,7 +111,7 @@ def _held_once(evaluation: Evaluation, also: int | None) -> _Held | None:
         "candidate_hash": evaluation.candidate_hash,
     }
     equal = Node.objects.filter(
-        state=Node.State.TOLD, **{f"evaluation__{name}": value for name, value in kernel.items()}
+        state=Node.State.COMPLETED, **{f"evaluation__{name}": value for name, value in kernel.items()}
     )
     ids = {*equal.values_list("run", flat=True), *([] if also is None else [also])}
     runs = {run.pk: run for run in Run.objects.select_for_update().filter(pk__in=ids).order_by("pk")}

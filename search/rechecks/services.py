@@ -28,7 +28,7 @@ from search.records.events import KernelAsked, KernelJudged
 from search.records.kinds import action_record
 from search.records.log import event_write
 from search.records.models import Node
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -51,7 +51,7 @@ def recheck_ask(
     note: str = "",
     key: str | None = None,
     now: datetime | None = None,
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Have a told node's kernel judged anew; what the caller then sends. The same key again does nothing. Raises
     ActionRefused with why it cannot be."""
     moment, verb = now or timezone.now(), VERBS[kind]
@@ -119,8 +119,8 @@ def _may_race(node: Node, rival: Node) -> None:
         raise ActionRefused("Only correct kernels are raced.")
 
 
-def _hop(row: Recheck, device: Device) -> Hop:
-    return Hop("recheck_kernel", row.pk, queue=device.queue, expires_s=QUEUED_S)
+def _hop(row: Recheck, device: Device) -> FollowUp:
+    return FollowUp("recheck_kernel", row.pk, queue=device.queue, expires_s=QUEUED_S)
 
 
 def recheck_run(
@@ -237,13 +237,13 @@ def _end(row: Recheck, state: Recheck.State, now: datetime, **fields: Any) -> bo
     return bool(mine.update(state=state, ended_at=now, **fields))
 
 
-def rechecks_reap(*, now: datetime) -> list[Hop]:
+def rechecks_reap(*, now: datetime) -> list[FollowUp]:
     """What nobody has taken up, or whose worker is lost, is sent again; after three tries or a day it has failed."""
     open_ones = Recheck.objects.filter(state__in=Recheck.OPEN).select_related("before__device")
     return open_ones.reap(now, _again)
 
 
-def _again(row: Recheck, now: datetime) -> list[Hop]:
+def _again(row: Recheck, now: datetime) -> list[FollowUp]:
     mine = Recheck.objects.filter(pk=row.pk, state=row.state, lease_until=row.lease_until)
     if row.attempts >= MOST_ATTEMPTS:
         mine.update(state=Recheck.State.FAILED, ended_at=now, message=f"Its worker was lost {row.attempts} times.")

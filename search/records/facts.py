@@ -302,7 +302,7 @@ def _candidates(rows: QuerySet[Node]) -> list[tuple[float | None, int, bool]]:
 
 def _bests(run_id: int) -> QuerySet[Node]:
     """Told nodes that may be a best."""
-    passed = Node.objects.filter(run_id=run_id, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value)
+    passed = Node.objects.filter(run_id=run_id, state=Node.State.COMPLETED, evaluation__verdict=Verdict.PASS.value)
     return passed.filter(evaluation__in=Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False))
 
 

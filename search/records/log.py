@@ -127,7 +127,7 @@ class InForce:
 
 
 @dataclass(frozen=True)
-class NodeHands:
+class NodeSteering:
     """What people's acts amount to for one node. `closed_by` is the pruned node at or above it, None if it is open."""
 
     pins: tuple[Pin, ...]
@@ -163,9 +163,9 @@ def params_in_force(run: Run) -> SearchParams:
     return steering_of(run.pk).params(SearchParams.of_run(run.params))
 
 
-def hands_on(steering: Steering, number: int, path: list[int]) -> NodeHands:
+def node_steering(steering: Steering, number: int, path: list[int]) -> NodeSteering:
     """For the node `number`; `path` leads from it up to the root, itself included."""
-    return NodeHands(
+    return NodeSteering(
         pins=tuple(pin for pin in steering.pins if pin.node == number),
         forces=tuple(force for force in steering.forces if force.node == number),
         boost=steering.boosts.get(number, 0.0),

@@ -94,7 +94,7 @@ class Node(Leased):
     class State(models.TextChoices):
         PROPOSING = "proposing"  # reserved; the proposer works on it (or a person does)
         JUDGING = "judging"  # source known; waits for or runs on the device
-        TOLD = "told"
+        COMPLETED = "told", "Completed"
         CANCELLED = "cancelled"  # withdrawn without a result: no visit, no reward
 
     IN_FLIGHT = (State.PROPOSING, State.JUDGING)

@@ -1,4 +1,4 @@
-"""How a node looks: one word for shape and colour, from its state, verdict and speedup."""
+"""Status styles of nodes: one word for shape and colour, from state, verdict and speedup."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from judge.evaluations.verdict_styles import verdict_look
 from search.records.models import Node
 
 # Order is the wire format of the `s` column; the browser reads the words from the snapshot.
-LOOKS = (
+STYLES = (
     "root",
     "proposing",
     "judging",
@@ -19,7 +19,7 @@ LOOKS = (
     "cancelled",
 )
 
-WORDS = {
+LABELS = {
     "root": "start",
     "proposing": "proposing",
     "judging": "judging",
@@ -33,10 +33,10 @@ WORDS = {
 }
 
 
-def look_of(
+def style_of(
     *, kind: str, state: str, verdict: str | None, speedup: float | None, by_hand: bool = False, doubt: str = ""
 ) -> str:
-    """One of `LOOKS`. A told node without a verdict ended without a candidate and counts as failed."""
+    """One of `STYLES`. A completed node without a verdict ended without a candidate and counts as failed."""
     if doubt:
         return "suspect"
     if kind == Node.Kind.ROOT:

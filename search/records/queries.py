@@ -185,7 +185,7 @@ def best_node(run_id: int) -> Node | None:
     """The node that ranks highest by the same rule, with its evaluation: whom the next one has to beat. What pages call
     the best is `search.records.facts.standing_of`. Sources and reports are fetched only when touched.
     """
-    passed = Node.objects.filter(run_id=run_id, state=Node.State.TOLD, evaluation__verdict=Verdict.PASS.value)
+    passed = Node.objects.filter(run_id=run_id, state=Node.State.COMPLETED, evaluation__verdict=Verdict.PASS.value)
     audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
     passed = passed.filter(evaluation__in=audited).select_related("evaluation")
     passed = passed.defer("source", "evaluation__source", "evaluation__report")
@@ -204,7 +204,7 @@ def run_summaries(runs: Sequence[Run]) -> list[RunSummary]:
 
 def told_counts(run_ids: Iterable[int]) -> dict[int, int]:
     """Run id -> told nodes, the root not counted; runs without one are missing."""
-    told = Node.objects.filter(run__in=list(run_ids), state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT)
+    told = Node.objects.filter(run__in=list(run_ids), state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT)
     return dict(told.order_by().values_list("run").annotate(Count("id")))
 
 
@@ -224,7 +224,7 @@ def _summaries(runs: list[Run]) -> list[RunSummary]:
     found = []
     for run in runs:
         states, verdicts = counts[run.pk]
-        told = states[Node.State.TOLD]
+        told = states[Node.State.COMPLETED]
         points = tuple((best.order, best.speedup or 0.0) for best in logged[run.pk])
         best, closest = standings.get(run.pk, Standing())
         median_s = medians.get(run.pk)
@@ -267,7 +267,7 @@ def _counts(run_ids: list[int]) -> dict[int, tuple[Counter[str], Counter[str]]]:
     counts: dict[int, tuple[Counter[str], Counter[str]]] = defaultdict(lambda: (Counter(), Counter()))
     for run_id, state, kind, verdict, reason, count in groups:
         counts[run_id][0][state] += count
-        if state == Node.State.TOLD:
+        if state == Node.State.COMPLETED:
             counts[run_id][1][verdict_of(verdict, kind, reason)] += count
     return counts
 
@@ -297,7 +297,7 @@ def _bests(
 def _median_steps(run_ids: list[int]) -> dict[int, float]:
     """Median seconds from reservation to verdict, per run that has told a node."""
     durations: dict[int, list[float]] = defaultdict(list)
-    told = Node.objects.filter(run__in=run_ids, state=Node.State.TOLD).exclude(kind="root")
+    told = Node.objects.filter(run__in=run_ids, state=Node.State.COMPLETED).exclude(kind="root")
     for run_id, created, ended in told.order_by().values_list("run", "created_at", "told_at"):
         if ended is None:
             continue

@@ -23,7 +23,7 @@ IO_QUEUE = "io"
 
 
 @dataclass(frozen=True)
-class Hop:
+class FollowUp:
     """One task to send: `target` is a run id for advance, a campaign entry's for admit_entry, an adapt task's for
     compose_task and admit_task, a failure's for learn, a recheck's for recheck_kernel, else a node id.
 
@@ -51,20 +51,24 @@ COMPILE_S = 60.0  # later than that, whoever judges has compiled for himself
 CHECK_S = 3500.0  # the next hourly calibration is on its way by then
 
 
-def send(hops: Iterable[Hop]) -> None:
-    """Enqueue hops. When the broker is away they are only logged: the reaper sends them again."""
-    for hop in hops:
+def send(follow_ups: Iterable[FollowUp]) -> None:
+    """Enqueue follow-up tasks. When the broker is away they are only logged: the reaper sends them again."""
+    for follow_up in follow_ups:
         try:
-            if hop.task == "judge_node" and hop.queue.startswith("device.cuda"):
+            if follow_up.task == "judge_node" and follow_up.queue.startswith("device.cuda"):
                 current_app.send_task(
-                    "search.tasks.compile_node", args=[hop.target], queue=COMPILE_QUEUE, expires=COMPILE_S
+                    "search.tasks.compile_node", args=[follow_up.target], queue=COMPILE_QUEUE, expires=COMPILE_S
                 )
-            more = {} if hop.expires_s is None else {"expires": hop.expires_s}
+            more = {} if follow_up.expires_s is None else {"expires": follow_up.expires_s}
             current_app.send_task(
-                f"search.tasks.{hop.task}", args=[hop.target], queue=hop.queue, countdown=hop.delay_s or None, **more
+                f"search.tasks.{follow_up.task}",
+                args=[follow_up.target],
+                queue=follow_up.queue,
+                countdown=follow_up.delay_s or None,
+                **more,
             )
         except OperationalError as error:
-            log.warning("%s(%s) waits for the reaper: the broker is away (%s)", hop.task, hop.target, error)
+            log.warning("%s(%s) waits for the reaper: the broker is away (%s)", follow_up.task, follow_up.target, error)
 
 
 def check_send(device: Device, asked: AuditEntry | None = None) -> bool:

@@ -79,7 +79,7 @@ class Rebuilt:
 
     def _as_of(self, number: int) -> NodeRow:
         row, order = self.rows[number], self.live[number]
-        state = Node.State.PROPOSING if order is None else Node.State.TOLD
+        state = Node.State.PROPOSING if order is None else Node.State.COMPLETED
         return self._believed(row)._replace(state=state, told_order=order)
 
     def apply(self, logged: Logged) -> None:

@@ -54,7 +54,7 @@ def outcomes_read(runs: Sequence[Run], *, unassisted: bool) -> Read:
 def _kernels(ids: list[int], *, unassisted: bool) -> tuple[dict[int, list[Kernel]], int]:
     """(correct kernels by search in told order, how many were left out)."""
     believed = {"evaluation__verdict": Verdict.PASS.value, "evaluation__doubt": ""}
-    passed = Node.objects.filter(run__in=ids, state=Node.State.TOLD, **believed)
+    passed = Node.objects.filter(run__in=ids, state=Node.State.COMPLETED, **believed)
     left_out = 0
     if unassisted:
         left_out = passed.filter(touched=True).count()

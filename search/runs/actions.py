@@ -25,7 +25,7 @@ from search.ledger.limit_fields import RENAMED
 from search.proposers import available
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Run
-from search.records.queue import Hop, send
+from search.records.queue import FollowUp, send
 from search.runs.archiving import ARCHIVE, UNARCHIVE, run_archive
 from search.runs.forms import StartForm
 from search.runs.removal import removal_text
@@ -60,7 +60,7 @@ class StartRun(Action):
         if check.unfinished:
             return Result(pending=PREFLIGHT)
         run = self._start(check, data, call)
-        return Result(location=reverse("run-detail", args=[run.pk]), then=lambda: send([Hop("advance", run.pk)]))
+        return Result(location=reverse("run-detail", args=[run.pk]), then=lambda: send([FollowUp("advance", run.pk)]))
 
     def _start(self, check: Preflight, data: dict[str, Any], call: Call) -> Run:
         if not check.usable:
@@ -146,7 +146,7 @@ class ResumeRun(StateAction):
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
         run_resume(run=target, **call.who)
-        return Result("Resumed.", then=lambda: send([Hop("advance", target.pk)]))
+        return Result("Resumed.", then=lambda: send([FollowUp("advance", target.pk)]))
 
 
 @register

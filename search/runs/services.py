@@ -124,7 +124,7 @@ def _memory(run: Run, choice: MemoryChoice, source: int | None, evidence: Eviden
 def root_create(*, run: Run) -> Node:
     """The empty candidate, told at birth. It counts in no budget and is never visited itself."""
     return Node.objects.create(
-        run=run, number=0, kind=Node.Kind.ROOT, state=Node.State.TOLD, told_order=0, told_at=timezone.now()
+        run=run, number=0, kind=Node.Kind.ROOT, state=Node.State.COMPLETED, told_order=0, told_at=timezone.now()
     )
 
 

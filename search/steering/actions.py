@@ -20,7 +20,7 @@ from search.engine.budgets import run_budget_add
 from search.nodes.views import node_load, node_panel
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Node, Run
-from search.records.queue import Hop, send
+from search.records.queue import FollowUp, send
 from search.runs.services import run_concurrency, run_stop
 from search.steering import standings
 from search.steering.branching import run_branch
@@ -50,9 +50,9 @@ COCKPIT, PANEL = ("run-detail",), ("run-detail", "node-detail")
 AN_UNDO = "an undo itself"
 
 
-def sent(message: str, hops: Sequence[Hop], location: str = "") -> Result:
+def sent(message: str, follow_ups: Sequence[FollowUp], location: str = "") -> Result:
     """A result whose follow-up tasks are sent after the transaction."""
-    return Result(message, then=lambda: send(hops), location=location)
+    return Result(message, then=lambda: send(follow_ups), location=location)
 
 
 class Steered(Recorded):
@@ -268,8 +268,8 @@ class SteerMany(Steer):
         values = {name: data[name] for name in ("quota", "boost") if data["act"] == _NEEDS.get(name)}
         expected = data["typed"] or data["expected"]
         what = {"act": data["act"], "chosen": data["chosen"], "seen": data["seen"], **values}
-        hops = steer_bulk(run=target, expected=expected, **what, **call.who)
-        return sent(f"{self.says({'verb': data['act'], 'count': expected, **values})}.", hops, self.home(target))
+        follow_ups = steer_bulk(run=target, expected=expected, **what, **call.who)
+        return sent(f"{self.says({'verb': data['act'], 'count': expected, **values})}.", follow_ups, self.home(target))
 
     def says(self, after: Mapping[str, Any]) -> str:
         count, verb = after.get("count", 0), after.get("verb", "")
@@ -378,8 +378,8 @@ class AddBudget(RunAction):
         return standings.budget_added(entry, loaded)
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
-        hops = run_budget_take(run=RUN.find(entry), action_id=entry.pk, now=timezone.now(), **call.who)
-        return sent("Added budget taken back.", hops)
+        follow_ups = run_budget_take(run=RUN.find(entry), action_id=entry.pk, now=timezone.now(), **call.who)
+        return sent("Added budget taken back.", follow_ups)
 
 
 @register
@@ -393,8 +393,8 @@ class TakeBudget(RunAction):
     irreversible = AN_UNDO
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
-        hops = run_budget_take(run=target, action_id=data["action"], now=timezone.now(), **call.who)
-        return sent("Added budget taken back.", hops)
+        follow_ups = run_budget_take(run=target, action_id=data["action"], now=timezone.now(), **call.who)
+        return sent("Added budget taken back.", follow_ups)
 
     def says(self, after: Mapping[str, Any]) -> str:
         return "Added budget taken back"
@@ -444,9 +444,9 @@ class BranchRun(Steered, Action):
         return node
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
-        new, hops = run_branch(node=target, **data, **call.who)
+        new, follow_ups = run_branch(node=target, **data, **call.who)
         message = f"This search begins with the kernel of node {target.number} of search {target.run_id}."
-        return sent(message, hops, reverse("run-detail", args=[new.pk]))
+        return sent(message, follow_ups, reverse("run-detail", args=[new.pk]))
 
     def again(self, entry: AuditEntry) -> Result:
         return Result(location=reverse("run-detail", args=[entry.after["run"]]))

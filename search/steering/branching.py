@@ -15,13 +15,13 @@ from judge.evaluations.models import Evaluation
 from judge.values import PROTOCOL, UNCACHED, Verdict
 from search.algorithm.params import SearchParams
 from search.algorithm.tree import LARGE
-from search.engine.completion import node_tell, run_locked
+from search.engine.completion import node_complete, run_locked
 from search.engine.leases import QUEUE_S, QUEUED
 from search.records.events import NodeProposed, NodeReserved, RunBranched
 from search.records.kinds import action_record
 from search.records.log import event_write, steering_of
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import run_start
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run_branch(
     proposer: str = "",
     seed: int | None = None,
     key: str | None = None,
-) -> tuple[Run, list[Hop]]:
+) -> tuple[Run, list[FollowUp]]:
     """Start a search on the node's problem with its kernel as node 1, and `steps` steps of its own after that.
 
     Parameters are those in force in the first search, and so are its hard limits, counted anew, and its rules out of
@@ -89,11 +89,11 @@ def _check(node: Node, steps: int) -> None:
         raise ActionRefused(f"A branch takes at least one step of its own, not {steps}.")
     if node.kind == Node.Kind.ROOT:
         raise ActionRefused("The start holds no kernel to branch from. Start a new search on the problem instead.")
-    if node.state != Node.State.TOLD or not node.source:
+    if node.state != Node.State.COMPLETED or not node.source:
         raise ActionRefused(f"Node {node.number} has no kernel with a verdict. Branch from another node, or wait.")
 
 
-def _first_node(run: Run, origin: Node) -> list[Hop]:
+def _first_node(run: Run, origin: Node) -> list[FollowUp]:
     """Node 1 of `run` with the kernel of `origin`: told at once, or sent to the judge."""
     now = timezone.now()
     node = Node.objects.create(
@@ -113,8 +113,8 @@ def _first_node(run: Run, origin: Node) -> list[Hop]:
     event_write(run=run, event=NodeReserved(number=1, parent=0, kind=LARGE, context=[], by_hand=True))
     event_write(run=run, event=NodeProposed(number=1, source_hash=node.source_hash, summary=node.summary))
     if _still_holds(origin.evaluation, run.device_id):
-        return node_tell(run=run, node=node, owner=QUEUED, now=now, evaluation=origin.evaluation, reused=True) or []
-    return [Hop("judge_node", node.pk, queue=run.device.queue)]
+        return node_complete(run=run, node=node, owner=QUEUED, now=now, evaluation=origin.evaluation, reused=True) or []
+    return [FollowUp("judge_node", node.pk, queue=run.device.queue)]
 
 
 def _still_holds(evaluation: Evaluation | None, device_id: int) -> bool:

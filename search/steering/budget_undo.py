@@ -20,7 +20,7 @@ from search.records.events import BudgetTaken
 from search.records.kinds import action_record
 from search.records.log import event_write
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -30,7 +30,7 @@ ADDED, TAKEN = "run.budget", "run.budget.undo"
 
 def run_budget_take(
     *, run: Run, action_id: int, user: AbstractBaseUser | None, now: datetime, key: str | None = None
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Undo the act `action_id` that added to the limits of `run`.
 
     Raises ActionRefused, changing nothing, when it was undone before or when its room is used up or reserved.

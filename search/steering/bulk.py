@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from adaexplore_site.core.audit import ActionRefused
 from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, RESTORE, spans
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.pairing import pair_check
 from search.steering.desk import Desk, Done, steer
 from search.steering.node_filter import NodeFilter
@@ -102,7 +102,7 @@ def steer_bulk(
     boost: float = 0.0,
     user: AbstractBaseUser | None,
     key: str | None = None,
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Do `act` to every node of the filter that it fits; `expected` is how many the person was told, `seen` which.
 
     A pin asks for `quota` selections at each node, `boost` is added to each score. Raises ActionRefused: other nodes

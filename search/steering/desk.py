@@ -19,7 +19,7 @@ from search.records.facts import NodeRow, node_rows, tree_of
 from search.records.kinds import action_record
 from search.records.log import event_write, steering_of
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.pairing import pair_check
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Done:
 
     payload: dict[str, Any]
     before: dict[str, Any] = field(default_factory=dict)
-    then: Callable[[], list[Hop]] = list
+    then: Callable[[], list[FollowUp]] = list
     parts: tuple[tuple[str, dict[str, Any]], ...] = ()
     said: dict[str, Any] | None = None
 
@@ -75,8 +75,8 @@ class Desk:
 
 def steer(
     *, run: Run, verb: str, user: AbstractBaseUser | None, key: str | None, act: Callable[[Desk], Done | None]
-) -> list[Hop]:
-    """Do one act and log it; hops for the caller to send. The same key again does nothing, nor does an act that
+) -> list[FollowUp]:
+    """Do one act and log it; returns follow-up tasks to send. The same key again does nothing, nor does an act that
     returns None: what it asks for is so already.
 
     Raises ActionRefused, nothing changed, when the search has ended or is stopping, or when `act` refuses.

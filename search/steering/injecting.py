@@ -15,7 +15,7 @@ from search.engine.sketches import sketch
 from search.ledger.ledger import Amounts
 from search.proposers.replies import MAX_REPLY_BYTES
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.steering.desk import Desk, Done, steer
 from search.steering.run import steps_add
 
@@ -33,7 +33,7 @@ def steer_inject(
     number: int = 0,
     kind: str = LARGE,
     key: str | None = None,
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Add a kernel below node `number` and send it to the judge, whatever else is in flight.
 
     It brings its own step: the budget grows by one, so that the search keeps all of its own. Every other limit must
@@ -62,7 +62,7 @@ def steer_inject(
     return steer(run=run, verb="steer.inject", user=user, key=key, act=act)
 
 
-def _judged(desk: Desk, place: dict[str, Any], parent_id: int, source: str, hold: Amounts) -> Hop:
+def _judged(desk: Desk, place: dict[str, Any], parent_id: int, source: str, hold: Amounts) -> FollowUp:
     """Write the node with its events; it waits for the judge."""
     node = Node.objects.create(
         run=desk.run,
@@ -81,4 +81,4 @@ def _judged(desk: Desk, place: dict[str, Any], parent_id: int, source: str, hold
     )
     desk.event("node.reserved", {**place, "context": [], "by_hand": True})
     desk.event("node.proposed", {"number": node.number, "source_hash": node.source_hash, "summary": BY_HAND})
-    return Hop("judge_node", node.pk, queue=desk.run.device.queue)
+    return FollowUp("judge_node", node.pk, queue=desk.run.device.queue)

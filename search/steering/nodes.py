@@ -12,7 +12,7 @@ from search.algorithm.steering import FORCE, PIN
 from search.algorithm.tree import LARGE, SMALL
 from search.records.log import notes_at
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.steering.desk import Desk, Done, steer
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ MAX_RELEASES = 200  # of one prune; all of them stand in its event
 MAX_NOTES = 20  # in force at once: all may reach one prompt
 
 
-def steer_pin(*, run: Run, number: int, quota: int, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
+def steer_pin(
+    *, run: Run, number: int, quota: int, user: AbstractBaseUser | None, key: str | None = None
+) -> list[FollowUp]:
     """The next `quota` selections are made at or below the node, once it has a verdict. Older pins come first."""
 
     def act(desk: Desk) -> Done:
@@ -40,7 +42,7 @@ def steer_pin(*, run: Run, number: int, quota: int, user: AbstractBaseUser | Non
     return steer(run=run, verb="steer.pin", user=user, key=key, act=act)
 
 
-def steer_prune(*, run: Run, number: int, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
+def steer_prune(*, run: Run, number: int, user: AbstractBaseUser | None, key: str | None = None) -> list[FollowUp]:
     """Select nothing at or below the node any more. Steps in flight there end; pins and forced steps there are over."""
 
     def act(desk: Desk) -> Done | None:
@@ -57,7 +59,7 @@ def steer_prune(*, run: Run, number: int, user: AbstractBaseUser | None, key: st
     return steer(run=run, verb="steer.prune", user=user, key=key, act=act)
 
 
-def steer_restore(*, run: Run, number: int, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
+def steer_restore(*, run: Run, number: int, user: AbstractBaseUser | None, key: str | None = None) -> list[FollowUp]:
     """Open a pruned subtree again, except what was pruned within it."""
 
     def act(desk: Desk) -> Done | None:
@@ -74,7 +76,7 @@ def steer_restore(*, run: Run, number: int, user: AbstractBaseUser | None, key: 
 
 def steer_boost(
     *, run: Run, number: int, boost: float, user: AbstractBaseUser | None, key: str | None = None
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Add `boost` to the node's score wherever a policy compares it; 0 clears. It replaces an earlier boost."""
 
     def act(desk: Desk) -> Done | None:
@@ -91,7 +93,7 @@ def steer_boost(
 
 def steer_force(
     *, run: Run, kind: str, user: AbstractBaseUser | None, number: int | None = None, key: str | None = None
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Make the next step one of `kind`, once; with `number` from that node. It waits until such a step is possible."""
 
     def act(desk: Desk) -> Done:
@@ -107,7 +109,9 @@ def steer_force(
     return steer(run=run, verb="steer.force", user=user, key=key, act=act)
 
 
-def steer_note(*, run: Run, number: int, text: str, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
+def steer_note(
+    *, run: Run, number: int, text: str, user: AbstractBaseUser | None, key: str | None = None
+) -> list[FollowUp]:
     """Put a line into the prompts of all steps reserved from now on whose parent is the node or lies below it."""
 
     def act(desk: Desk) -> Done | None:

@@ -11,7 +11,7 @@ from search.algorithm.steering import BUDGET, FORCE, INJECT, PARAMS, PIN, Act, S
 from search.engine.budgets import budget_own
 from search.engine.completion import node_cancel, run_follow
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import MAX_STEPS
 from search.steering.desk import Desk, Done, steer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def steer_params(
     *, run: Run, changes: Mapping[str, Any], user: AbstractBaseUser | None, key: str | None = None
-) -> list[Hop]:
+) -> list[FollowUp]:
     """Decide with other parameters from now on; `changes` names only what changes."""
 
     def act(desk: Desk) -> Done | None:
@@ -39,9 +39,9 @@ def steer_params(
     return steer(run=run, verb="steer.params", user=user, key=key, act=act)
 
 
-def advance(run: Run) -> list[Hop]:
+def advance(run: Run) -> list[FollowUp]:
     """Ask for the next steps, unless the run is paused."""
-    return [Hop("advance", run.pk)] if run.state == Run.State.RUNNING else []
+    return [FollowUp("advance", run.pk)] if run.state == Run.State.RUNNING else []
 
 
 def steps_add(desk: Desk, steps: int) -> None:
@@ -57,7 +57,7 @@ def _steps_set(run: Run, steps: int) -> None:
     run.save(update_fields=["steps"])
 
 
-def steer_undo(*, run: Run, seq: int, user: AbstractBaseUser | None, key: str | None = None) -> list[Hop]:
+def steer_undo(*, run: Run, seq: int, user: AbstractBaseUser | None, key: str | None = None) -> list[FollowUp]:
     """Take back the act that is number `seq` in the log, for everything decided from now on.
 
     Raises ActionRefused when it has been used up, when later acts have replaced it, or when it was undone before.

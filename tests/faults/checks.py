@@ -45,11 +45,13 @@ def _events(run: Run) -> Iterator[str]:
 
 
 def _told(run: Run) -> int:
-    return run.nodes.filter(state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT).count()
+    return run.nodes.filter(state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).count()
 
 
 def _steps(run: Run) -> Iterator[str]:
-    orders = list(run.nodes.filter(state=Node.State.TOLD).order_by("told_order").values_list("told_order", flat=True))
+    orders = list(
+        run.nodes.filter(state=Node.State.COMPLETED).order_by("told_order").values_list("told_order", flat=True)
+    )
     if orders != list(range(_told(run) + 1)):
         yield "the order of completion has gaps or doubles"
     numbers = list(run.nodes.order_by("number").values_list("number", flat=True))

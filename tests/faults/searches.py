@@ -11,7 +11,7 @@ from judge.problems.models import Problem
 from search.engine.budgets import limits_keep
 from search.ledger.limits import RunLimits
 from search.records.models import Run
-from search.records.queue import Hop, send
+from search.records.queue import FollowUp, send
 from search.runs.services import run_start
 from tests.search.makers import make_problem
 
@@ -30,7 +30,7 @@ def start(*, place: int, steps: int, concurrency: int = 8) -> int:
     with transaction.atomic():  # nobody sees the run before it has its limits
         run = run_start(**given, steps=limits.steps, seed=place)
         limits_give(run, limits)
-    send([Hop("advance", run.pk)])
+    send([FollowUp("advance", run.pk)])
     return int(run.pk)
 
 

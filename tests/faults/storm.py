@@ -85,7 +85,7 @@ def report(storm: Storm, settled: bool) -> dict[str, object]:
     wrong = [text for run in runs for text in faults_of(run)] + doubles()
     if not settled:
         wrong.append(f"runs {_open_runs()} did not end within {QUIET_S:.0f} s after the last kill")
-    told = Node.objects.filter(state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT)
+    told = Node.objects.filter(state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT)
     return {
         "database": connection.vendor,
         "seconds": round(time.monotonic() - storm.begun),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from search.records.models import Node, Run, RunEvent
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.faults.checks import doubles, faults_of
 from tests.faults.quick import QuickBench, QuickProposer
 from tests.faults.searches import limits_give, limits_number
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Quick(Worker):
-    """Carries hops to the stand-ins; the reaper looks whenever nothing is left."""
+    """Carries follow-up tasks to the stand-ins; the reaper looks whenever nothing is left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Quick(Worker):
     def finish(self, run: Run) -> Run:
         bench = self.bench
         self.bench = lambda device: bench  # type: ignore[assignment]
-        self.work([Hop("advance", run.pk)])
+        self.work([FollowUp("advance", run.pk)])
         for _ in range(20):
             self.work(self.later())
         run.refresh_from_db()

@@ -80,7 +80,7 @@ def measure(stack: Stack, count: int, seconds: float, think_s: float) -> None:
     time.sleep(10)  # the searches find their pace
     parts = {"web": "operations.web", "io": "io@%h", "judge": "interpreter@%h", "broker": "valkey"}
     before = {name: cpu_s(stack.pids(part)) for name, part in parts.items()}
-    told = Node.objects.filter(state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT)
+    told = Node.objects.filter(state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT)
     asked = told.model.objects.exclude(kind=Node.Kind.ROOT).exclude(source_hash="", reason="")
     busy, mine = machine_s(), cpu_s([os.getpid()])
     steps, replies, begun = told.count(), asked.count(), time.monotonic()

@@ -15,7 +15,7 @@ from memory.rules.models import Rule
 from search.proposers.openai import OpenAIProposer
 from search.proposers.protocol import Reply, Task
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.llm_stub import StubLLM
 from tests.memory.force_rows import make_rule
 from tests.search.fakes import FakeBench, passed, wrong
@@ -78,7 +78,7 @@ def planted(seed: int, *, steps: int, stub: StubLLM, proposer: Asking) -> tuple[
     stub.answer = Model({f"Rule {seed} {name}.": effect for name, effect in EFFECTS.items()}, random.Random(seed))
     run = make_run(steps=steps, seed=seed, concurrency=16, memory=CHOICE, title=f"planted {seed}")
     worker = Worker(proposer, Judge())  # type: ignore[arg-type]
-    worker.work([Hop("advance", run.pk)], limit=100 * steps)
+    worker.work([FollowUp("advance", run.pk)], limit=100 * steps)
     Rule.objects.update(state="retired")
     lifts = lifts_of((rule.pk for rule in rules.values()), among=len(EFFECTS))
     return run, {name: lifts[rule.pk] for name, rule in rules.items()}

@@ -11,7 +11,7 @@ from search.batches.adapt_advance import adapt_follow, adapts_advance
 from search.batches.adapt_runs import AdaptPlan, adapt_searches, adapt_start
 from search.batches.adapt_tasks import task_admit, task_compose
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.search.campaign_rows import AdmittingBench, CampaignWorker
 from tests.search.makers import make_device, make_problem, told
 
@@ -61,25 +61,25 @@ class ScriptedWriter:
 
 
 class AdaptWorker(CampaignWorker):
-    """Does what the tasks do: every hop, and after each one what follows in the adapt run."""
+    """Does what the tasks do: every follow-up task, and after each one what follows in the adapt run."""
 
     def __init__(self, bench: AdmittingBench | None = None, write: ScriptedWriter | None = None) -> None:
         super().__init__(bench=bench)
         self.write = write or ScriptedWriter()
 
-    def do(self, hop: Hop) -> list[Hop]:
-        if hop.task == "compose_task":
-            self.done.append(hop)
-            return task_compose(task_id=hop.target, write=self.write, clock=self.clock)
-        if hop.task == "admit_task":
-            self.done.append(hop)
-            return task_admit(task_id=hop.target, bench_for=self.bench, clock=self.clock)
-        hops = super().do(hop)
-        if hop.task in ("propose", "judge_node"):
-            hops += adapt_follow(node_id=hop.target, now=self.now)
-        return hops
+    def do(self, follow_up: FollowUp) -> list[FollowUp]:
+        if follow_up.task == "compose_task":
+            self.done.append(follow_up)
+            return task_compose(task_id=follow_up.target, write=self.write, clock=self.clock)
+        if follow_up.task == "admit_task":
+            self.done.append(follow_up)
+            return task_admit(task_id=follow_up.target, bench_for=self.bench, clock=self.clock)
+        follow_ups = super().do(follow_up)
+        if follow_up.task in ("propose", "judge_node"):
+            follow_ups += adapt_follow(node_id=follow_up.target, now=self.now)
+        return follow_ups
 
-    def beat(self, seconds: float = 5) -> list[Hop]:
+    def beat(self, seconds: float = 5) -> list[FollowUp]:
         """Time passes; what the reaper and the adapt runs then want done."""
         return super().beat(seconds) + adapts_advance(now=self.now)
 

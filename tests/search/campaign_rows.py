@@ -9,7 +9,7 @@ from judge.values import AdmissionReport
 from search.batches.campaign_advance import campaign_follow, campaigns_advance, entry_admit
 from search.batches.campaigns import campaign_start
 from search.batches.models import Campaign
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.search.fakes import FakeBench
 from tests.search.makers import Worker, make_device, make_problem
 
@@ -58,21 +58,21 @@ class AdmittingBench(FakeBench):
 
 
 class CampaignWorker(Worker):
-    """Does what the tasks do: every hop, and after each one what follows in the campaign."""
+    """Does what the tasks do: every follow-up task, and after each one what follows in the campaign."""
 
     def __init__(self, bench: AdmittingBench | None = None) -> None:
         super().__init__(bench=bench or AdmittingBench())
 
-    def do(self, hop: Hop) -> list[Hop]:
-        if hop.task == "admit_entry":
-            self.done.append(hop)
-            return entry_admit(entry_id=hop.target, bench_for=self.bench, clock=self.clock)
-        hops = super().do(hop)
-        if hop.task in ("propose", "judge_node"):
-            hops += campaign_follow(node_id=hop.target, now=self.now)
-        return hops
+    def do(self, follow_up: FollowUp) -> list[FollowUp]:
+        if follow_up.task == "admit_entry":
+            self.done.append(follow_up)
+            return entry_admit(entry_id=follow_up.target, bench_for=self.bench, clock=self.clock)
+        follow_ups = super().do(follow_up)
+        if follow_up.task in ("propose", "judge_node"):
+            follow_ups += campaign_follow(node_id=follow_up.target, now=self.now)
+        return follow_ups
 
-    def beat(self, seconds: float = 5) -> list[Hop]:
+    def beat(self, seconds: float = 5) -> list[FollowUp]:
         """Time passes; what the reaper and the campaigns then want done."""
         return self.later(seconds) + campaigns_advance(now=self.now)
 

@@ -64,7 +64,7 @@ def tell(node: Node, speedup: float | None) -> None:
             basis="modelled" if speedup else "",
             audit="passed" if speedup else "",
         )
-        node.state, node.evaluation, node.told_at = Node.State.TOLD, evaluation, timezone.now()
+        node.state, node.evaluation, node.told_at = Node.State.COMPLETED, evaluation, timezone.now()
         node.fingerprint = fingerprint_of(evaluation, "", "")
         node.told_order = run.nodes.filter(state="told").count()
         node.save()

@@ -1,4 +1,4 @@
-"""Rows for tests, and a worker that carries hops without a queue."""
+"""Rows for tests, and a worker that carries follow-up tasks without a queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memory.distil.table import TableDistiller
 from search.engine.leases import reap
 from search.engine.steps import step_judge, step_propose, step_reserve
 from search.records.models import Node, Run, RunEvent
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import run_start
 from search.steering.desk import Desk, Done, steer
 from search.steering.run import advance, steps_add
@@ -53,7 +53,7 @@ def make_run(**changes: Any) -> Run:
     return run_start(**(given | changes))
 
 
-def old_budget_add(*, run: Run, steps: int, user: Any = None) -> list[Hop]:
+def old_budget_add(*, run: Run, steps: int, user: Any = None) -> list[FollowUp]:
     """Add steps as the first logs have it, an act of steering: nothing writes it any more, all of it still counts."""
 
     def act(desk: Desk) -> Done:
@@ -65,42 +65,42 @@ def old_budget_add(*, run: Run, steps: int, user: Any = None) -> list[Hop]:
 
 
 class Worker:
-    """Carries hops as the queues would. `clock` can be moved; delays are not waited for."""
+    """Carries follow-up tasks as the queues would. `clock` can be moved; delays are not waited for."""
 
     def __init__(self, proposer: ScriptedProposer | None = None, bench: FakeBench | None = None) -> None:
         self.proposer, self.bench = proposer or ScriptedProposer(), bench or FakeBench()
         self.now = timezone.now()
-        self.done: list[Hop] = []
+        self.done: list[FollowUp] = []
 
     def clock(self) -> datetime:
         return self.now
 
-    def do(self, hop: Hop) -> list[Hop]:
-        """One delivery of one hop."""
-        self.done.append(hop)
-        if hop.task == "advance":
-            return step_reserve(run_id=hop.target, clock=self.clock)
-        if hop.task == "propose":
-            return step_propose(node_id=hop.target, proposer_for=self.proposer, clock=self.clock)
-        if hop.task == "learn":
-            failure_learn(failure_id=hop.target, distiller=TableDistiller())
+    def do(self, follow_up: FollowUp) -> list[FollowUp]:
+        """One delivery of one follow-up task."""
+        self.done.append(follow_up)
+        if follow_up.task == "advance":
+            return step_reserve(run_id=follow_up.target, clock=self.clock)
+        if follow_up.task == "propose":
+            return step_propose(node_id=follow_up.target, proposer_for=self.proposer, clock=self.clock)
+        if follow_up.task == "learn":
+            failure_learn(failure_id=follow_up.target, distiller=TableDistiller())
             return []
-        return step_judge(node_id=hop.target, bench_for=self.bench, clock=self.clock)
+        return step_judge(node_id=follow_up.target, bench_for=self.bench, clock=self.clock)
 
-    def work(self, hops: Iterable[Hop], limit: int = 1000) -> None:
-        """Deliver these hops and all that follow."""
-        waiting = deque(hops)
+    def work(self, follow_ups: Iterable[FollowUp], limit: int = 1000) -> None:
+        """Deliver these follow-up tasks and all that follow."""
+        waiting = deque(follow_ups)
         while waiting:
-            assert len(self.done) < limit, "the hops never end"
+            assert len(self.done) < limit, "the follow_ups never end"
             waiting.extend(self.do(waiting.popleft()))
 
     def run(self, run: Run) -> Run:
         """Work the run from where it stands; returns it fresh."""
-        self.work([Hop("advance", run.pk)])
+        self.work([FollowUp("advance", run.pk)])
         run.refresh_from_db()
         return run
 
-    def later(self, seconds: float = 120) -> list[Hop]:
+    def later(self, seconds: float = 120) -> list[FollowUp]:
         """Let time pass; what the reaper then wants done."""
         self.now += timedelta(seconds=seconds)
         return reap(now=self.now)
@@ -115,7 +115,7 @@ def kinds(run: Run) -> list[str]:
 
 def told(run: Run) -> list[Node]:
     """The told nodes without the root, in told order; asserts that orders and numbers are used once."""
-    nodes = list(run.nodes.filter(state=Node.State.TOLD).exclude(kind="root").order_by("told_order"))
+    nodes = list(run.nodes.filter(state=Node.State.COMPLETED).exclude(kind="root").order_by("told_order"))
     assert [node.told_order for node in nodes] == list(range(1, len(nodes) + 1))
     assert len({node.number for node in nodes}) == len(nodes)
     return nodes

@@ -16,7 +16,7 @@ from tests.search.makers import make_problem, make_run
 def told(run: Run, evaluation: Evaluation, *, parent: int = 0, kind: str = "large") -> Node:
     """One more node of the run with this verdict."""
     node = reserve(run, parent=parent, kind=kind)
-    node.state, node.evaluation, node.told_at = Node.State.TOLD, evaluation, timezone.now()
+    node.state, node.evaluation, node.told_at = Node.State.COMPLETED, evaluation, timezone.now()
     node.told_order = run.nodes.filter(state="told").count()
     node.save()
     return node

@@ -1,4 +1,4 @@
-"""A run in a storm: hops delivered in any order, lost, expired, withdrawn, and people steering all the while."""
+"""A run in a storm: tasks delivered in any order, lost, expired, withdrawn, and people steering all the while."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from search.engine.budgets import run_budget_add
 from search.engine.completion import node_cancel, run_locked
 from search.records.log import steering_of, uses_in
 from search.records.models import Node, Run, RunEvent
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import run_pause, run_resume, run_stop
 from search.steering.budget_undo import run_budget_take
 from search.steering.bulk import ACTS as MANY
@@ -34,7 +34,7 @@ HAND = "class ModelNew:\n    number = {}\n"
 PARAMS = ({"w": 0.7}, {"policy": "greedy"}, {"policy": "uct", "p_large": 0.6}, {"pool_extra_max": 2})
 PARAMS += ({"alpha": 1.0}, {"reward": "log"}, {"policy": "map_elites"})
 
-WORK = [*["hop"] * 12, "lose", "expire", "withdraw", "pause", "resume"]
+WORK = [*["follow_up"] * 12, "lose", "expire", "withdraw", "pause", "resume"]
 ACTS = ["pin", "pin", "withdraw", "prune", "restore", "boost", "force", "force_at", "inject", "undo"]
 ACTS += ["note", "params", "budget", "budget_undo", "old_budget", "bulk", "bulk"]
 gusts = st.lists(
@@ -57,30 +57,30 @@ class Storm:
 
     def __init__(self, run: Run) -> None:
         self.run, self.worker = run, Worker(bench=Bench())
-        self.hops: list[Hop] = [Hop("advance", run.pk)]
+        self.follow_ups: list[FollowUp] = [FollowUp("advance", run.pk)]
         self.refused = 0
 
     def blow(self, gust: tuple[str, int, int]) -> None:
         """One thing happens; `a` and `b` choose whom it befalls."""
         what, a, b = gust
-        if what == "hop":
+        if what == "follow_up":
             for place in range(1 + b % 6):
                 self._deliver(a + place)
-        elif what == "lose" and self.hops:
-            self.hops.pop(a % len(self.hops))
+        elif what == "lose" and self.follow_ups:
+            self.follow_ups.pop(a % len(self.follow_ups))
         elif what == "expire":
-            self.hops += self.worker.later()
+            self.follow_ups += self.worker.later()
         elif what == "withdraw":
             self._withdraw(a)
         elif what in self.acts:
             try:
-                self.hops += self.acts[what](a, b) or []
+                self.follow_ups += self.acts[what](a, b) or []
             except ActionRefused:
                 self.refused += 1
 
     def _deliver(self, place: int) -> None:
-        if self.hops:
-            self.hops += self.worker.do(self.hops.pop(place % len(self.hops)))
+        if self.follow_ups:
+            self.follow_ups += self.worker.do(self.follow_ups.pop(place % len(self.follow_ups)))
 
     def _withdraw(self, place: int) -> None:
         """What a failing proposer leads to."""
@@ -96,7 +96,7 @@ class Storm:
         run = {"run": self.run, "user": None}
         return {
             "pause": lambda a, b: run_pause(**run) and [],
-            "resume": lambda a, b: run_resume(**run) and [Hop("advance", self.run.pk)],
+            "resume": lambda a, b: run_resume(**run) and [FollowUp("advance", self.run.pk)],
             "pin": lambda a, b: steer_pin(**run, number=self._some_node(a), quota=1 + b % 5),
             "prune": lambda a, b: steer_prune(**run, number=self._some_node(a)),
             "restore": lambda a, b: steer_restore(**run, number=self._some_pruned(a)),
@@ -138,7 +138,7 @@ class Storm:
         """Stop it in the middle and let what is still on its way arrive."""
         with suppress(ActionRefused):
             run_stop(run=self.run, user=None, drain=drain)
-        self.worker.work(self.hops, limit=100_000)
+        self.worker.work(self.follow_ups, limit=100_000)
         self.worker.work(self.worker.later())
         self.run.refresh_from_db()
         return self.run
@@ -149,9 +149,9 @@ class Storm:
         if self.run.state == Run.State.PAUSED:
             run_resume(run=self.run, user=None)
         for _ in range(40):
-            self.worker.work([*self.hops, Hop("advance", self.run.pk)], limit=100_000)
+            self.worker.work([*self.follow_ups, FollowUp("advance", self.run.pk)], limit=100_000)
             self.run.refresh_from_db()
             if self.run.ended:
                 break
-            self.hops = self.worker.later()
+            self.follow_ups = self.worker.later()
         return self.run

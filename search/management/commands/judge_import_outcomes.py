@@ -37,8 +37,8 @@ class Command(BaseCommand):
             )
         except (OutcomesRefused, BadKey) as error:
             raise CommandError(str(error)) from error
-        told, hops = nodes_answered(evaluations=(*done.evaluations, *done.known))
-        send(hops)
+        told, follow_ups = nodes_answered(evaluations=(*done.evaluations, *done.known))
+        send(follow_ups)
         for row in (*done.evaluations, *done.unsigned):
             self.stdout.write(_line(row))
         self.stdout.write(

@@ -17,7 +17,7 @@ from memory.prompting.choices import MemoryChoice
 from memory.rules.models import Rule, Sighting
 from search import tasks
 from search.engine import driver
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.memory.failure_rows import DTYPE, UNKNOWN, failed
 from tests.search.fakes import FakeBench, wrong
 from tests.search.makers import Worker, make_run
@@ -111,7 +111,9 @@ def test_a_search_that_learns_sends_each_failure_to_the_learner():
     worker = Worker(bench=FakeBench(outcomes={0: broken(), 1: wrong()}))
     run = worker.run(make_run(steps=3, memory=MemoryChoice(learns=True)))
     failures = list(Failure.objects.filter(run=run).order_by("pk"))
-    assert [hop.target for hop in worker.done if hop.task == "learn"] == [failure.pk for failure in failures]
+    assert [follow_up.target for follow_up in worker.done if follow_up.task == "learn"] == [
+        failure.pk for failure in failures
+    ]
     assert [failure.lesson for failure in failures] == ["rule", "nothing"]
 
 
@@ -120,7 +122,7 @@ def test_a_search_that_does_not_learn_only_keeps_them():
     worker = Worker(bench=FakeBench(outcomes={0: broken()}))
     run = worker.run(make_run(steps=2))
     assert Failure.objects.get(run=run).lesson == ""
-    assert not any(hop.task == "learn" for hop in worker.done)
+    assert not any(follow_up.task == "learn" for follow_up in worker.done)
 
 
 @pytest.mark.django_db
@@ -129,8 +131,8 @@ def test_the_reaper_sends_again_what_was_lost():
     run = worker.run(make_run(steps=1, memory=MemoryChoice(learns=True)))
     failure = Failure.objects.get(run=run)
     Failure.objects.update(lesson="")
-    assert Hop("learn", failure.pk) not in worker.later(1)
-    assert Hop("learn", failure.pk) in worker.later(120)
+    assert FollowUp("learn", failure.pk) not in worker.later(1)
+    assert FollowUp("learn", failure.pk) in worker.later(120)
     assert failure.told_at <= timezone.now()
 
 
@@ -139,5 +141,5 @@ def test_the_task_called_twice_and_the_driver_learn_once():
     failure, other = failed(make_run()), failed(make_run())
     for _ in range(2):
         tasks.learn(failure.pk)
-    assert driver._do(Hop("learn", other.pk), None, None) == []
+    assert driver._do(FollowUp("learn", other.pk), None, None) == []
     assert Rule.objects.get().sightings.count() == 2

@@ -15,7 +15,7 @@ from search.live.chart import chart_of
 from search.live.columns import node_columns
 from search.records.models import Node, Run
 from search.records.queries import best_node, best_number, run_summary, run_tree
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.reports.build import report_of
 from tests.search.fakes import FakeBench, passed
@@ -28,7 +28,7 @@ def tied_run() -> Run:
     """Three equally fast, audited kernels, told in the order 3, 2, 1."""
     run = make_run(steps=3, concurrency=3)
     worker = Worker(bench=FakeBench({k: passed(2.0) for k in range(3)}))
-    worker.work(reversed(worker.do(Hop("advance", run.pk))))
+    worker.work(reversed(worker.do(FollowUp("advance", run.pk))))
     run.refresh_from_db()
     told = dict(run.nodes.exclude(number=0).values_list("number", "told_order"))
     assert told == {1: 3, 2: 2, 3: 1} and run.ended

@@ -124,8 +124,8 @@ def test_lost_messages_are_made_good_by_the_next_beat():
         adapt.refresh_from_db()
         if adapt.ended:
             break
-        for hop in [hop for hop in worker.beat(70) if chance.random() < 0.6]:
-            worker.work(found for found in worker.do(hop) if chance.random() < 0.6)
+        for follow_up in [follow_up for follow_up in worker.beat(70) if chance.random() < 0.6]:
+            worker.work(found for found in worker.do(follow_up) if chance.random() < 0.6)
     assert_exact(adapt)
 
 
@@ -135,16 +135,16 @@ def test_every_message_twice_changes_nothing():
         adapt.refresh_from_db()
         if adapt.ended:
             break
-        for hop in worker.beat():
-            worker.work([*worker.do(hop), *worker.do(hop)])
+        for follow_up in worker.beat():
+            worker.work([*worker.do(follow_up), *worker.do(follow_up)])
             adapts_advance(now=worker.now)
     assert_exact(adapt)
 
 
 def test_a_search_deleted_by_hand_does_not_hold_it_up():
     adapt, worker = make_adapt(tasks=2), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk, now=worker.now):
-        for asked in worker.do(hop):
+    for follow_up in adapt_advance(adapt_id=adapt.pk, now=worker.now):
+        for asked in worker.do(follow_up):
             worker.do(asked)
     Run.objects.all().delete()
     worker.complete(adapt)

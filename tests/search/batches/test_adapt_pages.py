@@ -43,11 +43,11 @@ FORM = {
 @pytest.fixture(autouse=True)
 def sent(monkeypatch) -> list:
     """What views want enqueued."""
-    hops: list = []
+    follow_ups: list = []
     from search.batches import actions
 
-    monkeypatch.setattr(actions, "send", hops.extend)
-    return hops
+    monkeypatch.setattr(actions, "send", follow_ups.extend)
+    return follow_ups
 
 
 def text_of(path: str, role: str = "viewer") -> str:
@@ -67,7 +67,7 @@ def test_an_operator_starts_one_and_a_second_submit_is_the_same(sent):
     adapt = AdaptRun.objects.get()
     assert answer["Location"] == f"/adapt/{adapt.pk}/"
     assert (adapt.tasks, adapt.limits, adapt.memory["learns"]) == (2, {"device_s": 600.0}, True)
-    assert {hop.task for hop in sent} == {"compose_task"}
+    assert {follow_up.task for follow_up in sent} == {"compose_task"}
     operator.post("/adapt/new", FORM)
     assert AdaptRun.objects.count() == 1
 
@@ -141,9 +141,9 @@ def test_a_running_page_asks_again_and_gets_the_progress_only():
 
 def test_pause_resume_and_stop_from_the_page(sent):
     adapt = make_adapt()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        task_compose(task_id=hop.target, write=ScriptedWriter())
-        task_admit(task_id=hop.target, bench_for=AdmittingBench())
+    for follow_up in adapt_advance(adapt_id=adapt.pk):
+        task_compose(task_id=follow_up.target, write=ScriptedWriter())
+        task_admit(task_id=follow_up.target, bench_for=AdmittingBench())
     operator = client_of("operator")
     for act, state, run_state in (
         ("pause", "paused", Run.State.PAUSED),
@@ -155,7 +155,7 @@ def test_pause_resume_and_stop_from_the_page(sent):
         assert (adapt.state, searches(adapt)[0][1].state) == (state, run_state)
     answer = operator.post(f"/adapt/{adapt.pk}/resume")
     assert answer.status_code == 409 and "already ended" in answer.content.decode()
-    assert [hop.task for hop in sent if hop.task == "advance"] == ["advance"] * 2
+    assert [follow_up.task for follow_up in sent if follow_up.task == "advance"] == ["advance"] * 2
 
 
 def test_the_data_come_as_csv_and_json():

@@ -24,8 +24,8 @@ SMALL = NodeFilter(kind="small")
 
 def paired(**changes):
     adapt, worker = make_adapt(**{"tasks": 1, "steps": 2} | changes), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        worker.do(hop)
+    for follow_up in adapt_advance(adapt_id=adapt.pk):
+        worker.do(follow_up)
     for task in adapt.entries.all():
         task_admit(task_id=task.pk, bench_for=worker.bench)
     return adapt, worker, searches(adapt)[0]

@@ -50,10 +50,10 @@ def test_every_task_is_searched_with_memory_and_without_from_the_same_seed():
 
 def test_tasks_start_in_their_order_and_none_before_the_last_has_ended():
     class Watching(AdaptWorker):
-        def do(self, hop):
-            hops = super().do(hop)
+        def do(self, follow_up):
+            follow_ups = super().do(follow_up)
             assert Run.objects.exclude(state__in=Run.ENDED).count() <= 2
-            return hops
+            return follow_ups
 
     adapt = Watching().complete(make_adapt(tasks=3))
     runs = [run.pk for _, run, _ in searches(adapt)]
@@ -108,23 +108,23 @@ def test_degenerate_slow_and_equal_tasks_are_refused():
 def test_called_twice_changes_nothing():
     adapt = make_adapt()
     asked = adapt_advance(adapt_id=adapt.pk)
-    assert [hop.task for hop in asked] == ["compose_task"] * 2
+    assert [follow_up.task for follow_up in asked] == ["compose_task"] * 2
     assert adapt_advance(adapt_id=adapt.pk) == []
     write = ScriptedWriter()
-    for hop in [*asked, *asked]:
-        task_compose(task_id=hop.target, write=write)
+    for follow_up in [*asked, *asked]:
+        task_compose(task_id=follow_up.target, write=write)
     assert write.asked == [1, 2] and Problem.objects.filter(origin="synthetic").count() == 2
     bench = AdmittingBench()
-    for hop in [*asked, *asked]:
-        task_admit(task_id=hop.target, bench_for=bench)
+    for follow_up in [*asked, *asked]:
+        task_admit(task_id=follow_up.target, bench_for=bench)
     assert bench.admitted == 2 and Run.objects.count() == 2
 
 
 class Unlearning(AdaptWorker):
     """Nobody learns where it works."""
 
-    def do(self, hop):
-        return [] if hop.task == "learn" else super().do(hop)
+    def do(self, follow_up):
+        return [] if follow_up.task == "learn" else super().do(follow_up)
 
 
 def test_the_next_task_waits_until_the_failures_before_it_have_taught():
@@ -147,8 +147,8 @@ def test_a_lesson_nobody_comes_for_holds_nothing_up_for_ever():
 
 def test_pause_resume_and_stop_hold_its_searches():
     adapt, worker = make_adapt(), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        worker.do(hop)
+    for follow_up in adapt_advance(adapt_id=adapt.pk):
+        worker.do(follow_up)
     for task in adapt.entries.all():
         task_admit(task_id=task.pk, bench_for=worker.bench)
     adapt = adapt_pause(adapt=adapt, user=None, key="k")
@@ -181,8 +181,8 @@ def test_a_budget_of_device_time_ends_it_cleanly():
 def started_with(limits) -> Run:
     """The first search of an adapt run with these limits, told nothing yet."""
     adapt, worker = make_adapt(tasks=2, steps=5, control_steps=0, limits=limits), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        worker.do(hop)
+    for follow_up in adapt_advance(adapt_id=adapt.pk):
+        worker.do(follow_up)
     for task in adapt.entries.all():
         task_admit(task_id=task.pk, bench_for=worker.bench)
     return searches(adapt)[0][1]
@@ -208,14 +208,14 @@ def test_without_limits_a_stopped_search_may_go_on():
 
 def test_the_reaper_leaves_searches_alone_that_a_command_drives():
     adapt, worker = make_adapt(), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        task_compose(task_id=hop.target, write=worker.write)
-        task_admit(task_id=hop.target, bench_for=worker.bench)
+    for follow_up in adapt_advance(adapt_id=adapt.pk):
+        task_compose(task_id=follow_up.target, write=worker.write)
+        task_admit(task_id=follow_up.target, bench_for=worker.bench)
     other = make_run()
     started = {run.pk for _, *runs in searches(adapt) for run in runs}
-    assert {hop.target for hop in reap()} == started | {other.pk}
+    assert {follow_up.target for follow_up in reap()} == started | {other.pk}
     AdaptRun.objects.update(driven_until=timezone.now() + timedelta(seconds=60))
-    assert {hop.target for hop in reap()} == {other.pk}
+    assert {follow_up.target for follow_up in reap()} == {other.pk}
 
 
 def test_a_budget_of_time_ends_it_too():
@@ -298,8 +298,8 @@ def test_attempts_at_which_nobody_tried_or_that_stayed_open_leave_their_pair_out
 
 def test_a_kernel_by_hand_is_no_attempt_of_the_arm_it_was_put_into():
     adapt, worker = make_adapt(tasks=1, steps=2), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        worker.do(hop)
+    for follow_up in adapt_advance(adapt_id=adapt.pk):
+        worker.do(follow_up)
     for task in adapt.entries.all():
         task_admit(task_id=task.pk, bench_for=worker.bench)
     run = searches(adapt)[0][1]

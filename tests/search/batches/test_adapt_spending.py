@@ -73,14 +73,16 @@ def test_preflights_never_pass_the_limit_of_device_time(seconds, limit):
 
 def test_a_preflight_that_was_asked_for_holds_its_time():
     adapt, worker = make_adapt(limits={"device_s": 370}), AdaptWorker()
-    hops = [hop for first in adapt_advance(adapt_id=adapt.pk) for hop in worker.do(first)]
-    assert [hop.task for hop in hops] == ["admit_task"] * 2  # of three tasks: a third one would not fit
+    follow_ups = [follow_up for first in adapt_advance(adapt_id=adapt.pk) for follow_up in worker.do(first)]
+    assert [follow_up.task for follow_up in follow_ups] == [
+        "admit_task"
+    ] * 2  # of three tasks: a third one would not fit
     assert room_of(adapt, timezone.now())["device_s"] == 130
 
 
 def test_a_preflight_whose_process_died_has_no_known_time():
     adapt, worker = make_adapt(tasks=1), AdaptWorker()
-    hop = next(hop for first in adapt_advance(adapt_id=adapt.pk) for hop in worker.do(first))
+    follow_up = next(follow_up for first in adapt_advance(adapt_id=adapt.pk) for follow_up in worker.do(first))
     admit = worker.bench.admit
 
     def killed(problem, **given):
@@ -88,9 +90,9 @@ def test_a_preflight_whose_process_died_has_no_known_time():
 
     worker.bench.admit = killed
     with pytest.raises(KeyboardInterrupt):
-        task_admit(task_id=hop.target, bench_for=worker.bench, clock=worker.clock)
+        task_admit(task_id=follow_up.target, bench_for=worker.bench, clock=worker.clock)
     worker.bench.admit = admit
-    task_admit(task_id=hop.target, bench_for=worker.bench, clock=worker.clock, since=timezone.now())
+    task_admit(task_id=follow_up.target, bench_for=worker.bench, clock=worker.clock, since=timezone.now())
     adapt = worker.complete(adapt)
     assert spent_of(adapt).unclocked == 1
     page = " ".join(client_of("viewer", "vera").get(f"/adapt/{adapt.pk}/").content.decode().split())

@@ -140,13 +140,13 @@ def test_no_task_is_written_with_tokens_that_open_searches_hold(endpoint):
     step = STEP_TOKENS_IN + STEP_TOKENS_OUT
     adapt = make_adapt(composer="model", proposer="openai", tasks=9, steps=5, limits={"tokens": 8 * step})
     asked_for = adapt_advance(adapt_id=adapt.pk)
-    assert [hop.task for hop in asked_for] == ["compose_task"] * 3
+    assert [follow_up.task for follow_up in asked_for] == ["compose_task"] * 3
     assert room_of(adapt, timezone.now())["tokens"] == 5 * step
     bench, write = AdmittingBench(), ScriptedWriter()
     bench.refuse = ("task2", "task3")
-    for hop in asked_for:
-        task_compose(task_id=hop.target, write=write)
-    for hop in asked_for:
-        task_admit(task_id=hop.target, bench_for=bench)
+    for follow_up in asked_for:
+        task_compose(task_id=follow_up.target, write=write)
+    for follow_up in asked_for:
+        task_admit(task_id=follow_up.target, bench_for=bench)
     assert not room_of(adapt, timezone.now())["tokens"]
     assert list(adapt.entries.values_list("state", flat=True)) == ["started", "refused", "refused"]

@@ -52,9 +52,9 @@ PRICE = {"model": "mine", "usd_per_m_in": "1.5", "usd_per_m_out": "6"}
 @pytest.fixture(autouse=True)
 def sent(monkeypatch) -> list:
     """What actions enqueue."""
-    hops: list = []
-    monkeypatch.setattr(actions, "send", hops.extend)
-    return hops
+    follow_ups: list = []
+    monkeypatch.setattr(actions, "send", follow_ups.extend)
+    return follow_ups
 
 
 def price(*, withdrawn: bool = False) -> ModelPrice:
@@ -231,7 +231,7 @@ def test_the_newest_pause_or_resume_is_undone_and_the_searches_go_on(make, pause
     old = AuditEntry.objects.get(verb=f"{kind}.pause")
     assert undo(operator, old).status_code == 302
     batch.refresh_from_db()
-    assert batch.state == "running" and {hop.task for hop in sent} == tasks
+    assert batch.state == "running" and {follow_up.task for follow_up in sent} == tasks
     newest = AuditEntry.objects.get(verb=f"{kind}.resume")
     again = undo(operator, old, "again")
     assert again.status_code == 409 and "replaced" in again.content.decode()
@@ -252,13 +252,13 @@ def test_a_resumed_campaign_sends_its_searches_and_starts_what_has_room(sent):
     robot = Program("operator")
     assert robot.act(f"campaign.resume/{campaign.pk}").json()["said"] == ["Resumed."]
     old, new = Run.objects.order_by("pk")
-    assert [(hop.task, hop.target) for hop in sent] == [("advance", old.pk), ("advance", new.pk)]
+    assert [(follow_up.task, follow_up.target) for follow_up in sent] == [("advance", old.pk), ("advance", new.pk)]
 
 
 def test_an_undo_sends_after_its_transaction(monkeypatch):
     campaign, inside = paused_campaign(), len(connection.savepoint_ids)
     depths: list[int] = []
-    monkeypatch.setattr(actions, "send", lambda hops: depths.append(len(connection.savepoint_ids)))
+    monkeypatch.setattr(actions, "send", lambda follow_ups: depths.append(len(connection.savepoint_ids)))
     operator = client_of("operator")
     operator.post(f"/campaigns/{campaign.pk}/resume")
     undo(operator, AuditEntry.objects.get(verb="campaign.resume"))
@@ -306,7 +306,7 @@ def test_what_the_budget_did_by_itself_is_told_and_its_pause_is_undone_once(sent
     assert "$6.00 of $5.00 today" in html
     assert undo(client_of("viewer"), entry).status_code == 403
     assert undo(operator, entry).status_code == 302
-    assert [(hop.task, hop.target) for hop in sent] == [("advance", run.pk)]
+    assert [(follow_up.task, follow_up.target) for follow_up in sent] == [("advance", run.pk)]
     again = undo(operator, entry, "b")
     assert again.status_code == 409 and "undone" in again.content.decode()
     for verb in ("spend.alert", "spend.pause.undo"):

@@ -154,7 +154,7 @@ def test_detached_it_only_begins_and_status_tells(campaign):
     assert "Workers carry it on" in campaign("start", "--problems", "a", "--steps", "3", "--detach")
     pk = Campaign.objects.get().pk
     assert not Run.objects.exists()
-    assert [hop.task for hop in campaigns_advance()] == ["advance"]
+    assert [follow_up.task for follow_up in campaigns_advance()] == ["advance"]
     document = json.loads(campaign("status", str(pk), "--json"))
     assert (document["state"], document["held"], document["problems"][0]["state"]) == ("running", 3, "running")
     assert "paused" in campaign("pause", str(pk)) and "stopped" in campaign("stop", str(pk))

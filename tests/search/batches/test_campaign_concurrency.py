@@ -17,8 +17,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_four_beats_at_the_same_moment_start_no_search_twice():
     campaign = make_campaign(*"abcde", at_once=2)
-    hops = [hop for found in together(4, lambda _: campaign_advance(campaign_id=campaign.pk)) for hop in found]
-    assert (len(hops), Run.objects.count()) == (2, 2)
+    follow_ups = [
+        follow_up for found in together(4, lambda _: campaign_advance(campaign_id=campaign.pk)) for follow_up in found
+    ]
+    assert (len(follow_ups), Run.objects.count()) == (2, 2)
 
 
 def test_three_workers_finish_a_campaign_with_exactly_its_budget():

@@ -69,8 +69,8 @@ def test_lost_messages_are_made_good_by_the_next_beat():
         campaign.refresh_from_db()
         if campaign.ended:
             break
-        for hop in [hop for hop in worker.beat(60) if chance.random() < 0.6]:
-            worker.work(found for found in worker.do(hop) if chance.random() < 0.6)
+        for follow_up in [follow_up for follow_up in worker.beat(60) if chance.random() < 0.6]:
+            worker.work(found for found in worker.do(follow_up) if chance.random() < 0.6)
     assert_exact(campaign)
 
 
@@ -81,8 +81,8 @@ def test_every_message_twice_changes_nothing():
         campaign.refresh_from_db()
         if campaign.ended:
             break
-        for hop in worker.beat():
-            worker.work([*worker.do(hop), *worker.do(hop)])
+        for follow_up in worker.beat():
+            worker.work([*worker.do(follow_up), *worker.do(follow_up)])
             campaigns_advance(now=worker.now)
     assert_exact(campaign)
 

@@ -21,12 +21,12 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def sent(monkeypatch) -> list:
     """What views want enqueued."""
-    hops: list = []
+    follow_ups: list = []
     from search.batches import actions
 
-    monkeypatch.setattr(actions, "send", hops.extend)
-    monkeypatch.setattr(tasks, "send", hops.extend)
-    return hops
+    monkeypatch.setattr(actions, "send", follow_ups.extend)
+    monkeypatch.setattr(tasks, "send", follow_ups.extend)
+    return follow_ups
 
 
 FORM = {
@@ -49,7 +49,7 @@ def test_an_operator_starts_a_campaign_over_what_is_ticked(sent):
     campaign = Campaign.objects.get()
     assert answer["Location"] == f"/campaigns/{campaign.pk}/"
     assert [entry.problem.slug for entry in campaign.entries.all()] == ["a", "c"]
-    assert [hop.task for hop in sent] == ["advance"]
+    assert [follow_up.task for follow_up in sent] == ["advance"]
     operator.post("/campaigns/new", FORM | {"problem": ["a", "c"], "key": "k1"})
     assert Campaign.objects.count() == 1 and campaign.proposer_options == {}
     operator.post("/campaigns/new", FORM | {"problem": ["a"], "dialect": "mixed"})
@@ -99,7 +99,7 @@ def test_pause_resume_and_stop_by_form(sent):
         answer = operator.post(f"/campaigns/{campaign.pk}/{act}", {"key": act, "sure": "1"})
         assert answer.status_code == 302
         assert (Campaign.objects.get().state, Run.objects.get().state) == (state, state)
-    assert [hop.task for hop in sent] == ["advance"]
+    assert [follow_up.task for follow_up in sent] == ["advance"]
     assert operator.post(f"/campaigns/{campaign.pk}/pause").status_code == 409
     assert client_of("viewer").post(f"/campaigns/{campaign.pk}/stop").status_code == 403
 

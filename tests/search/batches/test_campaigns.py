@@ -37,8 +37,8 @@ def test_every_problem_gets_its_search_and_its_share():
 
 def test_no_more_searches_than_allowed_run_at_once():
     campaign = make_campaign(*"abcde", at_once=2)
-    hops = campaign_advance(campaign_id=campaign.pk)
-    assert [hop.task for hop in hops] == ["advance", "advance"]
+    follow_ups = campaign_advance(campaign_id=campaign.pk)
+    assert [follow_up.task for follow_up in follow_ups] == ["advance", "advance"]
     assert campaign_advance(campaign_id=campaign.pk) == []
     assert Run.objects.count() == 2
 
@@ -171,8 +171,8 @@ def test_a_preflight_is_asked_for_once_and_again_when_nobody_came():
     make_campaign(problems=[unseen("a"), unseen("b"), unseen("c")], steps=12)
     worker = CampaignWorker()
     asked = campaigns_advance(now=worker.now)
-    assert [hop.task for hop in asked] == ["admit_entry"] * 3
-    assert {hop.queue for hop in asked} == {"device.interpreter"}
+    assert [follow_up.task for follow_up in asked] == ["admit_entry"] * 3
+    assert {follow_up.queue for follow_up in asked} == {"device.interpreter"}
     assert worker.beat(5) == []
     assert len(worker.beat(200)) == 3
 

@@ -1,4 +1,4 @@
-"""Whatever order hops arrive in, doubled, lost or cut off by a death: the books hold at every event and end exact."""
+"""In whatever order tasks arrive, doubled, lost or cut off by a death: the books hold at every event and end exact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from search.ledger.books import ledger_of, limits_of
 from search.ledger.ledger import kept, limit_amounts, step_hold
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import run_pause, run_resume
 from tests.search.fakes import FakeBench, Killed
 from tests.search.ledger.test_budgets import billed, limited
@@ -32,9 +32,9 @@ class Mortal(FakeBench):
         return super().evaluate(job, progress=progress)
 
 
-def deliver(worker: Worker, hop: Hop) -> list[Hop]:
+def deliver(worker: Worker, follow_up: FollowUp) -> list[FollowUp]:
     try:
-        return worker.do(hop)
+        return worker.do(follow_up)
     except Killed:
         return []
 
@@ -43,22 +43,22 @@ def deliver(worker: Worker, hop: Hop) -> list[Hop]:
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_under_any_interleaving_no_limit_is_passed_and_the_end_is_exact(seed, limits):
     rng, run = Random(seed), limited(steps=6, concurrency=3, **limits)
-    worker, hops = Worker(billed(), Mortal()), [Hop("advance", run.pk)]
+    worker, follow_ups = Worker(billed(), Mortal()), [FollowUp("advance", run.pk)]
     worker.bench.rng = rng
     for _ in range(400):
         if rng.random() < 0.05:
             interrupt(run)
-        if not hops or rng.random() < 0.05:
-            hops += worker.later(rng.choice([5, 40, 100]))
-        if hops:
-            hop = hops[rng.randrange(len(hops))]
+        if not follow_ups or rng.random() < 0.05:
+            follow_ups += worker.later(rng.choice([5, 40, 100]))
+        if follow_ups:
+            follow_up = follow_ups[rng.randrange(len(follow_ups))]
             if rng.random() < 0.85:
-                hops.remove(hop)  # else it is delivered once more, later
-            hops += deliver(worker, hop)
+                follow_ups.remove(follow_up)  # else it is delivered once more, later
+            follow_ups += deliver(worker, follow_up)
         assert kept(limits_of(run), ledger_of(run.pk))
         if Run.objects.get(pk=run.pk).ended:
             break
-    check_end(Run.objects.get(pk=run.pk), worker, hops)
+    check_end(Run.objects.get(pk=run.pk), worker, follow_ups)
 
 
 def interrupt(run: Run) -> None:
@@ -68,7 +68,7 @@ def interrupt(run: Run) -> None:
         run_resume(run=run, user=None)
 
 
-def check_end(run: Run, worker: Worker, late: list[Hop]) -> None:
+def check_end(run: Run, worker: Worker, late: list[FollowUp]) -> None:
     """Ended by its limits with nothing left over, and what still arrives changes nothing."""
     ledger, limits, log = ledger_of(run.pk), limits_of(run), kinds(run)
     hold = step_hold(limits, ledger)
@@ -76,5 +76,5 @@ def check_end(run: Run, worker: Worker, late: list[Hop]) -> None:
     assert any(getattr(ledger.spent, k) + getattr(hold, k) > limit for k, limit in limit_amounts(limits).items())
     assert not run.nodes.filter(state__in=Node.IN_FLIGHT).exists()
     assert ledger.spent.steps == len(told(run)) == log.count("node.told")
-    assert [deliver(worker, hop) for hop in late] == [[] for _ in late]
+    assert [deliver(worker, follow_up) for follow_up in late] == [[] for _ in late]
     assert kinds(run) == log

@@ -12,7 +12,7 @@ from search.engine.leases import QUEUED
 from search.engine.steps import step_compile, step_reserve
 from search.records import queue
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.search.makers import make_device, make_run
 
 pytestmark = pytest.mark.django_db
@@ -47,9 +47,9 @@ def gpu():
 
 def waiting_node(device: Device, **changes: object) -> Node:
     run = make_run()
-    [hop] = step_reserve(run_id=run.pk)
+    [follow_up] = step_reserve(run_id=run.pk)
     Run.objects.filter(pk=run.pk).update(device=device)  # without its preflight
-    node = run.nodes.get(pk=hop.target)
+    node = run.nodes.get(pk=follow_up.target)
     given = {"state": Node.State.JUDGING, "lease_owner": QUEUED, "source": SOURCE, **changes}
     Node.objects.filter(pk=node.pk).update(**given)
     return node
@@ -97,7 +97,9 @@ def test_the_hop_to_a_gpu_brings_one_to_the_compile_queue_that_expires(monkeypat
         sent.append((name, queue, expires))
 
     monkeypatch.setattr(queue, "current_app", SimpleNamespace(send_task=send_task))
-    queue.send([Hop("judge_node", 1, queue="device.cuda-0"), Hop("judge_node", 2, queue="device.interpreter")])
+    queue.send(
+        [FollowUp("judge_node", 1, queue="device.cuda-0"), FollowUp("judge_node", 2, queue="device.interpreter")]
+    )
     assert sent == [
         ("search.tasks.compile_node", "compile", queue.COMPILE_S),
         ("search.tasks.judge_node", "device.cuda-0", None),

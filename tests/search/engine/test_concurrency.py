@@ -17,7 +17,7 @@ from search.interchange.imports import search_import
 from search.records.events import RunPaused
 from search.records.log import event_write
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.removing import run_remove
 from tests.search.makers import Worker, kinds, make_run, told
 from tests.search.recorded import packed, quick_hashes, step  # noqa: F401
@@ -42,12 +42,14 @@ def together(count: int, act: Callable[[int], object]) -> list[object]:
 
 def test_a_hop_delivered_four_times_at_once_happens_once():
     worker, run = Worker(), make_run(steps=2)
-    hop = Hop("advance", run.pk)
+    follow_up = FollowUp("advance", run.pk)
     for _ in range(6):
-        follow = [hops for hops in together(4, lambda _, hop=hop: worker.do(hop)) if hops]
+        follow = [
+            follow_ups for follow_ups in together(4, lambda _, follow_up=follow_up: worker.do(follow_up)) if follow_ups
+        ]
         assert len(follow) <= 1
         if follow and follow[0]:
-            hop = follow[0][0]
+            follow_up = follow[0][0]
     run.refresh_from_db()
     assert (run.state, len(told(run))) == (Run.State.FINISHED, 2)
     assert (len(worker.proposer.tasks), len(worker.bench.jobs)) == (2, 2)
@@ -59,7 +61,7 @@ def test_three_workers_and_a_reaper_drain_a_run_without_doubling():
     def work(k: int) -> None:
         worker = Worker()
         for _ in range(40):
-            worker.work([Hop("advance", run.pk)])
+            worker.work([FollowUp("advance", run.pk)])
             worker.work(worker.later(0) if k == 0 else [])
             if Run.objects.get(pk=run.pk).ended:
                 return
@@ -91,7 +93,7 @@ def test_events_written_at_once_have_no_gaps():
 
 def test_a_lease_is_renewed_while_the_work_goes_on():
     worker, run = Worker(), make_run()
-    worker.do(Hop("advance", run.pk))
+    worker.do(FollowUp("advance", run.pk))
     node = run.nodes.get(number=1)
     past = timezone.now() - timedelta(seconds=1)
     assert node_claim(node_id=node.pk, state=Node.State.PROPOSING, owner="me", now=past - timedelta(seconds=30))
@@ -125,7 +127,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_lease(monkeypatch):
 
 def test_a_lease_can_be_claimed_and_renewed_by_its_owner_only():
     worker, run = Worker(), make_run()
-    worker.do(Hop("advance", run.pk))
+    worker.do(FollowUp("advance", run.pk))
     node, now = run.nodes.get(number=1), timezone.now()
     assert node.lease_owner == QUEUED
     assert node_claim(node_id=node.pk, state=Node.State.PROPOSING, owner="a", now=now)

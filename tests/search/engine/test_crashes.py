@@ -7,7 +7,7 @@ import pytest
 from judge.evaluations.models import Evaluation
 from search.engine.leases import MAX_ATTEMPTS, QUEUE_S
 from search.records.models import Node, Run, RunEvent
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer, kernel
 from tests.search.makers import Worker, kinds, make_run, told
 
@@ -32,9 +32,9 @@ def resume_until_done(worker: Worker, run: Run) -> None:
 
 def test_every_hop_delivered_twice_changes_nothing():
     class Twice(Worker):
-        def do(self, hop: Hop) -> list[Hop]:
-            first = super().do(hop)
-            assert super().do(hop) == []
+        def do(self, follow_up: FollowUp) -> list[FollowUp]:
+            first = super().do(follow_up)
+            assert super().do(follow_up) == []
             return first
 
     worker, run = Twice(), make_run(steps=STEPS)
@@ -47,16 +47,16 @@ def test_hops_delivered_again_after_the_end_change_nothing():
     worker, run = Worker(), make_run(steps=STEPS)
     worker.run(run)
     before = kinds(run)
-    for hop in list(worker.done):
-        assert worker.do(hop) == []
+    for follow_up in list(worker.done):
+        assert worker.do(follow_up) == []
     assert kinds(run) == before
 
 
 @pytest.mark.parametrize("lost", range(6))
 def test_a_message_lost_after_any_hop_is_made_good_by_the_reaper(lost):
     class Forgetful(Worker):
-        def do(self, hop: Hop) -> list[Hop]:
-            follow = super().do(hop)
+        def do(self, follow_up: FollowUp) -> list[FollowUp]:
+            follow = super().do(follow_up)
             return [] if len(self.done) == lost + 1 else follow
 
     worker, run = Forgetful(), make_run(steps=STEPS)
@@ -101,7 +101,7 @@ def test_a_worker_killed_while_judging_loses_nothing(place):
 
 def test_a_worker_killed_between_verdict_and_tell_does_not_judge_again():
     worker, run = Worker(), make_run(steps=1)
-    (propose,) = worker.do(Hop("advance", run.pk))
+    (propose,) = worker.do(FollowUp("advance", run.pk))
     (judge,) = worker.do(propose)
     ticks = iter([worker.now])
     worker_clock = worker.clock
@@ -130,27 +130,27 @@ def test_a_kernel_that_kills_every_worker_is_given_up_and_the_run_goes_on():
             return super().evaluate(job, progress=progress)
 
     worker, run = Worker(bench=Poison()), make_run(steps=2)
-    hops = [Hop("advance", run.pk)]
+    follow_ups = [FollowUp("advance", run.pk)]
     for _ in range(MAX_ATTEMPTS):
         with pytest.raises(Killed):
-            worker.work(hops)
-        hops = worker.later()
-    worker.work(hops)
+            worker.work(follow_ups)
+        follow_ups = worker.later()
+    worker.work(follow_ups)
     run.refresh_from_db()
     node = run.nodes.get(number=1)
-    assert (run.state, node.reason, node.state) == (Run.State.FINISHED, "lost.attempts", Node.State.TOLD)
+    assert (run.state, node.reason, node.state) == (Run.State.FINISHED, "lost.attempts", Node.State.COMPLETED)
     assert RunEvent.objects.get(run=run, kind="node.told", payload__number=1).payload["verdict"] == "lost"
     assert len(told(run)) == 2
 
 
 def test_a_late_worker_whose_lease_has_passed_on_changes_nothing():
     worker, run = Worker(), make_run(steps=1)
-    (propose,) = worker.do(Hop("advance", run.pk))
+    (propose,) = worker.do(FollowUp("advance", run.pk))
 
     def overtaken(task):
         worker.proposer.answers.clear()
-        for hop in worker.later():
-            worker.work([hop])
+        for follow_up in worker.later():
+            worker.work([follow_up])
         return kernel(task)
 
     worker.proposer.answers[1] = overtaken
@@ -162,7 +162,7 @@ def test_a_late_worker_whose_lease_has_passed_on_changes_nothing():
 
 def test_a_node_nobody_picked_up_is_sent_again_but_not_at_every_look():
     worker, run = Worker(), make_run(steps=1)
-    (propose,) = worker.do(Hop("advance", run.pk))
+    (propose,) = worker.do(FollowUp("advance", run.pk))
     assert worker.later(QUEUE_S - 1) == []
     assert worker.later(2) == [propose]
     assert worker.later(5) == []
@@ -175,7 +175,7 @@ def test_a_node_nobody_picked_up_is_sent_again_but_not_at_every_look():
 def test_a_run_whose_first_message_was_lost_is_found():
     run = make_run(steps=STEPS)
     worker = Worker()
-    assert worker.later(1) == [Hop("advance", run.pk)]
+    assert worker.later(1) == [FollowUp("advance", run.pk)]
     resume_until_done(worker, run)
     assert finished(run)
 
@@ -184,7 +184,7 @@ def test_a_run_driven_by_a_command_is_taken_over_only_after_a_silence():
     run = make_run(steps=STEPS, origin=Run.Origin.COMMAND)
     worker = Worker()
     assert worker.later(5) == []
-    assert worker.later(120) == [Hop("advance", run.pk)]
+    assert worker.later(120) == [FollowUp("advance", run.pk)]
 
 
 def test_a_paused_run_with_nothing_in_flight_is_left_alone():
@@ -195,4 +195,4 @@ def test_a_paused_run_with_nothing_in_flight_is_left_alone():
 
 def test_hops_for_rows_that_are_gone_return_quietly():
     worker = Worker()
-    assert [worker.do(Hop(task, 10**9)) for task in ("advance", "propose", "judge_node")] == [[], [], []]
+    assert [worker.do(FollowUp(task, 10**9)) for task in ("advance", "propose", "judge_node")] == [[], [], []]

@@ -12,7 +12,7 @@ from search.engine.leases import RETRY, node_claim
 from search.engine.steps import DUPLICATE_WAIT_S
 from search.proposers.protocol import Reply
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.search.engine.test_concurrency import together
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer
 from tests.search.makers import Worker, make_problem, make_run, told
@@ -20,13 +20,13 @@ from tests.search.makers import Worker, make_problem, make_run, told
 EQUAL = ("class ModelNew: pass", "class ModelNew:  # the same\n    pass")
 
 
-def equal_pair(**changes: object) -> tuple[Worker, list[Hop]]:
+def equal_pair(**changes: object) -> tuple[Worker, list[FollowUp]]:
     """Two searches on one problem, each with the same kernel ready for the judge."""
     worker, judges = Worker(), []
     for place in range(2):
         worker.proposer = ScriptedProposer({1: lambda task, k=place: Reply(source=EQUAL[k])})
         run = make_run(steps=1, seed=place, **(changes if place else {}))
-        judges += worker.do(worker.do(Hop("advance", run.pk))[0])
+        judges += worker.do(worker.do(FollowUp("advance", run.pk))[0])
     return worker, judges
 
 
@@ -39,12 +39,12 @@ def test_while_one_is_judged_the_other_comes_back_later_and_takes_its_verdict():
             waits.extend(worker.do(second))
             return super().evaluate(job, progress=progress)
 
-    waits: list[Hop] = []
+    waits: list[FollowUp] = []
     worker.bench = Meanwhile()
     worker.work([first])
-    assert waits == [Hop("judge_node", second.target, queue=second.queue, delay_s=DUPLICATE_WAIT_S)]
+    assert waits == [FollowUp("judge_node", second.target, queue=second.queue, delay_s=DUPLICATE_WAIT_S)]
     worker.work(waits)
-    nodes = [Node.objects.get(pk=hop.target) for hop in (first, second)]
+    nodes = [Node.objects.get(pk=follow_up.target) for follow_up in (first, second)]
     assert [node.reused for node in nodes] == [False, True]
     assert Evaluation.objects.count() == len(worker.bench.jobs) == 1
 
@@ -83,7 +83,7 @@ def test_equal_kernels_for_other_problems_do_not_wait_for_each_other():
     worker, (first, second) = equal_pair(problem=make_problem("another"))
     assert node_claim(node_id=first.target, state=Node.State.JUDGING, owner="busy", now=worker.now)
     worker.work([second])
-    assert Node.objects.get(pk=second.target).state == Node.State.TOLD
+    assert Node.objects.get(pk=second.target).state == Node.State.COMPLETED
 
 
 @pytest.mark.django_db(transaction=True)
@@ -106,9 +106,11 @@ def test_two_workers_at_the_same_moment_never_judge_an_equal_kernel_side_by_side
     bench = Counting()
 
     def work(place: int) -> None:
-        hops = [judges[place]]
-        while hops:
-            hops = [hop for hop in Worker(bench=bench).do(hops[0]) if hop.task == "judge_node"]
+        follow_ups = [judges[place]]
+        while follow_ups:
+            follow_ups = [
+                follow_up for follow_up in Worker(bench=bench).do(follow_ups[0]) if follow_up.task == "judge_node"
+            ]
             threading.Event().wait(0.05)
         connection.close()
 

@@ -12,7 +12,7 @@ from search.proposers import get as get_proposer
 from search.records.facts import standing_of
 from search.records.models import Node, Run
 from search.records.queries import best_node
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.runs.services import run_stop
 from tests.search.makers import Worker, kinds, make_run, told
@@ -61,7 +61,7 @@ def test_a_kernel_written_by_a_person_is_marked_and_the_search_still_replays(wai
 def test_the_same_form_twice_is_one_reply(waiting):
     _, run, node = waiting
     first = reply_submit(node=node, text=KERNEL, user=None, key="r1")
-    assert first == [Hop("judge_node", node.pk, queue="device.interpreter")]
+    assert first == [FollowUp("judge_node", node.pk, queue="device.interpreter")]
     assert reply_submit(node=node, text=KERNEL, user=None, key="r1") == []
     assert kinds(run).count("node.proposed") == 1
 

@@ -11,7 +11,7 @@ from kombu.exceptions import OperationalError
 from search import tasks
 from search.records import queue
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.search.fakes import FakeBench, ScriptedProposer
 from tests.search.makers import make_run, told
 
@@ -48,7 +48,7 @@ def test_a_run_goes_from_task_to_task_each_delivered_twice(post, monkeypatch):
     monkeypatch.setattr(tasks, "bench_for", bench)
     monkeypatch.setattr(tasks, "get_proposer", proposer)
     run = make_run(steps=2)
-    tasks.send([Hop("advance", run.pk)])
+    tasks.send([FollowUp("advance", run.pk)])
     queues = []
     while post.sent:
         name, args, queue, _ = post.sent.pop(0)
@@ -78,7 +78,7 @@ def test_a_broker_that_is_away_is_left_to_the_reaper(monkeypatch, caplog):
 
     monkeypatch.setattr(queue, "current_app", Away())
     with caplog.at_level(logging.WARNING, logger="search.records.queue"):
-        tasks.send([Hop("advance", 1), Hop("propose", 2, delay_s=3)])
+        tasks.send([FollowUp("advance", 1), FollowUp("propose", 2, delay_s=3)])
     assert len(caplog.records) == 2
 
 
@@ -88,7 +88,7 @@ def test_what_follows_a_task_of_an_adapt_run_is_sent(post, monkeypatch, name):
 
     def work(*, task_id, **given):
         done.append(task_id)
-        return [Hop("admit_task", task_id, queue="device.interpreter")] if len(done) == 1 else []
+        return [FollowUp("admit_task", task_id, queue="device.interpreter")] if len(done) == 1 else []
 
     monkeypatch.setattr(tasks, f"task_{name}", work)
     for _ in range(2):
@@ -97,5 +97,5 @@ def test_what_follows_a_task_of_an_adapt_run_is_sent(post, monkeypatch, name):
 
 
 def test_a_delay_becomes_a_countdown(post):
-    tasks.send([Hop("propose", 2, delay_s=3.0)])
+    tasks.send([FollowUp("propose", 2, delay_s=3.0)])
     assert post.sent == [("search.tasks.propose", [2], "io", 3.0)]

@@ -78,9 +78,9 @@ def test_a_node_names_the_first_equal_and_else_the_nearest_earlier_node():
 def test_a_kernel_by_hand_and_a_branched_one_are_found_near_like_any_other():
     run = make_run(steps=3)
     source = f"{LONG}\nclass ModelNew: ...\n"
-    (hop,) = steer_inject(run=run, source=source, user=None)
+    (follow_up,) = steer_inject(run=run, source=source, user=None)
     worker = Worker()
-    worker.do(hop)
+    worker.do(follow_up)
     node = run.nodes.get(number=1)
     new, _ = run_branch(node=node, steps=2, user=None)
     assert bytes(node.sketch) == bytes(new.nodes.get(number=1).sketch) == sketch(source)

@@ -30,7 +30,7 @@ def test_a_run_tells_exactly_its_budget_and_finishes():
     assert len(told(run)) == 5
     assert kinds(run)[0] == "run.started"
     assert kinds(run)[-1] == "run.ended"
-    assert run.nodes.exclude(state=Node.State.TOLD).count() == 0
+    assert run.nodes.exclude(state=Node.State.COMPLETED).count() == 0
 
 
 def test_a_step_writes_its_events_in_order():
@@ -81,7 +81,7 @@ def test_a_reply_without_code_ends_the_node_with_its_reason_and_the_run_goes_on(
     worker = Worker(ScriptedProposer({2: lambda task: reply}))
     run = worker.run(make_run(steps=4))
     node = run.nodes.get(number=2)
-    assert (node.state, node.reason, node.evaluation) == (Node.State.TOLD, "proposal.no_code", None)
+    assert (node.state, node.reason, node.evaluation) == (Node.State.COMPLETED, "proposal.no_code", None)
     assert RunEvent.objects.get(run=run, kind="node.told", payload__number=2).payload["reward"] == 0
     assert len(worker.bench.jobs) == 3
     assert run.state == Run.State.FINISHED
@@ -117,7 +117,9 @@ def test_a_passing_fault_of_the_proposer_is_recorded_and_tried_again():
     retries = [e.payload for e in RunEvent.objects.filter(run=run, kind="proposer.retry").order_by("seq")]
     assert [(r["number"], r["attempt"], r["message"]) for r in retries] == [(1, 1, "no route"), (1, 2, "busy")]
     assert retries[1]["wait_s"] > retries[0]["wait_s"]
-    assert [hop.delay_s for hop in worker.done if hop.delay_s] == [retry["wait_s"] for retry in retries]
+    assert [follow_up.delay_s for follow_up in worker.done if follow_up.delay_s] == [
+        retry["wait_s"] for retry in retries
+    ]
     assert run.nodes.get(number=1).proposals.count() == 3
     assert run.state == Run.State.FINISHED
 
@@ -158,7 +160,7 @@ def test_several_steps_in_flight_never_pass_the_budget():
     run = make_run(steps=7, concurrency=3)
     worker = Worker()
     first = worker.do(worker_hop := _advance(run))
-    assert [hop.task for hop in first] == ["propose"] * 3
+    assert [follow_up.task for follow_up in first] == ["propose"] * 3
     assert worker.do(worker_hop) == []
     worker.work(first)
     run.refresh_from_db()
@@ -166,6 +168,6 @@ def test_several_steps_in_flight_never_pass_the_budget():
 
 
 def _advance(run):
-    from search.records.queue import Hop
+    from search.records.queue import FollowUp
 
-    return Hop("advance", run.pk)
+    return FollowUp("advance", run.pk)

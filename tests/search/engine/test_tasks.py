@@ -11,7 +11,7 @@ from judge.evaluations.models import Evaluation
 from search.engine.steps import task_of
 from search.proposers.prompts import build_prompt
 from search.records.models import Node
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.search.makers import Worker, make_device, make_problem, make_run
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ def reserved(preflight: datetime | None = None) -> Node:
     device.facts = {"memory_mb": 144384, "measured": {"dram_gb_s": 4000}}
     device.save()
     run = make_run(problem=problem)
-    Worker().do(Hop("advance", run.pk))
+    Worker().do(FollowUp("advance", run.pk))
     return run.nodes.get(number=1)
 
 

@@ -27,7 +27,7 @@ from search.fleet.services import device_check, device_check_ask, device_state_s
 from search.management.commands import judge_check_device
 from search.records import queue
 from search.records.models import Node, Run, RunEvent
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.judge.gpu_rows import gpu, passed, problem
 from tests.judge.twin_bench import TwinBench
 from tests.pages import client_of
@@ -161,12 +161,12 @@ def test_rows_that_contradict_themselves_are_refused(fields):
 def test_work_waits_says_why_and_goes_on_by_itself_after_a_passed_check():
     run, worker = make_run(), Worker()
     device = run.device
-    worker.work(worker.do(Hop("advance", run.pk))[:0])
+    worker.work(worker.do(FollowUp("advance", run.pk))[:0])
     node = Node.objects.get(run=run, number=1)
-    hops = worker.do(Hop("propose", node.pk))
+    follow_ups = worker.do(FollowUp("propose", node.pk))
     device_quarantine(device=device, cause=Device.Cause.NOISE, reason="it rattles")
     assert not device_quarantine(device=device, cause=Device.Cause.NOISE, reason="it rattles more")
-    assert worker.do(hops[0]) == [] and not worker.bench.jobs
+    assert worker.do(follow_ups[0]) == [] and not worker.bench.jobs
     for _ in range(12):
         assert worker.later() == [], "it waits as long as it takes, without using up its attempts"
     node.refresh_from_db()

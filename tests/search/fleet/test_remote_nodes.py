@@ -17,7 +17,7 @@ from judge.devices.services import device_enroll, key_path
 from judge.evaluations.models import Evaluation
 from search.engine.leases import QUEUE_S, reap
 from search.records.models import Node, RunEvent
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.services import run_start
 from tests.judge.batch.test_batch_run import FakeBench as BatchBench
 from tests.judge.batch_makers import passed
@@ -48,9 +48,9 @@ def stranded_run(steps: int = 3):
     problem.save()
     run = make_run(device=device, problem=problem, steps=steps, concurrency=2)
     worker = Worker()
-    hops = worker.do(Hop("advance", run.pk))
-    for hop in hops:
-        worker.do(hop)  # proposed; the hop to the judge is lost with its machine
+    follow_ups = worker.do(FollowUp("advance", run.pk))
+    for follow_up in follow_ups:
+        worker.do(follow_up)  # proposed; the follow-up task to the judge is lost with its machine
     run.device, _ = device_enroll(name="far", kind=Device.Kind.INTERPRETER, arch="sm_90")
     return run, worker
 
@@ -82,12 +82,12 @@ def test_waiting_nodes_leave_as_jobs_and_are_told_by_the_outcomes(data) -> None:
     assert "2 waiting nodes told" in bring_back(data)
     for node in waiting:
         node.refresh_from_db()
-        assert node.state == Node.State.TOLD and node.evaluation.verdict == "pass" and not node.reused
+        assert node.state == Node.State.COMPLETED and node.evaluation.verdict == "pass" and not node.reused
     assert RunEvent.objects.filter(run=run, kind="node.best").exists()
     before = Evaluation.objects.count(), RunEvent.objects.count()
     assert "2 known before; 0 waiting nodes told" in bring_back(data)
     assert (Evaluation.objects.count(), RunEvent.objects.count()) == before
-    assert [hop.task for hop in reap(now=worker.now)] == ["advance"]  # and the search goes on
+    assert [follow_up.task for follow_up in reap(now=worker.now)] == ["advance"]  # and the search goes on
 
 
 def test_an_import_that_died_before_it_told_the_nodes_is_made_good_by_the_next(data, monkeypatch) -> None:
@@ -104,7 +104,7 @@ def test_an_import_that_died_before_it_told_the_nodes_is_made_good_by_the_next(d
 
 def test_the_reaper_sends_no_message_to_a_queue_that_nobody_serves(data) -> None:
     run, worker = stranded_run()
-    assert not [hop for hop in worker.later(2 * QUEUE_S) if hop.task == "judge_node"]
+    assert not [follow_up for follow_up in worker.later(2 * QUEUE_S) if follow_up.task == "judge_node"]
     assert Node.objects.filter(run=run, state="judging").count() == 2
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from adaexplore_site.core.models import AuditEntry
 from search.engine.leases import node_claim
-from search.engine.steps import step_propose, step_reserve, step_tell
+from search.engine.steps import step_complete, step_propose, step_reserve
 from search.records.models import Node, Run
 from tests.pages import client_of
 from tests.search.fakes import ScriptedProposer
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.django_db
 def on_device(worker: Worker) -> tuple[Run, Node]:
     """A search of one step whose kernel a worker called hung has."""
     run = make_run(steps=1)
-    (hop,) = step_reserve(run_id=run.pk)
-    step_propose(node_id=hop.target, proposer_for=ScriptedProposer())
-    assert node_claim(node_id=hop.target, state=Node.State.JUDGING, owner="hung", now=worker.now)
-    return run, Node.objects.get(pk=hop.target)
+    (follow_up,) = step_reserve(run_id=run.pk)
+    step_propose(node_id=follow_up.target, proposer_for=ScriptedProposer())
+    assert node_claim(node_id=follow_up.target, state=Node.State.JUDGING, owner="hung", now=worker.now)
+    return run, Node.objects.get(pk=follow_up.target)
 
 
 def test_it_asks_first_and_then_queues_the_node_anew(monkeypatch):
@@ -35,7 +35,9 @@ def test_it_asks_first_and_then_queues_the_node_anew(monkeypatch):
     for _ in range(2):
         assert operator.post(address, {"key": "k", "sure": "1"}).status_code == 302
     node.refresh_from_db()
-    assert (node.lease_owner, node.attempts) == ("queue", 0) and [hop.task for hop in sent] == ["judge_node"]
+    assert (node.lease_owner, node.attempts) == ("queue", 0) and [follow_up.task for follow_up in sent] == [
+        "judge_node"
+    ]
     assert AuditEntry.objects.filter(verb="node.revoke").count() == 1 and "lease.expired" in kinds(run)
     assert "was taken back from its device" in operator.get("/activity/").content.decode()
 
@@ -47,7 +49,7 @@ def test_the_late_worker_tells_nothing_and_the_next_one_does():
     run = worker.run(run)
     worker.work(worker.later())
     (done,) = told(run)
-    assert step_tell(node=node, owner="hung", evaluation_id=done.evaluation_id) == []
+    assert step_complete(node=node, owner="hung", evaluation_id=done.evaluation_id) == []
     assert len(told(run)) == 1 and Run.objects.get().state == "finished"
 
 

@@ -17,7 +17,7 @@ from search.interchange.recording import OWN, RecordingRejected, read_recording
 from search.live.frames import recent_feed
 from search.records.log import steering_of
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.steering.activity import activity_of
 from search.steering.branching import run_branch
@@ -36,15 +36,15 @@ def steered_run() -> Run:
     ada = get_user_model().objects.create_user("ada")
     run = make_run(steps=6)
     Problem.objects.update(source=REFERENCE, source_hash=text_hash(REFERENCE))
-    worker, hops = Worker(), [Hop("advance", run.pk)]
+    worker, follow_ups = Worker(), [FollowUp("advance", run.pk)]
     while run.nodes.filter(told_order__gte=3).count() == 0:
-        hops = hops[1:] + worker.do(hops[0])
+        follow_ups = follow_ups[1:] + worker.do(follow_ups[0])
     steer_boost(run=run, number=1, boost=0.5, user=ada)
     steer_undo(run=run, seq=AuditEntry.objects.get(verb="steer.boost").after["seq"], user=ada)
     steer_note(run=run, number=1, text="try two passes", user=ada)
     steer_pin(run=run, number=1, quota=2, user=ada)
     steer_params(run=run, changes={"w": 0.4}, user=None)
-    worker.work(hops)
+    worker.work(follow_ups)
     run_branch(node=run.nodes.get(number=1), steps=2, user=ada)
     return Run.objects.get(pk=run.pk)
 

@@ -23,7 +23,7 @@ from search.interchange.recording import OWN
 from search.proposers.protocol import Reply
 from search.records.models import Node, Run
 from search.records.queries import run_tree
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.reports.build import report_of
 from tests.search.fakes import FakeBench, ScriptedProposer, passed, wrong
 from tests.search.makers import Worker, make_run
@@ -62,10 +62,10 @@ def own_run() -> Run:
     Problem.objects.update(source=REFERENCE, source_hash=text_hash(REFERENCE))
     no_code = ScriptedProposer({2: lambda task: Reply(reason="proposal.no_code", message="no code")})
     worker = Worker(no_code, FakeBench({1: wrong(), 2: passed(14.5), 4: passed(0.5)}))
-    first = worker.do(Hop("advance", run.pk))
+    first = worker.do(FollowUp("advance", run.pk))
     node = Node.objects.get(run=run, number=3)
     node_cancel(run=run_locked(run.pk), node=node, why="enough")
-    worker.work([hop for hop in reversed(first) if hop.target != node.pk])
+    worker.work([follow_up for follow_up in reversed(first) if follow_up.target != node.pk])
     worker.run(run)
     return Run.objects.get(pk=run.pk)
 

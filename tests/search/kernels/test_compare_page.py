@@ -225,7 +225,7 @@ def test_more_kernels_cost_no_more_queries(run, viewer):
 
 
 def test_a_pair_is_raced_from_the_page_and_its_verdict_is_shown_with_its_interval(viewer, monkeypatch):
-    monkeypatch.setattr(kernel_actions, "send", lambda hops: None)
+    monkeypatch.setattr(kernel_actions, "send", lambda follow_ups: None)
     search = gpu_run("gelu", steps=9)
     one, other = kernel(search, 2.0, spread=0.1), kernel(search, 2.05, spread=0.1)
     operator, path = client_of("operator"), f"/compare?k={key(one)},{key(other)}"

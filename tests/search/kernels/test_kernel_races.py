@@ -96,7 +96,7 @@ def test_re_verify_is_asked_from_the_list_and_shown_beside_the_old_verdict(tied,
     operator = client_of("operator")
     path = f"/s/{tied[2].run_id}/n/{tied[2].number}/verify"
     assert operator.post(path, {"key": "k", "back": "/kernels/"}).status_code == 302
-    assert [hop.task for hop in sent] == ["recheck_kernel"]
+    assert [follow_up.task for follow_up in sent] == ["recheck_kernel"]
     assert "being judged again" in operator.get("/kernels/").content.decode()
     again = operator.post(path, {"key": "other", "back": "/kernels/"})
     assert again.status_code == 409 and "already" in again.content.decode()

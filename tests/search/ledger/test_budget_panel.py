@@ -10,7 +10,7 @@ from search.ledger.books import ledger_of
 from search.ledger.forecast import forecast, spread
 from search.live.panels import budget_panel
 from search.records.models import Node, Proposal, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from tests.pages import client_of
 from tests.search.engine.test_sketches import LONG, answer
 from tests.search.fakes import ScriptedProposer
@@ -58,10 +58,10 @@ def test_a_search_that_nobody_bills_shows_no_money_and_no_tokens():
 @pytest.mark.django_db
 def test_steps_in_flight_are_held_and_given_back():
     worker, run = Worker(), limited(steps=9, evaluations=9)
-    hops = worker.do(Hop("advance", run.pk))
+    follow_ups = worker.do(FollowUp("advance", run.pk))
     held = {line.name: line.held for line in budget_panel(run).lines}
     assert (held["steps"], held["evaluations"]) == ("4", "4")
-    worker.work(hops)
+    worker.work(follow_ups)
     assert not any(line.held for line in budget_panel(Run.objects.get(pk=run.pk)).lines)
 
 
@@ -100,7 +100,7 @@ def test_the_node_page_names_the_node_that_is_much_like_it():
 @pytest.mark.django_db
 def test_money_adds_up_to_the_millionth_on_every_database():
     run = limited(steps=9, usd=Decimal(100))
-    Worker().do(Hop("advance", run.pk))
+    Worker().do(FollowUp("advance", run.pk))
     prices = [Decimal(k * 7919 % 100_003) / 1_000_000 for k in range(400)]
     nodes = list(run.nodes.exclude(number=0))
     calls = [

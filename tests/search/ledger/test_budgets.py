@@ -15,7 +15,7 @@ from search.ledger.books import ledger_of, limits_of
 from search.ledger.ledger import kept
 from search.proposers.protocol import Call, ProposerError, Reply
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.steering.injecting import steer_inject
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer, kernel, passed
@@ -71,10 +71,10 @@ def test_with_many_steps_in_flight_no_limit_is_passed_at_any_event(limits):
     run = limited(concurrency=8, **limits)
 
     class Watched(Worker):
-        def do(self, hop: Hop) -> list[Hop]:
-            hops = super().do(hop)
+        def do(self, follow_up: FollowUp) -> list[FollowUp]:
+            follow_ups = super().do(follow_up)
             assert kept(limits_of(run), ledger_of(run.pk))
-            return hops
+            return follow_ups
 
     run = Watched(billed(), SlowBench()).run(run)
     assert run.state == Run.State.FINISHED and run.stop_reason
@@ -123,7 +123,7 @@ def test_calls_without_a_price_count_as_much_as_their_steps_held():
 
 def test_after_its_deadline_a_search_withdraws_what_waits_and_ends():
     worker, run = Worker(), limited(wall_s=10.0)
-    worker.do(Hop("advance", run.pk))
+    worker.do(FollowUp("advance", run.pk))
     worker.now = run.created_at + timedelta(seconds=11)
     worker.work(worker.later(0))
     run.refresh_from_db()
@@ -148,7 +148,7 @@ def test_budget_added_to_a_finished_search_lets_it_go_on():
 )
 def test_a_kernel_by_hand_is_refused_where_a_limit_has_no_room_for_it(limits, words):
     worker, run = Worker(), limited(**limits)
-    worker.do(Hop("advance", run.pk))
+    worker.do(FollowUp("advance", run.pk))
     with pytest.raises(ActionRefused, match=words):
         steer_inject(run=run, source=BY_HAND, user=None)
     assert Run.objects.get(pk=run.pk).steps == 20 and run.nodes.count() == 5

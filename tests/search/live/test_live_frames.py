@@ -13,7 +13,7 @@ from search.live.frames import feed_item
 from search.records.events import EVENTS, Event, ProposerRetry
 from search.records.log import event_write
 from search.records.models import Run, RunEvent
-from search.records.node_styles import LOOKS
+from search.records.node_styles import STYLES
 from tests.search.live_rows import grow, make_user, new_best, reserve
 from tests.search.makers import make_run
 
@@ -30,7 +30,7 @@ def write(run: Run, event: Event) -> RunEvent:
 
 
 def looks(columns: dict) -> list[str]:
-    return [LOOKS[index] for index in columns["s"]]
+    return [STYLES[index] for index in columns["s"]]
 
 
 def test_a_reserved_node_is_sent_as_in_flight_and_is_named_in_the_header():

@@ -78,7 +78,7 @@ MARKS = [name for name in CASES if isinstance(registry.action(name), actions.Mar
 @pytest.fixture
 def tasks(monkeypatch) -> list[str]:
     sent: list[str] = []
-    monkeypatch.setattr(actions, "send", lambda hops: sent.extend(hop.task for hop in hops))
+    monkeypatch.setattr(actions, "send", lambda follow_ups: sent.extend(follow_up.task for follow_up in follow_ups))
     return sent
 
 

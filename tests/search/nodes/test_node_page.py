@@ -191,7 +191,7 @@ def test_a_waiting_node_has_a_form_for_operators_only(viewer):
 
 def test_a_reply_without_code_is_refused_and_stays_in_the_form(monkeypatch):
     node = waiting_node()
-    monkeypatch.setattr(actions, "send", lambda hops: pytest.fail("nothing to send"))
+    monkeypatch.setattr(actions, "send", lambda follow_ups: pytest.fail("nothing to send"))
     for headers in ({}, HTMX):
         answer = client_of("operator", f"op{len(headers)}").post(
             f"/s/{node.run_id}/n/{node.number}/reply", {"text": "I cannot </textarea>", "key": "a"}, headers=headers
@@ -209,7 +209,9 @@ def test_a_reply_with_a_kernel_goes_to_the_judge(monkeypatch):
     )
     answer = client_of("operator").post(f"/s/{node.run_id}/n/{node.number}/reply", {"text": reply, "key": "b"})
     assert answer.status_code == 302
-    assert [(hop.task, hop.target, hop.queue) for hop in sent] == [("judge_node", node.pk, "device.interpreter")]
+    assert [(follow_up.task, follow_up.target, follow_up.queue) for follow_up in sent] == [
+        ("judge_node", node.pk, "device.interpreter")
+    ]
     assert Node.objects.get(pk=node.pk).state == "judging"
 
 

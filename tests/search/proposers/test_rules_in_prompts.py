@@ -19,7 +19,7 @@ from search.proposers.builtin import BuiltinProposer
 from search.proposers.prompts import build_prompt
 from search.proposers.protocol import Lesson
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.steering.branching import run_branch
 from search.steering.injecting import steer_inject
@@ -58,7 +58,7 @@ def test_each_reserved_node_has_its_rules_and_the_proposer_gets_the_shown_ones()
 def test_a_second_call_of_the_proposer_gets_the_same_rules():
     rules()
     run = make_run(memory=HALF)
-    Worker().do(Hop("advance", run.pk))
+    Worker().do(FollowUp("advance", run.pk))
     node = Node.objects.get(run=run, number=1)
     assert task_of(node).rules == task_of(node).rules
     assert RuleUse.objects.filter(node=node).count() == 4

@@ -46,9 +46,9 @@ def run() -> Run:
 
 
 def ask(node: Node, kind: Recheck.Kind = VERIFY, **more) -> Recheck:
-    hops = recheck_ask(node=node, kind=kind, user=None, **more)
-    row = Recheck.objects.get(pk=hops[0].target)
-    assert hops[0].queue == row.before.device.queue
+    follow_ups = recheck_ask(node=node, kind=kind, user=None, **more)
+    row = Recheck.objects.get(pk=follow_ups[0].target)
+    assert follow_ups[0].queue == row.before.device.queue
     return row
 
 
@@ -83,8 +83,8 @@ def test_a_kernel_that_fails_anew_is_quarantined_and_the_next_one_is_the_best(ru
 def test_an_equal_kernel_found_later_inherits_the_doubt(run):
     node = run.nodes.get(number=1)
     judged(ask(node), FakeBench({0: wrong()}))
-    branch, hops = run_branch(node=node, steps=1, user=None)
-    Worker(bench=FakeBench({0: passed(3.0)})).work(hops)
+    branch, follow_ups = run_branch(node=node, steps=1, user=None)
+    Worker(bench=FakeBench({0: passed(3.0)})).work(follow_ups)
     assert branch.nodes.get(number=1).evaluation.doubt == "quarantined"
     marks = marks_of(problem_id=run.problem_id, device_id=run.device_id, candidate_hash=node.source_hash)
     assert marks.doubt == "quarantined"
@@ -126,8 +126,8 @@ def test_a_lost_worker_is_replaced_three_times_and_then_it_has_failed(run):
         Recheck.objects.filter(pk=row.pk).update(
             state="running", attempts=attempt, lease_until=now - timedelta(seconds=1)
         )
-        hops = rechecks_reap(now=now)
-        assert len(hops) == (attempt < 3)
+        follow_ups = rechecks_reap(now=now)
+        assert len(follow_ups) == (attempt < 3)
     row.refresh_from_db()
     assert row.state == "failed" and "lost 3 times" in row.message and rechecks_reap(now=now) == []
 
@@ -263,8 +263,8 @@ def test_a_kernel_that_a_search_has_twice_is_marked_and_the_replay_agrees():
 
 
 def test_one_that_nobody_takes_up_fails_after_a_day_and_its_messages_expire(run):
-    (hop,) = recheck_ask(node=run.nodes.get(number=1), kind=VERIFY, user=None)
-    assert hop.expires_s == rechecks.QUEUED_S
+    (follow_up,) = recheck_ask(node=run.nodes.get(number=1), kind=VERIFY, user=None)
+    assert follow_up.expires_s == rechecks.QUEUED_S
     row = Recheck.objects.get()
     assert len(rechecks_reap(now=row.created_at + timedelta(minutes=2))) == 1
     assert rechecks_reap(now=row.created_at + timedelta(hours=25)) == []

@@ -9,7 +9,7 @@ import pytest
 
 from judge.evaluations.models import Evaluation
 from search.algorithm.params import SearchParams
-from search.engine.completion import node_tell
+from search.engine.completion import node_complete
 from search.engine.steps import task_of
 from search.proposers.prompts import build_prompt
 from search.proposers.protocol import Reply, Task
@@ -18,7 +18,7 @@ from search.rechecks.marking import FLAKY, QUARANTINE, RELEASE, kernel_mark
 from search.records.facts import node_rows, tree_of
 from search.records.models import Node, Run
 from search.records.queries import best_node, run_tree
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.replay.what_if import what_if
 from tests.search.fakes import FakeBench, ScriptedProposer, kernel, passed, wrong
@@ -63,9 +63,9 @@ def test_flaky_kernels_leave_too_and_retired_ones_stay():
 
 def test_a_prompt_that_is_written_after_the_mark_shows_the_kernel_in_doubt_and_not_as_a_pass():
     run, worker = make_run(params=CHAIN), Worker(bench=FakeBench({0: passed(3.0)}))
-    hops = [Hop("advance", run.pk)]
+    follow_ups = [FollowUp("advance", run.pk)]
     while not run.nodes.filter(number=2).exists():
-        hops = worker.do(hops[0])
+        follow_ups = worker.do(follow_ups[0])
     node = run.nodes.get(number=2)
     assert "3 times as fast" in build_prompt(task_of(node)).user
     mark(run, 1)
@@ -151,20 +151,20 @@ def test_what_another_policy_would_have_done_is_asked_of_the_kernels_believed_at
 
 def test_a_verdict_is_told_with_the_mark_that_holds_by_then():
     run, worker = make_run(steps=1), Worker()
-    (hop,) = worker.do(Hop("advance", run.pk))
-    node = Node.objects.get(pk=hop.target)
+    (follow_up,) = worker.do(FollowUp("advance", run.pk))
+    node = Node.objects.get(pk=follow_up.target)
     read = Evaluation.objects.create(
         problem=run.problem, device=run.device, candidate_hash="0" * 64, protocol="p", verdict="pass", stage="timing"
     )
     Evaluation.objects.update(doubt="flaky")
-    node_tell(run=run, node=node, owner=node.lease_owner, now=worker.now, evaluation=read)
+    node_complete(run=run, node=node, owner=node.lease_owner, now=worker.now, evaluation=read)
     assert run.events.get(kind="node.told").payload["doubt"] == "flaky"
 
 
 def test_a_search_that_tells_the_kernel_while_it_is_being_marked_says_so_too(monkeypatch):
     run, other = Worker().run(make_run(steps=1)), make_run(steps=1, seed=2)
     worker = Worker(ScriptedProposer({1: lambda task: Reply(source=run.nodes.get(number=1).source, summary="same")}))
-    (propose,) = worker.do(Hop("advance", other.pk))
+    (propose,) = worker.do(FollowUp("advance", other.pk))
     (judge,) = worker.do(propose)
     locked, calls = marking.marks_locked, list[int]()
 
@@ -189,11 +189,11 @@ def test_marks_at_any_moment_replay_and_leave_no_doubted_kernel_in_a_pool(policy
     """Sixteen steps, three in flight, told in drawn order; every other delivery somebody marks or releases a kernel."""
     rng = Random(f"{policy} {reward}")
     run = make_run(steps=16, concurrency=3, params={"policy": policy, "reward": reward, "p_large": 0.6})
-    worker, waiting, doubted, pools = Worker(), [Hop("advance", run.pk)], set[int](), 0
+    worker, waiting, doubted, pools = Worker(), [FollowUp("advance", run.pk)], set[int](), 0
     while waiting:
-        hop = waiting.pop(rng.randrange(len(waiting)))
+        follow_up = waiting.pop(rng.randrange(len(waiting)))
         known = set(run.nodes.values_list("number", flat=True))
-        waiting += worker.do(hop)
+        waiting += worker.do(follow_up)
         for node in run.nodes.exclude(number__in=known).filter(kind="large"):
             pools += bool(node.context)
             assert doubted.isdisjoint(node.context)

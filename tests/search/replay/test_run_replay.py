@@ -15,7 +15,7 @@ from search.interchange.imports import search_import
 from search.interchange.recording import OWN
 from search.records.facts import node_rows
 from search.records.models import Node, Run, RunEvent
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.replay.rebuild import Rebuilt, log_of
 from search.replay.what_if import what_if
@@ -42,16 +42,16 @@ def test_a_finished_run_comes_out_again(concurrency):
 
 def test_a_run_in_progress_comes_out_again_with_its_next_decision():
     worker, run = Worker(), make_run(steps=9, concurrency=3)
-    for hop in worker.do(Hop("advance", run.pk)):
-        worker.do(hop)
+    for follow_up in worker.do(FollowUp("advance", run.pk)):
+        worker.do(follow_up)
     assert replay_run(run).first is None
 
 
 def test_pins_and_prunes_come_out_again():
     worker, run = Worker(), make_run(steps=12, concurrency=2)
-    hops = [Hop("advance", run.pk)]
+    follow_ups = [FollowUp("advance", run.pk)]
     for turn in range(60):
-        hops = [*hops[1:], *worker.do(hops[0])] if hops else []
+        follow_ups = [*follow_ups[1:], *worker.do(follow_ups[0])] if follow_ups else []
         if turn == 9:
             steer_pin(run=run, number=1, quota=3, user=None)
         if turn == 20:
@@ -62,8 +62,8 @@ def test_pins_and_prunes_come_out_again():
 
 def test_a_reward_changed_between_two_reservations_comes_out_again():
     worker, run = Worker(bench=FakeBench({1: passed(900.0), 2: passed(11.0)})), make_run(steps=12, concurrency=3)
-    waiting = [Hop("advance", run.pk)]
-    while run.nodes.filter(state=Node.State.TOLD).count() < 5:
+    waiting = [FollowUp("advance", run.pk)]
+    while run.nodes.filter(state=Node.State.COMPLETED).count() < 5:
         waiting = [*waiting[1:], *worker.do(waiting[0])]
     rebuilt = Rebuilt(SearchParams.from_json(run.params), node_rows(run.pk))
     steer_params(run=run, changes={"reward": "log", "policy": "greedy"}, user=None)

@@ -88,9 +88,9 @@ def test_every_reader_says_that_nothing_was_faster_and_names_the_same_closest_ke
     } == dict.fromkeys(("rows", "log", "tree", "summary", "evidence", "document"), Standing(closest=2))
     assert best_node(run.pk).number == 2  # whom the next kernel has to beat
     assert columns["a"] == [0, 1, 1, 1] and chart_of(columns).records == ()
-    assert "best" not in {dot.look for dot in chart_of(columns).dots}
+    assert "best" not in {dot.style for dot in chart_of(columns).dots}
     assert {event.payload["won"] for event in run.events.filter(kind="node.best")} == {False}
-    assert "best" not in {item.look for item in feed_items(run.events.all())}
+    assert "best" not in {item.style for item in feed_items(run.events.all())}
     assert run.events.get(kind="run.ended").payload["won"] is None
     assert not best_rows(run.created_at - HOUR).exists()
     assert replay_run(run).first is None

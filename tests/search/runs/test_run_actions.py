@@ -226,7 +226,7 @@ def test_undoing_a_pause_sends_what_goes_on(sent):
     robot.act(f"run.pause/{run.pk}")
     assert not sent
     client_of("operator").post(f"/activity/{AuditEntry.objects.get(verb='run.pause').pk}/undo", {"key": "u"})
-    assert [(hop.task, hop.target) for hop in sent] == [("advance", run.pk)]
+    assert [(follow_up.task, follow_up.target) for follow_up in sent] == [("advance", run.pk)]
 
 
 def test_what_was_done_to_a_search_that_has_ended_or_is_gone_is_not_undone():

@@ -9,7 +9,7 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.runs.services import run_concurrency, run_pause, run_resume, run_start, run_stop
 from tests.search.fakes import FakeBench
@@ -70,9 +70,9 @@ def test_an_external_device_is_refused():
 
 def test_pausing_lets_the_step_in_flight_end_and_starts_no_other(user):
     worker, run = Worker(), make_run(steps=3)
-    hops = worker.do(Hop("advance", run.pk))
+    follow_ups = worker.do(FollowUp("advance", run.pk))
     run_pause(run=run, user=user)
-    worker.work(hops)
+    worker.work(follow_ups)
     run.refresh_from_db()
     assert (run.state, len(told(run))) == (Run.State.PAUSED, 1)
     run_resume(run=run, user=user)
@@ -82,9 +82,9 @@ def test_pausing_lets_the_step_in_flight_end_and_starts_no_other(user):
 
 def test_a_run_paused_during_its_last_step_finishes_with_it(user):
     worker, run = Worker(), make_run(steps=1)
-    hops = worker.do(Hop("advance", run.pk))
+    follow_ups = worker.do(FollowUp("advance", run.pk))
     run_pause(run=run, user=user)
-    worker.work(hops)
+    worker.work(follow_ups)
     run.refresh_from_db()
     assert run.state == Run.State.FINISHED
 
@@ -114,7 +114,7 @@ def test_pausing_a_paused_run_changes_nothing(user):
 
 def test_stopping_withdraws_a_proposal_and_ends_at_once(user):
     worker, run = Worker(), make_run(steps=3)
-    (propose,) = worker.do(Hop("advance", run.pk))
+    (propose,) = worker.do(FollowUp("advance", run.pk))
     stopped = run_stop(run=run, user=user)
     assert (stopped.state, stopped.stop_reason) == (Run.State.STOPPED, "Stopped by operator-one.")
     assert run.nodes.get(number=1).state == Node.State.CANCELLED
@@ -136,7 +136,7 @@ def test_stopping_lets_the_kernel_on_the_device_be_judged_to_its_end(user):
 
 def test_a_draining_run_whose_worker_died_is_stopped_by_the_reaper(user):
     worker, run = Worker(), make_run(steps=3)
-    (propose,) = worker.do(Hop("advance", run.pk))
+    (propose,) = worker.do(FollowUp("advance", run.pk))
     worker.do(propose)
     Node.objects.filter(run=run, number=1).update(lease_owner="dead worker", lease_until=worker.now)
     assert run_stop(run=run, user=user).state == Run.State.STOPPING
@@ -155,7 +155,7 @@ def test_an_ended_run_cannot_be_steered(act, user):
 def test_two_runs_on_one_problem_do_not_touch_each_other():
     first, second = make_run(steps=3, seed=1), make_run(steps=3, seed=2)
     worker = Worker()
-    worker.work([Hop("advance", first.pk), Hop("advance", second.pk)])
+    worker.work([FollowUp("advance", first.pk), FollowUp("advance", second.pk)])
     assert (len(told(first)), len(told(second))) == (3, 3)
     assert make_device().runs.count() == 2
 
@@ -180,7 +180,7 @@ def test_a_finished_search_is_not_resumed_without_a_wider_budget(user):
 
 def test_stopping_at_once_withdraws_what_is_on_the_device(user):
     worker, run = Worker(), make_run(steps=3)
-    (judge,) = worker.do(*worker.do(Hop("advance", run.pk)))
+    (judge,) = worker.do(*worker.do(FollowUp("advance", run.pk)))
     Node.objects.filter(pk=judge.target).update(lease_owner="some-worker")
     assert run_stop(run=run, user=user).state == Run.State.STOPPING
     assert run_stop(run=run, user=user, drain=False).state == Run.State.STOPPED
@@ -190,10 +190,10 @@ def test_stopping_at_once_withdraws_what_is_on_the_device(user):
 
 def test_concurrency_changes_on_the_way_and_back(user):
     worker, run = Worker(), make_run(steps=9, concurrency=1)
-    worker.do(Hop("advance", run.pk))
+    worker.do(FollowUp("advance", run.pk))
     run_concurrency(run=run, concurrency=4, user=user, key="k")
     run_concurrency(run=run, concurrency=4, user=user, key="k")
-    worker.do(Hop("advance", run.pk))
+    worker.do(FollowUp("advance", run.pk))
     assert run.nodes.filter(state__in=Node.IN_FLIGHT).count() == 4
     with pytest.raises(ActionRefused, match="from 1 to"):
         run_concurrency(run=run, concurrency=0, user=user)

@@ -87,7 +87,9 @@ def test_a_search_that_also_judges_is_running_and_still_asks_for_the_reply():
     worker.proposer = get_proposer
     worker.run(run)
     assert run.nodes.filter(lease_owner="person").count() == 3
-    reply_submit(node=run.nodes.get(number=1), text=KERNEL, user=None, key="r1")  # its hops stay in the queue
+    reply_submit(
+        node=run.nodes.get(number=1), text=KERNEL, user=None, key="r1"
+    )  # its follow-up tasks stay in the queue
     state = state_cell(client_of("operator").get("/").content.decode())
     assert "is-running" in state and "Reply to node 2</a> and 1 more" in state
 

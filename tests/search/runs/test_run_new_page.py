@@ -23,7 +23,7 @@ HTMX = {"HX-Request": "true"}
 
 
 @pytest.fixture
-def hops(monkeypatch) -> list[Any]:
+def follow_ups(monkeypatch) -> list[Any]:
     """What would have been sent to the queues."""
     make_device()
     sent: list[Any] = []
@@ -48,7 +48,7 @@ def admission(problem: Problem, **entry: Any) -> Problem:
     return problem
 
 
-def test_a_sample_is_one_link_and_one_button_away(operator, hops):
+def test_a_sample_is_one_link_and_one_button_away(operator, follow_ups):
     problem = make_problem()
     Problem.objects.filter(pk=problem.pk).update(origin="sample", family="reductions")
     html = operator.get("/new").content.decode()
@@ -64,7 +64,7 @@ def test_a_viewer_is_told_that_it_reads_only_where_an_operator_uploads(operator)
     assert "data-dropzone" in html and "reads only" not in html
 
 
-def test_a_device_that_takes_no_searches_is_named_with_why_and_a_way_to_the_fleet(operator, hops):
+def test_a_device_that_takes_no_searches_is_named_with_why_and_a_way_to_the_fleet(operator, follow_ups):
     problem = make_problem()
     for state, reason, words in (("draining", "", "draining: it takes no"), ("quarantined", "<hot>", "&lt;hot&gt;")):
         Device.objects.update(state=state, state_reason=reason)
@@ -74,13 +74,13 @@ def test_a_device_that_takes_no_searches_is_named_with_why_and_a_way_to_the_flee
             assert "None, not here" not in html and "No GPU found here" not in html
 
 
-def test_an_unchecked_problem_starts_its_preflight_when_the_page_opens(operator, hops):
+def test_an_unchecked_problem_starts_its_preflight_when_the_page_opens(operator, follow_ups):
     problem = admission(make_problem())
     assert 'hx-trigger="load, submit"' in operator.get(f"/new?problem={problem.slug}").content.decode()
-    assert hops == []  # looking changes nothing
+    assert follow_ups == []  # looking changes nothing
 
 
-def test_start_creates_one_run_however_often_the_form_is_sent(operator, hops):
+def test_start_creates_one_run_however_often_the_form_is_sent(operator, follow_ups):
     problem = make_problem()
     for headers in (HTMX, HTMX, {}):
         answer = operator.post("/new", form(problem, title="mine", seed="7"), headers=headers)
@@ -88,40 +88,40 @@ def test_start_creates_one_run_however_often_the_form_is_sent(operator, hops):
         target = answer["HX-Redirect"] if headers else answer["Location"]
         assert target == f"/s/{run.pk}/"
     assert (run.title, run.seed, run.steps, run.proposer) == ("mine", 7, 5, "builtin")
-    assert hops[0].task == "advance" and hops[0].target == run.pk
+    assert follow_ups[0].task == "advance" and follow_ups[0].target == run.pk
 
 
 @pytest.mark.parametrize(("preset", "reward"), [("", "paper"), ("paper-l2", "paper"), ("default", "log")])
-def test_the_settings_are_those_of_the_chosen_preset(operator, hops, preset, reward):
+def test_the_settings_are_those_of_the_chosen_preset(operator, follow_ups, preset, reward):
     operator.post("/new", form(make_problem(), preset=preset))
     assert Run.objects.get().params["reward"] == reward
 
 
 @pytest.mark.parametrize(("dialect", "options"), [("mixed", {"dialect": "mixed"}), ("installed", {}), ("", {})])
-def test_the_built_in_proposer_makes_mistakes_when_asked(operator, hops, dialect, options):
+def test_the_built_in_proposer_makes_mistakes_when_asked(operator, follow_ups, dialect, options):
     problem = admission(make_problem(), state="admitted")
     operator.post("/new", form(problem, dialect=dialect))
     assert Run.objects.get().proposer_options == options
 
 
-def test_a_preset_that_is_not_there_starts_nothing(operator, hops):
+def test_a_preset_that_is_not_there_starts_nothing(operator, follow_ups):
     answer = operator.post("/new", form(make_problem(), preset="mine"))
     assert answer.status_code == 422 and "no such preset" in answer.content.decode()
     assert not Run.objects.exists()
 
 
-def test_start_before_the_preflight_waits_and_then_starts(operator, hops):
+def test_start_before_the_preflight_waits_and_then_starts(operator, follow_ups):
     problem = admission(make_problem())
     html = operator.post("/new", form(problem), headers=HTMX).content.decode()
     assert "Starts as soon as" in html and 'hx-trigger="load delay:700ms"' in html
-    assert hops == ["device.interpreter"] and not Run.objects.exists()
+    assert follow_ups == ["device.interpreter"] and not Run.objects.exists()
     admission(problem, state="running", started=timezone.now().isoformat(), stages=[])
     assert "Starts as soon as" in operator.post("/new", form(problem), headers=HTMX).content.decode()
     admission(problem, state="admitted", stages=[])
     assert operator.post("/new", form(problem), headers=HTMX)["HX-Redirect"]
 
 
-def test_a_refused_problem_does_not_start(operator, hops):
+def test_a_refused_problem_does_not_start(operator, follow_ups):
     problem = admission(make_problem(), state="refused", reason="problem.x", message="It returns a dict.", stages=[])
     for headers in ({}, HTMX):
         answer = operator.post("/new", form(problem), headers=headers)
@@ -136,7 +136,7 @@ def start_button(html: str) -> str:
     return re.search(r'<button[^>]*id="start-button"[^>]*>', html)[0]
 
 
-def test_a_refused_problem_offers_no_start_and_says_why_beside_it(operator, hops):
+def test_a_refused_problem_offers_no_start_and_says_why_beside_it(operator, follow_ups):
     problem = admission(make_problem(), **REFUSED)
     html = operator.get(f"/new?problem={problem.slug}").content.decode()
     assert "disabled" in start_button(html) and 'aria-describedby="start-why-not"' in start_button(html)
@@ -150,13 +150,13 @@ def test_a_refused_problem_offers_no_start_and_says_why_beside_it(operator, hops
 
 
 @pytest.mark.parametrize("entry", [{}, {"state": "admitted"}, {"state": "degenerate"}, {"state": "queued"}])
-def test_a_problem_that_may_pass_can_be_started(operator, hops, entry):
+def test_a_problem_that_may_pass_can_be_started(operator, follow_ups, entry):
     problem = admission(make_problem(), **({"started": timezone.now().isoformat()} | entry if entry else {}))
     html = operator.get(f"/new?problem={problem.slug}").content.decode()
     assert "disabled" not in start_button(html) and "start-why-not" not in html
 
 
-def test_a_preflight_that_could_not_be_done_asks_to_check_again(operator, hops):
+def test_a_preflight_that_could_not_be_done_asks_to_check_again(operator, follow_ups):
     problem = admission(
         make_problem(), state="failed", message="The judge failed, not the problem: no memory", stages=[]
     )
@@ -165,7 +165,7 @@ def test_a_preflight_that_could_not_be_done_asks_to_check_again(operator, hops):
         assert "no memory. Check again before you start." in html and "disabled" in start_button(html)
 
 
-def test_the_device_in_the_address_decides_about_the_button(operator, hops):
+def test_the_device_in_the_address_decides_about_the_button(operator, follow_ups):
     problem = admission(make_problem(), **REFUSED)
     Device.objects.create(name="cuda:0", kind=Device.Kind.CUDA, title="A GPU", arch="sm_90")
     for device, refused in (("interpreter", True), ("cuda:0", False)):
@@ -180,7 +180,7 @@ def test_the_service_refuses_with_the_reason_of_the_preflight():
     assert not Run.objects.exists()
 
 
-def test_a_failed_import_is_one_line_with_a_cross_and_told_once(operator, hops):
+def test_a_failed_import_is_one_line_with_a_cross_and_told_once(operator, follow_ups):
     stage = {"name": "import", "state": "failed", "wall_ms": 0.0, "detail": "It raised KeyError.", "fix": "correct it"}
     told = {"reason": "problem.raises", "message": "line 3: It raised KeyError.", "stages": [stage]}
     problem = admission(make_problem(), state="refused", **told)
@@ -203,18 +203,18 @@ def test_a_failed_import_is_one_line_with_a_cross_and_told_once(operator, hops):
         ({"title": "x" * 200}, "160 characters"),
     ],
 )
-def test_bad_fields_are_form_errors(operator, hops, changes, says):
+def test_bad_fields_are_form_errors(operator, follow_ups, changes, says):
     answer = operator.post("/new", form(make_problem(), **changes), headers=HTMX)
     assert answer.status_code == 422
     assert says in answer.content.decode()
-    assert not Run.objects.exists() and hops == []
+    assert not Run.objects.exists() and follow_ups == []
 
 
-def test_an_unready_proposer_is_shown_with_its_reason(operator, hops):
+def test_an_unready_proposer_is_shown_with_its_reason(operator, follow_ups):
     html = operator.get(f"/new?problem={make_problem().slug}").content.decode()
     assert "LLM_API_KEY" in html and 'value="openai"  disabled' in html
 
 
-def test_an_unknown_problem_is_not_found(operator, hops):
+def test_an_unknown_problem_is_not_found(operator, follow_ups):
     assert operator.get("/new?problem=nope").status_code == 404
     assert operator.post("/new", {"problem": "nope"}).status_code == 404

@@ -13,7 +13,7 @@ from search.records.events import RunPaused
 from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.queries import events_since, run_summaries, run_summary, run_tree
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.runs.filters import RunFilter
 from tests.counting import calls_of
 from tests.search.fakes import FakeBench, ScriptedProposer, passed, wrong
@@ -44,7 +44,7 @@ def test_the_tree_holds_rows_and_replayed_statistics():
 
 def test_nodes_in_flight_are_pending_and_cancelled_ones_leave_no_trace():
     run = make_run()
-    Worker().do(Hop("advance", run.pk))
+    Worker().do(FollowUp("advance", run.pk))
     assert [(n.state, n.pending) for n in run_tree(run).nodes] == [("told", 1), ("proposing", 1)]
     run.nodes.filter(number=1).update(state=Node.State.CANCELLED)
     assert [(n.state, n.pending, n.visits) for n in run_tree(run).nodes] == [("told", 0, 0), ("cancelled", 0, 0)]
@@ -64,9 +64,9 @@ def test_the_summary_counts_and_names_the_best():
 
 def test_a_running_run_has_a_median_step_and_an_estimate():
     run, worker = make_run(steps=10), Worker()
-    hop = Hop("advance", run.pk)
+    follow_up = FollowUp("advance", run.pk)
     for _ in range(6):
-        (hop,) = worker.do(hop)
+        (follow_up,) = worker.do(follow_up)
     run.refresh_from_db()
     summary = run_summary(run)
     assert summary.told == 2

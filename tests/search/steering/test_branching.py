@@ -11,7 +11,7 @@ from search.interchange.imports import search_import
 from search.ledger.books import limits_of
 from search.ledger.limits import RunLimits
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.steering.branching import run_branch
 from search.steering.run import steer_params
@@ -29,7 +29,7 @@ def run() -> Run:
 
 def test_the_kernel_is_the_first_told_node_with_the_verdict_it_has(run):
     origin = run.nodes.get(number=2)
-    new, hops = run_branch(node=origin, steps=5, user=None)
+    new, follow_ups = run_branch(node=origin, steps=5, user=None)
     (first,) = told(new)
     assert (first.source, first.evaluation, first.reused, first.touched) == (
         origin.source,
@@ -38,7 +38,7 @@ def test_the_kernel_is_the_first_told_node_with_the_verdict_it_has(run):
         True,
     )
     worker = Worker()
-    worker.work(hops)
+    worker.work(follow_ups)
     new.refresh_from_db()
     assert (new.state, len(told(new)), len(worker.bench.jobs)) == (Run.State.FINISHED, 6, 5)
     assert replay_run(new).first is None
@@ -66,7 +66,7 @@ def test_each_search_says_where_the_other_is(run):
 def test_parameters_changed_on_the_way_are_taken_along():
     run = make_run(steps=4)
     worker = Worker()
-    (propose,) = worker.do(Hop("advance", run.pk))
+    (propose,) = worker.do(FollowUp("advance", run.pk))
     worker.do(worker.do(propose)[0])
     steer_params(run=run, changes={"w": 0.7}, user=None)
     new, _ = run_branch(node=run.nodes.get(number=1), steps=2, user=None)
@@ -78,9 +78,9 @@ def test_on_another_device_the_kernel_is_judged_first(run):
     problem = make_problem()
     problem.admission = {**problem.admission, "second": problem.admission["interpreter"]}
     problem.save()
-    new, (hop,) = run_branch(node=run.nodes.get(number=2), steps=2, user=None, device=other)
-    assert (hop.task, new.nodes.get(number=1).state) == ("judge_node", Node.State.JUDGING)
-    Worker().work([hop])
+    new, (follow_up,) = run_branch(node=run.nodes.get(number=2), steps=2, user=None, device=other)
+    assert (follow_up.task, new.nodes.get(number=1).state) == ("judge_node", Node.State.JUDGING)
+    Worker().work([follow_up])
     new.refresh_from_db()
     assert new.state == Run.State.FINISHED and told(new)[0].evaluation.device == other
 
@@ -97,8 +97,8 @@ def test_an_imported_kernel_starts_a_search_here():
 
 def test_the_same_key_gives_the_first_branch_again(run):
     first, _ = run_branch(node=run.nodes.get(number=2), steps=5, user=None, key="k")
-    again, hops = run_branch(node=run.nodes.get(number=2), steps=5, user=None, key="k")
-    assert (again, hops, Run.objects.count()) == (first, [], 2)
+    again, follow_ups = run_branch(node=run.nodes.get(number=2), steps=5, user=None, key="k")
+    assert (again, follow_ups, Run.objects.count()) == (first, [], 2)
     assert AuditEntry.objects.filter(verb="run.branch").count() == 1
 
 

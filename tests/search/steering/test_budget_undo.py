@@ -12,7 +12,7 @@ from search.engine.budgets import run_budget_add
 from search.ledger.books import limits_of
 from search.live.frames import recent_feed
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.steering.activity import activity_of
 from search.steering.budget_undo import run_budget_take
@@ -55,8 +55,8 @@ def test_what_is_used_up_stays(user):
     run = make_run(steps=1)
     act = added(run, user, steps="1")
     worker = Worker()
-    worker.work(worker.do(Hop("advance", run.pk)))
-    worker.work(worker.do(Hop("advance", run.pk)))
+    worker.work(worker.do(FollowUp("advance", run.pk)))
+    worker.work(worker.do(FollowUp("advance", run.pk)))
     with pytest.raises(ActionRefused, match="ended"):
         take(run, act, user)
     assert limits_of(Run.objects.get(pk=run.pk)).steps == 2
@@ -65,7 +65,7 @@ def test_what_is_used_up_stays(user):
 def test_steps_in_flight_hold_what_was_added(user):
     run = make_run(steps=1, concurrency=2)
     act = added(run, user, steps="1")
-    Worker().do(Hop("advance", run.pk))
+    Worker().do(FollowUp("advance", run.pk))
     with pytest.raises(ActionRefused, match=r"^2 steps are used, or held by steps in flight; only 1 would be allowed"):
         take(run, act, user)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from adaexplore_site.core.audit import FieldsRefused
 from search.algorithm.steering import spans, spans_read
 from search.records.facts import node_rows
-from search.records.node_styles import WORDS
+from search.records.node_styles import LABELS
 from search.steering.node_filter import STATES, NodeFilter
 from tests.search.live_rows import grow, reserve
 from tests.search.makers import make_run
@@ -52,7 +52,7 @@ def test_all_that_is_set_must_hold(rows, chosen, numbers):
 def test_states_are_counted_under_the_rest_of_the_filter(rows):
     found = {name: count for name, _, count in NodeFilter(states=("wrong",), below=1).counts(rows)}
     assert found == {"wrong": 1, "slower": 1, "correct": 0, "compile-error": 0, "suspect": 0, "cancelled": 0}
-    assert all(WORDS[name] == words for name, words in STATES.items())
+    assert all(LABELS[name] == words for name, words in STATES.items())
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def hops(monkeypatch) -> list:
+def follow_ups(monkeypatch) -> list:
     from search.runs import actions as runs
     from search.steering import actions as steering
 
@@ -41,7 +41,7 @@ def fields(html: str) -> dict[str, str]:
     return found
 
 
-def test_refused_parameters_stay_in_the_form_each_with_its_error_beside_it(hops):
+def test_refused_parameters_stay_in_the_form_each_with_its_error_beside_it(follow_ups):
     run = make_run()
     typed = params(run, w="much", rho="-3", p_large="0.4", policy="greedy")
     answer = client_of("operator").post(f"/s/{run.pk}/steer", typed)
@@ -57,7 +57,7 @@ def test_refused_parameters_stay_in_the_form_each_with_its_error_beside_it(hops)
     assert 'id="id_p_large_error"' not in html
 
 
-def test_the_form_that_came_back_can_be_mended_and_sent(hops):
+def test_the_form_that_came_back_can_be_mended_and_sent(follow_ups):
     run, operator = make_run(), client_of("operator")
     html = operator.post(f"/s/{run.pk}/steer", params(run, w="much", p_large="0.4")).content.decode()
     steer_params(run=run, changes={"rho": 0.5}, user=None)  # somebody else meanwhile
@@ -76,7 +76,7 @@ def test_the_form_that_came_back_can_be_mended_and_sent(hops):
         ("concurrency", "concurrency", "a few", "Enter a whole number"),
     ],
 )
-def test_other_forms_of_a_search_keep_what_was_typed_too(hops, act, name, text, words):
+def test_other_forms_of_a_search_keep_what_was_typed_too(follow_ups, act, name, text, words):
     run = make_run(limits={"evaluations": 50})
     answer = client_of("operator").post(f"/s/{run.pk}/steer", {"act": act, name: text, "evaluations": "7"})
     html = answer.content.decode()
@@ -103,7 +103,7 @@ START |= {"device": "interpreter", "proposer": "builtin", "preset": "adapt", "st
         ({"roofline_percent": "80"}, 422, "roofline_percent", "no time bound"),
     ],
 )
-def test_a_refused_start_keeps_every_field_and_opens_where_the_error_is(hops, changes, status, name, words):
+def test_a_refused_start_keeps_every_field_and_opens_where_the_error_is(follow_ups, changes, status, name, words):
     make_device()
     typed = START | changes | {"problem": make_problem().slug, "key": "k"}
     answer = client_of("operator").post("/new", typed)
@@ -120,7 +120,7 @@ def test_a_refused_start_keeps_every_field_and_opens_where_the_error_is(hops, ch
         assert re.search(r'<details class="more" open><summary>More at once', html)
 
 
-def test_a_device_that_is_gone_is_named_in_its_list(hops):
+def test_a_device_that_is_gone_is_named_in_its_list(follow_ups):
     make_device()
     answer = client_of("operator").post("/new", START | {"problem": make_problem().slug, "device": "cuda:7"})
     assert 'value="cuda:7" selected>cuda:7, not here' in answer.content.decode()

@@ -80,7 +80,7 @@ CASES = {
 
 @pytest.fixture
 def run(monkeypatch) -> Run:
-    monkeypatch.setattr(actions, "send", lambda hops: None)
+    monkeypatch.setattr(actions, "send", lambda follow_ups: None)
     run = full_run()
     run.nodes.filter(number=2).update(source=KERNEL)
     return run

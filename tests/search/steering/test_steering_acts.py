@@ -15,7 +15,7 @@ from search.records.facts import standing_of
 from search.records.log import steering_of
 from search.records.models import Node, Run
 from search.records.queries import best_node
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.runs.services import run_stop
 from search.steering.injecting import steer_inject
@@ -43,16 +43,16 @@ def user():
 
 
 def partly(run: Run, count: int) -> Worker:
-    """Work until `count` nodes are told, then leave it; the hops left are in `worker.left`."""
+    """Work until `count` nodes are told, then leave it; the follow-up tasks left are in `worker.left`."""
     worker = Worker()
-    worker.left = [Hop("advance", run.pk)]
+    worker.left = [FollowUp("advance", run.pk)]
     further(run, worker, count)
     return worker
 
 
 def further(run: Run, worker: Worker, count: int) -> None:
     """Work on until `count` nodes are told."""
-    while run.nodes.filter(state=Node.State.TOLD).count() <= count:  # the root is told too
+    while run.nodes.filter(state=Node.State.COMPLETED).count() <= count:  # the root is told too
         worker.left = worker.left[1:] + worker.do(worker.left[0])
 
 
@@ -82,23 +82,23 @@ def test_a_pin_leads_the_next_selections_to_its_subtree_exactly(user):
 def test_a_pin_on_a_node_in_flight_waits_for_its_verdict(user):
     run = make_run(steps=8, concurrency=2)
     worker = Worker()
-    hops = worker.do(Hop("advance", run.pk))
+    follow_ups = worker.do(FollowUp("advance", run.pk))
     steer_pin(run=run, number=2, quota=2, user=user)
-    worker.work(hops)
+    worker.work(follow_ups)
     assert run.nodes.filter(steered__pin=last_act(run), parent__number__gte=2).count() == 2
 
 
 def test_a_withdrawn_selection_is_given_back_to_its_pin_and_to_a_forced_step(user):
     run, worker = make_run(steps=9), Worker()
-    worker.do(worker.do(worker.do(Hop("advance", run.pk))[0])[0])
+    worker.do(worker.do(worker.do(FollowUp("advance", run.pk))[0])[0])
     steer_pin(run=run, number=1, quota=2, user=user)
     steer_force(run=run, kind="small", user=user)
-    worker.do(Hop("advance", run.pk))
+    worker.do(FollowUp("advance", run.pk))
     assert (steering_of(run.pk).pins[0].left, steering_of(run.pk).forces) == (1, ())
     with transaction.atomic():
         node_cancel(run=run, node=run.nodes.get(number=2), why="The proposer failed.")
     assert (steering_of(run.pk).pins[0].left, len(steering_of(run.pk).forces)) == (2, 1)
-    worker.work([Hop("advance", run.pk)])
+    worker.work([FollowUp("advance", run.pk)])
     assert run.nodes.exclude(state="cancelled").filter(steered__has_key="pin").count() == 2
     assert replay_run(run).first is None
 
@@ -221,11 +221,11 @@ def test_taking_steps_back_ends_a_run_that_has_told_the_others(user):
 def test_a_kernel_by_hand_is_judged_marked_and_brings_its_own_step(user):
     run = make_run(steps=6)
     worker = partly(run, 2)
-    hops = steer_inject(run=run, source=KERNEL, number=1, kind="small", user=user)
-    worker.work([*hops, *worker.left])
+    follow_ups = steer_inject(run=run, source=KERNEL, number=1, kind="small", user=user)
+    worker.work([*follow_ups, *worker.left])
     run.refresh_from_db()
     node = run.nodes.get(source=KERNEL)
-    assert (node.state, node.touched, node.kind, node.parent.number) == (Node.State.TOLD, True, "small", 1)
+    assert (node.state, node.touched, node.kind, node.parent.number) == (Node.State.COMPLETED, True, "small", 1)
     assert (run.state, run.steps, len(told(run))) == (Run.State.FINISHED, 7, 7)
     assert replay_run(run).first is None
 
@@ -257,9 +257,9 @@ def test_the_best_can_be_asked_for_without_what_a_person_had_a_hand_in(user):
 def test_an_injection_not_judged_yet_can_be_undone_with_its_step(user):
     run = make_run(steps=3)
     worker = partly(run, 1)
-    (hop,) = steer_inject(run=run, source=KERNEL, user=user)
+    (follow_up,) = steer_inject(run=run, source=KERNEL, user=user)
     undo(run)
-    assert worker.do(hop) == []
+    assert worker.do(follow_up) == []
     worker.work(worker.left)
     run.refresh_from_db()
     assert (run.steps, len(told(run)), replay_run(run).first) == (3, 3, None)
@@ -321,9 +321,9 @@ def test_undoing_what_is_used_up_or_replaced_says_so(user):
     pin = last_act(run)
     steer_force(run=run, kind="large", user=user)
     force = last_act(run)
-    hops = steer_inject(run=run, source=KERNEL, user=user)
+    follow_ups = steer_inject(run=run, source=KERNEL, user=user)
     inject = last_act(run)
-    worker.do(hops[0])
+    worker.do(follow_ups[0])
     further(run, worker, 8)
     steer_boost(run=run, number=1, boost=1, user=user)
     boost = last_act(run)
@@ -352,9 +352,9 @@ def test_a_campaign_s_search_takes_no_steps_from_outside_its_budget():
 
 def test_added_steps_that_are_reserved_cannot_be_taken_back(user):
     run, worker = make_run(steps=2, concurrency=4), Worker()
-    worker.do(Hop("advance", run.pk))
-    (hop,) = old_budget_add(run=run, steps=1, user=user)
-    assert len(worker.do(hop)) == 1
+    worker.do(FollowUp("advance", run.pk))
+    (follow_up,) = old_budget_add(run=run, steps=1, user=user)
+    assert len(worker.do(follow_up)) == 1
     with pytest.raises(ActionRefused, match="3 steps are judged or in flight"):
         undo(run)
 
@@ -381,7 +381,7 @@ def test_an_ended_search_is_not_steered():
 def test_a_stopping_search_is_not_steered(user):
     run = make_run(steps=3)
     worker = Worker()
-    (propose,) = worker.do(Hop("advance", run.pk))
+    (propose,) = worker.do(FollowUp("advance", run.pk))
     worker.do(propose)
     Node.objects.filter(run=run, number=1).update(lease_owner="somebody")
     run_stop(run=run, user=user)

@@ -15,7 +15,7 @@ from search.algorithm.steering import FREE
 from search.live.frames import build, recent_feed
 from search.records.log import steering_of
 from search.records.models import Node, Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.steering import actions
 from search.steering.activity import activity_of
@@ -102,16 +102,16 @@ def test_pins_of_a_batch_are_undone_one_by_one_or_together():
 def test_a_search_with_acts_on_many_nodes_comes_out_again(undone):
     bench = FakeBench({1: wrong(), 3: passed(0.5), 5: wrong()})
     worker, run = Worker(bench=bench), make_run(steps=14, concurrency=3)
-    hops = [Hop("advance", run.pk)]
-    while run.nodes.filter(state=Node.State.TOLD).count() < 7:
-        hops = [*hops[1:], *worker.do(hops[0])]
+    follow_ups = [FollowUp("advance", run.pk)]
+    while run.nodes.filter(state=Node.State.COMPLETED).count() < 7:
+        follow_ups = [*follow_ups[1:], *worker.do(follow_ups[0])]
     desk = Desk(run, None)
     for act, chosen in (("pin", SMALL), ("boost", NodeFilter(under=9)), ("prune", WRONG)):
         ready = len(batch_of(desk, act, chosen).ready)
         done = many(run, act, chosen, ready, quota=1, boost=0.3)
     if undone:
         steer_undo(run=run, seq=done.after["seq"], user=None)
-    worker.work(hops)
+    worker.work(follow_ups)
     found = replay_run(Run.objects.get(pk=run.pk))
     assert (found.first, found.acts, found.agreed) == (None, 3 + undone, 14)
     assert run.nodes.filter(steered__has_key="pin").exists()
@@ -201,12 +201,12 @@ def test_open_pages_hear_of_every_node_that_an_undo_gave_back():
 def test_it_travels_with_the_search_as_history(form):
     bench, run = FakeBench({1: wrong(), 2: wrong()}), make_run(steps=4)
     Problem.objects.update(source=REFERENCE, source_hash=text_hash(REFERENCE))
-    worker, hops = Worker(bench=bench), [Hop("advance", run.pk)]
-    while run.nodes.filter(state=Node.State.TOLD).count() < 4:
-        hops = hops[1:] + worker.do(hops[0])
+    worker, follow_ups = Worker(bench=bench), [FollowUp("advance", run.pk)]
+    while run.nodes.filter(state=Node.State.COMPLETED).count() < 4:
+        follow_ups = follow_ups[1:] + worker.do(follow_ups[0])
     act = many(run, "prune")
     steer_undo(run=run, seq=act.after["seq"], user=None)
-    worker.work(hops)
+    worker.work(follow_ups)
     back = there_and_back(Run.objects.get(pk=run.pk), form)
     rows = {row.verb: row for row in activity_of(back) if row.imported}
     assert rows["steer.bulk"].text.startswith("2 nodes are pruned") and rows["steer.bulk"].detail == "failed"
@@ -216,9 +216,9 @@ def test_it_travels_with_the_search_as_history(form):
 
 @pytest.fixture
 def sent(monkeypatch):
-    hops = []
-    monkeypatch.setattr(actions, "send", hops.extend)
-    return hops
+    follow_ups = []
+    monkeypatch.setattr(actions, "send", follow_ups.extend)
+    return follow_ups
 
 
 def form_of(html: str, act: str) -> dict[str, str]:

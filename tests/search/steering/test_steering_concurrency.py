@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from search.records.models import Run
-from search.records.queue import Hop
+from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.steering.nodes import steer_note
 from tests.search.engine.test_concurrency import together
@@ -29,7 +29,7 @@ def test_acts_among_sixteen_steps_in_flight_leave_a_log_that_replays():
             return len(GUSTS + MORE) - storm.refused
         worker = Worker(bench=Bench())
         for _ in range(60):
-            worker.work([Hop("advance", run.pk), *(worker.later(0) if k == 1 else [])], limit=10_000)
+            worker.work([FollowUp("advance", run.pk), *(worker.later(0) if k == 1 else [])], limit=10_000)
             if Run.objects.get(pk=run.pk).ended:
                 break
         return 0

@@ -21,7 +21,7 @@ def run() -> Run:
 
 
 @pytest.fixture
-def hops(monkeypatch):
+def follow_ups(monkeypatch):
     sent = []
     monkeypatch.setattr(actions, "send", sent.extend)
     return sent
@@ -41,7 +41,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("fields", "words"), FORMS, ids=lambda value: value["act"] if isinstance(value, dict) else "")
-def test_a_form_acts_once_and_the_list_of_acts_offers_to_undo_it(run, hops, fields, words):
+def test_a_form_acts_once_and_the_list_of_acts_offers_to_undo_it(run, follow_ups, fields, words):
     operator = client_of("operator")
     for _ in range(2):
         answer = operator.post(f"/s/{run.pk}/steer", {**fields, "key": "k", "panel": fields.get("number", "")})
@@ -58,20 +58,20 @@ def test_a_form_acts_once_and_the_list_of_acts_offers_to_undo_it(run, hops, fiel
     assert "undone" in operator.get(f"/s/{run.pk}/activity/").content.decode()
 
 
-def test_a_finished_search_takes_more_steps_by_its_page_and_goes_on(hops):
+def test_a_finished_search_takes_more_steps_by_its_page_and_goes_on(follow_ups):
     run, operator = Worker().run(make_run(steps=2)), client_of("operator")
     page_text = operator.get(f"/s/{run.pk}/").content.decode()
     assert "Add and go on" in page_text and 'name="steps"' in page_text and 'name="tokens"' not in page_text
     for _ in range(2):
         assert operator.post(f"/s/{run.pk}/steer", {"act": "limits", "steps": "3", "key": "k"}).status_code == 302
     run.refresh_from_db()
-    assert (run.state, run.steps, [hop.target for hop in hops]) == (Run.State.RUNNING, 5, [run.pk])
+    assert (run.state, run.steps, [follow_up.target for follow_up in follow_ups]) == (Run.State.RUNNING, 5, [run.pk])
     for address in ("", "activity/"):
         assert "steps 2 → 5" in operator.get(f"/s/{run.pk}/{address}").content.decode()
     assert "Add and go on" not in client_of("viewer").get(f"/s/{run.pk}/").content.decode()
 
 
-def test_scripts_get_the_node_s_panel_with_what_is_in_force(run, hops):
+def test_scripts_get_the_node_s_panel_with_what_is_in_force(run, follow_ups):
     operator = client_of("operator")
     fields = {"act": "pin", "number": "1", "quota": "4", "panel": "1", "key": "k"}
     html = operator.post(f"/s/{run.pk}/steer", fields, headers=HTMX).content.decode()
@@ -87,14 +87,14 @@ def test_the_panel_of_a_node_says_why_it_cannot_be_steered(run):
     assert 'data-cannot="the search has ended"' in operator.get(place).content.decode()
 
 
-def test_a_refused_kernel_comes_back_with_the_reason(run, hops):
+def test_a_refused_kernel_comes_back_with_the_reason(run, follow_ups):
     operator = client_of("operator")
     fields = {"act": "inject", "number": "1", "source": "def mine(:", "panel": "1", "key": "k"}
     for headers in ({}, HTMX):
         answer = operator.post(f"/s/{run.pk}/steer", fields, headers=headers)
         html = answer.content.decode()
         assert answer.status_code == 409 and "def mine(:" in html and "line 1" in html
-    assert hops == []
+    assert follow_ups == []
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_refused_kernel_comes_back_with_the_reason(run, hops):
         {"act": "undo", "seq": "²"},
     ],
 )
-def test_fields_that_make_no_sense_are_refused_with_a_sentence(run, hops, fields):
+def test_fields_that_make_no_sense_are_refused_with_a_sentence(run, follow_ups, fields):
     answer = client_of("operator").post(f"/s/{run.pk}/steer", fields)
     assert answer.status_code == 422 and "notice-error" in answer.content.decode()
     assert not AuditEntry.objects.filter(verb__startswith="steer.").exists()
@@ -129,7 +129,7 @@ def test_a_viewer_sees_what_is_in_force_but_no_forms(run):
     assert "pruned" in viewer.get(f"/s/{run.pk}/?tab=table").content.decode()
 
 
-def test_a_search_whose_acts_are_all_undone_does_not_say_that_nobody_steered_it(run, hops):
+def test_a_search_whose_acts_are_all_undone_does_not_say_that_nobody_steered_it(run, follow_ups):
     operator, page_of = client_of("operator"), f"/s/{run.pk}/"
     assert "Nobody has steered this search" in operator.get(page_of).content.decode()
     operator.post(f"{page_of}steer", {"act": "prune", "number": "1", "key": "a"})
@@ -146,7 +146,7 @@ def test_a_pause_can_be_taken_back_from_the_list(run):
     assert f'action="/activity/{done.pk}/undo"' in html and ">Resume</button>" in html
 
 
-def test_branching_leads_to_the_new_search(run, hops):
+def test_branching_leads_to_the_new_search(run, follow_ups):
     Node.objects.filter(run=run, number=2).update(source="class ModelNew: pass\n")
     operator = client_of("operator")
     answer = operator.post(f"/s/{run.pk}/n/2/branch", {"steps": "6", "key": "k"})
@@ -198,14 +198,14 @@ def test_a_what_if_about_nothing_says_what_to_ask(query, words):
 
 
 @pytest.mark.parametrize("panel", ["abc", "99999", "²", "-1"])
-def test_a_panel_that_is_not_there_leads_back_to_the_search_once_the_act_is_done(run, hops, panel):
+def test_a_panel_that_is_not_there_leads_back_to_the_search_once_the_act_is_done(run, follow_ups, panel):
     answer = client_of("operator").post(f"/s/{run.pk}/steer", {"act": "limits", "steps": "3", "panel": panel})
     assert (answer.status_code, answer.url) == (302, f"/s/{run.pk}/")
     assert AuditEntry.objects.filter(verb="run.budget").count() == 1
 
 
 @pytest.mark.parametrize("number", ["--3", "-", "²", "1e3"])
-def test_a_number_that_is_none_is_refused_in_words(run, hops, number):
+def test_a_number_that_is_none_is_refused_in_words(run, follow_ups, number):
     answer = client_of("operator").post(f"/s/{run.pk}/steer", {"act": "pin", "number": number, "quota": "4"})
     assert answer.status_code == 422
     assert "Enter a whole number for the node" in answer.content.decode()

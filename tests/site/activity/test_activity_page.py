@@ -40,7 +40,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def hops(monkeypatch):
+def follow_ups(monkeypatch):
     sent = []
     monkeypatch.setattr(runs, "send", sent.extend)
     return sent
@@ -99,7 +99,7 @@ def some_acts(run: Run) -> dict[str, str]:
     }
 
 
-def test_each_kind_of_act_is_undone_here_once_and_by_the_right_role_alone(hops):
+def test_each_kind_of_act_is_undone_here_once_and_by_the_right_role_alone(follow_ups):
     acts = some_acts(full_run())
     clients = {role: client_of(role) for role in ("viewer", "operator", "reviewer", "admin")}
     for verb, role in acts.items():
@@ -122,7 +122,7 @@ def test_each_kind_of_act_is_undone_here_once_and_by_the_right_role_alone(hops):
     assert not Run.objects.exclude(archived_at=None).exists() and Rule.objects.get().state == "proposed"
 
 
-def test_a_budget_and_a_pause_are_taken_back_and_the_search_goes_on(hops):
+def test_a_budget_and_a_pause_are_taken_back_and_the_search_goes_on(follow_ups):
     from django.utils import timezone
 
     run = full_run()
@@ -132,10 +132,10 @@ def test_a_budget_and_a_pause_are_taken_back_and_the_search_goes_on(hops):
     assert undo(operator, "run.pause").status_code == 302
     assert undo(operator, "run.budget").status_code == 302
     run.refresh_from_db()
-    assert (run.state, run.steps) == ("running", 10) and [hop.target for hop in hops] == [run.pk]
+    assert (run.state, run.steps) == ("running", 10) and [follow_up.target for follow_up in follow_ups] == [run.pk]
 
 
-def test_what_was_replaced_or_cannot_be_undone_says_why(hops):
+def test_what_was_replaced_or_cannot_be_undone_says_why(follow_ups):
     run = full_run()
     run_concurrency(run=run, concurrency=2, user=None)
     run_concurrency(run=run, concurrency=3, user=None)

@@ -19,7 +19,7 @@ PIN = {"act": "pin", "number": "1", "quota": "4", "panel": "1", "key": "k"}
 
 @pytest.fixture
 def run(monkeypatch):
-    monkeypatch.setattr(steering, "send", lambda hops: None)
+    monkeypatch.setattr(steering, "send", lambda follow_ups: None)
     return full_run()
 
 

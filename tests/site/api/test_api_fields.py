@@ -38,7 +38,7 @@ CALLED = {"reason": "note"}
 
 
 def test_every_field_that_an_act_asks_for_is_read_and_stored_as_sent(monkeypatch):
-    monkeypatch.setattr(kernel_actions, "send", lambda hops: None)
+    monkeypatch.setattr(kernel_actions, "send", lambda follow_ups: None)
     run, robot = gpu_run(), Program("operator")
     mine, rival = kernel(run, 2.0), kernel(run, 2.1)
     acts = [act for act in actions() if act.name.partition(".")[0] in ROOMS]
