@@ -297,7 +297,11 @@ TAG = "undo"  # of a message: undo:<act>:<label of the button>
 
 
 class UndoOffer(MiddlewareMixin):
-    """Marks the message of a form with the act to undo; scripts that swap get an event `acted` instead."""
+    """Marks the message of a form with the act to undo; scripts that swap get an event `acted` instead.
+
+    The event follows the swap: before it, htmx sends the event to the form that posted, which a live update may have
+    taken off the page meanwhile.
+    """
 
     def process_request(self, request: HttpRequest) -> None:
         """Note the audit rows of this request."""
@@ -314,7 +318,7 @@ class UndoOffer(MiddlewareMixin):
         if row is None or not row.may:
             return response
         if request.headers.get("HX-Request") == "true":
-            response["HX-Trigger"] = json.dumps({"acted": offer_of(row)})
+            response["HX-Trigger-After-Swap"] = json.dumps({"acted": offer_of(row)})
         elif response.status_code in (301, 302, 303) and not _offers_itself(response):
             _mark(request, row)
         return response
