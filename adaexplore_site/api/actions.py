@@ -1,4 +1,4 @@
-"""Actions as REST operations: the JSON body by the fields of the action's form, the outcome as JSON."""
+"""Actions as REST operations: JSON body by the form's fields, outcome as JSON, one answer per idempotency key."""
 
 from __future__ import annotations
 

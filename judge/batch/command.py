@@ -11,7 +11,7 @@ from pathlib import Path
 
 from judge.batch.conduct import Tally, conduct
 from judge.batch.files import Busy, OutcomeFile
-from judge.bench.device.gpus import gpus_here
+from judge.bench.device.nvml import gpus_here
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.devices.keys import BadKey, read_key

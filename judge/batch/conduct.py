@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from judge.batch.files import OutcomeFile
 from judge.batch.lines import BadLine, SentJob, outcome_line, read_job
-from judge.bench.device.gpus import Gpu, gpus_here
+from judge.bench.device.nvml import Gpu, gpus_here
 from judge.devices.keys import DeviceKey
 from judge.values import Job, JudgeError, Outcome, Verdict
 

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 
-from judge.bench.device.gpus import Gpu, gpus_here
+from judge.bench.device.nvml import Gpu, gpus_here
 from judge.bench.exchange.wire import Message
 from judge.bench.runner import Bench
 from judge.doctor.host import Host, read_host
