@@ -14,7 +14,7 @@ from judge.bench.exchange.wire import Message
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.runner import Bench
-from judge.doctor.targets import targets
+from judge.doctor.host import targets
 from judge.values import JudgeError, Limits
 
 LIMITS = Limits(wall_s=120.0, stage_s=60.0, memory_mb=512)
