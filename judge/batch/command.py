@@ -1,4 +1,4 @@
-"""Judging by file: conduct a job file on a device and write its outcomes. No Django."""
+"""The command of a batch judge: conduct a job file on a device and write its outcomes. No Django."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from judge.batch.lines import BadLine, Busy, OutcomeFile, SentJob, outcome_line, read_job
-from judge.bench.device.gpus import Gpu, gpus_here
+from judge.bench.device.nvml import Gpu, gpus_here
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.devices.keys import BadKey, DeviceKey, read_key

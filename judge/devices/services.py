@@ -14,9 +14,9 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from adaexplore_site.core.audit import action_on
-from adaexplore_site.core.storable import clip
+from adaexplore_site.core.text import clip
 from judge.bench.compiling.stage import COMPILE
-from judge.bench.device.gpus import Gpu, gpus_here
+from judge.bench.device.nvml import Gpu, gpus_here
 from judge.bench.interpreting.targets import TARGETS
 from judge.devices.keys import BadKey, DeviceKey, make_key, read_key
 from judge.devices.models import Device

@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.storable import clip
+from adaexplore_site.core.text import clip
 from judge.devices.models import Device
 from judge.problems.preflight import Preflight, preflight
 from memory.adapt.models import AdaptRun, AdaptTask

@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import F, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
-from adaexplore_site.core.storable import clip
+from adaexplore_site.core.text import clip
 from judge.evaluations.models import Evaluation
 from judge.values import Verdict
 from memory.failures.models import Failure

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from django.db import transaction
 
-from judge.bench.device.gpus import GpuHealth, gpu_health
+from judge.bench.device.nvml import GpuHealth, gpu_health
 from judge.bench.runner import Bench
 from judge.devices import services
 from judge.devices.drift import baselines_forget, eager_drift

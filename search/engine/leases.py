@@ -15,7 +15,7 @@ from django.db.models import Count, F, Q
 from django.utils import timezone
 
 from adaexplore_site.core.leases import BATCH, beat
-from adaexplore_site.core.storable import clip
+from adaexplore_site.core.text import clip
 from judge.devices.models import Device
 from judge.values import JudgeError
 from memory.failures.models import Failure

@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import F
 from django.utils import timezone
 
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.evaluations.models import Evaluation
 from search.ledger.books import FREE_MODELS
 from search.ledger.models import Spending

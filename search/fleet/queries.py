@@ -10,7 +10,7 @@ from typing import Any
 from django.core.cache import cache
 from django.db.models import Count, Max, Min
 
-from judge.bench.device.gpus import GpuReading, gpu_readings
+from judge.bench.device.nvml import GpuReading, gpu_readings
 from judge.bench.interpreting.targets import TARGETS
 from judge.devices.benches import SILENT_S
 from judge.devices.models import Device, DeviceCheck

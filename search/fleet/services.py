@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import clip
+from adaexplore_site.core.text import clip
 from judge.bench.runner import Bench
 from judge.devices.drift import baselines_forget, kernel_drift
 from judge.devices.models import Device, DeviceCheck

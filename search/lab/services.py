@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adaexplore_site.core.storable import clip
+from adaexplore_site.core.text import clip
 from search.lab.models import LabResult
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 
 from adaexplore_site.core.audit import ActionRefused, action_done
-from adaexplore_site.core.storable import clip
+from adaexplore_site.core.text import clip
 from judge.evaluations.marks import REASON_CHARS, Marks, marks_locked, marks_set
 from judge.evaluations.models import Evaluation
 from search.engine.completion import BY_MARK, best_event

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import counted
+from adaexplore_site.core.text import counted
 from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
 from memory.rules.models import Rule, Sighting
 from search.records.models import Run

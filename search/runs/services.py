@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
-from adaexplore_site.core.storable import clip
+from adaexplore_site.core.text import clip
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight

@@ -14,7 +14,7 @@ from django.utils.datastructures import MultiValueDict
 from adaexplore_site.actions.action import Action, Call, Recorded, Result, Standing, missing
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import counted
+from adaexplore_site.core.text import counted
 from search.algorithm.tree import LARGE
 from search.engine.budgets import run_budget_add
 from search.nodes.views import node_load, node_panel

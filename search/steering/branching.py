@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
-from adaexplore_site.core.storable import clip
+from adaexplore_site.core.text import clip
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.values import PROTOCOL, UNCACHED, Verdict

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from adaexplore_site.core.storable import storable, storable_text
+from adaexplore_site.core.text import storable, storable_text
 from search.records.events import RecordedAct
 
 MAX_ACTS = 20_000
