@@ -61,7 +61,7 @@ def told_of(run: Run, node: Node, evaluation: Evaluation | None, now: datetime, 
 
 
 def failures_keep(*, run: Run, nodes: Iterable[Node], now: datetime) -> int:
-    """Hand the failing ones of these told nodes to memory at once, their cost unknown. How many there are."""
+    """Hand the failing ones of these completed nodes to memory at once, their cost unknown. How many there are."""
     failing = [node for node in nodes if node.evaluation is None or node.evaluation.verdict != Verdict.PASS]
     return failures_record(told=[told_of(run, node, node.evaluation, now) for node in failing])
 

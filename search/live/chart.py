@@ -21,7 +21,7 @@ class Dot:
     y: float
     style: str
     number: int
-    record: bool  # a new best when it was told
+    record: bool  # a new best when it was completed
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Chart:
 
 
 def chart_of(columns: dict[str, list[Any]]) -> Chart:
-    """From node columns; attempts to the right in the order in which nodes were told."""
+    """From node columns; attempts to the right in completion order."""
     told = sorted(
         (order, index) for index, order in enumerate(columns["o"]) if order is not None and columns["k"][index] != 0
     )

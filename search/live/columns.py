@@ -113,10 +113,10 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     """The named nodes (all when None) by number, one list per column.
 
     n number, p parent number (-1 for the root), k kind (0 root, 1 large, 2 small), s index into STYLES, v verdict word,
-    r reason code, x/lo/hi speedup over eager with its interval, ns samples, bs basis, o told order, b/t seconds from
-    the start of the run to birth/told, c numbers of the context nodes, u 1 when the verdict of an equal candidate
-    was reused, d what the proposer says it changed, m the flags of manual changes, a 1 when it may be
-    the best (audited here, or somebody else's word), 2 when it beat PyTorch, too. Unknown is null.
+    r reason code, x/lo/hi speedup over eager with its interval, ns samples, bs basis, o completion order, b/t seconds
+    from the start of the run to reservation/completion, c numbers of the context nodes, u 1 when the verdict of an
+    equal candidate was reused, d what the proposer says it changed, m the flags of manual changes, a 1 when it may be
+    the best (audited here, or reported), 2 when it beat PyTorch, too. Unknown is null.
     """
     rows: QuerySet[Node] = run.nodes.order_by("number")
     if numbers is not None:
@@ -199,7 +199,7 @@ def _short(value: float | None) -> float | None:
 
 
 MEASURED = Basis.MEASURED.value
-GROWING = ("n", "o")  # whole numbers, told order with gaps of null
+GROWING = ("n", "o")  # whole numbers, completion order with gaps of null
 
 
 def packed(columns: dict[str, list[Any]]) -> dict[str, Any]:

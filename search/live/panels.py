@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any
 
 from django.db.models import Count, Max, Min, Q, Sum
@@ -65,7 +66,7 @@ def saturation_of(run: Run) -> Saturation | None:
     return Saturation(found["top"], found["correct"])
 
 
-RECENT = 200  # told steps that the forecast looks at
+RECENT = 200  # completed steps that the forecast looks at
 TITLES = {
     "steps": "Steps",
     "evaluations": "Evaluations",
@@ -116,7 +117,7 @@ def budget_panel(run: Run) -> BudgetPanel:
 
 
 def forecast_of(run: Run, limits: RunLimits, ledger: Ledger, *, billed: bool) -> Forecast:
-    """For the steps that are not told yet, from the newest told ones. An ended run has none to come."""
+    """For the steps that are not completed yet, from the newest completed ones. An ended run has none to come."""
     told = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).order_by("-told_order")
     rows = list(told.values_list("pk", "created_at", "told_at", "reused", "evaluation__wall_ms")[:RECENT])
     known = list(calls_of(run.pk, [row[0] for row in rows] if billed else []).values())
@@ -205,41 +206,26 @@ Told = tuple[int, datetime | None, float | None]
 
 
 def told_of(run: Run) -> list[Told]:
-    """(row id, when it was told, milliseconds of the device unless none were used) in completion order."""
+    """(row id, when it was completed, milliseconds of the device unless none were used) in completion order."""
     told = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).order_by("told_order")
     rows = told.values_list("pk", "told_at", "reused", "evaluation__wall_ms")
     return [(pk, at, None if reused else ms) for pk, at, reused, ms in rows]
 
 
 def burn_down(run: Run, told: Iterable[Told], calls: Mapping[int, Calls]) -> dict[str, Sequence[Any]]:
-    """Columns over the told steps in completion order: seconds since the start, and what was spent by then."""
-    at_s: list[float | None] = []
-    judged: list[int] = []
-    device_s: list[float] = []
-    tokens: list[int] = []
-    usd: list[str] = []
-    evaluations, spent_s, used, money, text = 0, 0.0, 0, Decimal(0), "0"
-    began = run.created_at
-    for pk, at, ms in told:
-        if ms is not None:
-            evaluations, spent_s = evaluations + 1, spent_s + ms / 1000
-        call = calls.get(pk)
-        if call:
-            used, money = used + call.tokens, money + call.usd
-            text = str(money)
-        at_s.append(max(0.0, (at - began).total_seconds()) if at else None)  # clocks of two machines may differ
-        judged.append(evaluations)
-        device_s.append(round(spent_s, 3))
-        tokens.append(used)
-        usd.append(text)
-    table: dict[str, Sequence[Any]] = {
-        "at_s": at_s,
-        "evaluations": judged,
-        "device_s": device_s,
-        "tokens": tokens,
-        "usd": usd,
+    """Columns over the completed steps in completion order: seconds since the start, and what was spent by then."""
+    rows = list(told)
+    money = [calls[pk].usd if pk in calls else Decimal(0) for pk, _, _ in rows]
+    spent_s = accumulate((ms or 0.0) / 1000 for _, _, ms in rows)
+    return {
+        "steps": list(range(1, len(rows) + 1)),
+        # clocks of two machines may differ
+        "at_s": [max(0.0, (at - run.created_at).total_seconds()) if at else None for _, at, _ in rows],
+        "evaluations": list(accumulate(int(ms is not None) for _, _, ms in rows)),
+        "device_s": [round(spent, 3) for spent in spent_s],
+        "tokens": list(accumulate(calls[pk].tokens if pk in calls else 0 for pk, _, _ in rows)),
+        "usd": [str(usd) for usd in accumulate(money)],
     }
-    return {"steps": list(range(1, len(at_s) + 1)), **table}
 
 
 def budget_document(run: Run) -> dict[str, Any]:

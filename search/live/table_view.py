@@ -42,7 +42,7 @@ def outline(
 ) -> tuple[list[Row], int]:
     """At most `PAGE` rows from place `first` on, and how many rows there are in all.
 
-    `records` are the numbers of all nodes that were the best when they were told.
+    `records` are the numbers of all nodes that were the best when they were completed.
     """
     at = {number: index for index, number in enumerate(columns["n"])}
     children: dict[int, list[int]] = defaultdict(list)

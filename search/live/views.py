@@ -104,7 +104,7 @@ def run_events(request: HttpRequest, run_id: int) -> HttpResponseBase:
 @require_safe
 @never_cache
 def run_budget(request: HttpRequest, run_id: int) -> HttpResponseBase:
-    """Limits, what is spent and held, and the burn-down as columns over the told steps."""
+    """Limits, what is spent and held, and the burn-down as columns over the completed steps."""
     return _json(request, run_id, "budget", lambda run: json.dumps(budget_document(run), separators=(",", ":")))
 
 

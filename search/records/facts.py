@@ -160,7 +160,7 @@ _COLUMNS = (
 
 
 def verdict_of(evaluation_verdict: str | None, kind: str, reason: str) -> str:
-    """Verdict of a told node. Without an evaluation: lost when given up, bad_source when no new kernel came."""
+    """Verdict of a completed node. Without an evaluation: lost when given up, bad_source when no new kernel came."""
     if evaluation_verdict is not None:
         return evaluation_verdict
     if kind == Node.Kind.ROOT:
@@ -301,7 +301,7 @@ def _candidates(rows: QuerySet[Node]) -> list[tuple[float | None, int, bool]]:
 
 
 def _bests(run_id: int) -> QuerySet[Node]:
-    """Told nodes that may be a best."""
+    """Completed nodes that may be a best."""
     passed = Node.objects.filter(run_id=run_id, state=Node.State.COMPLETED, evaluation__verdict=Verdict.PASS.value)
     return passed.filter(evaluation__in=Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False))
 

@@ -45,7 +45,7 @@ class Run(models.Model):
     proposer_options = models.JSONField(default=dict, blank=True)  # model name, recording; never a key
     params = models.JSONField(default=dict)  # SearchParams at the start; changes on the way are in the log
     seed = models.BigIntegerField(default=0)
-    steps = models.PositiveIntegerField(default=50)  # budget: told nodes, the root not counted
+    steps = models.PositiveIntegerField(default=50)  # budget: completed nodes, the root not counted
     concurrency = models.PositiveSmallIntegerField(default=1)
     limits = models.JSONField(default=dict, blank=True)  # RunLimits beside `steps`: see search.ledger.limits
     deadline_at = models.DateTimeField(null=True, blank=True)  # start + limits.wall_s, for the reaper
@@ -84,7 +84,7 @@ class NodeQuerySet(LeaseQuerySet["Node"]):
 
 
 class Node(Leased):
-    """One candidate kernel. Number 0 is the root: the empty candidate, told at birth."""
+    """One candidate kernel. Number 0 is the root: the empty candidate, completed at birth."""
 
     class Kind(models.TextChoices):
         ROOT = "root"
@@ -117,7 +117,7 @@ class Node(Leased):
     # How the node ended when no evaluation was made (a reply without code, an unchanged kernel): reason code, sentence.
     reason = models.CharField(max_length=60, blank=True)
     message = models.TextField(blank=True)
-    fingerprint = models.CharField(max_length=12, blank=True)  # of a told failure: see memory.failures.fingerprints
+    fingerprint = models.CharField(max_length=12, blank=True)  # of a failed node: see memory.failures.fingerprints
     summary = models.CharField(max_length=200, blank=True)  # what the proposer says it changed
     evaluation = models.ForeignKey(Evaluation, null=True, blank=True, on_delete=models.PROTECT, related_name="nodes")
     reused = models.BooleanField(default=False)  # took the verdict of an equal candidate, no device time

@@ -25,7 +25,7 @@ from search.records.models import Node, Run, RunEvent
 class TreeNode:
     """One node as shown: its row, its verdict, and the replayed statistics of the subtree below it.
 
-    `best_reward` and `total` are rewards over the subtree, `reward` its own. `verdict` is empty until it is told.
+    `best_reward` and `total` are rewards over the subtree, `reward` its own. `verdict` is empty until it is completed.
     `low`, `high` and `n` are None for reported figures.
     """
 
@@ -81,10 +81,10 @@ class RunTree:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run at a glance. `states` and `verdicts` count nodes without the root; `spark` holds (told order, speedup)
-    at each new leader. `best` is None where nothing beat PyTorch; then `closest` names the kernel next to it. `eta_s`
-    is None unless the run is running and has told a node. `waiting` counts the nodes that wait for a person's reply,
-    `waiting_node` is the number of the first of them."""
+    """One run at a glance. `states` and `verdicts` count nodes without the root; `spark` holds (completion order,
+    speedup) at each new leader. `best` is None where nothing beat PyTorch; then `closest` names the kernel next to
+    it. `eta_s` is None unless the run is running and a node has completed. `waiting` counts the nodes that wait for a
+    person's reply, `waiting_node` is the number of the first of them."""
 
     run: Run
     states: dict[str, int]
@@ -194,16 +194,11 @@ def best_node(run_id: int) -> Node | None:
 
 def run_summary(run: Run) -> RunSummary:
     """The summary of one run."""
-    return _summaries([run])[0]
-
-
-def run_summaries(runs: Sequence[Run]) -> list[RunSummary]:
-    """The summaries of these runs, in a constant number of queries."""
-    return _summaries(list(runs))
+    return run_summaries([run])[0]
 
 
 def told_counts(run_ids: Iterable[int]) -> dict[int, int]:
-    """Run id -> told nodes, the root not counted; runs without one are missing."""
+    """Run id -> completed nodes, the root not counted; runs without one are missing."""
     told = Node.objects.filter(run__in=list(run_ids), state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT)
     return dict(told.order_by().values_list("run").annotate(Count("id")))
 
@@ -213,7 +208,8 @@ def events_since(run: Run, seq: int, limit: int = 500) -> list[RunEvent]:
     return list(RunEvent.objects.filter(run=run, seq__gt=seq).order_by("seq")[:limit])
 
 
-def _summaries(runs: list[Run]) -> list[RunSummary]:
+def run_summaries(runs: Sequence[Run]) -> list[RunSummary]:
+    """The summaries of these runs, in a constant number of queries."""
     ids = [run.pk for run in runs]
     counts = _counts(ids)
     standings, logged, evaluations = _bests(ids)
