@@ -1,1 +1,1 @@
-"""The batch road: jobs leave as a file, are judged without a network, come back as signed outcomes. No Django."""
+"""Judging by file: jobs are exported, judged without a network, and imported as signed outcomes."""

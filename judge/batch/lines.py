@@ -29,7 +29,7 @@ class BadLine(Exception):
 
 @dataclass(frozen=True)
 class SentJob:
-    """A job as it lies in a file. `device` is the name it was made for; empty when nobody signed it."""
+    """A job as it lies in a file. `device` is the name it was made for; empty when it is not signed."""
 
     job: Job
     nonce: str

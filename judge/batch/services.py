@@ -66,7 +66,7 @@ def _job(problem: Problem, source: str, device: Device, key: DeviceKey) -> tuple
 
 
 def _sent(problem: Problem, source: str, device: Device, uid: str) -> Job:
-    """Every pass is audited: nobody there knows what it has to beat here."""
+    """Every pass is audited: the other machine does not know the best here."""
     return Job(id=uid, problem=problem.spec(case_of(problem, device)), candidate=source, limits=LIMITS, beat=None)
 
 

@@ -75,7 +75,7 @@ class Device(models.Model):
 
     @property
     def basis(self) -> Basis | None:
-        """What a time from this device is: measured, MODELLED, or reported by somebody else. None: it has no times."""
+        """What a time from this device is: measured, MODELLED or reported. None: it has no times."""
         return {
             self.Kind.CUDA: Basis.MEASURED,
             self.Kind.INTERPRETER: Basis.MODELLED,

@@ -71,7 +71,7 @@ def _interpreter() -> Device:
 
 
 def compile_device(*, target: str) -> Device:
-    """The row that owns what was only compiled for `target`. Nobody serves it: kernels come by judge_compile."""
+    """The row that owns what was only compiled for `target`. No worker serves it: kernels come by judge_compile."""
     title = f"Compiler for {TARGETS[target].title}: nothing runs"
     device, _ = Device.objects.update_or_create(
         name=f"{COMPILE}{target}",

@@ -36,7 +36,7 @@ class Standing(NamedTuple):
 def rank(speedup: float | None, number: int) -> tuple[float, int]:
     """Key to compare by: the faster kernel ranks higher, of equally fast ones that of the lower node number.
 
-    One that nobody has timed ranks below all that were. The order in which nodes were told plays no part.
+    One without a time ranks below all others. The completion order plays no part.
     """
     return (speedup or 0.0, -number)
 

@@ -39,7 +39,7 @@ class Room:
 def run_room(*, run: Run, in_flight: int, now: datetime) -> Room:
     """Room for new steps within concurrency and every limit, in the caller's transaction with the run row locked.
 
-    Near a limit fewer steps go at once instead of passing it. With a goal reached what nobody works on is withdrawn.
+    Near a limit fewer steps go at once instead of passing it. With a goal reached, steps without a worker are withdrawn.
     """
     limits = limits_of(run)
     stop = goal_reached(run, limits, now)
@@ -61,7 +61,7 @@ def _withdraw(run: Run, why: str) -> None:
 
 
 def hand_hold(run: Run) -> Amounts:
-    """What a kernel written by hand reserves: its step, an evaluation and device time; it calls nobody.
+    """What a kernel written by hand reserves: its step, an evaluation and device time, but no model call.
 
     In the caller's transaction with the run row locked. Raises ActionRefused when a limit has no room for it.
     """

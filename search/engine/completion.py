@@ -144,7 +144,7 @@ def node_complete(
     With an evaluation its verdict counts; without, `reason` says why there is none and the reward is 0.
     Writes the events, keeps a failure, and ends the run when its budget is used up.
     """
-    if evaluation is not None:  # with its marks, which nobody changes before this search is known to have the kernel
+    if evaluation is not None:  # locked: its marks stay as they are until this search has the kernel
         evaluation = Evaluation.objects.select_for_update(no_key=True).get(pk=evaluation.pk)
     previous = best_node(run.pk)
     order = 1 + (Node.objects.filter(run=run).aggregate(last=Max("told_order"))["last"] or 0)

@@ -22,7 +22,7 @@ from search.records.models import Run
 
 
 def device_quarantine(*, device: Device, cause: Device.Cause, reason: str) -> None:
-    """Judge nothing more on a device because of what the judge saw; the searches there are told why they wait."""
+    """Judge nothing more on a device because of what the judge saw; the logs of its searches say why they wait."""
     with transaction.atomic():
         row = services.device_locked(device.pk)
         if services.device_quarantine(row, cause=cause, reason=reason):

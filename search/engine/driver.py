@@ -26,7 +26,7 @@ LOOK_AGAIN_S = 2.0
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """While a command drives: SIGTERM acts like Ctrl-C, and nobody is told that no server waits for hints."""
+    """While a command drives: SIGTERM acts like Ctrl-C, and the log does not say that no server receives hints."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     log = logging.getLogger("search.records.queue")
     level = log.level

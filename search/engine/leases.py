@@ -30,7 +30,7 @@ from search.records.queue import IO_QUEUE, FollowUp
 
 LEASE_S = 30.0  # a dead worker's node is free again after this
 RENEW_S = 8.0
-QUEUE_S = 30.0  # a node nobody has picked up by then is sent once more
+QUEUE_S = 30.0  # a node that no worker has taken by then is sent again
 RESENT_S = 60.0
 MAX_ATTEMPTS = 5
 
@@ -78,7 +78,7 @@ def _lives(owner: str) -> bool:
 
 
 def node_claim(*, node_id: int, state: Node.State, owner: str, now: datetime) -> bool:
-    """Take the lease of a node that waits in `state`. False when somebody else has it, or it has been tried enough."""
+    """Take the lease of a node that waits in `state`. False when another worker has it, or no attempt is left."""
     free = Q(lease_owner__in=(QUEUED, RETRY)) | Q(lease_until__lte=now)
     nodes = Node.objects.filter(free, pk=node_id, state=state, attempts__lt=MAX_ATTEMPTS)
     return nodes.acquire(now=now, for_s=LEASE_S, lease_owner=owner)

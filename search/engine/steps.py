@@ -201,7 +201,7 @@ def duplicate_in_flight(*, node: Node, run: Run, now: datetime) -> bool:
 
 
 def duplicate_wait(*, node: Node, run: Run, now: datetime) -> list[FollowUp]:
-    """Come back for a free node in a moment; no attempt is used up. Nothing when somebody holds the node."""
+    """Try a free node again in a moment; no attempt is used up. Nothing when a worker holds the node."""
     free = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING, lease_owner__in=(QUEUED, RETRY))
     if not free.renew(now=now, for_s=DUPLICATE_WAIT_S + QUEUE_S, lease_owner=RETRY):
         return []
@@ -368,8 +368,8 @@ log = logging.getLogger(__name__)
 
 
 def step_compile(*, node_id: int, bench_for: Callable[[Device], Bench]) -> None:
-    """Have the node's machine code ready when its turn comes. Claims nothing and changes no row: whoever judges finds
-    it, waits for it, or does without."""
+    """Compile the node's kernel before its turn comes. Claims nothing and changes no row: the judge finds the code,
+    waits for it, or compiles by itself."""
     waiting = Node.objects.filter(pk=node_id, state=Node.State.JUDGING, lease_owner=QUEUED)
     node = waiting.select_related("run__problem", "run__device").first()
     if node is None or node.run.device.kind != Device.Kind.CUDA or node.run.device.remote:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.cache import cache
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Max, Min, Q
 
 from judge.bench.device.nvml import GpuReading, gpu_readings
 from judge.bench.interpreting.targets import TARGETS
@@ -41,22 +42,11 @@ class DeviceRow:
 
 def device_rows(devices: Sequence[Device], *, now: datetime) -> list[DeviceRow]:
     """A constant number of queries for any number of devices."""
-    counted = Evaluation.objects.filter(device__in=devices).order_by().values_list("device", "verdict")
-    totals: dict[int, int] = {}
-    passed: dict[int, int] = {}
-    last: dict[int, datetime] = {}
-    for device_id, verdict, count, newest in counted.annotate(Count("pk"), Max("created_at")):
-        totals[device_id] = totals.get(device_id, 0) + count
-        last[device_id] = max(last.get(device_id, newest), newest)
-        if verdict == Verdict.PASS:
-            passed[device_id] = count
+    passes = Count("pk", filter=Q(verdict=Verdict.PASS.value))
+    rows = Evaluation.objects.filter(device__in=devices).order_by().values_list("device")
+    counted = {pk: row for pk, *row in rows.annotate(total=Count("pk"), passed=passes, last=Max("created_at"))}
     tested = trusts([device for device in devices if device.judges], now=now)
-    return [
-        DeviceRow(
-            device, tested.get(device.pk), totals.get(device.pk, 0), passed.get(device.pk, 0), last.get(device.pk)
-        )
-        for device in devices
-    ]
+    return [DeviceRow(device, tested.get(device.pk), *counted.get(device.pk, (0, 0, None))) for device in devices]
 
 
 @dataclass(frozen=True)
@@ -108,9 +98,9 @@ def record(device: Device) -> Record:
     """Four queries; sources, logs and reports but the newest are left where they are."""
     rows = device.evaluations.all()
     groups = list(rows.order_by().values_list("verdict", "problem__state").annotate(Count("pk")))
-    verdicts: dict[str, int] = {}
+    verdicts = Counter[str]()
     for verdict, _, count in groups:
-        verdicts[verdict] = verdicts.get(verdict, 0) + count
+        verdicts[verdict] += count
     recent = rows.select_related("problem").order_by("-id")
     recent = recent.defer("source", "report", "message", "problem__source", "problem__admission")
     newest = rows.order_by("-id").values_list("report__environment", "toolchain").first() or (None, "")
@@ -173,7 +163,7 @@ class FleetRow:
 
     @property
     def dead(self) -> bool:
-        """Nobody serves it although a worker here should."""
+        """No worker serves it although one here should."""
         device = self.device
         return device.judges and not device.remote and (self.seen_s is None or self.silent_s is not None)
 

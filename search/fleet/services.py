@@ -69,7 +69,7 @@ def device_state_set(
 
 
 def device_check_ask(*, device: Device, user: AbstractBaseUser | None, key: str | None = None) -> AuditEntry | None:
-    """Note that a person wants `device` checked; the caller sends it to the device's worker. None for a repeated
+    """Record that a check of `device` was asked for; the caller sends it to the device's worker. None for a repeated
     submit. Raises ActionRefused where no worker of ours judges."""
     if not device.judges or device.remote:
         raise ActionRefused(f"No worker of this machine judges on {device.name}: it cannot be checked from here.")
@@ -127,7 +127,7 @@ def _release(device: Device, asked: AuditEntry) -> None:
 
 
 def _paused(device: Device, user: AbstractBaseUser | None) -> list[Run]:
-    """Pause what runs on the device. A search that ends in that moment needs no pause and stops nobody."""
+    """Pause what runs on the device. A search that ends in that moment needs no pause."""
     paused = []
     for run in Run.objects.filter(device=device, state=Run.State.RUNNING):
         with suppress(ActionRefused):
@@ -148,7 +148,7 @@ REVOKE = "node.revoke"
 def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = None) -> list[FollowUp]:
     """Free the node for the next worker; what the caller then sends. What its worker still finds out tells nothing.
 
-    It uses up no attempt. Raises ActionRefused when nobody judges it any more.
+    It uses up no attempt. Raises ActionRefused when no worker judges it any more.
     """
     now = timezone.now()
     with transaction.atomic():

@@ -91,7 +91,7 @@ def device_list(request: SiteRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def device_detail(request: SiteRequest, device_id: int) -> HttpResponse:
-    """What it is, whether to believe it, its sandbox, what waits for it, what it has judged, who changed it."""
+    """One device: facts, trust, sandbox, queue, verdicts and changes of its state."""
     device = get_object_or_404(Device, pk=device_id)
     return render(request, "fleet/device_detail.html", _context(device))
 
@@ -100,6 +100,8 @@ def _context(device: Device) -> dict[str, Any]:
     external = device.kind == Device.Kind.EXTERNAL
     tested = None if not device.judges else trusts([device], now=timezone.now())[device.pk]
     runs = Run.objects.filter(device=device).select_related("problem").order_by("-id")
+    judging = Node.objects.filter(state=Node.State.JUDGING, run__device=device)
+    waiting = judging.aggregate(count=Count("pk"), since=Min("created_at"))
     return {
         "device": device,
         "external": external,
@@ -110,7 +112,7 @@ def _context(device: Device) -> dict[str, Any]:
         "noise": noise_last(device) if device.measures else None,
         "checked": check_last(device) if device.judges else None,
         "record": queries.record(device),
-        "waiting": _waiting().get(device.pk),
+        "waiting": waiting if waiting["count"] else None,
         "running": runs.filter(state=Run.State.RUNNING)[:RUNS_SHOWN],
         "actions": _actions(device),
         "acts": _acts(device),
@@ -126,13 +128,6 @@ def _acts(device: Device) -> list[tuple[str, ...]]:
 
 def _checkable(device: Device) -> bool:
     return device.judges and not device.remote and bool(device.measures or device.state_cause)
-
-
-def _waiting() -> dict[int, dict[str, Any]]:
-    """Per device the candidates that wait for it or are on it: how many, and since when."""
-    nodes = Node.objects.filter(state=Node.State.JUDGING).order_by().values_list("run__device")
-    found = nodes.annotate(Count("pk"), Min("created_at"))
-    return {device_id: {"count": count, "since": since} for device_id, count, since in found}
 
 
 def _actions(device: Device) -> list[AuditEntry]:

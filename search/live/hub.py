@@ -160,7 +160,7 @@ class Hub:
         self._on_idle(self)
 
     async def _advance_while_watched(self) -> None:
-        """Advance on hints, at most once per `frame_s`; look at the row every `poll_s`; end when nobody watches."""
+        """Advance on hints, at most once per `frame_s`; look at the row every `poll_s`; end when no socket is left."""
         loop = asyncio.get_running_loop()
         last_watched = last_frame = loop.time()
         while not self.gone:
@@ -219,7 +219,7 @@ class Hubs:
         self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, run_id: int) -> Hub:
-        """The hub of a run, made on first use. Join it before the next await: it may end when nobody watches."""
+        """The hub of a run, made on first use. Join it before the next await: it ends without sockets."""
         hub = self._hubs.get(run_id)
         if hub is None or hub.gone or hub.ended.is_set():
             layer = self._layer() if self._layer else None

@@ -281,6 +281,7 @@ class Evidence:
     to it, and `unproven` counts kernels that were measured faster and not audited."""
 
     summary: RunSummary
+    standing: Standing
     doing: tuple[Doing, ...]
     best: Node | None
     closest: Node | None
@@ -291,11 +292,6 @@ class Evidence:
     def leader(self) -> Node | None:
         """The best, else the closest."""
         return self.best or self.closest
-
-    @property
-    def standing(self) -> Standing:
-        best, closest = self.best, self.closest
-        return Standing(best.number if best else None, closest.number if closest else None)
 
     @property
     def nothing(self) -> str:
@@ -372,6 +368,7 @@ def evidence_of(run: Run, now: datetime) -> Evidence:
     standing = standing_of(run.pk)
     return Evidence(
         summary=run_summary(run),
+        standing=standing,
         doing=_doing(run, now),
         best=_judged(run, standing.best),
         closest=_judged(run, standing.closest),
@@ -391,7 +388,7 @@ def _unassisted(run: Run) -> Node | None:
 
 
 def _unproven(run: Run) -> int:
-    """Believed passes over eager that nobody audited."""
+    """Passes over eager, not in doubt, that were not audited."""
     faster = Q(evaluation__speedup_low__gt=1) | Q(evaluation__basis=Basis.MODELLED.value, evaluation__speedup__gt=1)
     passed = Node.objects.filter(
         faster, run=run, state=Node.State.COMPLETED, evaluation__doubt="", evaluation__audit=""

@@ -19,7 +19,7 @@ KIND_WORDS = ("start", "large", "small")
 
 @dataclass(frozen=True)
 class Row:
-    """One node in the treegrid. `level`, `position` and `siblings` count from 1, as ARIA wants them."""
+    """One node in the treegrid. `level`, `position` and `siblings` count from 1, as in ARIA."""
 
     number: int
     level: int

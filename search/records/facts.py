@@ -104,7 +104,7 @@ class NodeRow(NamedTuple):
 
     @property
     def may_be_best(self) -> bool:
-        """Told, not in doubt, with a speedup that was audited here or reported by somebody else."""
+        """Completed, not in doubt, with a speedup that was audited here or reported."""
         known = self.told_order is not None and self.speedup is not None
         return known and may_be_best(self.audit, self.basis, self.doubt)
 

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 COMPILE_QUEUE = "compile"  # served beside GPUs only
 
 
-COMPILE_S = 60.0  # later than that, whoever judges has compiled for himself
+COMPILE_S = 60.0  # later than that, the judge has compiled it itself
 
 
 CHECK_S = 3500.0  # the next hourly calibration is on its way by then
