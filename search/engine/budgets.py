@@ -39,7 +39,7 @@ class Room:
 def run_room(*, run: Run, in_flight: int, now: datetime) -> Room:
     """Room for new steps within concurrency and every limit, in the caller's transaction with the run row locked.
 
-    Near a limit fewer steps go at once instead of passing it. With a goal reached, steps without a worker are withdrawn.
+    Near a limit fewer steps go at once instead of passing it. With a goal reached, steps without a worker end.
     """
     limits = limits_of(run)
     stop = goal_reached(run, limits, now)
