@@ -67,7 +67,8 @@ def test_a_gpu_is_busy_while_it_judges_and_not_while_a_kernel_waits():
     node = run.nodes.filter(state="proposing")
     node.update(state="judging", lease_owner="queue")
     assert (figures_read(timezone.now()).busy, figures_read(timezone.now()).gpus) == (0, 2)
-    Node.objects.filter(run=run, state="judging").update(lease_owner="worker-1")
+    until = timezone.now() + timedelta(seconds=30)
+    Node.objects.filter(run=run, state="judging").update(lease_owner="worker-1", lease_until=until)
     assert figures_read(timezone.now()).busy == 1
     html = client_of("viewer").get("/problems/").content.decode()
     assert "GPUs 1/2" in html and "no paid calls" in html
