@@ -17,9 +17,9 @@ from adaexplore_site.core.llm import Completion, LLMError, Message
 from adaexplore_site.core.untrusted import fenced, one_line
 from memory.distil.table import TableDistiller, own_attribute, unfit_why
 from memory.distil.values import DistilLater, Facts, Lesson, Library
-from memory.failures.fingerprints import fingerprint
+from memory.patterns.fingerprints import fingerprint
 from memory.patterns.table import OF_REPLIES, match_of
-from memory.rules.refused_wording import claim_check
+from memory.rules.wording import claim_check
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "templates" / "prompts" / "distil.txt"
 SOURCE_CHARS = 24_000

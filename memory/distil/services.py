@@ -13,9 +13,8 @@ from django.db.models import Q
 from memory.adapt.models import AdaptTask
 from memory.distil.values import DistilLater, Distiller, Facts, Lesson
 from memory.failures.models import Failure
-from memory.rules.desk import rules_locked
 from memory.rules.models import Rule
-from memory.rules.services import rule_join
+from memory.rules.services import rule_join, rules_locked
 
 log = logging.getLogger(__name__)
 

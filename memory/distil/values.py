@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from memory.rules.scopes import Scope
+from memory.prompting.scopes import Scope
 
 ANYWHERE = Scope()
 

@@ -10,11 +10,11 @@ from django.db import transaction
 from django.db.models import Q
 
 from adaexplore_site.core.storable import storable_text
-from memory.failures.fingerprints import Fingerprint, fingerprint
 from memory.failures.models import Failure, FailureCluster
+from memory.patterns.fingerprints import Fingerprint, fingerprint
 from memory.patterns.messages import MESSAGE_CHARS
 from memory.patterns.table import BY_CODE
-from memory.rules.desk import rules_locked
+from memory.rules.services import rules_locked
 
 BATCH = 500
 

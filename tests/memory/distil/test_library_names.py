@@ -7,9 +7,8 @@ import json
 import pytest
 
 from judge.libraries import asked_once
-from memory.distil.library_names import InstalledNames
 from memory.distil.model import ModelDistiller
-from memory.distil.table import TableDistiller
+from memory.distil.table import InstalledNames, TableDistiller
 from memory.distil.values import DistilLater
 from tests.memory.distil.test_distillers import FakeChat, facts, learned
 

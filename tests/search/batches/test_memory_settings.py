@@ -23,7 +23,7 @@ from search.live.frames import panels_html
 from search.records.models import Run
 from search.runs.forms import StartForm
 from search.runs.memory_options import memory_chosen
-from tests.memory.force_rows import make_rule
+from tests.memory.prompt_rows import make_rule
 from tests.pages import HOSTILE, client_of
 from tests.search.makers import Worker, make_device, make_problem, make_run
 from tests.search.proposers.test_rules_in_prompts import HALF, rules

@@ -24,13 +24,13 @@ from adaexplore_site.webhooks import desk, sending
 from adaexplore_site.webhooks.guarding import BadAddress, parts_of, refusal, target_of
 from adaexplore_site.webhooks.sending import DELAYS_S, MOST, Answer, deliver_due, send
 from adaexplore_site.webhooks.signing import secret_of
+from memory.prompting.scopes import Scope
 from memory.rules.models import Rule
-from memory.rules.scopes import Scope
-from memory.rules.services import rule_create
 from search.engine.completion import run_end
 from search.interchange.imports import search_import
 from search.ledger.stops import Stop
 from search.records.models import Run
+from tests.memory.decisions import rule_create
 from tests.pages import client_of
 from tests.search.live_rows import grow, new_best
 from tests.search.makers import make_run
