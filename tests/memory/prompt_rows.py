@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from judge.problems.models import Problem
 from judge.values import text_hash
-from memory.failures.services import failure_record
+from memory.failures.models import Failure
+from memory.failures.services import failures_record
 from memory.prompting.choices import MemoryChoice
 from memory.rules.models import Rule, RuleVersion, Sighting
 from search.records.models import Node, Run
@@ -45,7 +46,7 @@ def see(rule: Rule, run: Run, place: int, problem: Problem | None = None) -> Non
     )
     number = 1 + run.nodes.count()
     node = Node.objects.create(run=run, number=number, kind="large", parent=run.nodes.get(number=0))
-    failure = failure_record(
+    failure = Failure(
         node_id=node.pk,
         run_id=run.pk,
         problem_id=(problem or found).pk,
@@ -56,4 +57,5 @@ def see(rule: Rule, run: Run, place: int, problem: Problem | None = None) -> Non
         message="AttributeError: no tanh",
         told_at=timezone.now(),
     )
-    Sighting.objects.create(rule=rule, failure=failure)
+    failures_record(failures=[failure])
+    Sighting.objects.create(rule=rule, failure=Failure.objects.get(node=node))

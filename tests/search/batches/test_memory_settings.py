@@ -131,7 +131,7 @@ def test_the_page_of_a_node_says_what_its_prompt_had_and_what_was_withheld():
     assert "Rules out of memory" not in pages[0]
     assert all("Rules out of memory" in page for page in pages[1:])
     every = "".join(pages)
-    assert all(title in every for title in ("In the prompt", "Withheld on purpose", "Left out: no room"))
+    assert all(title in every for title in ("In the prompt", "Withheld at random", "Left out: no room"))
 
 
 def test_a_frame_of_the_live_view_asks_nothing_of_memory():
