@@ -40,7 +40,7 @@ class BadAnswer(ValueError):
 
 @dataclass
 class Spent:
-    """What was asked of the model so far. Calls whose tokens or price nobody told are counted as such."""
+    """Calls of the model so far. Those whose tokens or price are unknown are counted separately."""
 
     calls: int = 0
     tokens: int = 0
@@ -132,7 +132,7 @@ def read_answer(answer: Completion, facts: Facts) -> Lesson:
     if not all(isinstance(found.get(name, ""), str) for name in ("claim", "why")):
         raise BadAnswer("its claim or reason is no text")
     if not found["learn"]:
-        why = one_line(found.get("why", "")) or "The model saw nothing to learn."
+        why = one_line(found.get("why", "")) or "The model gave no reason."
         return Lesson("nothing", why=why, origin="model")
     claim = one_line(found.get("claim", ""), 1000)
     why_not = claim_check(claim, source=facts.source, message=facts.message)

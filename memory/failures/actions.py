@@ -68,10 +68,10 @@ class ClusterKind(Kind):
     def load(self, entries: Sequence[AuditEntry]) -> ClusterEntries:
         wanted = [entry.after["of"] for entry in entries if entry.verb == UNDO_VERB and "of" in entry.after]
         undos = AuditEntry.objects.in_bulk(wanted)
-        told = [*entries, *undos.values()]
-        ids = {int(entry.object_id) for entry in told}
-        ids |= {into for entry in told if (into := entry.after.get("merged_into_id"))}
-        people = User.objects.filter(pk__in={who for entry in told if (who := entry.after.get("assignee_id"))})
+        named = [*entries, *undos.values()]
+        ids = {int(entry.object_id) for entry in named}
+        ids |= {into for entry in named if (into := entry.after.get("merged_into_id"))}
+        people = User.objects.filter(pk__in={who for entry in named if (who := entry.after.get("assignee_id"))})
         mine = AuditEntry.objects.filter(verb=UNDO_VERB, object_type=self.name).order_by()
         undone = mine.filter(object_id__in={entry.object_id for entry in entries}).values_list("after", flat=True)
         return ClusterEntries(
@@ -245,7 +245,7 @@ class AssignCluster(ClusterChange):
             name = self.cleaned_data["assignee"]
             person = User.objects.filter(username=name, is_active=True).first() if name else None
             if name and person is None:
-                raise forms.ValidationError(f"There is nobody called {name[:60]!r} here. Choose one of the list.")
+                raise forms.ValidationError(f"There is no member {name[:60]!r}. Choose one of the list.")
             return person
 
     name, label = "cluster.assign", "Assign the cluster"
@@ -259,7 +259,7 @@ class AssignCluster(ClusterChange):
 
     def describe(self, entry: AuditEntry, loaded: ClusterEntries) -> str:
         who = entry.after.get("assignee_id")
-        return f"Assigned to {loaded.people.get(who, 'somebody who has left')}" if who else "Assigned to nobody"
+        return f"Assigned to {loaded.people.get(who, 'a former member')}" if who else "Assigned to nobody"
 
 
 @register

@@ -95,7 +95,7 @@ class LinkedRule:
 
 @dataclass
 class Counted:
-    """Sums over one cluster and those merged into it. `unpriced` failures have a cost that nobody knows."""
+    """Sums over one cluster and those merged into it. `unpriced` failures have an unknown cost."""
 
     cluster: FailureCluster
     count: int = 0
@@ -141,7 +141,7 @@ class ClusterTable:
     rows: tuple[ClusterRow, ...]
     total: int
     unnamed: int
-    muted: int  # clusters left out because somebody muted them
+    muted: int  # clusters left out because they are muted
     hidden: int  # clusters left out because the page is full
 
     @property
@@ -246,7 +246,7 @@ def _lines(
 
 
 def _ends(chosen: Chosen, clusters: Sequence[int]) -> Mapping[int, tuple[Failure, Failure]]:
-    """First and last failure of each cluster, as they were told, with node, run and problem."""
+    """First and last failure of each cluster, in order of completion, with node, run and problem."""
     mine = chosen.failures().filter(cluster=OuterRef("pk"))
     first, last = mine.order_by("told_at", "pk"), mine.order_by("-told_at", "-pk")
     rows = FailureCluster.objects.filter(pk__in=clusters).annotate(

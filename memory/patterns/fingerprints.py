@@ -19,7 +19,7 @@ class Fingerprint:
     """What failures of one cause have in common. `text` is the message with its accidents masked.
 
     A known error has one text whatever its wording: Triton's compiler, its interpreter and its versions word one
-    cause in several ways. `pattern` is its code, empty where nobody has named the error.
+    cause in several ways. `pattern` is its code, empty for an unknown error.
     """
 
     stage: str

@@ -32,7 +32,7 @@ class Pattern:
     advice: Mapping[str, str] = field(default_factory=dict, hash=False)
     known: frozenset[str] = frozenset()  # values of `name` that may be quoted; empty: any plain name
     plain: str = ""  # the lesson where `name` may not be quoted
-    of: str = ""  # "{module}": the library's module or class that lacks `name`; whoever teaches asks it first
+    of: str = ""  # "{module}": the library's module or class that lacks `name`; it is asked before the lesson is used
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", self.code) or len(self.code) > 40:

@@ -180,7 +180,7 @@ UNDEFINED = (  # in words that a more precise error has, too: looked at later
         "model-attribute",
         "ModelNew has no such attribute",
         r"'ModelNew' object has no attribute",
-        nothing="The attribute is the candidate's own: what its class lacks says nothing of other kernels.",
+        nothing="The attribute belongs to the candidate's own class, so it says nothing about other kernels.",
     ),
 )
 
@@ -326,6 +326,6 @@ SYNTAX = (
         "the module is no valid Python",
         r"^SyntaxError|^IndentationError|^TabError",
         kinds=("source.syntax", "source.binary", "source.too_large"),
-        nothing="A slip in Python's own syntax: there is nothing about kernels in it.",
+        nothing="A Python syntax error, which is not about kernels.",
     ),
 )

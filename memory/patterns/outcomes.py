@@ -25,20 +25,20 @@ MACHINE = (
         "worker-lost",
         "no worker brought it to an end",
         kinds=("lost", "lost.attempts", "cancelled"),
-        unfit="A worker was lost: nothing is known of the kernel.",
+        unfit="A worker was lost: the kernel was not judged.",
     ),
     Pattern(
         "process-died",
         "the candidate's process ended",
         r"ended the candidate's process",
         kinds=("run.died", "load.died"),
-        nothing="The process ended without a word, so there is no cause to learn from.",
+        nothing="The process ended without a message, so the cause is unknown.",
     ),
     Pattern(
         "device-unsupported",
         "this device cannot run it",
         kinds=("run.unsupported", "compile.incomplete", "time.nothing_launched", "unsupported"),
-        unfit="The judge's device cannot do it: the kernel may be right elsewhere.",
+        unfit="The judge's device does not support it: the kernel may be correct on another device.",
     ),
     Pattern(
         "toolchain-broken",
@@ -51,7 +51,7 @@ MACHINE = (
         r"|busy or unavailable"
         r"|CUDA (?:driver )?error: (?:unknown error|initialization error|system not yet initialized)"
         r"|CU(?:BLAS|DNN)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)|^(?:BrokenPipe|ConnectionReset|ConnectionRefused)Error",
-        unfit="The machine was broken, full or badly set up: no kernel could help it.",
+        unfit="The machine was broken, full or badly configured: no kernel could have passed.",
     ),
     Pattern(
         "problem-refused",
@@ -64,7 +64,7 @@ MACHINE = (
         "time-doubtful",
         "a time that could not be believed",
         kinds=("time.mismatch", "time.wrong_output", "compile.hidden"),
-        unfit="The time was not believed: such a kernel is no evidence.",
+        unfit="The measured time is not plausible: such a kernel is no evidence.",
     ),
     Pattern(
         "tampered",
@@ -110,13 +110,13 @@ MACHINE = (
         "nothing-proposed",
         "the built-in proposer had nothing to propose",
         kinds=("proposal.exhausted", "proposal.no_graph", "proposal.unsupported_graph"),
-        nothing="Nobody wrote a kernel.",
+        nothing="There is no kernel to learn from.",
     ),
     Pattern(
         "nothing-recorded",
         "the recording holds no further kernel",
         kinds=("proposal.not_recorded",),
-        unfit="The recording that plays the proposer had no kernel for this step.",
+        unfit="The recording has no kernel for this step.",
     ),
 )
 
@@ -208,11 +208,11 @@ ANSWERS = (
         "wrong values",
         r"^incorrect output$",
         kinds=("value.mismatch",),
-        nothing="Wrong values teach through precision and shapes only; the verdict says neither.",
+        nothing="Only errors of precision or shape can be learned from; the verdict names neither.",
     ),
     Pattern(
         "unsteady",
-        "the same question, another answer",
+        "results differ between equal runs",
         kinds=("run.unstable", "run.not_bitwise"),
         lesson="Do not let programs race for one address or read memory that nobody has written; use atomics or one "
         "writer for each element, and start from zeros where sums begin.",
@@ -221,7 +221,7 @@ ANSWERS = (
         "library-instead",
         "the library does the work",
         kinds=("library.share",),
-        nothing="A matter of the problem's policy, not of how kernels are written.",
+        nothing="This is a rule of the problem's policy, not of how kernels are written.",
     ),
 )
 
@@ -337,12 +337,12 @@ HOST = (
         "own-assertion",
         "an assertion of the candidate's own",
         r"^AssertionError(?::|$)",
-        nothing="A check that the kernel itself makes: the error does not say what is wrong with the kernel.",
+        nothing="The kernel's own check failed: the error does not say what is wrong with the kernel.",
     ),
     Pattern(
         "index-range",
         "an index past the end of a list",
         r"^IndexError: (?:list|tuple) index out of range",
-        nothing="The error does not say of which list, so it holds no lesson about kernels.",
+        nothing="The error does not say which list, so nothing about kernels can be learned from it.",
     ),
 )

@@ -73,8 +73,8 @@ def _score(rule: Any, lift: Lift, choice: MemoryChoice) -> dict[str, Any]:
 
 
 def _usable(rule: Any, threshold: int) -> bool:
-    """Whether enough problems support a rule, or a person's approval stands for support; nobody has looked at the text
-    of a proposed rule, so a fault keeps it out of every prompt until somebody edits it."""
+    """Whether enough problems support a rule, or a person's approval stands for support; a proposed rule was not
+    reviewed, so a fault of its text keeps it out of every prompt until a person edits it."""
     vouched = rule.state == Rule.State.APPROVED and rule.origin in VOUCHED
     return (vouched or rule.support >= threshold) and not (rule.state == Rule.State.PROPOSED and rule.fault)
 

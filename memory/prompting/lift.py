@@ -97,7 +97,7 @@ def difference(strata: Iterable[Arms], z: float = Z95) -> tuple[float, float, fl
     return middle, max(-1.0, middle - sqrt(below)), min(1.0, middle + sqrt(above))
 
 
-ENOUGH = 30  # nodes that each arm needs before a lift is told
+ENOUGH = 30  # nodes that each arm needs before a lift is given
 IDS_AT_ONCE = 5000
 NOW = F("rule__current__words")
 
@@ -110,7 +110,7 @@ UNDECIDED = (
     Verdict.REFUSED_PROBLEM,
     Verdict.COMPILED_ONLY,
 )
-# Reasons of nodes without an evaluation at which nobody tried anything.
+# Reasons of nodes without an evaluation where no kernel was tried.
 NOT_TRIED = ("lost.attempts", "proposal.exhausted", "proposal.no_graph", "proposal.unsupported_graph")
 
 
@@ -159,7 +159,7 @@ class Lift:
         """From arms (shown first) of searches that withheld with the same probability, one stratum each.
 
         Told from ENOUGH nodes in each arm that have others to be compared with: those of searches that always show a
-        rule, or never do, say nothing. The counts of a known lift are those that it was told from.
+        rule, or never do, say nothing. The counts of a known lift are those that it was computed from.
         """
         arms = list(strata)
         compared = [one for one in arms if one.weight]
@@ -191,10 +191,10 @@ def lifts_of(
 ) -> Mapping[int, Lift]:
     """Lift of each rule over all uses of the words that it has now; without such uses it is a Lift of zeros.
 
-    An edit begins anew: what other words did says nothing of these. A new scope for the same words does not.
+    An edit starts at zero: the effect of another text says nothing about this one. A new scope for the same words does not.
 
-    `since` leaves out, rule by rule, what was told before; `among` is how many rules are looked at (`rules_compared`),
-    for whoever says which of them help or harm. One query for thousands of rules.
+    `since` leaves out, rule by rule, what was completed before; `among` is how many rules are looked at (`rules_compared`),
+    where these are called helpful or harmful. One query for thousands of rules.
     """
     ids = sorted(set(rule_ids))
     found: dict[int, list[Arms]] = defaultdict(list)
@@ -206,7 +206,7 @@ def lifts_of(
 
 
 def decided_uses() -> QuerySet[RuleUse]:
-    """Uses that count: shown or withheld at a node that was told and says something of its candidate."""
+    """Uses that count: shown or withheld at a completed node whose verdict is about its candidate."""
     experiment = RuleUse.objects.filter(arm__in=(RuleUse.Arm.TREATMENT, RuleUse.Arm.CONTROL), node__state="told")
     undecided = Q(node__evaluation__verdict__in=[verdict.value for verdict in UNDECIDED])
     return experiment.exclude(undecided).exclude(node__evaluation=None, node__reason__in=NOT_TRIED)
@@ -214,10 +214,10 @@ def decided_uses() -> QuerySet[RuleUse]:
 
 def _later(uses: QuerySet[RuleUse], since: Mapping[int, datetime]) -> QuerySet[RuleUse]:
     """For few rules: one condition each."""
-    told = ~Q(rule__in=since)
+    after = ~Q(rule__in=since)
     for rule, moment in since.items():
-        told |= Q(rule=rule, node__told_at__gt=moment)
-    return uses.filter(told)
+        after |= Q(rule=rule, node__told_at__gt=moment)
+    return uses.filter(after)
 
 
 def _strata(uses: QuerySet[RuleUse]) -> Iterable[tuple[int, Arms]]:

@@ -54,7 +54,7 @@ class TextTaken(ActionRefused):
 
 @contextmanager
 def rules_locked() -> Iterator[None]:
-    """One transaction, and nobody else writes rules in it: two workers never make the same rule twice.
+    """One transaction, and no other one writes rules meanwhile: two workers never make the same rule twice.
 
     SQLite has one writer anyway. Keep it short: nothing slow, such as a model's call, inside.
     """
@@ -83,7 +83,7 @@ def rule_save(rule: Rule) -> None:
 def rule_hold(*, rule_id: int, user: AbstractBaseUser, now: datetime) -> Rule | None:
     """Claim the card for a minute, or say who has it: the rule with its holder. None when there is no such rule.
 
-    A claim tells others and keeps nobody from deciding. One's own is renewed; those of the person's other cards end.
+    A claim is shown to others and prevents no decision. One's own is renewed; those of the person's other cards end.
     """
     free = Q(held_by__isnull=True) | Q(held_by=user.pk) | Q(held_until__lte=now) | Q(held_until__isnull=True)
     if Rule.objects.filter(free, pk=rule_id).update(held_by=user, held_until=now + timedelta(seconds=HOLD_S)):

@@ -126,7 +126,7 @@ def likeness(a: Wording, b: Wording) -> float:
 
 AGAINST = 0.6  # share of common names, or of words, above which sentences of opposite sign contradict each other
 COMMON = 64  # a word or name of more rules than this says too little to look at all of them for it
-MOST = 5  # near-duplicates and contradictions told of one rule
+MOST = 5  # near-duplicates and contradictions shown for one rule
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def failure_keep(*, run: Run, node: Node, evaluation: Evaluation | None, now: da
 def failure_of(
     run: Run, node: Node, evaluation: Evaluation | None, now: datetime, *, cost_s: float | None = None
 ) -> Failure:
-    """What memory keeps of a node that did not pass: not saved yet. `cost_s`: time of judging and of the proposer's calls,
+    """What memory keeps of a node that did not pass, unsaved. `cost_s`: of judging and of the proposer's calls,
     None where it is not known."""
     return Failure(
         node_id=node.pk,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -28,26 +25,17 @@ from memory.failures.proposing import fit_failures, suggested, why_unfit
 from memory.failures.queries import SORTS, Chosen, cluster_row, cluster_table, members
 from memory.patterns.messages import cause_of
 from memory.patterns.table import BY_CODE
+from memory.rules.history import HistoryRow
 from search.records.models import Node, Run
 
 MOST_NODES = 30
 MOST_EXAMPLES = 5
 MOST_CHOICES = 100
-MOST_ACTS = 50
-
-
-@dataclass(frozen=True)
-class Act:
-    """One act in words; `undo` is its row id while it can be undone."""
-
-    at: datetime
-    who: str
-    text: str
-    undo: int | None
+MOST_ACTIONS = 50
 
 
 def attempts_of(chosen: Chosen) -> int:
-    """Told nodes, roots left out, of the searches and problem chosen."""
+    """Completed nodes, roots left out, of the searches and problem chosen."""
     nodes = Node.objects.filter(state=Node.State.TOLD).exclude(kind=Node.Kind.ROOT)
     if chosen.run is not None:
         nodes = nodes.filter(run_id=chosen.run)
@@ -71,56 +59,43 @@ def choices_of(chosen: Chosen, run: Run | None) -> dict[str, Any]:
     }
 
 
-def cluster_context(cluster: FailureCluster, *, key: Callable[[], str]) -> dict[str, Any]:
-    """Template context of a cluster's page. `key` makes a fresh key for each form."""
+def cluster_context(cluster: FailureCluster) -> dict[str, Any]:
+    """Template context of a cluster's page."""
     family = members(cluster)
     failures = Failure.objects.filter(cluster_id__in=family).select_related("node", "run__problem")
     newest = list(failures.defer("node__source", "node__sketch").order_by("-pk")[:MOST_NODES])
+    wordings = {failure.message: failure for failure in reversed(newest)}  # the newest failure of each message
     fit = fit_failures(cluster)
-    lesson = suggested(fit)
-    parts = FailureCluster.objects.filter(merged_into=cluster).order_by("key")
     return {
         "cluster": cluster,
         "row": cluster_row(cluster),
         "known": BY_CODE.get(cluster.pattern),
         "newest": [(failure, cause_of(failure.message)) for failure in newest],
-        "examples": _examples(newest),
+        "examples": sorted(wordings.values(), key=lambda failure: -failure.pk)[:MOST_EXAMPLES],
         "fit": len(fit),
         "why_unfit": "" if fit else why_unfit(cluster),
-        "lesson": lesson,
-        "parts": [(part, key()) for part in parts],
-        "acts": [(act, key()) for act in _acts(family)],
-        "keys": {name: key() for name in ("assign", "mute", "merge", "split", "propose")},
+        "lesson": suggested(fit),
+        "parts": FailureCluster.objects.filter(merged_into=cluster).order_by("key"),
+        "history": _history(family),
         "others": FailureCluster.objects.filter(merged_into=None).exclude(pk=cluster.pk).order_by("text", "key")[:200],
+        "people": User.objects.filter(is_active=True).order_by("username")[:200],
     }
 
 
-def _examples(failures: list[Failure]) -> list[Failure]:
-    """The newest failure of each wording."""
-    seen: dict[str, Failure] = {}
-    for failure in failures:
-        seen.setdefault(failure.message, failure)
-    return list(seen.values())[:MOST_EXAMPLES]
-
-
-def _acts(family: list[int]) -> list[Act]:
-    ids = [str(pk) for pk in family]
-    entries = AuditEntry.objects.filter(object_type=KIND.name, object_id__in=ids).select_related("actor")
-    rows = list(entries[:MOST_ACTS])
+def _history(family: list[int]) -> list[HistoryRow]:
+    """What was done to a cluster, whose id comes first, and to those merged into it."""
+    entries = AuditEntry.objects.filter(object_type=KIND.name, object_id__in=[str(pk) for pk in family])
+    rows = list(entries.select_related("actor")[:MOST_ACTIONS])
     loaded = KIND.load(rows)
-    return [_act(row, loaded, own=family[0]) for row in rows]
+    return [_row(row, loaded, family[0]) for row in rows]
 
 
-def _act(row: AuditEntry, loaded: ClusterEntries, own: int) -> Act:
-    verb = registry.verb(row.verb)
-    words = verb.describe(row, loaded) if verb is not None else row.verb
-    standing = verb is not None and bool(verb.standing(row, loaded).label)
-    return Act(
-        at=row.created_at,
-        who=row.actor.get_username() if row.actor else "a command",
-        text=words if int(row.object_id) == own else f"{loaded.title(int(row.object_id))}: {words}",
-        undo=row.pk if standing else None,
-    )
+def _row(row: AuditEntry, loaded: ClusterEntries, own: int) -> HistoryRow:
+    verb = registry.reader(row)
+    text = verb.describe(row, loaded)
+    if int(row.object_id) != own:
+        text = f"{loaded.title(int(row.object_id))}: {text}"
+    return HistoryRow(row, text, verb.standing(row, loaded), row.pk in loaded.undone)
 
 
 ACTS = ("assign", "mute", "unmute", "merge", "split", "undo", "propose")
@@ -190,8 +165,7 @@ def _query(chosen: Chosen, run: Run | None, **changes: str) -> str:
 @require_safe
 def failure_cluster(request: SiteRequest, key: str) -> HttpResponse:
     """One cluster: figures, nodes, examples, what people decided, and the forms to decide."""
-    cluster = _cluster(key)
-    return _page(request, cluster)
+    return _page(request, _cluster(key))
 
 
 def _cluster(key: str) -> FailureCluster:
@@ -206,13 +180,8 @@ def _page(
     refused: str = "",
     typed: Mapping[str, str] | None = None,
 ) -> HttpResponse:
-    context = cluster_context(cluster, key=lambda: secrets.token_urlsafe(16))
-    context |= {"refused": refused, "typed": typed, "people": _people()}
+    context = {**cluster_context(cluster), "refused": refused, "typed": typed}
     return render(request, "failures/failure_cluster.html", context, status=status)
-
-
-def _people() -> list[User]:
-    return list(User.objects.filter(is_active=True).order_by("username")[:200])
 
 
 @require_POST

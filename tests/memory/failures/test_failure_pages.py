@@ -37,7 +37,7 @@ def test_a_cluster_says_its_count_share_ends_and_waste(viewer):
     Failure.objects.filter(pk=rows[0].pk).update(cost_s=2.5)
     html = text(viewer, "/failures/")
     assert "3 failures in 3 attempts; 1 of them (33 %) has no known cause." in html
-    assert "Calls a Triton dtype" in html and "unnamed" in html
+    assert "Calls a Triton dtype" in html and "unknown error" in html
     assert "at least 2.5 s" in html and "1 of 2 unknown" in html
     assert f'href="/s/{run.pk}/n/{rows[0].node.number}/"' in html
 
@@ -161,7 +161,7 @@ def test_an_action_that_does_not_exist_is_not_found(fields):
 def test_the_pattern_s_words_stand_in_the_form_and_become_a_rule():
     client, cluster = client_of("reviewer"), cluster_of(make_run(), count=2)
     html = text(client, f"/failures/{cluster.key}/")
-    assert "Do not call a Triton dtype such as tl.float32(x)" in html and "2 failures may be evidence" in html
+    assert "Do not call a Triton dtype such as tl.float32(x)" in html and "2 failures can support it" in html
     bad = client.post(f"/failures/{cluster.key}/act", {"act": "propose", "claim": "Fix line 3 of candidate.py now."})
     assert bad.status_code == 409 and "Fix line 3" in bad.content.decode()
     claim = "Do not call dtypes of Triton; convert with x.to(tl.float32)."
@@ -190,7 +190,7 @@ def test_a_cluster_that_may_not_teach_says_why_and_has_no_form():
 def test_an_emptied_or_unknown_cluster(viewer):
     cluster = cluster_of(make_run())
     Failure.objects.all().delete()
-    assert "It holds no failures" in text(viewer, f"/failures/{cluster.key}/")
+    assert "No failures" in text(viewer, f"/failures/{cluster.key}/")
     text(viewer, "/failures/nothing-here/", 404)
 
 

@@ -103,7 +103,7 @@ def test_a_proposal_of_before_says_what_to_do_instead(user):
     AuditEntry.objects.filter(pk=act.pk).update(after={"rule": act.after["rule"], "sightings": 2}, before={})
     with pytest.raises(ActionRefused, match="Reject it on its page"):
         undo(act.pk, user=user)
-    assert [shown.undo for shown, _ in cluster_context(cluster, key=str)["acts"]] == [None]
+    assert [row.standing.label for row in cluster_context(cluster)["history"]] == [""]
 
 
 def test_the_page_undoes_it(client, user):
@@ -120,7 +120,7 @@ def test_the_history_says_titles_and_names_and_no_keys(user):
     into, part = cluster_of(run, UNKNOWN), cluster_of(run)
     cluster_assign(cluster=part, assignee=user, user=user)
     merge = cluster_merge(cluster=part, into=into, user=user)
-    texts = [act.text for act, _ in cluster_context(into, key=str)["acts"]]
+    texts = [row.text for row in cluster_context(into)["history"]]
     assert texts == [
         "“Calls a Triton dtype (smoke)”: Merged into “RuntimeError: the frobnicator is upside down (smoke)”",
         "“Calls a Triton dtype (smoke)”: Assigned to rita",
@@ -128,7 +128,7 @@ def test_the_history_says_titles_and_names_and_no_keys(user):
     undo(merge.pk, user=user)
     cluster_merge(cluster=part, into=into, user=user)
     cluster_split(cluster=part, user=user)
-    own = [act.text for act, _ in cluster_context(part, key=str)["acts"]]
+    own = [row.text for row in cluster_context(part)["history"]]
     assert own[0] == "Split off again" and own[2].startswith("Undone: merged into “RuntimeError")
     assert not any(into.key in text or part.key in text for text in [*texts, *own])
 
