@@ -72,7 +72,7 @@ class NoLibrary:
 
 
 class Distiller(Protocol):
-    """Gives each failure its lesson. The same facts give the same lesson, except that a model may word it differently."""
+    """Gives each failure its lesson. The same facts give the same lesson; a model may word it differently."""
 
     def distil(self, facts: Facts) -> Lesson:
         """Raises DistilLater when nothing can be said now."""

@@ -52,7 +52,7 @@ class FailureCluster(models.Model):
 
 
 class Failure(models.Model):
-    """One completed node that did not pass, as memory keeps it. Written with the verdict; never edited but for `lesson`."""
+    """One completed node that did not pass. Written with the verdict; only `lesson` is edited later."""
 
     class Lesson(models.TextChoices):
         NONE = "", "not asked"

@@ -189,12 +189,12 @@ def rules_compared() -> int:
 def lifts_of(
     rule_ids: Iterable[int], *, since: Mapping[int, datetime] | None = None, among: int = 1
 ) -> Mapping[int, Lift]:
-    """Lift of each rule over all uses of the words that it has now; without such uses it is a Lift of zeros.
+    """Lift of each rule over all uses of its current text; without such uses it is a Lift of zeros.
 
-    An edit starts at zero: the effect of another text says nothing about this one. A new scope for the same words does not.
+    An edit starts at zero: the effect of another text says nothing about this one. A new scope alone does not.
 
-    `since` leaves out, rule by rule, what was completed before; `among` is how many rules are looked at (`rules_compared`),
-    where these are called helpful or harmful. One query for thousands of rules.
+    `since` leaves out, rule by rule, what was completed before; `among` is how many rules are looked at
+    (`rules_compared`), where these are called helpful or harmful. One query for thousands of rules.
     """
     ids = sorted(set(rule_ids))
     found: dict[int, list[Arms]] = defaultdict(list)

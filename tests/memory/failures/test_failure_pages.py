@@ -141,7 +141,7 @@ def test_a_reviewer_mutes_assigns_merges_and_undoes():
         (409, {"act": "undo", "action": "7"}, "There is no such entry"),
         (422, {"act": "merge", "into": "none"}, "There is no cluster"),
         (422, {"act": "split", "part": "none"}, "There is no cluster"),
-        (422, {"act": "assign", "assignee": "?"}, "There is nobody called"),
+        (422, {"act": "assign", "assignee": "?"}, "There is no member"),
     ],
 )
 def test_what_cannot_be_done_shows_the_page_with_the_reason(status, fields, why):

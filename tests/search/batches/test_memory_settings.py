@@ -116,7 +116,7 @@ def test_a_search_without_rules_says_so():
     client = client_of("viewer")
     for made, words in (
         (make_run(memory=OFF), "No rules in its prompts"),
-        (make_run(memory=MemoryChoice()), "No rule was in force here"),
+        (make_run(memory=MemoryChoice()), "No rule was active here"),
     ):
         assert words in client.get(f"/s/{made.pk}/").content.decode()
     RunMemory.objects.all().delete()
