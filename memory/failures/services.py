@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import Q
 
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from memory.failures.models import Failure, FailureCluster
 from memory.patterns.fingerprints import Fingerprint, fingerprint
 from memory.patterns.messages import MESSAGE_CHARS

@@ -22,7 +22,7 @@ from adaexplore_site.actions.runner import Outcome
 from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.audit import NOTHING, ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from memory.prompting.scopes import Scope, scope_asked
 from memory.rules.history import RULE, UNDO_VERB, RuleEntries, said, stands_at, undone
 from memory.rules.models import REASONS, Rule, RuleVersion

@@ -12,7 +12,7 @@ from django.db.models import Count, F, OuterRef, Subquery
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from memory.prompting.scopes import Scope
 from memory.rules.models import Rule, RuleVersion
 from memory.rules.services import rules_locked

@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.outbox import REVIEWS, webhook_tell
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.values import Verdict
 from memory.failures.models import Failure
 from memory.prompting.lift import Lift, lifts_of, rules_compared
