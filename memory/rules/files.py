@@ -28,13 +28,13 @@ MAX_BYTES = 4 << 20
 MAX_FAULTS = 20  # named at once
 
 
-class BadRuleFile(ValueError):
-    """The file cannot be taken. The message names every bad line, up to `MAX_FAULTS`, and what to change."""
+class BadRuleFile(ActionRefused):
+    """The file cannot be imported. The message names every bad line, up to `MAX_FAULTS`, and what to change."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One rule of a file, with the count that stands behind it there."""
+    """One rule of a file, with the count that it has there."""
 
     text: str
     count: float
@@ -111,10 +111,7 @@ def rules_import(*, data: bytes, name: str, user: AbstractBaseUser | None, key: 
     file twice changes nothing. The entry counts `made` (rule numbers), `known`, `changed`. Raises ActionRefused
     with every bad line by its number; nothing is imported then.
     """
-    try:
-        lines = read_rules(data)
-    except BadRuleFile as error:
-        raise ActionRefused(str(error)) from error
+    lines = read_rules(data)
     place = storable_text(name)[-160:]
     with rules_locked():
         if done := action_done(key=key, verb="rules.import"):

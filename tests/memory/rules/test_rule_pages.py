@@ -73,7 +73,7 @@ def test_a_card_shows_what_a_decision_needs(reviewer):
         "no evidence yet",
         "Similar rules",
         "says the opposite",
-        "candidates lie in its scope",
+        "candidates are in its scope",
     ):
         assert part in html, part
     failure = row.sightings.first().failure
