@@ -13,9 +13,8 @@ from kombu.exceptions import OperationalError
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.benches import bench_for, heartbeat_start
 from judge.devices.services import served_devices
-from memory.distil.library_names import InstalledNames
 from memory.distil.services import failure_learn
-from memory.distil.table import TableDistiller
+from memory.distil.table import InstalledNames, TableDistiller
 from search.batches.adapt_advance import adapt_follow, adapts_advance
 from search.batches.adapt_tasks import task_admit, task_compose
 from search.batches.campaign_advance import campaign_follow, campaigns_advance, entry_admit

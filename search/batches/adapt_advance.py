@@ -19,8 +19,8 @@ from judge.devices.models import Device
 from judge.problems.preflight import Preflight, preflight
 from memory.adapt.models import AdaptRun, AdaptTask
 from memory.failures.models import Failure
-from memory.prompting.active import Evidence
 from memory.prompting.choices import OFF, MemoryChoice
+from memory.prompting.freezing import Evidence
 from search.batches.adapt_runs import adapt_locked, adapt_pause
 from search.batches.adapt_spending import WORDS, NoPrice, may_admit, may_write, room_of, share_of
 from search.batches.campaign_advance import seed_for

@@ -23,7 +23,7 @@ from adaexplore_site.core.requests import SiteRequest
 from judge.problems.models import Problem
 from memory.adapt.curve import curve_of
 from memory.adapt.models import AdaptRun
-from memory.review.queries import RuleFilter, rules_filtered
+from memory.rules.queries import RuleFilter, rules_filtered
 from search import proposers
 from search.batches import adapt_runs as services
 from search.batches.adapt_document import adapt_csv, adapt_document

@@ -24,9 +24,8 @@ from judge.evaluations.models import Evaluation
 from judge.evaluations.services import candidate_compile, evaluation_run
 from judge.problems.models import Problem
 from judge.values import JudgeError, Verdict, canonical_hash
-from memory.prompting.queries import frozen_of, shown_to
-from memory.prompting.services import uses_record
-from memory.rules.toolchains import toolchain_now
+from memory.prompting.places import toolchain_now
+from memory.prompting.queries import frozen_of, shown_to, uses_record
 from search.algorithm.decide import Decision, decide, node_rng
 from search.algorithm.params import SearchParams
 from search.engine.budgets import Room, run_room
@@ -47,7 +46,7 @@ from search.engine.sketches import sketch
 from search.engine.spending import proposals_record
 from search.ledger.ledger import Amounts
 from search.proposers import get as get_proposer
-from search.proposers.protocol import Call, Exhibit, Lesson, Proposer, ProposerError, Reply, Task, WaitingForPerson
+from search.proposers.protocol import Call, Exhibit, Proposer, ProposerError, Reply, Task, WaitingForPerson
 from search.proposers.replies import parse_reply, storable
 from search.records.events import NodeJudging, NodeProposed, NodeReserved, NodeWaiting
 from search.records.facts import has_won, node_rows, tree_of, verdict_of
@@ -80,7 +79,7 @@ def task_of(node: Node) -> Task:
         number=node.number,
         base=base,
         notes=notes_of(node),
-        rules=tuple(Lesson(line.text, line.pattern) for line in shown_to(node.pk)),
+        rules=shown_to(node.pk),
         options=run.proposer_options,
     )
 

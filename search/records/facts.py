@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, may_be_best
 from judge.values import Basis, Verdict
 from judge.values.parsing import parse_module
-from memory.failures.fingerprints import fingerprint
+from memory.patterns.fingerprints import fingerprint
 from search.algorithm.params import SearchParams
 from search.algorithm.ranking import Over, Standing, beats, reward, standing
 from search.algorithm.tree import Fact, Tree
