@@ -10,9 +10,7 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.llm import endpoint_from_settings
 from judge.libraries.operators import operators_document
 from judge.problems.models import Problem
-from memory.adapt.catalogue import Catalogue, catalogue_of
-from memory.adapt.composer import SEEDS
-from memory.adapt.seeds import Seed
+from memory.adapt.composing import SEEDS, Catalogue, Seed, catalogue_of
 
 BUILTIN, MODEL = "builtin", "model"
 

@@ -19,9 +19,8 @@ from judge.problems.models import Problem
 from judge.problems.preflight import preflight
 from judge.problems.services import ProblemRejected, problem_upload
 from judge.values import JudgeError
-from memory.adapt.composer import Composed
+from memory.adapt.composing import Composed, graph_signature
 from memory.adapt.models import AdaptRun, AdaptTask
-from memory.adapt.sameness import graph_signature
 from search.batches.adapt_advance import ASK_AGAIN_S, adapt_advance
 from search.batches.adapt_runs import adapt_locked, adapt_pause
 from search.batches.adapt_writer import NothingComposed, Writer, WriterAway, write_task

@@ -21,7 +21,7 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.downloads import attachment
 from adaexplore_site.core.requests import SiteRequest
 from judge.problems.models import Problem
-from memory.adapt.curve import curve_of
+from memory.adapt.effect import curve_of
 from memory.adapt.models import AdaptRun
 from memory.review.queries import RuleFilter, rules_filtered
 from search import proposers

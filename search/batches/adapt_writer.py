@@ -10,9 +10,7 @@ from collections.abc import Callable
 from django.template import Context, Engine
 
 from adaexplore_site.core.llm import ChatClient, LLMError, endpoint_from_settings
-from memory.adapt.catalogue import Catalogue
-from memory.adapt.composer import Composed, NothingComposed, compose, drawn
-from memory.adapt.seeds import Seed
+from memory.adapt.composing import Catalogue, Composed, NothingComposed, Seed, compose, drawn
 from search.batches.adapt_seeds import MODEL, catalogue, seed_problems
 from search.ledger.pricing import call_of
 from search.proposers.prompts import FOLDER, fenced

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from judge.problems.models import Problem
-from memory.adapt.composer import Composed, NothingComposed
+from memory.adapt.composing import Composed, NothingComposed
 from memory.adapt.models import AdaptRun
 from search.batches.adapt_advance import adapt_follow, adapts_advance
 from search.batches.adapt_runs import AdaptPlan, adapt_searches, adapt_start
