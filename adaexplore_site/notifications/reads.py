@@ -29,7 +29,7 @@ from adaexplore_site.notifications.rows import (
 from judge.devices.queries import served_devices
 from judge.evaluations.models import Evaluation
 from memory.review.queries import review_queue_rows, reviews_waiting
-from search.batches.campaign_rows import campaign_rows as campaign_outcomes
+from search.batches.campaigns import campaign_rows as campaign_outcomes
 from search.batches.site_budget import ALERT
 from search.engine.heartbeats import SILENT_S
 from search.engine.leases import QUEUED, RETRY
@@ -110,7 +110,7 @@ def _ended(since: datetime) -> Iterable[Notice]:
 
 def _many_ended(since: datetime) -> Iterable[Notice]:
     for row in campaign_outcomes(list(campaign_rows(since).order_by("-pk")[:MOST])):
-        campaign = row.campaign
+        campaign = row.batch
         assert campaign.ended_at is not None
         url = _at("campaign-detail", campaign.pk)
         yield Notice(campaign.ended_at, "finished", "The campaign has finished", campaign.title, url, row.outcome)

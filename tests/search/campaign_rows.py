@@ -6,8 +6,7 @@ from typing import Any
 
 from judge.problems.models import Problem
 from judge.values import AdmissionReport
-from search.batches.campaign_advance import campaign_follow, campaigns_advance, entry_admit
-from search.batches.campaigns import campaign_start
+from search.batches.campaigns import CAMPAIGNS, campaign_start
 from search.batches.models import Campaign
 from search.records.follow_ups import Hop
 from tests.search.fakes import FakeBench
@@ -66,15 +65,15 @@ class CampaignWorker(Worker):
     def do(self, hop: Hop) -> list[Hop]:
         if hop.task == "admit_entry":
             self.done.append(hop)
-            return entry_admit(entry_id=hop.target, bench_for=self.bench, clock=self.clock)
+            return CAMPAIGNS.admit(hop.target, bench_for=self.bench, clock=self.clock)
         hops = super().do(hop)
         if hop.task in ("propose", "judge_node"):
-            hops += campaign_follow(node_id=hop.target, now=self.now)
+            hops += CAMPAIGNS.follow(hop.target, now=self.now)
         return hops
 
     def beat(self, seconds: float = 5) -> list[Hop]:
         """Time passes; what the reaper and the campaigns then want done."""
-        return self.later(seconds) + campaigns_advance(now=self.now)
+        return self.later(seconds) + CAMPAIGNS.advance_all(now=self.now)
 
     def finish(self, campaign: Campaign, beats: int = 60) -> Campaign:
         """Beat and work until it has ended."""

@@ -13,8 +13,7 @@ from memory.adapt.models import AdaptRun
 from memory.failures.models import Failure
 from memory.rules.decisions import rule_approve
 from memory.rules.models import Sighting
-from search.batches.adapt_advance import adapt_advance
-from search.batches.adapt_tasks import task_admit, task_compose
+from search.batches.adapts import ADAPTS
 from search.records.models import Run
 from tests.memory.rule_rows import card, failures, rule
 from tests.pages import client_of
@@ -56,7 +55,7 @@ def text_of(path: str, role: str = "viewer") -> str:
 
 def test_an_empty_list_explains_what_an_adapt_run_does():
     html = text_of("/adapt/")
-    assert "No adapt run yet" in html and "one without memory" in html and 'href="/adapt/" aria-current="page"' in html
+    assert "No adapt run yet" in html and "runs without memory" in html and 'href="/adapt/" aria-current="page"' in html
 
 
 def test_an_operator_starts_one_and_a_second_submit_is_the_same(sent):
@@ -141,9 +140,9 @@ def test_a_running_page_asks_again_and_gets_the_progress_only():
 
 def test_pause_resume_and_stop_from_the_page(sent):
     adapt = make_adapt()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        task_compose(task_id=hop.target, write=ScriptedWriter())
-        task_admit(task_id=hop.target, bench_for=AdmittingBench())
+    for hop in ADAPTS.advance(adapt.pk):
+        ADAPTS.compose(hop.target, write=ScriptedWriter())
+        ADAPTS.admit(hop.target, bench_for=AdmittingBench())
     operator = client_of("operator")
     for act, state, run_state in (
         ("pause", "paused", Run.State.PAUSED),

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from search.batches import campaign_advance as advancing
-from search.batches.campaign_advance import campaign_advance, campaigns_advance
+from search.batches import campaigns as advancing
+from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign, CampaignEntry
 from search.records.models import Run
 from tests.search.campaign_rows import AdmittingBench, CampaignWorker, make_campaign, unseen
@@ -31,7 +31,7 @@ def assert_exact(campaign: Campaign) -> None:
 @pytest.mark.parametrize("place", ["before the search", "before the entry", "before the commit"])
 def test_a_death_while_a_search_starts_leaves_nothing_half_done(place, monkeypatch):
     campaign = make_campaign("a", "b", "c", at_once=2)
-    start, close = advancing.run_start, advancing._start
+    start, close = advancing.run_start, CAMPAIGNS._start
     deaths = iter([True])
 
     def killed_before(**given):
@@ -52,11 +52,11 @@ def test_a_death_while_a_search_starts_leaves_nothing_half_done(place, monkeypat
         return run
 
     if place == "before the commit":
-        monkeypatch.setattr(advancing, "_start", killed_late)
+        monkeypatch.setattr(CAMPAIGNS, "_start", killed_late)
     else:
         monkeypatch.setattr(advancing, "run_start", killed_before if place == "before the search" else killed_after)
     with pytest.raises(Killed):
-        campaign_advance(campaign_id=campaign.pk)
+        CAMPAIGNS.advance(campaign.pk)
     assert not Run.objects.exists()
     CampaignWorker().finish(campaign)
     assert_exact(campaign)
@@ -83,7 +83,7 @@ def test_every_message_twice_changes_nothing():
             break
         for hop in worker.beat():
             worker.work([*worker.do(hop), *worker.do(hop)])
-            campaigns_advance(now=worker.now)
+            CAMPAIGNS.advance_all(now=worker.now)
     assert_exact(campaign)
 
 
@@ -109,7 +109,7 @@ def test_a_preflight_whose_worker_dies_is_done_again():
 
 def test_a_search_deleted_by_hand_does_not_hold_the_campaign_up():
     campaign = make_campaign("a", "b")
-    campaign_advance(campaign_id=campaign.pk)
+    CAMPAIGNS.advance(campaign.pk)
     Run.objects.all().delete()
     CampaignWorker().finish(campaign)
     campaign.refresh_from_db()
