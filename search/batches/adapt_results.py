@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import Count, Min, Q
 
-from adaexplore_site.core.csv_cells import safe
+from adaexplore_site.core.downloads import safe
 from judge.values import Verdict
 from memory.adapt.effect import Arm, Effect, Outcome, effect_of
 from memory.adapt.models import AdaptRun, AdaptTask

@@ -23,9 +23,9 @@ from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
 from judge.bench.runner import Bench
 from judge.devices.models import Device
-from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight, preflight
+from judge.problems.services import problem_admit
 from judge.values import JudgeError
 from memory.adapt.composing import Composed
 from memory.adapt.models import Batch, BatchItem

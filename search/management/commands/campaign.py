@@ -11,8 +11,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from judge.devices.benches import bench_for
 from judge.devices.services import DeviceMissing, device_get, devices_sync
-from judge.problems.folders import folder_import
 from judge.problems.models import Problem
+from judge.problems.services import folder_import
 from search.algorithm.params import SearchParams
 from search.algorithm.presets import PRESELECTED, preset_get
 from search.batches.campaigns import (
