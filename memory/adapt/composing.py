@@ -78,11 +78,6 @@ class Form:
     overflows: bool = False  # on large inputs
     bounded: bool = False  # its result stays near zero on large inputs
 
-    @property
-    def wants_new(self) -> bool:
-        """Whether a size of the result may be chosen."""
-        return any("new" in rule for rule in self.out)
-
     def sizes(self, given: Sizes, new: Size) -> Sizes:
         """Sizes of the result. Raises DoesNotFit."""
         if len(given) != self.rank:
@@ -282,6 +277,38 @@ FAMILIES = {
 SMALL, LARGE = 0, 1
 
 
+MODULE = '''"""{title}.
+
+Family: {family}
+Composed of parts of {parts}.
+"""
+
+import torch
+from torch import nn
+
+{constants}
+
+
+class Model(nn.Module):
+{methods}
+
+
+def get_inputs():
+    return [{inputs}]
+
+
+def get_init_inputs():
+    return [{arguments}]
+
+
+def get_cases():
+    return {{
+        "interpreter": {small},
+        "gpu": {large},
+    }}
+'''
+
+
 class _Constants:
     """Names of sizes: one constant for each size of the input, and one more for each other that is needed."""
 
@@ -290,15 +317,15 @@ class _Constants:
 
     def name(self, size: Size) -> str:
         """The constant with this size in both cases."""
-        for name, known in self.known.items():
-            if known == size:
-                return name
-        name = f"SIZE_{len(self.known)}"
+        name = next((name for name, known in self.known.items() if known == size), f"SIZE_{len(self.known)}")
         self.known[name] = size
         return name
 
     def shape(self, sizes: Sizes) -> str:
         return ", ".join(self.name(size) for size in sizes)
+
+    def case(self, which: int) -> str:
+        return "{" + ", ".join(f'"{name}": {size[which]}' for name, size in self.known.items()) + "}"
 
 
 def module_text(links: Sequence[Link], sizes: Sizes, made_of: Sequence[str]) -> tuple[str, str]:
@@ -306,23 +333,22 @@ def module_text(links: Sequence[Link], sizes: Sizes, made_of: Sequence[str]) -> 
     constants = _Constants(sizes)
     setup, steps, used, extra = _body(links, constants)
     inputs = [constants.shape(sizes)] + ([extra] if extra else [])
-    title = _title(links)
-    family = next((FAMILIES[one.operator.category] for one in links if one.operator.category in FAMILIES), "synthetic")
-    blocks = [
-        f'"""{title}.\n\nFamily: {family}\nComposed of parts of {", ".join(made_of)}.\n"""',
-        "import torch\nfrom torch import nn",
-        "\n".join(f"{name} = {size[SMALL]}" for name, size in constants.known.items()),
-        "\n\n".join(["class Model(nn.Module):", *_init(setup, used), _forward(steps, bool(extra))]),
-        "def get_inputs():\n    return [" + ", ".join(f"torch.randn({shape})" for shape in inputs) + "]",
-        f"def get_init_inputs():\n    return [{', '.join(used)}]",
-        "def get_cases():\n    return {\n"
-        f'        "interpreter": {_case(constants, SMALL)},\n'
-        f'        "gpu": {_case(constants, LARGE)},\n    }}',
-    ]
-    head = "\n\n".join(blocks[:3])
-    head = head.replace("):\n\n    def", "):\n    def")
-    source = "\n\n\n".join([head, *blocks[3:]]) + "\n"
-    return title, source.replace("class Model(nn.Module):\n\n", "class Model(nn.Module):\n")
+    names = [link.operator.name.rpartition(".")[2] for link in links]
+    title = f"{', '.join(names[:-1])} and {names[-1]}"[:110]
+    source = MODULE.format(
+        title=title,
+        family=next(
+            (FAMILIES[one.operator.category] for one in links if one.operator.category in FAMILIES), "synthetic"
+        ),
+        parts=", ".join(made_of),
+        constants="\n".join(f"{name} = {size[SMALL]}" for name, size in constants.known.items()),
+        methods=_methods(setup, steps, used, second=bool(extra)),
+        inputs=", ".join(f"torch.randn({shape})" for shape in inputs),
+        arguments=", ".join(used),
+        small=constants.case(SMALL),
+        large=constants.case(LARGE),
+    )
+    return title, source
 
 
 def _body(links: Sequence[Link], constants: _Constants) -> tuple[list[str], list[str], list[str], str]:
@@ -352,18 +378,13 @@ def _arguments(link: Link, constants: _Constants, used: list[str]) -> str:
     def text(choice: Any) -> str:
         if not isinstance(choice, dict):
             return repr(choice)
-        size = link.given[choice["axis"]] if "axis" in choice else _new(link)
-        name = constants.name(size)
+        new = next((place for place, rule in enumerate(link.form.out) if "new" in rule), 0)
+        name = constants.name(link.given[choice["axis"]] if "axis" in choice else link.out[new])
         if name not in used:
             used.append(name)
         return name.lower()
 
     return ", ".join(f"{name}={text(choice)}" for name, choice in link.form.arguments.items())
-
-
-def _new(link: Link) -> Size:
-    place = next(place for place, rule in enumerate(link.form.out) if "new" in rule)
-    return link.out[place]
 
 
 def _rest(link: Link) -> str:
@@ -372,27 +393,13 @@ def _rest(link: Link) -> str:
     return "".join(f", {name}={value!r}" for name, value in link.form.arguments.items())
 
 
-def _init(setup: list[str], used: list[str]) -> list[str]:
-    if not setup:
-        return []
+def _methods(setup: list[str], steps: list[str], used: list[str], *, second: bool) -> str:
     given = "".join(f", {name.lower()}: int" for name in used)
-    lines = [f"    def __init__(self{given}) -> None:", "        super().__init__()"]
-    return ["\n".join([*lines, *(f"        {line}" for line in setup)])]
-
-
-def _forward(steps: list[str], second: bool) -> str:
     other = ", other: torch.Tensor" if second else ""
-    lines = [f"    def forward(self, x: torch.Tensor{other}) -> torch.Tensor:"]
+    lines = [f"    def __init__(self{given}) -> None:", "        super().__init__()"] if setup else []
+    lines += [f"        {line}" for line in setup] + [""] * bool(setup)
+    lines += [f"    def forward(self, x: torch.Tensor{other}) -> torch.Tensor:"]
     return "\n".join([*lines, *(f"        {step}" for step in steps), "        return x"])
-
-
-def _case(constants: _Constants, which: int) -> str:
-    return "{" + ", ".join(f'"{name}": {size[which]}' for name, size in constants.known.items()) + "}"
-
-
-def _title(links: Sequence[Link]) -> str:
-    names = [link.operator.name.rpartition(".")[2] for link in links]
-    return f"{', '.join(names[:-1])} and {names[-1]}"[:110]
 
 
 SEEDS = 3

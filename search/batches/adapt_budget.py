@@ -157,11 +157,6 @@ def share_of(adapt: AdaptRun, *, searches: int, now: datetime, writing: bool = T
     return share
 
 
-def may_write(adapt: AdaptRun, now: datetime) -> bool:
-    """Whether the limits have room to ask for one more task."""
-    return adapt.composer != MODEL or may_ask(adapt, now)
-
-
 def may_ask(adapt: AdaptRun, now: datetime) -> bool:
     """Whether the limits have room for one more call of a model."""
     left, held = room_of(adapt, now), _held_by(adapt)

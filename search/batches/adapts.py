@@ -25,8 +25,8 @@ from memory.adapt.models import AdaptRun, AdaptTask
 from memory.failures.models import Failure
 from memory.prompting.active import Evidence
 from memory.prompting.choices import OFF, MemoryChoice
-from search.batches.adapt_budget import WORDS, NoPrice, limits_of_adapt, may_admit, may_write, room_of, share_of
-from search.batches.composers import WriterAway, check_composer, write_task
+from search.batches.adapt_budget import WORDS, NoPrice, limits_of_adapt, may_admit, may_ask, room_of, share_of
+from search.batches.composers import MODEL, WriterAway, check_composer, write_task
 from search.batches.engine import ASK_AGAIN_S, MAX_AT_ONCE, Source, Tools, Writer, check_start
 from search.engine.spending import task_call_add
 from search.records.follow_ups import Hop
@@ -370,7 +370,11 @@ def _create(
 def _more(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> list[Hop]:
     """New places while tasks are missing, few wait, and the limits have room to write one. Appends to `tasks`."""
     hops: list[Hop] = []
-    while sum(task.waiting for task in tasks) < free + AHEAD and _wants_more(adapt, tasks) and may_write(adapt, now):
+    while (
+        sum(task.waiting for task in tasks) < free + AHEAD
+        and _wants_more(adapt, tasks)
+        and (adapt.composer != MODEL or may_ask(adapt, now))
+    ):
         place = max((task.place for task in tasks), default=0) + 1
         tasks.append(AdaptTask.objects.create(adapt=adapt, place=place, asked_at=now))
         hops.append(Hop("compose_task", tasks[-1].pk))

@@ -297,22 +297,13 @@ def campaign_report(campaign: Campaign, *, rule: str = BEST) -> Report:
 
 
 START = "start"
-
-
-@dataclass(frozen=True)
-class Order:
-    """`key` gives None for what is unknown: that comes last in both directions. `down`: the greatest first."""
-
-    key: Callable[[EntryRow], Any]
-    down: bool = False
-
-
-ORDERS = {
-    START: Order(lambda row: row.entry.place),
-    "problem": Order(lambda row: (row.entry.problem.title.casefold(), row.entry.problem.slug)),
-    "state": Order(lambda row: STATES.index(row.state)),
-    "steps": Order(lambda row: row.summary.told if row.summary else None, down=True),
-    "speedup": Order(lambda row: row.best.speedup if row.best else None, down=True),
+# Name -> (key, whether the greatest comes first). None as a key is unknown, and comes last in both directions.
+ORDERS: dict[str, tuple[Callable[[EntryRow], Any], bool]] = {
+    START: (lambda row: row.entry.place, False),
+    "problem": (lambda row: (row.entry.problem.title.casefold(), row.entry.problem.slug), False),
+    "state": (lambda row: STATES.index(row.state), False),
+    "steps": (lambda row: row.summary.told if row.summary else None, True),
+    "speedup": (lambda row: row.best.speedup if row.best else None, True),
 }
 
 
@@ -327,43 +318,39 @@ class SortLink:
 
 @dataclass(frozen=True)
 class Sorting:
-    """The order of a campaign's problems: a name of ORDERS, reversed by a `-` before it; else the order of start."""
+    """The order of a campaign's problems."""
 
-    wanted: str = START
+    name: str = START
+    reverse: bool = False
 
-    @property
-    def name(self) -> str:
-        bare = self.wanted.removeprefix("-")
-        return bare if bare in ORDERS else START
-
-    @property
-    def turned(self) -> bool:
-        return self.wanted == f"-{self.name}"
+    @classmethod
+    def of(cls, asked: str) -> Sorting:
+        """A name of ORDERS, reversed by a `-` before it; anything else is the order of start."""
+        bare = asked.removeprefix("-")
+        return cls(bare, asked != bare) if bare in ORDERS else cls()
 
     @property
     def down(self) -> bool:
-        return ORDERS[self.name].down != self.turned
+        return ORDERS[self.name][1] != self.reverse
 
     @property
     def query(self) -> str:
         """For the address; empty for the order of start."""
-        asked = f"-{self.name}" if self.turned else self.name
-        return "" if asked == START else asked
+        return f"-{self.name}" if self.reverse else "" if self.name == START else self.name
 
     def rows(self, rows: Sequence[EntryRow]) -> list[EntryRow]:
         """The rows in this order, equal ones in the order of start, those without a value last."""
-        key = ORDERS[self.name].key
+        key = ORDERS[self.name][0]
         in_order = sorted(rows, key=lambda row: row.entry.place)
         known = [row for row in in_order if key(row) is not None]
         return sorted(known, key=key, reverse=self.down) + [row for row in in_order if key(row) is None]
 
     def links(self, campaign: Campaign) -> list[SortLink]:
         """One link for every order."""
-        own = reverse("campaign-detail", args=[campaign.pk])
-        found = []
+        own, found = reverse("campaign-detail", args=[campaign.pk]), []
         for name in ORDERS:
             here = name == self.name
-            other = Sorting(f"-{name}" if here and not self.turned else name).query
+            query = Sorting(name, here and not self.reverse).query
             direction = ("descending" if self.down else "ascending") if here else ""
-            found.append(SortLink(name, f"{own}?sort={other}" if other else own, direction))
+            found.append(SortLink(name, f"{own}?sort={query}" if query else own, direction))
         return found

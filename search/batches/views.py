@@ -147,7 +147,7 @@ def campaign_detail(request: SiteRequest, campaign_id: int) -> HttpResponse:
     """
     campaign = get_object_or_404(Campaign.objects.select_related("device", "owner"), pk=campaign_id)
     rule = request.GET.get("rule", BEST)
-    sorting = Sorting(request.GET.get("sort", ""))
+    sorting = Sorting.of(request.GET.get("sort", ""))
     links = sorting.links(campaign)
     context: dict[str, Any] = {
         "batch": campaign,
