@@ -38,11 +38,11 @@ def make_samples(count: int = 3) -> None:
     Problem.objects.filter(slug__startswith="sample").update(origin=Problem.Origin.SAMPLE)
 
 
-def make_adapt(**changes: Any) -> AdaptRun:
+def make_adapt(*, key: str | None = None, **changes: Any) -> AdaptRun:
     """An adapt run of 2 tasks with a step and one without memory each, one at a time, seed 1."""
     make_samples()
     given = {"device": make_device(), "tasks": 2, "steps": 1, "control_steps": 1, "seed": 1}
-    return adapt_start(plan=AdaptPlan(**(given | changes)))
+    return adapt_start(plan=AdaptPlan(**(given | changes)), key=key)
 
 
 class ScriptedWriter:

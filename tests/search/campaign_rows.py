@@ -7,10 +7,11 @@ from typing import Any
 from judge.problems.models import Problem
 from judge.values import AdmissionReport
 from search.batches.campaigns import CAMPAIGNS, campaign_start
-from search.batches.models import Campaign
+from search.batches.models import Campaign, CampaignEntry
 from search.records.follow_ups import Hop
+from search.records.models import Run
 from tests.search.fakes import FakeBench
-from tests.search.makers import Worker, make_device, make_problem
+from tests.search.makers import Worker, make_device, make_problem, told
 
 
 def unseen(name: str) -> Problem:
@@ -83,3 +84,14 @@ class CampaignWorker(Worker):
                 return campaign
             self.work(self.beat(), limit=5000)
         raise AssertionError(f"campaign {campaign.pk} is still {campaign.state}")
+
+
+def assert_exact(campaign: Campaign) -> None:
+    """One search per problem that was not refused, and together exactly the budget."""
+    campaign.refresh_from_db()
+    entries = list(campaign.entries.select_related("run"))
+    started = [entry.run for entry in entries if entry.run]
+    assert campaign.state == Campaign.State.FINISHED
+    assert Run.objects.count() == len(started) == len({run.problem_id for run in started})
+    assert sum(len(told(run)) for run in started) == campaign.steps
+    assert all(entry.run for entry in entries if entry.state == CampaignEntry.State.STARTED)

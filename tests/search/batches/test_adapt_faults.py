@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import timedelta
 
 import pytest
@@ -116,37 +115,3 @@ def test_whoever_drives_takes_over_a_preflight_that_was_begun_before_it_came(mon
     assert worker.bench.admitted == 0
     ADAPTS.admit(task_id, bench_for=worker.bench, since=before)
     assert worker.bench.admitted == 1
-
-
-def test_lost_messages_are_made_good_by_the_next_beat():
-    adapt = make_adapt(at_once=2)
-    chance, worker = random.Random(4), AdaptWorker()
-    for _ in range(400):
-        adapt.refresh_from_db()
-        if adapt.ended:
-            break
-        for hop in [hop for hop in worker.beat(70) if chance.random() < 0.6]:
-            worker.work(found for found in worker.do(hop) if chance.random() < 0.6)
-    assert_exact(adapt)
-
-
-def test_every_message_twice_changes_nothing():
-    adapt, worker = make_adapt(at_once=2), AdaptWorker()
-    for _ in range(60):
-        adapt.refresh_from_db()
-        if adapt.ended:
-            break
-        for hop in worker.beat():
-            worker.work([*worker.do(hop), *worker.do(hop)])
-            ADAPTS.advance_all(now=worker.now)
-    assert_exact(adapt)
-
-
-def test_a_search_deleted_by_hand_does_not_hold_it_up():
-    adapt, worker = make_adapt(tasks=2), AdaptWorker()
-    for hop in ADAPTS.advance(adapt.pk, now=worker.now):
-        for asked in worker.do(hop):
-            worker.do(asked)
-    Run.objects.all().delete()
-    worker.complete(adapt)
-    assert adapt.entries.filter(state="started").count() == 2

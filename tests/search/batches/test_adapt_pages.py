@@ -13,11 +13,9 @@ from memory.adapt.models import AdaptRun
 from memory.failures.models import Failure
 from memory.rules.decisions import rule_approve
 from memory.rules.models import Sighting
-from search.batches.adapts import ADAPTS
-from search.records.models import Run
 from tests.memory.rule_rows import card, failures, rule
 from tests.pages import client_of
-from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, make_adapt, make_samples, searches
+from tests.search.adapt_rows import AdaptWorker, make_adapt, make_samples, searches
 from tests.search.campaign_rows import AdmittingBench
 from tests.search.makers import make_device, make_problem
 
@@ -136,25 +134,6 @@ def test_a_running_page_asks_again_and_gets_the_progress_only():
     fragment = client.get(f"/adapt/{adapt.pk}/", headers={"HX-Request": "true"}).content.decode()
     assert fragment.strip().startswith('<div id="adapt-progress"') and "<html" not in fragment
     assert "nothing to compare yet" in fragment
-
-
-def test_pause_resume_and_stop_from_the_page(sent):
-    adapt = make_adapt()
-    for hop in ADAPTS.advance(adapt.pk):
-        ADAPTS.compose(hop.target, write=ScriptedWriter())
-        ADAPTS.admit(hop.target, bench_for=AdmittingBench())
-    operator = client_of("operator")
-    for act, state, run_state in (
-        ("pause", "paused", Run.State.PAUSED),
-        ("resume", "running", Run.State.RUNNING),
-        ("stop", "stopped", Run.State.STOPPED),
-    ):
-        assert operator.post(f"/adapt/{adapt.pk}/{act}", {"key": act, "sure": "1"}).status_code == 302
-        adapt.refresh_from_db()
-        assert (adapt.state, searches(adapt)[0][1].state) == (state, run_state)
-    answer = operator.post(f"/adapt/{adapt.pk}/resume")
-    assert answer.status_code == 409 and "already ended" in answer.content.decode()
-    assert [hop.task for hop in sent if hop.task == "advance"] == ["advance"] * 2
 
 
 def test_the_data_come_as_csv_and_json():

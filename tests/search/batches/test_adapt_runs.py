@@ -9,12 +9,10 @@ import pytest
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.models import AuditEntry
-from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.values import AdmissionReport
-from memory.adapt.models import AdaptRun, AdaptTask
+from memory.adapt.models import AdaptRun
 from memory.failures.models import Failure
 from memory.prompting.choices import MemoryChoice
 from memory.rules.models import Rule, RuleVersion, Sighting
@@ -143,26 +141,6 @@ def test_a_lesson_nobody_comes_for_holds_nothing_up_for_ever():
     assert_exact(worker.complete(adapt))
 
 
-def test_pause_resume_and_stop_hold_its_searches():
-    adapt, worker = make_adapt(), AdaptWorker()
-    for hop in ADAPTS.advance(adapt.pk):
-        worker.do(hop)
-    for task in adapt.entries.all():
-        ADAPTS.admit(task.pk, bench_for=worker.bench)
-    adapt = ADAPTS.pause(adapt, user=None, key="k")
-    assert ADAPTS.pause(adapt, user=None, key="k").state == AdaptRun.State.PAUSED
-    assert ADAPTS.advance(adapt.pk) == []
-    assert {run.state for _, run, _ in searches(adapt)} == {Run.State.PAUSED}
-    adapt = ADAPTS.resume(adapt, user=None)
-    assert {run.state for _, run, _ in searches(adapt)} == {Run.State.RUNNING}
-    adapt = ADAPTS.stop(adapt, user=None)
-    assert {run.state for _, run, _ in searches(adapt)} == {Run.State.STOPPED}
-    assert not adapt.entries.filter(state=AdaptTask.State.WAITING).exists()
-    assert AuditEntry.objects.filter(object_type="adapt", object_id=str(adapt.pk)).count() == 4
-    with pytest.raises(ActionRefused, match="already ended"):
-        ADAPTS.resume(adapt, user=None)
-
-
 def test_a_budget_of_device_time_ends_it_cleanly():
     worker = AdaptWorker()
     adapt = make_adapt(tasks=5, limits={"device_s": 250})
@@ -224,16 +202,6 @@ def test_a_budget_of_time_ends_it_too():
         AdaptRun.State.FINISHED,
         "The limit of wall-clock seconds leaves no room for another task.",
     )
-
-
-def test_nothing_starts_where_nothing_is_believed_nor_what_a_command_drives():
-    adapt = make_adapt()
-    Device.objects.update(state="quarantined", state_cause="noise")
-    assert ADAPTS.advance(adapt.pk) == []
-    Device.objects.update(state="active", state_cause="")
-    AdaptRun.objects.update(driven_until=timezone.now() + timedelta(seconds=60))
-    assert ADAPTS.advance_all() == []
-    assert len(ADAPTS.advance_all(now=timezone.now() + timedelta(seconds=61))) == 2
 
 
 @pytest.mark.parametrize(

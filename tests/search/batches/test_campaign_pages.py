@@ -92,18 +92,6 @@ def test_the_report_is_taken_home_as_html_csv_and_json():
         assert "modelled" in answer.content.decode()
 
 
-def test_pause_resume_and_stop_by_form(sent):
-    campaign, operator = make_campaign("a", "b"), client_of("operator")
-    CAMPAIGNS.advance(campaign.pk)
-    for act, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
-        answer = operator.post(f"/campaigns/{campaign.pk}/{act}", {"key": act, "sure": "1"})
-        assert answer.status_code == 302
-        assert (Campaign.objects.get().state, Run.objects.get().state) == (state, state)
-    assert [hop.task for hop in sent] == ["advance"]
-    assert operator.post(f"/campaigns/{campaign.pk}/pause").status_code == 409
-    assert client_of("viewer").post(f"/campaigns/{campaign.pk}/stop").status_code == 403
-
-
 def test_the_list_is_there_before_the_first_campaign_and_a_search_leads_to_its_own():
     viewer = client_of("viewer")
     assert "No campaign yet" in viewer.get("/campaigns/").content.decode()

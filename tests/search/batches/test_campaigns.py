@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
-from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
 from judge.values import JudgeError
-from search.batches.campaigns import CAMPAIGNS, campaign_report, campaign_row, entry_rows, steps_unheld
+from search.batches.campaigns import CAMPAIGNS, campaign_report, campaign_row, entry_rows
 from search.batches.engine import seed_for
 from search.batches.models import Campaign, CampaignEntry
 from search.records.models import Run
-from search.runs.services import run_pause, run_stop
+from search.runs.services import run_stop
 from tests.search.campaign_rows import AdmittingBench, CampaignWorker, make_campaign, refused, unseen
 from tests.search.makers import make_device, make_problem, told
 
@@ -114,56 +110,6 @@ def test_seeds_are_the_same_for_all_or_another_for_each_problem():
     seeds = [run.seed for run in runs(spread)]
     assert seeds == [seed_for(7, "spread", run.problem.source_hash) for run in runs(spread)]
     assert seeds[0] != seeds[1]
-
-
-def test_pause_resume_and_stop_reach_its_searches_and_no_others():
-    campaign = make_campaign("a", "b", "c", at_once=2)
-    other = make_campaign("d")
-    for one in (campaign, other):
-        CAMPAIGNS.advance(one.pk)
-    own_pause = runs(campaign)[0]
-    run_pause(run=own_pause, user=None)
-    CAMPAIGNS.pause(campaign, user=None)
-    assert [run.state for run in runs(campaign)] == ["paused", "paused"]
-    assert runs(other)[0].state == Run.State.RUNNING
-    assert CAMPAIGNS.advance_all() == []
-    CAMPAIGNS.resume(campaign, user=None)
-    assert [run.state for run in runs(campaign)] == ["paused", "running"]
-    CAMPAIGNS.stop(campaign, user=None)
-    assert [row.state for row in entry_rows(campaign)] == ["stopped", "stopped", "skipped"]
-    campaign.refresh_from_db()
-    assert campaign.state == Campaign.State.STOPPED and campaign.ended_at is not None
-    acts = AuditEntry.objects.filter(object_type="campaign", object_id=str(campaign.pk)).order_by("pk")
-    assert [act.verb.split(".")[1] for act in acts] == ["start", "pause", "resume", "stop"]
-
-
-def test_an_act_twice_is_one_act_and_an_ended_campaign_takes_none():
-    campaign = make_campaign("a", key="form-1")
-    assert make_campaign("a", key="form-1").pk == campaign.pk
-    for _ in range(2):
-        CAMPAIGNS.pause(campaign, user=None, key="form-2")
-    assert AuditEntry.objects.filter(verb="campaign.pause").count() == 1
-    CAMPAIGNS.stop(campaign, user=None)
-    for act in (CAMPAIGNS.pause, CAMPAIGNS.resume):
-        with pytest.raises(ActionRefused, match="already ended"):
-            act(campaign, user=None)
-    assert CAMPAIGNS.stop(campaign, user=None).state == Campaign.State.STOPPED
-
-
-def test_nothing_starts_where_nothing_is_believed():
-    campaign = make_campaign("a", "b")
-    Device.objects.update(state="quarantined", state_cause="noise")
-    assert CAMPAIGNS.advance(campaign.pk) == []
-    Device.objects.update(state="active", state_cause="")
-    assert len(CAMPAIGNS.advance(campaign.pk)) == 1
-
-
-def test_beat_leaves_a_campaign_alone_that_a_command_drives():
-    campaign = make_campaign("a")
-    Campaign.objects.update(driven_until=timezone.now() + timedelta(seconds=60))
-    assert CAMPAIGNS.advance_all() == []
-    assert len(CAMPAIGNS.advance_all(now=timezone.now() + timedelta(seconds=61))) == 1
-    assert steps_unheld(campaign) == 0
 
 
 def test_a_preflight_is_asked_for_once_and_again_when_nobody_came():
