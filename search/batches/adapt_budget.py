@@ -127,7 +127,8 @@ def _booked(rows: QuerySet[Spending]) -> dict[str, Any]:
         tokens=Sum(F("tokens_in") + F("tokens_out"), default=0), **sums
     )
     device_s = Decimal(str(found.pop("device_ms"))) / 1000
-    return {**found, "usd": Decimal(found["usd"]), "device_s": device_s}
+    usd = Decimal(f"{Decimal(found['usd']).normalize():f}")  # the same digits from every database
+    return {**found, "usd": usd, "device_s": device_s}
 
 
 def preflights_of(recipe: Mapping[str, Any], state: str) -> tuple[float, int]:
