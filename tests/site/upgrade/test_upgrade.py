@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -103,10 +104,11 @@ def test_the_api_answers_what_it_answered(folder: Path) -> None:
     assert not found, "\n".join(found)
 
 
-def test_an_old_client_acts_on_old_rows(folder: Path) -> None:
+def test_an_old_client_acts_on_old_rows(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "db.sqlite3", tmp_path)
     acts = "/api/v1/acts"
     answers = asked(
-        folder,
+        tmp_path,
         {"post": f"{acts}/run.pause/6", "body": {}},
         {"post": f"{acts}/campaign.resume/2", "body": {}},
         {"post": f"{acts}/adapt.stop/2", "body": {"sure": True}},
