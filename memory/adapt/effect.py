@@ -24,7 +24,7 @@ NOT_DECIDED = "not decided before its end"
 
 @dataclass(frozen=True)
 class Arm:
-    """The attempts of one search in order of their numbers: True passed, False did not, None was nobody's fault."""
+    """The attempts of one search in order of their numbers: True passed, False did not, None does not count."""
 
     attempts: tuple[bool | None, ...] = ()
 
@@ -99,7 +99,7 @@ class Point:
 class Effect:
     """All that is compared. `k` attempts of both arms; `left_out` tasks have no pair of first attempts that counts.
 
-    `final`: no task is to come, and nobody chose the moment by what was seen so far.
+    `final`: the run has finished, so the moment was not chosen by what was seen so far.
     """
 
     tasks: int
@@ -119,8 +119,8 @@ class Effect:
     def verdict(self) -> str:
         """Of the first attempts of all pairs: the comparison that was fixed beforehand, made once.
 
-        An interval of 95 % keeps its level at one look. Whoever looks after every task, and stops when he likes what he
-        sees, finds an effect of nothing in one run out of five.
+        A 95 % interval keeps its level for one look. Looking after every task, and stopping at a good moment, finds an
+        effect that does not exist in one run out of five.
         """
         return self.first.verdict if self.final or not self.first.n else NOT_DECIDED
 

@@ -187,20 +187,10 @@ def learned_by(adapt: AdaptRun) -> Learned:
     )
 
 
-SETTINGS = [
-    "title",
-    "state",
-    "stop_reason",
-    "proposer",
-    "proposer_options",
-    "composer",
-    "seed",
-    "tasks",
-    "steps",
-    "control_steps",
-    "memory",
-    "limits",
-]
+SETTINGS = (
+    "title", "state", "stop_reason", "proposer", "proposer_options", "composer", "seed", "tasks", "steps",
+    "control_steps", "memory", "limits",
+)  # fmt: skip
 
 
 def adapt_document(adapt: AdaptRun) -> dict[str, Any]:
@@ -240,19 +230,10 @@ def _entry(row: TaskRow) -> dict[str, Any]:
     }
 
 
-COLUMNS = [
-    "place",
-    "problem",
-    "state",
-    "rules",
-    "told",
-    "passed",
-    "first_with",
-    "first_without",
-    "attempts_with",
-    "attempts_without",
-    "reason",
-]
+COLUMNS = (
+    "place", "problem", "state", "rules", "told", "passed", "first_with", "first_without", "attempts_with",
+    "attempts_without", "reason",
+)  # fmt: skip
 
 
 def adapt_csv(document: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -27,12 +26,11 @@ from memory.prompting.active import Evidence
 from memory.prompting.choices import OFF, MemoryChoice
 from search.batches.adapt_budget import WORDS, NoPrice, limits_of_adapt, may_admit, may_ask, room_of, share_of
 from search.batches.composers import MODEL, WriterAway, check_composer, write_task
-from search.batches.engine import ASK_AGAIN_S, MAX_AT_ONCE, Source, Tools, Writer, check_start
+from search.batches.engine import ASK_AGAIN_S, MAX_AT_ONCE, Plan, Source, Tools, Writer
 from search.engine.spending import task_call_add
 from search.records.follow_ups import Hop
 from search.records.models import Run
-from search.records.texts import clip
-from search.runs.services import MAX_CONCURRENCY, MAX_STEPS, proposer_check, run_start
+from search.runs.services import MAX_STEPS, proposer_check, run_start
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -53,24 +51,13 @@ NO_PREFLIGHT = {"begun": 0, "timed": 0, "s": 0.0}  # how often one was begun and
 
 
 @dataclass(frozen=True)
-class AdaptPlan:
-    """What an adapt run is started with. `limits` are of the whole run: tokens, usd, device_s, wall_s.
+class AdaptPlan(Plan):
+    """What an adapt run is started with. `limits` are of the whole run: tokens, usd, device_s, wall_s."""
 
-    `options` None: those that suit the proposer.
-    """
-
-    device: Device
-    proposer: str = "builtin"
     tasks: int = 200
     steps: int = 25
     control_steps: int | None = None
-    seed: int | None = None
     composer: str = "builtin"
-    at_once: int = 1
-    concurrency: int = 1
-    title: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] | None = None
     limits: Mapping[str, Any] = field(default_factory=dict)
     memory: MemoryChoice = field(default_factory=lambda: MemoryChoice(uses=True, learns=True, trust="auto"))
 
@@ -115,7 +102,7 @@ class Adapts(Source):
         if spent:
             for task in waiting:
                 task.close(AdaptTask.State.SKIPPED, spent)
-        elif waiting or _wants_more(adapt, tasks):
+        elif waiting or _needs_more(adapt, tasks):
             return False
         self.finish(adapt, now, spent or _shortfall(adapt, tasks))
         return True
@@ -328,37 +315,21 @@ def _create(
 ) -> AdaptRun:
     if (first := ADAPTS.created(key)) is not None:
         return first  # type: ignore[no-any-return]
-    params = check_start(
-        device=plan.device,
-        proposer=plan.proposer,
-        options=plan.options or {},
-        seed=plan.seed,
-        params=plan.params,
-        ranges=(
-            ("Tasks", plan.tasks, 1, MAX_TASKS),
-            ("Steps of each task", plan.steps, 1, MAX_STEPS),
-            ("Steps without memory", plan.control_steps or 0, 0, plan.steps),
-            ("Tasks at once", plan.at_once, 1, MAX_AT_ONCE),
-            ("Steps in flight", plan.concurrency, 1, MAX_CONCURRENCY),
-        ),
+    if plan.options is None:
+        plan = dataclasses.replace(plan, options=DIALECT if plan.proposer == "builtin" else {})
+    fields = plan.fields(
+        f"Transfer of adapt run {learned_by.pk}" if learned_by else f"{plan.tasks} tasks",
+        ("Tasks", plan.tasks, 1, MAX_TASKS),
+        ("Steps of each task", plan.steps, 1, MAX_STEPS),
+        ("Steps without memory", plan.control_steps or 0, 0, plan.steps),
+        ("Tasks at once", plan.at_once, 1, MAX_AT_ONCE),
     )
-    default = DIALECT if plan.proposer == "builtin" else {}
-    options = dict(default if plan.options is None else plan.options)
-    words = f"Transfer of adapt run {learned_by.pk}" if learned_by else f"{plan.tasks} tasks"
-    fields = {
-        "title": clip(plan.title, 160) or f"{words} on {plan.device.name}",
-        "device": plan.device,
-        "proposer": plan.proposer,
-        "proposer_options": options,
+    options = fields["proposer_options"]
+    fields |= {
         "composer": plan.composer,
-        "seed": secrets.randbelow(1 << 31) if plan.seed is None else plan.seed,
         "tasks": plan.tasks,
         "steps": plan.steps,
         "control_steps": min(CONTROL_STEPS, plan.steps) if plan.control_steps is None else plan.control_steps,
-        "at_once": plan.at_once,
-        "concurrency": plan.concurrency,
-        "params": params.to_json(),
-        "memory": plan.memory.to_json(),
         "limits": limits_of_adapt(plan.limits, device=plan.device, proposer=plan.proposer, options=options),
         "transfer_of": learned_by,
     }
@@ -372,7 +343,7 @@ def _more(adapt: AdaptRun, tasks: list[AdaptTask], free: int, now: datetime) -> 
     hops: list[Hop] = []
     while (
         sum(task.waiting for task in tasks) < free + AHEAD
-        and _wants_more(adapt, tasks)
+        and _needs_more(adapt, tasks)
         and (adapt.composer != MODEL or may_ask(adapt, now))
     ):
         place = max((task.place for task in tasks), default=0) + 1
@@ -386,7 +357,7 @@ def _counted(tasks: list[AdaptTask]) -> int:
     return sum(task.waiting or task.state == AdaptTask.State.STARTED for task in tasks)
 
 
-def _wants_more(adapt: AdaptRun, tasks: list[AdaptTask]) -> bool:
+def _needs_more(adapt: AdaptRun, tasks: list[AdaptTask]) -> bool:
     """Whether another task is to be composed."""
     missing = adapt.transfer_of_id is None and _counted(tasks) < adapt.tasks
     return missing and len(tasks) < MOST_PER_TASK * adapt.tasks + SPARE
@@ -408,7 +379,7 @@ def _exhausted(adapt: AdaptRun, tasks: list[AdaptTask], now: datetime) -> str:
     if share_of(adapt, searches=arms, now=now, writing=False) is not None:
         waiting = [task for task in tasks if task.waiting]
         ready = any(task.asked_at or "graph" in task.recipe for task in waiting)
-        missing = waiting or _wants_more(adapt, tasks)
+        missing = waiting or _needs_more(adapt, tasks)
         if ready or not missing or may_admit(adapt, now, writing=False):
             return ""
         return f"The limit of {WORDS['device_s']} leaves no room for another preflight."

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,16 +16,15 @@ from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
 from memory.prompting.choices import MemoryChoice
-from search.batches.engine import MAX_AT_ONCE, Source, check_start
+from search.batches.engine import MAX_AT_ONCE, Plan, Source
 from search.batches.models import Campaign, CampaignEntry
 from search.records.follow_ups import Hop
 from search.records.models import Run
 from search.records.queries import RunSummary, run_summaries, told_counts
-from search.records.texts import clip
 from search.reports.build import report_of
 from search.reports.reading import report_runs
 from search.reports.values import BEST, Report
-from search.runs.services import MAX_CONCURRENCY, MAX_STEPS, run_start
+from search.runs.services import MAX_STEPS, run_start
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -52,9 +50,9 @@ class Campaigns(Source):
     def fill(self, batch: Campaign, items: list[CampaignEntry], now: datetime, *, settled: bool) -> list[Hop]:
         """Fill the free places with searches of the next problems, in order; finish when nothing is left.
 
-        Fair share: a search that starts gets the steps nobody holds, divided by the problems that have not started,
-        rounded up. So each gets budget / problems at first. What an ended search left, and the share of a refused
-        problem, goes to those that have not started yet; what the last ones leave stays unspent.
+        Fair share: a search that starts gets the steps that no search holds, divided by the problems that have not
+        started, rounded up. So each gets budget / problems at first. What an ended search left, and the share of a
+        refused problem, goes to those that have not started yet; what the last ones leave stays unspent.
         """
         hops: list[Hop] = []
         if batch.device.state == Device.State.ACTIVE:  # else searches in flight end by their own rules
@@ -114,25 +112,17 @@ CAMPAIGNS = Campaigns()
 def campaign_start(
     *,
     problems: Sequence[Problem],
-    device: Device,
-    proposer: str,
     steps: int,
-    title: str = "",
-    seed: int | None = None,
     seeds: str = Campaign.Seeds.SPREAD,
-    params: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-    at_once: int = 1,
-    concurrency: int = 1,
-    memory: MemoryChoice | None = None,
     user: AbstractBaseUser | None = None,
     origin: str = Run.Origin.WEB,
     key: str | None = None,
+    **plan: Any,
 ) -> Campaign:
     """Create a campaign over these problems, in this order. The caller then advances it; nothing runs before that.
 
-    `steps` is shared: see `Campaigns.fill`. Each search freezes the rules in force at its own start. The same `key`
-    gives the first campaign again. Raises ActionRefused with what to change.
+    `steps` is shared: see `Campaigns.fill`; `plan` are the fields of `Plan`. Each search freezes the rules in force at
+    its own start. The same `key` gives the first campaign again. Raises ActionRefused with what to change.
     """
     if (first := CAMPAIGNS.created(key)) is not None:
         return first  # type: ignore[no-any-return]
@@ -140,32 +130,11 @@ def campaign_start(
     _check_problems(len(unique), steps)
     if seeds not in Campaign.Seeds.values:
         raise ActionRefused(f"The seeds must be one of {', '.join(Campaign.Seeds.values)}, not {seeds}.")
-    checked = check_start(
-        device=device,
-        proposer=proposer,
-        options=options or {},
-        seed=seed,
-        params=params or {},
-        ranges=(
-            ("Searches at once", at_once, 1, MAX_AT_ONCE),
-            ("Steps in flight", concurrency, 1, MAX_CONCURRENCY),
-        ),
-    )
-    fields = {
-        "title": clip(title, 160) or f"{len(unique)} problem{'s' * (len(unique) != 1)} on {device.name}",
-        "device": device,
-        "proposer": proposer,
-        "proposer_options": dict(options or {}),
-        "params": checked.to_json(),
-        "seed": secrets.randbelow(1 << 31) if seed is None else seed,
-        "seeds": seeds,
-        "steps": steps,
-        "at_once": at_once,
-        "concurrency": concurrency,
-        "memory": (memory or MemoryChoice()).to_json(),
-        "origin": origin,
-    }
-    after = {"steps": steps, "problems": len(unique), "proposer": proposer, "device": device.name}
+    given = Plan(**plan)
+    title = f"{len(unique)} problem{'s' * (len(unique) != 1)}"
+    fields = given.fields(title, ("Searches at once", given.at_once, 1, MAX_AT_ONCE))
+    fields |= {"seeds": seeds, "steps": steps, "origin": origin}
+    after = {"steps": steps, "problems": len(unique), "proposer": given.proposer, "device": given.device.name}
     items = [{"problem": problem} for problem in unique]
     return CAMPAIGNS.create(fields, items, after=after, user=user, key=key)  # type: ignore[no-any-return]
 

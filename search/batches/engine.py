@@ -7,11 +7,12 @@ has done nothing; after one that dies later, the next beat goes on; a second cal
 from __future__ import annotations
 
 import hashlib
+import secrets
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,6 +30,7 @@ from judge.problems.services import problem_admit
 from judge.values import JudgeError
 from memory.adapt.composing import Composed
 from memory.adapt.models import Batch, BatchItem
+from memory.prompting.choices import MemoryChoice
 from search.algorithm.params import SearchParams
 from search.engine.driver import drive
 from search.proposers import available
@@ -36,7 +38,7 @@ from search.proposers.protocol import Proposer
 from search.records.follow_ups import Hop
 from search.records.models import Run
 from search.records.texts import clip
-from search.runs.services import dialect_check, run_pause, run_resume, run_stop
+from search.runs.services import MAX_CONCURRENCY, dialect_check, run_pause, run_resume, run_stop
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -419,31 +421,49 @@ def _each(runs: QuerySet[Run], change: Callable[[Run], Run]) -> list[int]:
     return done
 
 
-def check_start(
-    *,
-    device: Device,
-    proposer: str,
-    options: Mapping[str, Any],
-    seed: int | None,
-    params: Mapping[str, Any],
-    ranges: Iterable[tuple[str, int, int, int]],
-) -> SearchParams:
-    """The parameters of every search. Raises ActionRefused with the first thing that stands against starting.
+@dataclass(frozen=True)
+class Plan:
+    """What every batch is started with. `options` None: those that suit the proposer; `seed` None: a random one."""
 
-    `ranges` are (what, value, least, most).
-    """
-    for what, value, least, most in ranges:
-        if not least <= value <= most:
-            raise ActionRefused(f"{what} must be from {least} to {most}, not {value}.")
-    if seed is not None and not 0 <= seed < 1 << 63:
-        raise ActionRefused(f"The seed must be from 0 to {(1 << 63) - 1}, not {seed}.")
-    if not device.judges or device.remote or device.state != Device.State.ACTIVE:
-        raise ActionRefused(f"Device {device.name} takes no new searches. Choose another device.")
-    _check_proposer(proposer, options)
-    try:
-        return SearchParams.from_json(params)
-    except ValueError as error:
-        raise ActionRefused(str(error)) from error
+    device: Device
+    proposer: str = "builtin"
+    title: str = ""
+    seed: int | None = None
+    at_once: int = 1
+    concurrency: int = 1
+    params: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
+    memory: MemoryChoice = field(default_factory=MemoryChoice)
+
+    def fields(self, title: str, *ranges: tuple[str, int, int, int]) -> dict[str, Any]:
+        """Columns of the batch. Raises ActionRefused with the first thing that stands against starting.
+
+        `ranges` are (what, value, least, most) of the kind's own numbers.
+        """
+        for what, value, least, most in (*ranges, ("Steps in flight", self.concurrency, 1, MAX_CONCURRENCY)):
+            if not least <= value <= most:
+                raise ActionRefused(f"{what} must be from {least} to {most}, not {value}.")
+        if self.seed is not None and not 0 <= self.seed < 1 << 63:
+            raise ActionRefused(f"The seed must be from 0 to {(1 << 63) - 1}, not {self.seed}.")
+        device = self.device
+        if not device.judges or device.remote or device.state != Device.State.ACTIVE:
+            raise ActionRefused(f"Device {device.name} takes no new searches. Choose another device.")
+        _check_proposer(self.proposer, self.options or {})
+        try:
+            params = SearchParams.from_json(self.params)
+        except ValueError as error:
+            raise ActionRefused(str(error)) from error
+        return {
+            "title": clip(self.title, 160) or f"{title} on {device.name}",
+            "device": device,
+            "proposer": self.proposer,
+            "proposer_options": dict(self.options or {}),
+            "params": params.to_json(),
+            "seed": secrets.randbelow(1 << 31) if self.seed is None else self.seed,
+            "at_once": self.at_once,
+            "concurrency": self.concurrency,
+            "memory": self.memory.to_json(),
+        }
 
 
 def _check_proposer(name: str, options: Mapping[str, Any]) -> None:

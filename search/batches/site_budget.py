@@ -59,19 +59,19 @@ def budget_set(
         if action_done(key=key, verb=SET) is not None:
             return None
         before = budget_fields(budget_now())
-        if _told(wanted) == before:
+        if _plain(wanted) == before:
             return None
         row = SpendBudget.objects.create(**wanted, set_by=user)  # type: ignore[misc]
-        action_on(verb=SET, on=OBJECT, user=user, key=key, before=before, after=_told(wanted))
+        action_on(verb=SET, on=OBJECT, user=user, key=key, before=before, after=_plain(wanted))
     return row
 
 
 def budget_fields(row: SpendBudget | None) -> dict[str, Any]:
     """A budget as the audit keeps it."""
-    return _told(NONE if row is None else {name: getattr(row, name) for name in NONE})
+    return _plain(NONE if row is None else {name: getattr(row, name) for name in NONE})
 
 
-def _told(fields: dict[str, Any]) -> dict[str, Any]:
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     cent = Decimal("0.01")
     return {name: str(one.quantize(cent)) if isinstance(one, Decimal) else one for name, one in fields.items()}
 
@@ -84,10 +84,10 @@ def budget_undo(*, before: dict[str, Any], user: AbstractBaseUser | None, key: s
 
 
 def budget_watch(*, now: datetime) -> AuditEntry | None:
-    """Note an alert when it begins; pause what pays once the budget is passed, where it asks for that: the act of the
-    pause, or None when nothing was paused.
+    """Record an alert when it begins; pause paid searches once the budget is exceeded, where it says so.
 
-    What a person resumes after that goes on: nothing is paused twice for one budget and one day or month.
+    The audit entry of the pause, or None when nothing was paused. Nothing is paused twice for one budget and one day or
+    month, so what a person resumes goes on.
     """
     budget = budget_now()
     if budget is None:
@@ -121,8 +121,8 @@ def _pause(budget: SpendBudget, share: Share) -> AuditEntry | None:
         SpendBudget.objects.select_for_update().get(pk=budget.pk)  # two beats at once: the second one finds all paused
         mine = {"budget": budget.pk, "period": share.period}
         done = _paused_before(mine)
-        batches = {name: _paying(source.rows.objects, done, name) for name, source in SOURCES.items()}
-        _lock(batches, runs := _paying_runs(done))
+        batches = {name: _paid(source.rows.objects, done, name) for name, source in SOURCES.items()}
+        _lock(batches, runs := _paid_runs(done))
         why = f"{share.said} Resume it by hand, or raise the budget on the page Spend."
         paused: dict[str, list[int]] = {}
         for name, rows in batches.items():
@@ -168,20 +168,20 @@ def _paused_before(mine: dict[str, Any]) -> dict[str, set[int]]:
     return {name: {pk for one in same for pk in one.get(name, ())} for name in (*SOURCES, "runs", "within")}
 
 
-def _paying(rows: Any, done: dict[str, set[int]], name: str) -> QuerySet[Any]:
-    pays = ~Q(proposer__in=FREE)
+def _paid(rows: Any, done: dict[str, set[int]], name: str) -> QuerySet[Any]:
+    paid = ~Q(proposer__in=FREE)
     if name == "adapts":
-        pays |= Q(composer=MODEL)
-    return rows.filter(pays, state="running").exclude(pk__in=done[name]).order_by("pk")  # type: ignore[no-any-return]
+        paid |= Q(composer=MODEL)
+    return rows.filter(paid, state="running").exclude(pk__in=done[name]).order_by("pk")  # type: ignore[no-any-return]
 
 
-def _paying_runs(done: dict[str, set[int]]) -> QuerySet[Run]:
-    """Not those of a batch that was paused before: who resumed it wants its searches, new ones too."""
+def _paid_runs(done: dict[str, set[int]]) -> QuerySet[Run]:
+    """Without those of a batch that was paused before: a person resumed it, with the searches it starts later."""
     rows = Run.objects.exclude(pk__in=done["within"])
     for name, source in SOURCES.items():
         for search in source.searched_as:
             rows = rows.exclude(**{f"{search}__{source.name}__in": done[name]})
-    return _paying(rows, done, "runs")
+    return _paid(rows, done, "runs")
 
 
 def _still(rows: Any, action: AuditEntry, name: str) -> QuerySet[Any]:
