@@ -149,6 +149,8 @@ def test_a_campaign_that_a_person_resumes_is_not_paused_again_nor_are_its_new_se
     paid(first, "6")
     act = budget_watch(now=timezone.now())
     assert (act.after["campaigns"], act.after["runs"], act.after["within"]) == ([campaign.pk], [], [first.pk])
+    page = client_of("viewer").get(f"/campaigns/{campaign.pk}/").content.decode()
+    assert "The budget is exceeded: $6.00 of $5.00 today." in page
     budget_pause_undo(action=act, user=None)
     late = paying_run(seed=3)
     campaign.entries.filter(run=None).update(run=late, state="started")
