@@ -13,9 +13,8 @@ from kombu.exceptions import OperationalError
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.benches import bench_for
 from judge.devices.queries import served_devices
-from memory.distil.library_names import InstalledNames
 from memory.distil.services import failure_learn
-from memory.distil.table import TableDistiller
+from memory.distil.table import InstalledNames, TableDistiller
 from search.batches.adapts import ADAPTS
 from search.batches.campaigns import CAMPAIGNS
 from search.batches.site_budget import budget_watch

@@ -22,8 +22,8 @@ from judge.values import JudgeError
 from memory.adapt.composing import Composed, NothingComposed, graph_signature
 from memory.adapt.models import AdaptRun, AdaptTask
 from memory.failures.models import Failure
-from memory.prompting.active import Evidence
 from memory.prompting.choices import OFF, MemoryChoice
+from memory.prompting.freezing import Evidence
 from search.batches.adapt_budget import WORDS, NoPrice, limits_of_adapt, may_admit, may_ask, room_of, share_of
 from search.batches.composers import MODEL, WriterAway, check_composer, write_task
 from search.batches.engine import ASK_AGAIN_S, MAX_AT_ONCE, Plan, Source, Tools, Writer

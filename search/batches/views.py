@@ -23,7 +23,7 @@ from adaexplore_site.core.requests import SiteRequest
 from judge.problems.models import Problem
 from memory.adapt.effect import curve_of
 from memory.adapt.models import AdaptRun, Batch
-from memory.review.queries import RuleFilter, rules_filtered
+from memory.rules.queries import RuleFilter, rules_filtered
 from search import proposers
 from search.batches.adapt_budget import spent_of
 from search.batches.adapt_results import adapt_csv, adapt_document, adapt_rows, effect_read, learned_by, task_rows

@@ -6,13 +6,12 @@ import csv
 import io
 
 import pytest
-from django.utils import timezone
 
 from judge.problems.models import Problem
 from memory.adapt.models import AdaptRun
 from memory.failures.models import Failure
-from memory.rules.decisions import rule_approve
 from memory.rules.models import Sighting
+from tests.memory.decisions import rule_approve
 from tests.memory.rule_rows import card, failures, rule
 from tests.pages import client_of
 from tests.search.adapt_rows import AdaptWorker, make_adapt, make_samples, searches
@@ -107,7 +106,7 @@ def test_the_page_leads_to_those_of_its_rules_that_wait_for_a_review():
     for row, failure in zip((mine, decided), failures(2), strict=True):
         Failure.objects.filter(pk=failure.pk).update(run=run)
         Sighting.objects.create(rule=row, failure=failure)
-    rule_approve(now=timezone.now(), **card(decided))
+    rule_approve(**card(decided))
     client = client_of("reviewer")
     html = client.get(f"/adapt/{adapt.pk}/").content.decode()
     assert f'<a class="button" href="/rules/?adapt={adapt.pk}">Open 1 rule in the review queue</a>' in html

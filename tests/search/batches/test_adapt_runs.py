@@ -24,7 +24,7 @@ from search.engine.reaping import reap
 from search.records.models import Run
 from search.runs.services import run_resume, run_stop
 from search.steering.injecting import steer_inject
-from tests.memory.force_rows import make_rule, see
+from tests.memory.prompt_rows import make_rule, see
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, assert_exact, make_adapt, make_samples, searches
 from tests.search.campaign_rows import AdmittingBench
 from tests.search.fakes import wrong

@@ -22,7 +22,7 @@ from search.live.frames import panels_html
 from search.records.models import Run
 from search.runs.forms import StartForm
 from search.runs.memory_options import memory_chosen
-from tests.memory.force_rows import make_rule
+from tests.memory.prompt_rows import make_rule
 from tests.pages import HOSTILE, client_of
 from tests.search.makers import Worker, make_device, make_problem, make_run
 from tests.search.proposers.test_rules_in_prompts import HALF, rules
@@ -113,7 +113,7 @@ def test_a_search_without_rules_says_so():
     client = client_of("viewer")
     for made, words in (
         (make_run(memory=OFF), "No rules in its prompts"),
-        (make_run(memory=MemoryChoice()), "No rule was in force here"),
+        (make_run(memory=MemoryChoice()), "No rule was active here"),
     ):
         assert words in client.get(f"/s/{made.pk}/").content.decode()
     RunMemory.objects.all().delete()
@@ -128,7 +128,7 @@ def test_the_page_of_a_node_says_what_its_prompt_had_and_what_was_withheld():
     assert "Rules out of memory" not in pages[0]
     assert all("Rules out of memory" in page for page in pages[1:])
     every = "".join(pages)
-    assert all(title in every for title in ("In the prompt", "Withheld on purpose", "Left out: no room"))
+    assert all(title in every for title in ("In the prompt", "Withheld at random", "Left out: no room"))
 
 
 def test_a_frame_of_the_live_view_asks_nothing_of_memory():
