@@ -29,7 +29,7 @@ from judge.devices.services import served_devices
 from judge.evaluations.models import Evaluation
 from memory.adapt.models import AdaptRun
 from memory.rules.queries import review_rows
-from search.batches.campaign_rows import campaign_rows as campaign_outcomes
+from search.batches.campaigns import campaign_rows as campaign_outcomes
 from search.batches.models import Campaign
 from search.batches.site_budget import ALERT, PAUSE
 from search.records.events import NodeBest
@@ -159,7 +159,7 @@ def _ended(since: datetime) -> Iterable[Notice]:
 
 def _many_ended(since: datetime) -> Iterable[Notice]:
     for row in campaign_outcomes(list(campaign_rows(since).order_by("-pk")[:MOST])):
-        campaign = row.campaign
+        campaign = row.batch
         assert campaign.ended_at is not None
         url = _at("campaign-detail", campaign.pk)
         yield Notice(campaign.ended_at, "finished", "The campaign has finished", campaign.title, url, row.outcome)

@@ -204,7 +204,7 @@ LEARN_SILENCE_S = 60.0
 
 
 def reap(*, now: datetime | None = None) -> list[FollowUp]:
-    """Hops for expired leases, and for running runs with budget and free places but no step in flight."""
+    """Follow-up tasks for expired leases, and for running runs with budget and free places but no step in flight."""
     now = now or timezone.now()
     follow_ups = Node.objects.filter(state__in=Node.IN_FLIGHT).only("run").reap(now, lease_expired)
     known = {follow_up.target for follow_up in follow_ups if follow_up.task == "advance"}

@@ -18,7 +18,7 @@ from memory.distil.table import InstalledNames, TableDistiller
 from memory.distil.values import Distiller
 from memory.failures.models import Failure
 from memory.rules.models import Rule
-from search.batches.adapt_spending import NoPrice, may_ask
+from search.batches.adapt_budget import NoPrice, may_ask
 from search.engine.spending import lesson_call_add
 from search.ledger.pricing import call_of
 

@@ -15,9 +15,8 @@ from memory.prompting.freezing import choice_of
 from memory.prompting.models import RunMemory
 from search import proposers
 from search.algorithm.params import SearchParams
-from search.batches.campaign_advance import campaign_advance
-from search.batches.campaign_form import CampaignForm
-from search.batches.campaigns import campaign_start
+from search.batches.campaigns import CAMPAIGNS, campaign_start
+from search.batches.forms import CampaignForm
 from search.batches.models import Campaign
 from search.live.frames import panels_html
 from search.records.models import Run
@@ -68,16 +67,14 @@ def test_the_form_starts_a_search_with_the_choice():
 
 def test_every_search_of_a_campaign_takes_its_choice():
     form = CampaignForm(
-        {"steps": "2", "at_once": "1", "concurrency": "1", "seeds": "same", "preset": "default"} | {"rules": "off"},
-        devices=[make_device()],
-        choices=proposers.available(),
+        {"steps": "2", "at_once": "1", "concurrency": "1", "seeds": "same", "preset": "default"} | {"rules": "off"}
     )
     form.is_valid()
     assert form.memory() == OFF
     wanted = MemoryChoice(threshold=7)
     started = {"problems": [make_problem()], "device": make_device(), "proposer": "builtin", "steps": 2}
     campaign = campaign_start(**started, memory=wanted)
-    campaign_advance(campaign_id=campaign.pk)
+    CAMPAIGNS.advance(campaign.pk)
     page = client_of("viewer").get(f"/campaigns/{campaign.pk}/").content.decode()
     assert "approved rules in prompts" in page and "learns from failures" not in page
     assert choice_of(RunMemory.objects.get()) == wanted

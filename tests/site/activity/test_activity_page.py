@@ -20,7 +20,7 @@ from judge.devices.models import Device
 from memory.failures.models import FailureCluster
 from memory.prompting.scopes import Scope
 from memory.rules.models import Rule
-from search.batches.campaigns import campaign_pause
+from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign
 from search.engine.budgets import run_budget_add
 from search.fleet.services import device_state_set
@@ -77,7 +77,7 @@ def some_acts(run: Run) -> dict[str, str]:
     run_concurrency(run=run, concurrency=3, user=person)
     device_state_set(device=make_device(), state=Device.State.DRAINING, user=person)
     campaign = Campaign.objects.create(title="many", device=make_device(), proposer="builtin", steps=5)
-    campaign_pause(campaign=campaign, user=person)
+    CAMPAIGNS.pause(campaign, user=person)
     cluster_mute(cluster=FailureCluster.objects.get(pk=cluster_of(run, count=1).pk), user=person)
     rule = rule_create(text="Do not call tl.dot on one row.", scope=Scope(), user=person).object_id
     card = {"rule_id": int(rule), "revision": 0, "user": person, "key": None}

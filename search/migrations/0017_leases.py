@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("search", "0015_rechecks_in_spending")]
+    dependencies = [("search", "0016_batch")]
 
     operations = [
         migrations.RemoveIndex(model_name="recheck", name="recheck_due"),

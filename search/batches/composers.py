@@ -1,26 +1,26 @@
-"""Who writes the task of one place: the built-in composer, or a model that is shown three seeds and three operators."""
+"""What writes a task: the built-in composer, or a model that is shown three seed problems and three operators."""
 
 from __future__ import annotations
 
 import hashlib
 import random
 import re
-from collections.abc import Callable
+from functools import lru_cache
 
+from django.conf import settings
 from django.template import Context, Engine
 
+from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.llm import ChatClient, LLMError, endpoint_from_settings
-from memory.adapt.catalogue import Catalogue
-from memory.adapt.composer import Composed, NothingComposed, compose, drawn
-from memory.adapt.seeds import Seed
-from search.batches.adapt_seeds import MODEL, catalogue, seed_problems
+from judge.libraries.operators import operators_document
+from judge.problems.models import Problem
+from memory.adapt.composing import SEEDS, Catalogue, Composed, Seed, catalogue_of, compose, drawn
 from search.ledger.pricing import call_of
 from search.proposers.prompts import FOLDER, fenced
 from search.proposers.replies import fenced_blocks, storable
 
+BUILTIN, MODEL = "builtin", "model"
 TEMPLATE = "task.txt"
-
-Writer = Callable[[str, int, int], Composed]  # (composer's name, seed of the adapt run, place)
 
 
 class WriterAway(Exception):
@@ -29,6 +29,30 @@ class WriterAway(Exception):
     def __init__(self, message: str, *, permanent: bool) -> None:
         super().__init__(message)
         self.permanent = permanent
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> Catalogue:
+    """The operators of the installed torch; the first time ever it takes some seconds. Raises JudgeError."""
+    return catalogue_of(operators_document(settings.DATA_DIR))
+
+
+def seed_problems() -> list[Seed]:
+    """The shipped samples. Imported problems are left for the transfer: what was learned on them proves nothing."""
+    rows = Problem.objects.filter(origin=Problem.Origin.SAMPLE).order_by("slug")
+    return [Seed(slug, source) for slug, source in rows.values_list("slug", "source")]
+
+
+def check_composer(name: str) -> None:
+    """Raises ActionRefused when no composer of this name can work now, with what to do."""
+    if name not in (BUILTIN, MODEL):
+        raise ActionRefused(f"There is no composer {name!r}. Choose builtin or model.")
+    if name == MODEL and endpoint_from_settings().missing():
+        raise ActionRefused(endpoint_from_settings().missing())
+    if Problem.objects.filter(origin=Problem.Origin.SAMPLE).count() < SEEDS:
+        raise ActionRefused(
+            f"Composing starts from the shipped samples, at least {SEEDS} of them. Run manage.py seed_samples."
+        )
 
 
 def write_task(composer: str, seed: int, place: int) -> Composed:
@@ -61,10 +85,7 @@ def asked(client: ChatClient, *, seed: int, place: int, known: Catalogue, seeds:
 
 
 def _module(text: str) -> str:
-    """The one module of a reply; the whole reply where there is none: it is then refused, and kept for whoever asks."""
+    """The one module of a reply; else the whole reply, which is then refused and kept."""
     blocks, _, _ = fenced_blocks(storable(text).replace("\r\n", "\n").replace("\r", "\n"))
     modules = [block for block in blocks if re.search(r"^class\s+Model\b", block, re.MULTILINE)]
     return modules[0] if len(modules) == 1 else storable(text)
-
-
-__all__ = ["NothingComposed", "Writer", "WriterAway", "asked", "write_task"]

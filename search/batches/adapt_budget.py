@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Q, Sum
+from django.db.models import F, Q, QuerySet, Sum
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.text import clip
@@ -17,11 +17,12 @@ from judge.evaluations.services import evaluation_limits
 from judge.problems.preflight import preflight
 from judge.problems.services import admission_limits
 from memory.adapt.models import AdaptRun, AdaptTask
-from search.batches.adapt_seeds import MODEL
-from search.ledger.books import FREE_MODELS, UNPRICED
+from search.batches.composers import MODEL
 from search.ledger.limit_checks import check_use, price_for, step_tokens
 from search.ledger.limits import RunLimits
-from search.records.models import Node, Proposal, Run
+from search.ledger.models import Spending
+from search.ledger.sums import MICRO
+from search.records.models import Run
 
 NAMES = ("tokens", "usd", "device_s", "wall_s")
 BILLED_FOR = {"tokens", "usd"}  # limits of what a call uses
@@ -29,14 +30,14 @@ WORDS = {"tokens": "tokens", "usd": "money", "device_s": "device seconds", "wall
 
 
 class NoPrice(ActionRefused):
-    """A run limits its money, and nobody knows any more what its model costs."""
+    """A run limits its money, and its model has no known price any more."""
 
 
 @dataclass(frozen=True)
 class Spent:
     """What searches, preflights, composing and lessons of a model have used.
 
-    `preflight_s` is part of `device_s`. What nobody knows is counted: `unpriced` calls have no known price, `untold`
+    `preflight_s` is part of `device_s`. What is not known is counted: `unpriced` calls have no known price, `untold`
     ones no known tokens, `unclocked` preflights no known time.
     """
 
@@ -60,71 +61,74 @@ def limits_of_adapt(
         raise ActionRefused(f"An adapt run has no limit {unknown[0]!r}. Choose from: {', '.join(NAMES)}.")
     check_use(proposer, limits)
     try:
-        plain = RunLimits.from_json({**limits, **_held(limits, device, options)}, steps=1).to_json()
+        plain = RunLimits.from_json({**limits, **_held_for_step(limits, device, options)}, steps=1).to_json()
     except ValueError as error:
         raise ActionRefused(str(error)) from error
     longest_s = admission_limits(device).wall_s
     if "device_s" in limits and plain["device_s"] < longest_s:
         raise ActionRefused(
             f"The limit of device seconds ({plain['device_s']:g}) is below what is held for the preflight of one task "
-            f"({longest_s:g}): raise the limit, or leave it away."
+            f"({longest_s:g}). Raise the limit or leave it out."
         )
     return {name: plain[name] for name in limits}
 
 
-def _held(limits: Mapping[str, Any], device: Device, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What one step is held for, as a search would hold it."""
+def _held_for_step(limits: Mapping[str, Any], device: Device, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a search holds for one step."""
     held: dict[str, Any] = {}
     if "device_s" in limits:
         held["step_device_s"] = evaluation_limits(device).wall_s
     if "tokens" in limits:
         held["step_tokens"] = sum(step_tokens(options))
     if "usd" in limits:
-        held["step_usd"] = max(price_for(options).usd(*step_tokens(options)), Decimal("0.000001"))
+        held["step_usd"] = max(price_for(options).usd(*step_tokens(options)), MICRO)
     return held
 
 
-def _held_by(adapt: AdaptRun) -> dict[str, Any]:
-    """The same of a run on its way. Raises NoPrice with what to do."""
+def _held_by(adapt: AdaptRun) -> dict[str, Decimal]:
+    """The same of an adapt run, by name of the limit. Raises NoPrice with what to do."""
     try:
-        return _held(adapt.limits, adapt.device, adapt.proposer_options)
+        held = _held_for_step(adapt.limits, adapt.device, adapt.proposer_options)
     except ActionRefused as error:
         model = str(adapt.proposer_options.get("model") or "its model")
         raise NoPrice(
-            f"Its money is limited, and no price of {clip(model, 60)} is known any more. Set one on the page Spend, or "
-            "mend the file of LLM_PRICES; then resume."
+            f"Its money is limited, and {clip(model, 60)} has no known price any more. Set a price on the page Spend, "
+            "or correct the file of LLM_PRICES, then resume."
         ) from error
+    return {name.removeprefix("step_"): Decimal(str(value)) for name, value in held.items()}
 
 
 def spent_of(adapt: AdaptRun) -> Spent:
-    """All that was used so far, in three queries. Nodes count with their evaluations, tasks with what they keep."""
-    nodes = Node.objects.filter(Q(run__adapt_task__adapt=adapt) | Q(run__adapt_control__adapt=adapt))
-    judged = nodes.filter(evaluation__isnull=False, reused=False).aggregate(ms=Sum("evaluation__wall_ms", default=0.0))
-    calls = Proposal.objects.filter(
-        Q(node__run__adapt_task__adapt=adapt) | Q(node__run__adapt_control__adapt=adapt)
-    ).exclude(model__in=FREE_MODELS)
-    billed = calls.aggregate(
-        into=Sum("tokens_in", default=0),
-        out=Sum("tokens_out", default=0),
-        usd=Sum("price_usd", default=Decimal(0)),
-        calls=Count("pk"),
-        unpriced=Count("pk", filter=UNPRICED),
-        untold=Count("pk", filter=Q(tokens_in=None) | Q(tokens_out=None)),
-    )
-    tasks = [(recipe, state) for recipe, state in adapt.entries.exclude(recipe={}).values_list("recipe", "state")]
-    own = [call for recipe, _ in tasks for call in (recipe.get("call"), *recipe.get("lessons", ())) if call]
-    clocked = [preflights_of(recipe, state) for recipe, state in tasks]
-    preflight_s = sum(seconds for seconds, _ in clocked)
+    """All that was used so far: what its searches and its own calls have booked, and the preflights of its tasks."""
+    booked = _booked(Spending.objects.filter(Q(run__in=_searches(adapt)) | Q(adapt=adapt)))
+    tasks = adapt.entries.exclude(recipe={}).values_list("recipe", "state")
+    preflights = [preflights_of(recipe, state) for recipe, state in tasks]
+    preflight_s = sum(seconds for seconds, _ in preflights)
     return Spent(
-        tokens=billed["into"] + billed["out"] + sum((one["tokens_in"] or 0) + (one["tokens_out"] or 0) for one in own),
-        usd=Decimal(billed["usd"]) + sum((Decimal(one["usd"]) for one in own if one["usd"]), Decimal(0)),
-        device_s=judged["ms"] / 1000 + preflight_s,
-        calls=billed["calls"] + len(own),
-        unpriced=billed["unpriced"] + sum(not one["usd"] for one in own),
-        untold=billed["untold"] + sum(one["tokens_in"] is None or one["tokens_out"] is None for one in own),
+        tokens=booked["tokens"],
+        usd=booked["usd"],
+        device_s=float(booked["device_s"]) + preflight_s,
+        calls=booked["calls"],
+        unpriced=booked["unpriced"],
+        untold=booked["untold"],
         preflight_s=preflight_s,
-        unclocked=sum(unknown for _, unknown in clocked),
+        unclocked=sum(unknown for _, unknown in preflights),
     )
+
+
+def _searches(adapt: AdaptRun) -> QuerySet[Run]:
+    return Run.objects.filter(Q(adapt_task__adapt=adapt) | Q(adapt_control__adapt=adapt))
+
+
+def _booked(rows: QuerySet[Spending]) -> dict[str, Any]:
+    """Sums over rows of the ledger; what people judge again is not the adapt run's."""
+    sums = {name: Sum(name, default=0) for name in ("usd", "calls", "unpriced", "untold", "device_ms")}
+    found = rows.exclude(kind=Spending.Kind.RECHECK).aggregate(
+        tokens=Sum(F("tokens_in") + F("tokens_out"), default=0), **sums
+    )
+    device_s = Decimal(str(found.pop("device_ms"))) / 1000
+    usd = Decimal(f"{Decimal(found['usd']).normalize():f}")  # the same digits from every database
+    return {**found, "usd": usd, "device_s": device_s}
 
 
 def preflights_of(recipe: Mapping[str, Any], state: str) -> tuple[float, int]:
@@ -147,28 +151,17 @@ def share_of(adapt: AdaptRun, *, searches: int, now: datetime, writing: bool = T
     left, held = room_of(adapt, now, writing=writing), _held_by(adapt)
     share: dict[str, Any] = {}
     for name, amount in left.items():
-        if name == "wall_s":
-            if amount < 1:
-                return None
-            share[name] = float(amount)
-            continue
-        least = Decimal(str(held[f"step_{name}"]))
-        part = amount / searches
-        if part < least:
+        part = amount if name == "wall_s" else amount / searches
+        if part < held.get(name, 1):
             return None
         share[name] = int(part) if name == "tokens" else str(part) if name == "usd" else float(part)
     return share
 
 
-def may_write(adapt: AdaptRun, now: datetime) -> bool:
-    """Whether the limits have room to ask for one more task."""
-    return adapt.composer != MODEL or may_ask(adapt, now)
-
-
 def may_ask(adapt: AdaptRun, now: datetime) -> bool:
     """Whether the limits have room for one more call of a model."""
     left, held = room_of(adapt, now), _held_by(adapt)
-    return all(left[name] >= Decimal(str(held[f"step_{name}"])) for name in BILLED_FOR if name in left)
+    return all(left[name] >= held[name] for name in BILLED_FOR & left.keys())
 
 
 def may_admit(adapt: AdaptRun, now: datetime, *, writing: bool = True) -> bool:
@@ -194,18 +187,15 @@ def room_of(adapt: AdaptRun, now: datetime, *, writing: bool = True) -> dict[str
         "wall_s": Decimal(str((now - adapt.created_at).total_seconds())),
     }
     left = {name: Decimal(str(limit)) - used[name] for name, limit in adapt.limits.items()}
-    for run in Run.objects.filter(Q(adapt_task__adapt=adapt) | Q(adapt_control__adapt=adapt)).exclude(
-        state__in=Run.ENDED
-    ):
-        own = _used_by(run)
-        for name in left:
-            if name != "wall_s" and name in run.limits:
-                left[name] -= max(Decimal(str(run.limits[name])) - own[name], Decimal(0))
+    for run in _searches(adapt).exclude(state__in=Run.ENDED):
+        own = _booked(Spending.objects.filter(run=run))
+        for name in left.keys() & run.limits.keys() - {"wall_s"}:
+            left[name] -= max(Decimal(str(run.limits[name])) - own[name], Decimal(0))
     if writing and adapt.composer == MODEL:
         calls = adapt.entries.filter(state=AdaptTask.State.WAITING, problem=None).count()
         held = _held_by(adapt)
         for name in left.keys() & BILLED_FOR:
-            left[name] -= calls * Decimal(str(held[f"step_{name}"]))
+            left[name] -= calls * held[name]
     if writing and "device_s" in left:
         left["device_s"] -= _admitting(adapt, now) * Decimal(str(admission_limits(adapt.device).wall_s))
     return left
@@ -216,17 +206,3 @@ def _admitting(adapt: AdaptRun, now: datetime) -> int:
     asked = adapt.entries.filter(state=AdaptTask.State.WAITING, asked_at__isnull=False, recipe__graph__isnull=True)
     tasks = asked.filter(problem__isnull=False).select_related("problem")
     return sum(not preflight(task.problem, adapt.device, now=now).decided for task in tasks if task.problem)
-
-
-def _used_by(run: Run) -> dict[str, Decimal]:
-    nodes = Node.objects.filter(run=run, evaluation__isnull=False, reused=False)
-    calls = Proposal.objects.filter(node__run=run).exclude(model__in=FREE_MODELS)
-    found = calls.aggregate(
-        into=Sum("tokens_in", default=0), out=Sum("tokens_out", default=0), usd=Sum("price_usd", default=Decimal(0))
-    )
-    device_ms = nodes.aggregate(ms=Sum("evaluation__wall_ms", default=0.0))["ms"]
-    return {
-        "tokens": Decimal(found["into"] + found["out"]),
-        "usd": Decimal(found["usd"]),
-        "device_s": Decimal(str(device_ms)) / 1000,
-    }
