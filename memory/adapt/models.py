@@ -11,9 +11,14 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from adaexplore_site.core.leases import Leased
 
-class Batch(models.Model):
-    """Settings that its searches share. Progress is read from the searches, never stored here."""
+
+class Batch(Leased):
+    """Settings that its searches share. Progress is read from the searches, never stored here.
+
+    The lease is held by a command that drives it; beat leaves the batch alone while it runs.
+    """
 
     class State(models.TextChoices):
         RUNNING = "running"
@@ -34,7 +39,7 @@ class Batch(models.Model):
     concurrency = models.PositiveSmallIntegerField(default=1)  # steps in flight of each search
     state = models.CharField(max_length=10, choices=State.choices, default=State.RUNNING)
     stop_reason = models.CharField(max_length=200, blank=True)  # why it is paused or has ended
-    driven_until = models.DateTimeField(null=True, blank=True)  # a command drives it; beat leaves it alone until then
+    attempts = None  # type: ignore[assignment]  # not counted
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)

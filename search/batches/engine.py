@@ -232,7 +232,7 @@ class Source(ABC):
     def advance_all(self, *, now: datetime | None = None) -> list[FollowUp]:
         """Advance every running batch that no command drives."""
         now = now or timezone.now()
-        running = self.rows.objects.filter(state=Batch.State.RUNNING).exclude(driven_until__gt=now)
+        running = self.rows.objects.filter(state=Batch.State.RUNNING).exclude(lease_until__gt=now)
         ids = list(running.order_by("pk").values_list("pk", flat=True))
         return [follow_up for pk in ids for follow_up in self.advance(pk, now=now)]
 
@@ -243,7 +243,7 @@ class Source(ABC):
         for arm in self.items.ARMS:
             ended |= Q(**{f"{arm}__nodes": node_id, f"{arm}__state__in": Run.ENDED})
         found = self.items.objects.filter(ended, **{f"{self.name}__state": Batch.State.RUNNING})
-        found = found.exclude(**{f"{self.name}__driven_until__gt": now})
+        found = found.exclude(**{f"{self.name}__lease_until__gt": now})
         batch_id = found.values_list(self.name, flat=True).first()
         return [] if batch_id is None else self.advance(batch_id, now=now)
 
@@ -366,7 +366,7 @@ class Source(ABC):
                 else:
                     tools.sleep(LOOK_AGAIN_S)  # another process does it
         finally:
-            self.rows.objects.filter(pk=batch.pk).update(driven_until=None)
+            self.rows.objects.filter(pk=batch.pk).update(lease_until=None)
 
     def settle(self, batch: Any, tools: Tools, tried: set[int]) -> None:  # noqa: B027
         """Called before each round of a driver; `tried` keeps what was tried before."""
@@ -408,7 +408,7 @@ class Source(ABC):
         return [follow_up for follow_up in follow_ups if follow_up.task in self.tasks]
 
     def _hold(self, batch: Batch) -> None:
-        self.rows.objects.filter(pk=batch.pk).update(driven_until=timezone.now() + timedelta(seconds=LEASE_S))
+        self.rows.objects.filter(pk=batch.pk).renew(now=timezone.now(), for_s=LEASE_S)
 
     def _waits(self, batch: Any) -> bool:
         """Whether paused searches are all that is left, or hold every place."""

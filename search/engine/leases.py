@@ -228,5 +228,5 @@ def _idle_runs(now: datetime) -> list[int]:
     idle = runs.filter(Q(in_flight=0) | free | Q(deadline_at__lte=now))
     silent = now - timedelta(seconds=COMMAND_SILENCE_S)
     idle = idle.exclude(origin=Run.Origin.COMMAND, events__created_at__gt=silent)
-    idle = idle.exclude(adapt_task__adapt__driven_until__gt=now).exclude(adapt_control__adapt__driven_until__gt=now)
+    idle = idle.exclude(adapt_task__adapt__lease_until__gt=now).exclude(adapt_control__adapt__lease_until__gt=now)
     return list(idle.order_by("pk").values_list("pk", flat=True))

@@ -5,6 +5,7 @@ class Migration(migrations.Migration):
     dependencies = [("search", "0016_batch")]
 
     operations = [
+        migrations.RenameField(model_name="campaign", old_name="driven_until", new_name="lease_until"),
         migrations.RemoveIndex(model_name="recheck", name="recheck_due"),
         migrations.RenameField(model_name="recheck", old_name="due_at", new_name="lease_until"),
         migrations.AddIndex(

@@ -105,7 +105,7 @@ def told_of(adapt_id: int) -> dict[str, Any]:
     tasks = adapt.entries.select_related("run__memory", "control").order_by("place")
     return {
         "state": adapt.state,
-        "driven": adapt.driven_until is not None,
+        "driven": adapt.lease_until is not None,
         "places": [task.place for task in tasks],
         "searches": [[_search(task.run), _search(task.control)] for task in tasks],
         "unlearned": Failure.objects.filter(run__adapt_task__adapt=adapt, lesson="").count(),

@@ -48,7 +48,7 @@ def test_one_command_composes_searches_compares_and_prints(adapt):
     text = adapt(*SMALL)
     row = AdaptRun.objects.get()
     assert_exact(row)
-    assert row.driven_until is None and row.proposer_options == {"dialect": "mixed"}
+    assert row.lease_until is None and row.proposer_options == {"dialect": "mixed"}
     assert "2 tasks composed, 2 admitted, 2 attempted, 2 ended" in text
     assert "paired difference: +0.0 points [" in text and "no effect shown" in text
     said = adapt.said.getvalue()

@@ -190,7 +190,7 @@ def test_the_reaper_leaves_searches_alone_that_a_command_drives():
     other = make_run()
     started = {run.pk for _, *runs in searches(adapt) for run in runs}
     assert {follow_up.target for follow_up in reap()} == started | {other.pk}
-    AdaptRun.objects.update(driven_until=timezone.now() + timedelta(seconds=60))
+    AdaptRun.objects.update(lease_until=timezone.now() + timedelta(seconds=60))
     assert {follow_up.target for follow_up in reap()} == {other.pk}
 
 

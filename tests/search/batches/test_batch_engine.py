@@ -157,6 +157,6 @@ def test_nothing_starts_on_a_device_that_is_not_trusted_nor_what_a_command_drive
     Device.objects.update(state="quarantined", state_cause="noise")
     assert source.advance(batch.pk) == []
     Device.objects.update(state="active", state_cause="")
-    source.rows.objects.update(driven_until=timezone.now() + timedelta(seconds=60))
+    source.rows.objects.update(lease_until=timezone.now() + timedelta(seconds=60))
     assert source.advance_all() == []
     assert len(source.advance_all(now=timezone.now() + timedelta(seconds=61))) >= 2

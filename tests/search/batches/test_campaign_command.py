@@ -47,7 +47,7 @@ def test_it_drives_every_search_and_prints_the_report(campaign):
     unseen("c")
     text = campaign("start", "--problems", "a", "b", "c", "--steps", "9", "--seed", "3")
     row = Campaign.objects.get()
-    assert (row.state, row.driven_until) == (Campaign.State.FINISHED, None)
+    assert (row.state, row.lease_until) == (Campaign.State.FINISHED, None)
     assert sum(len(told(run)) for run in Run.objects.all()) == 9
     assert "3 of 3 problems done, 9 of 9 steps; 2 finished, 1 refused" in text
     assert "forward() fails." in text and "MODELLED: 2 problems, 2 searches" in text
@@ -142,7 +142,7 @@ def test_ctrl_c_pauses_and_resume_goes_on(campaign):
     with pytest.raises(CommandError, match=r"Paused, nothing is lost. Resume it with: manage.py campaign resume"):
         campaign("start", "--problems", "a", "b", "--steps", "6")
     row = Campaign.objects.get()
-    assert (row.state, row.driven_until, Run.objects.get().state) == (Campaign.State.PAUSED, None, Run.State.PAUSED)
+    assert (row.state, row.lease_until, Run.objects.get().state) == (Campaign.State.PAUSED, None, Run.State.PAUSED)
     campaign.proposer.answers.clear()
     Run.objects.get().nodes.exclude(lease_owner="").update(lease_until=row.created_at)
     campaign("resume", str(row.pk))
