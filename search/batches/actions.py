@@ -39,7 +39,7 @@ from search.batches.campaign_advance import campaign_advance
 from search.batches.campaign_form import CampaignForm, campaign_form
 from search.batches.models import Campaign
 from search.ledger.forms import BudgetForm
-from search.ledger.site_budget import budget_now
+from search.ledger.spending import budget_now
 from search.records.follow_ups import Hop
 from search.records.queue import send
 

@@ -19,7 +19,7 @@ from search.batches.adapt_seeds import MODEL
 from search.batches.many_runs import last_pause
 from search.batches.models import Campaign
 from search.ledger.models import SpendBudget
-from search.ledger.site_budget import Share, budget_now, standing_of
+from search.ledger.spending import Share, budget_now, standing_of
 from search.records.follow_ups import Hop
 from search.records.models import Run
 from search.runs.services import run_pause, run_resume

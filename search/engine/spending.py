@@ -15,8 +15,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from judge.evaluations.models import Evaluation
-from search.ledger.books import FREE_MODELS
 from search.ledger.models import Spending
+from search.ledger.spending import FREE_MODELS
 from search.proposers.protocol import Call
 from search.records.models import Node, Proposal
 

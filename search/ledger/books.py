@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, DecimalField, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Sum
-from django.db.models.functions import Ceil, Coalesce
+from django.db.models import Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Ceil
 
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
 from judge.values import Subject
 from search.ledger.ledger import Amounts, Entry, Ledger
 from search.ledger.limits import RunLimits
+from search.ledger.spending import (
+    CALL_SUMS,
+    FREE_MODELS,
+    NOTHING,
+    UNPRICED,
+    UNTOLD,
+    Amount,
+    billed_calls,
+    calls_by_node,
+    money,
+)
 from search.ledger.stops import Progress, Stop, budget_stop, goal_stop
 from search.records.models import Node, Proposal, Run
 from search.records.queries import best_node
 
-FREE_MODELS = ("", "builtin", "recorded", "person")  # nobody bills for these
-UNTOLD = Q(tokens_in__isnull=True, tokens_out__isnull=True)
-UNPRICED = Q(price_usd__isnull=True)
 NEW_STEP = Amounts(steps=1, evaluations=1)  # held by nodes from before budgets
 COUNTED = ("device_s", "tokens", "usd", "evaluations")  # limits that need the books and not only the rows' states
-
-
-@dataclass(frozen=True)
-class Calls:
-    """The billed calls of one node: sums of what is known, counts of what is not."""
-
-    tokens: int = 0
-    usd: Decimal = Decimal(0)
-    untold: int = 0
-    unpriced: int = 0
-
-
-NO_CALLS = Calls()
 
 
 def limits_of(run: Run) -> RunLimits:
@@ -51,7 +43,7 @@ def ledger_of(run_id: int) -> Ledger:
     return books_of(run_id)[0]
 
 
-def books_of(run_id: int) -> tuple[Ledger, Calls]:
+def books_of(run_id: int) -> tuple[Ledger, Amount]:
     """The run's books and its billed calls as far as they are known, in at most four queries.
 
     Nodes in flight and those with unknown costs are read one by one, all others as sums.
@@ -60,14 +52,11 @@ def books_of(run_id: int) -> tuple[Ledger, Calls]:
     unknown = Proposal.objects.filter(UNTOLD | UNPRICED, node=OuterRef("pk")).exclude(model__in=FREE_MODELS)
     apart = Q(state__in=Node.IN_FLIGHT) | Exists(unknown)
     rows = list(nodes.filter(apart).values_list(*_COLUMNS))
-    calls = calls_of(run_id, [row[0] for row in rows])
-    every, largest = call_totals(run_id)
-    rest = Amounts(
-        tokens=every.tokens - sum(one.tokens for one in calls.values()),
-        usd=every.usd - sum((one.usd for one in calls.values()), Decimal(0)),
-    )
+    calls = calls_by_node(run_id, [row[0] for row in rows])
+    (every, largest), known = _all_calls(run_id), sum(calls.values(), NOTHING)
+    rest = Amounts(tokens=every.tokens - known.tokens, usd=every.usd - known.usd)
     judged, longest = _judged(nodes.exclude(apart))
-    ledger = Ledger.of(_entry(row, calls.get(row[0], NO_CALLS)) for row in rows)
+    ledger = Ledger.of(_entry(row, calls.get(row[0], NOTHING)) for row in rows)
     return ledger.joined(judged + rest, longest.largest(largest)), every
 
 
@@ -76,7 +65,7 @@ _MS = Ceil("evaluation__wall_ms", output_field=IntegerField())
 _JUDGED = Q(evaluation__isnull=False, reused=False)
 
 
-def _entry(row: tuple[Any, ...], known: Calls) -> Entry:
+def _entry(row: tuple[Any, ...], known: Amount) -> Entry:
     """One node; a withdrawn one keeps what its calls have used."""
     _, state, held, reused, evaluation, wall_ms = row
     judged = evaluation is not None and not reused
@@ -95,6 +84,14 @@ def _entry(row: tuple[Any, ...], known: Calls) -> Entry:
     )
 
 
+def _all_calls(run_id: int) -> tuple[Amount, Amounts]:
+    """All billed calls of the run together, and the most that one node's calls have used. One query."""
+    sums = {f"every_{name}": Sum(f"sum_{name}", default=0) for name in CALL_SUMS}
+    found = billed_calls(run_id).aggregate(**sums, most_tokens=Max("tokens", default=0), most_usd=Max("sum_usd"))
+    every = Amount(**{name: found[f"every_{name}"] for name in CALL_SUMS} | {"usd": money(found["every_usd"])})
+    return every, Amounts(tokens=found["most_tokens"], usd=money(found["most_usd"] or 0))
+
+
 def _judged(nodes: QuerySet[Node]) -> tuple[Amounts, Amounts]:
     """Steps, evaluations and device time of ended nodes: (sum, largest of one)."""
     found = nodes.aggregate(
@@ -105,49 +102,6 @@ def _judged(nodes: QuerySet[Node]) -> tuple[Amounts, Amounts]:
     )
     longest = Amounts(device_ms=found.pop("longest_ms"))
     return Amounts(**found), longest
-
-
-def calls_of(run_id: int, node_ids: Collection[int] | None = None) -> dict[int, Calls]:
-    """The billed calls of these nodes, or of all, for those that have made any. One query."""
-    if node_ids is None:
-        rows = _per_node(run_id)
-    else:
-        rows = _per_node(run_id).filter(node__in=node_ids) if node_ids else Proposal.objects.none().values()
-    return {row["node"]: Calls(row["tokens"], _money(row["usd"]), row["untold"], row["unpriced"]) for row in rows}
-
-
-def call_totals(run_id: int) -> tuple[Calls, Amounts]:
-    """All billed calls of the run together, and the most that one node's calls have used. One query."""
-    found = _per_node(run_id).aggregate(
-        every_token=Sum("tokens", default=0),
-        every_usd=Sum("usd", default=Decimal(0)),
-        every_untold=Sum("untold", default=0),
-        every_unpriced=Sum("unpriced", default=0),
-        most_tokens=Max("tokens", default=0),
-        most_usd=Max("usd", default=Decimal(0)),
-    )
-    every = Calls(found["every_token"], _money(found["every_usd"]), found["every_untold"], found["every_unpriced"])
-    return every, Amounts(tokens=found["most_tokens"], usd=_money(found["most_usd"]))
-
-
-def _per_node(run_id: int) -> QuerySet[Proposal, Any]:
-    """Per node with billed calls: their sums and how many lack a count or a price."""
-    billed = Proposal.objects.filter(node__run_id=run_id).exclude(model__in=FREE_MODELS).order_by()
-    return billed.values("node").annotate(
-        tokens=Sum(Coalesce("tokens_in", 0) + Coalesce("tokens_out", 0)),
-        usd=Sum(Coalesce("price_usd", Decimal(0), output_field=_MONEY)),
-        untold=Count("pk", filter=UNTOLD),
-        unpriced=Count("pk", filter=UNPRICED),
-    )
-
-
-def _money(total: Decimal) -> Decimal:
-    """A sum to the millionth: SQLite adds up binary fractions, and a difference of sums must not fall below zero."""
-    return total.quantize(_MICRO)
-
-
-_MICRO = Decimal("0.000001")
-_MONEY = DecimalField(max_digits=18, decimal_places=6)
 
 
 def stop_of(run: Run, now: datetime) -> Stop | None:

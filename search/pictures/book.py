@@ -11,7 +11,7 @@ from judge.evaluations.measures import Measure
 from judge.evaluations.models import Measurement
 from judge.values import Basis, Subject
 from search.algorithm.ranking import rank, standing
-from search.ledger.books import NO_CALLS, Calls, calls_of
+from search.ledger.spending import NOTHING, Amount, calls_by_node
 from search.records.facts import NodeRow, node_rows
 from search.records.models import Node, Run
 from search.records.node_styles import look_of
@@ -87,9 +87,9 @@ class Book:
         return dict(self.run.nodes.exclude(evaluation=None).values_list("pk", "evaluation"))
 
     @cached_property
-    def calls(self) -> dict[int, Calls]:
+    def calls(self) -> dict[int, Amount]:
         """Billed calls by node row id."""
-        return calls_of(self.run.pk)
+        return calls_by_node(self.run.pk)
 
     @cached_property
     def device_ms(self) -> dict[int, float]:
@@ -114,7 +114,7 @@ class Book:
 
     def spent(self, row: NodeRow) -> tuple[int | None, Decimal | None]:
         """(tokens, dollars) of the row's billed calls; None for what is not wholly known."""
-        calls = self.calls.get(row.id, NO_CALLS)
+        calls = self.calls.get(row.id, NOTHING)
         return None if calls.untold else calls.tokens, None if calls.unpriced else calls.usd
 
     def left_out(self) -> tuple[str, ...]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from adaexplore_site.core.axes import Linear, time_unit
 from judge.templatetags.units import duration
-from search.ledger.books import NO_CALLS, books_of, limits_of
+from search.ledger.books import books_of, limits_of
 from search.ledger.forecast import Range
 from search.ledger.ledger import limit_amounts
+from search.ledger.spending import NOTHING
 from search.live.budget import TITLES, burn_down, forecast_of, said
 from search.pictures.book import Book
 from search.pictures.values import Cell, Panel, Path, Picture, Rows, Rule, Table
@@ -45,7 +46,7 @@ def burn_down_picture(book: Book) -> Picture:
     columns = burn_down(run, book.told_ms, book.calls)
     table = Table(NAMES, HEADS, _rows(book, columns))
     bounds = limit_amounts(limits)
-    coming = forecast_of(run, limits, ledger, billed=calls != NO_CALLS)
+    coming = forecast_of(run, limits, ledger, billed=calls != NOTHING)
     told = len(columns["steps"])
     if not told:
         return Picture(NAME, TITLE, "No step has ended yet, so nothing has been used.", table=table, timed=False)

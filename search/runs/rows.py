@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
+from django.db.models import Max, Q
+
 from judge.values import Verdict
-from search.ledger.amounts import Amount
 from search.ledger.books import limits_of
-from search.ledger.run_costs import NOTHING, costs_of, since_of
-from search.records.models import Run
+from search.ledger.spending import NOTHING, Amount, spent_by
+from search.records.models import Run, RunEvent
 from search.records.queries import RunSummary
 
 SPARK_WIDTH, SPARK_HEIGHT, SPARK_PAD = 96, 24, 2
 SILENT_AT_LEAST_S = 60.0
+STATE_KINDS = ("run.started", "run.paused", "run.resumed", "run.stopping", "run.ended")
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class RunRow:
 def run_rows(summaries: list[RunSummary], *, now: datetime) -> list[RunRow]:
     """Shape the summaries of a page; two queries more."""
     runs = [summary.run for summary in summaries]
-    costs, since = costs_of([run.pk for run in runs]), since_of(runs)
+    costs, since = spent_by("run", where=Q(run__in=[run.pk for run in runs])), _since(runs)
     return [
         replace(
             run_row(summary, now=now),
@@ -61,6 +64,13 @@ def run_rows(summaries: list[RunSummary], *, now: datetime) -> list[RunRow]:
         )
         for summary in summaries
     ]
+
+
+def _since(runs: Collection[Run]) -> dict[int, datetime]:
+    """Run -> when it came into its state. Imported ones have no clock of ours and are missing."""
+    ids = [run.pk for run in runs if run.origin != Run.Origin.IMPORT]
+    events = RunEvent.objects.filter(run__in=ids, kind__in=STATE_KINDS).order_by()
+    return dict(events.values_list("run").annotate(Max("created_at")))
 
 
 def run_row(summary: RunSummary, *, now: datetime) -> RunRow:
