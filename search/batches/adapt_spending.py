@@ -17,7 +17,7 @@ from judge.problems.admissions import admission_limits
 from judge.problems.preflight import preflight
 from memory.adapt.models import AdaptRun, AdaptTask
 from search.batches.adapt_seeds import MODEL
-from search.ledger.limit_checks import check_use, price_for, step_tokens
+from search.ledger.books import check_use, price_for, step_tokens
 from search.ledger.limits import RunLimits
 from search.ledger.spending import FREE_MODELS, UNPRICED
 from search.records.models import Node, Proposal, Run

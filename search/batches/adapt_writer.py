@@ -14,7 +14,7 @@ from memory.adapt.catalogue import Catalogue
 from memory.adapt.composer import Composed, NothingComposed, compose, drawn
 from memory.adapt.seeds import Seed
 from search.batches.adapt_seeds import MODEL, catalogue, seed_problems
-from search.ledger.pricing import call_of
+from search.ledger.prices import call_of
 from search.proposers.prompts import FOLDER, fenced
 from search.proposers.replies import fenced_blocks, storable
 

@@ -19,8 +19,8 @@ from adaexplore_site.core.csv_cells import safe
 from adaexplore_site.core.downloads import attachment
 from adaexplore_site.core.requests import SiteRequest
 from search.ledger.forms import BudgetForm, PriceForm
-from search.ledger.listed import source
 from search.ledger.models import ModelPrice
+from search.ledger.prices import source
 from search.ledger.spending import GROUPS, NAMES, Period, SpendPage, records, spending, standing_of
 
 MOST_PRICES = 20

@@ -17,8 +17,7 @@ from search.batches.models import CampaignEntry
 from search.engine.completion import node_cancel, run_locked
 from search.engine.leases import PERSON, QUEUED, RETRY
 from search.ledger.books import books, goal_reached, limits_of, stop_of
-from search.ledger.ledger import WORDS, Amounts, limit_amounts, places, step_hold
-from search.ledger.limits import MAX_STEPS, RunLimits
+from search.ledger.limits import MAX_STEPS, WORDS, Amounts, RunLimits, limit_amounts, places, step_hold
 from search.records.actions import action_record
 from search.records.events import event_write
 from search.records.models import Node, Run

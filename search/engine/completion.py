@@ -14,7 +14,7 @@ from search.algorithm.reward import reward
 from search.engine.failures import failure_keep
 from search.engine.spending import verdict_add
 from search.ledger.books import stop_of
-from search.ledger.stops import Stop
+from search.ledger.limits import Stop
 from search.records.events import event_write
 from search.records.facts import fingerprint_of, verdict_of
 from search.records.follow_ups import Hop

@@ -31,7 +31,7 @@ from search.engine.faults import judge_fault, proposer_fault
 from search.engine.leases import PERSON, QUEUE_S, QUEUED, lease_kept, node_claim, owner_name
 from search.engine.proposals import proposals_record
 from search.engine.replies import reply_submit, reply_take
-from search.ledger.ledger import Amounts
+from search.ledger.limits import Amounts
 from search.proposers import get as get_proposer
 from search.proposers.protocol import Proposer, ProposerError, WaitingForPerson
 from search.records.events import event_write

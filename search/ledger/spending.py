@@ -15,11 +15,9 @@ from adaexplore_site.core.llm import endpoint_from_settings
 from judge.devices.models import Device
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation
-from search.ledger.ledger import Amounts
-from search.ledger.listed import ListedPrice
+from search.ledger.limits import Amounts
 from search.ledger.models import SpendBudget, Spending
-from search.ledger.prices import BadPrices, Price, PriceTable
-from search.ledger.pricing import Prices, price_table
+from search.ledger.prices import BadPrices, ListedPrice, Price, Prices, PriceTable, price_table
 from search.records.models import Node, Proposal, Run
 from search.records.winning import standings_logged
 

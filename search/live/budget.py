@@ -12,9 +12,7 @@ from django.db.models import Count, Sum
 
 from judge.templatetags.units import duration
 from search.ledger.books import books_of, ledger_of, limits_of
-from search.ledger.forecast import Forecast, Range, forecast
-from search.ledger.ledger import Ledger, limit_amounts
-from search.ledger.limits import RunLimits
+from search.ledger.limits import Forecast, Ledger, Range, RunLimits, forecast, limit_amounts
 from search.ledger.spending import NOTHING, Amount, calls_by_node
 from search.records.models import Node, Run
 

@@ -9,8 +9,7 @@ from typing import Any
 from adaexplore_site.core.axes import Linear, time_unit
 from judge.templatetags.units import duration
 from search.ledger.books import books_of, limits_of
-from search.ledger.forecast import Range
-from search.ledger.ledger import limit_amounts
+from search.ledger.limits import Range, limit_amounts
 from search.ledger.spending import NOTHING
 from search.live.budget import TITLES, burn_down, forecast_of, said
 from search.pictures.book import Book

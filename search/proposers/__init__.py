@@ -82,8 +82,7 @@ def get(name: str) -> Proposer:
 
 def _usd_today(model: str, tokens_in: int, tokens_out: int) -> Decimal | None:
     """What a call costs by today's prices; None for a model without one, or while the price file is broken."""
-    from search.ledger.prices import BadPrices
-    from search.ledger.pricing import price_of
+    from search.ledger.prices import BadPrices, price_of
 
     try:
         price = price_of(model=model, on=timezone.now().date())

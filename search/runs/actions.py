@@ -21,7 +21,7 @@ from adaexplore_site.core.models import AuditEntry
 from judge.devices.queries import judging_devices
 from judge.problems.preflight import Preflight, preflight
 from judge.problems.views import preflight_start
-from search.ledger.limit_fields import RENAMED
+from search.ledger.forms import RENAMED
 from search.proposers import available
 from search.records.follow_ups import Hop
 from search.records.kinds import RUN, RunEntries

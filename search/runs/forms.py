@@ -10,7 +10,7 @@ from django import forms
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from search.algorithm.presets import PRESELECTED, PRESETS, Preset, preset_get
-from search.ledger.limit_fields import LimitFields
+from search.ledger.forms import LimitFields
 from search.ledger.limits import MAX_STEPS
 from search.proposers import Choice
 from search.runs.dialect_fields import DialectFields

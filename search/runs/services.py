@@ -22,8 +22,7 @@ from search.batches.models import CampaignEntry
 from search.engine.budgets import adapt_sharing, limits_keep
 from search.engine.completion import node_cancel, run_end, run_locked
 from search.engine.leases import PERSON, QUEUED, RETRY
-from search.ledger.books import stop_of
-from search.ledger.limit_checks import limits_checked
+from search.ledger.books import limits_checked, stop_of
 from search.ledger.limits import MAX_STEPS as MAX_STEPS
 from search.proposers import UnknownProposer, available
 from search.proposers import get as get_proposer

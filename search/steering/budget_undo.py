@@ -14,8 +14,7 @@ from adaexplore_site.core.models import AuditEntry
 from search.engine.budgets import limits_keep
 from search.engine.completion import run_follow, run_locked
 from search.ledger.books import books, limits_of
-from search.ledger.ledger import WORDS, limit_amounts
-from search.ledger.limits import RunLimits
+from search.ledger.limits import WORDS, RunLimits, limit_amounts
 from search.records.actions import action_record
 from search.records.events import event_write
 from search.records.follow_ups import Hop

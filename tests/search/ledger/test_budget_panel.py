@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from search.ledger.books import ledger_of
-from search.ledger.forecast import forecast, spread
+from search.ledger.limits import forecast, spread
 from search.live.budget import budget_panel
 from search.records.follow_ups import Hop
 from search.records.models import Node, Proposal, Run

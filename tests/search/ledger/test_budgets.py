@@ -12,7 +12,7 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from search.engine.budgets import limits_keep, run_budget_add
 from search.ledger.books import ledger_of, limits_of
-from search.ledger.ledger import kept
+from search.ledger.limits import kept
 from search.proposers.protocol import Call, ProposerError, Reply
 from search.records.follow_ups import Hop
 from search.records.models import Node, Run

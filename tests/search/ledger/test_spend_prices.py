@@ -11,11 +11,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
-from search.ledger import price_services as spend_prices
+from search.ledger import prices as spend_prices
 from search.ledger.models import ModelPrice, Spending
-from search.ledger.price_services import price_set
-from search.ledger.prices import Price, PriceTable
-from search.ledger.pricing import price_of, price_table
+from search.ledger.prices import Price, PriceTable, price_of, price_set, price_table
 from search.ledger.spending import Period, spending, spent
 from tests.pages import HOSTILE, client_of
 from tests.search.makers import make_run

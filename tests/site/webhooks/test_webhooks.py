@@ -29,7 +29,7 @@ from memory.rules.scopes import Scope
 from memory.rules.services import rule_create
 from search.engine.completion import run_end
 from search.interchange.imports import search_import
-from search.ledger.stops import Stop
+from search.ledger.limits import Stop
 from search.records.models import Run
 from tests.pages import client_of
 from tests.search.live_rows import grow, new_best
