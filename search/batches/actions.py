@@ -205,7 +205,6 @@ class StartCampaign(Action):
             problems=data["problem"],
             device=data["device"],
             proposer=data["proposer"],
-            options=data["options"],
             steps=data["steps"],
             title=data["title"],
             seed=data["seed"],

@@ -15,7 +15,6 @@ from search.batches.campaign_problems import ProblemsField
 from search.batches.campaigns import BY_HAND, MAX_AT_ONCE, MAX_PROBLEMS
 from search.batches.models import Campaign
 from search.proposers import Choice
-from search.runs.dialect_fields import DialectFields
 from search.runs.memory_fields import MemoryFields, placeholders
 from search.runs.services import MAX_CONCURRENCY
 
@@ -29,7 +28,7 @@ USUAL: Mapping[str, Any] = {  # no default of the fields themselves: a program t
 _SEED_LIMIT = 2**31 - 1
 
 
-class CampaignForm(MemoryFields, DialectFields):
+class CampaignForm(MemoryFields):
     """What all searches of a campaign share. The service checks again what depends on rows."""
 
     problem = ProblemsField(
@@ -73,9 +72,9 @@ class CampaignForm(MemoryFields, DialectFields):
         field.choices = pairs
 
     def clean(self) -> dict[str, Any]:
-        """With `memory` and `options` as the service takes them."""
+        """With `memory` as the service takes them."""
         data = super().clean() or {}
-        return data if self.errors else {**data, "memory": self.memory(), "options": self.options()}
+        return data if self.errors else {**data, "memory": self.memory()}
 
     def clean_device(self) -> Device:
         """The row behind the name."""

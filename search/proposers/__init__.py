@@ -58,6 +58,8 @@ def get(name: str) -> Proposer:
 
     An endpoint without settings is an error of the first `propose`, not of `get`: see `available`.
     """
+    if name in settings.SEARCH_PROPOSERS:
+        return cast(Proposer, import_string(settings.SEARCH_PROPOSERS[name])())
     if name == "builtin":
         from search.proposers.builtin import BuiltinProposer
 
@@ -75,8 +77,6 @@ def get(name: str) -> Proposer:
         from search.proposers.recorded import RecordedProposer
 
         return RecordedProposer()
-    if name in settings.SEARCH_PROPOSERS:
-        return cast(Proposer, import_string(settings.SEARCH_PROPOSERS[name])())
     raise UnknownProposer(f"There is no proposer {name!r}. Choose one of: {', '.join(NAMES)}.")
 
 

@@ -67,7 +67,7 @@ class StartRun(Action):
         if not check.usable:
             why_not = check.why_not or f"The preflight on {check.device.name} did not pass. Check again."
             raise FieldsRefused({NON_FIELD_ERRORS: why_not})
-        same = ("problem", "device", "proposer", "steps", "seed", "title", "limits", "memory", "options")
+        same = ("problem", "device", "proposer", "steps", "seed", "title", "limits", "memory")
         given = {name: data[name] for name in same}
         given |= {"params": data["preset"].params.to_json(), "concurrency": data["concurrency"] or 1}
         try:

@@ -13,7 +13,6 @@ from search.algorithm.presets import PRESELECTED, PRESETS, Preset, preset_get
 from search.ledger.forms import LimitFields
 from search.ledger.limits import MAX_STEPS
 from search.proposers import Choice
-from search.runs.dialect_fields import DialectFields
 from search.runs.memory_fields import MemoryFields, placeholders
 from search.runs.services import MAX_CONCURRENCY
 
@@ -21,7 +20,7 @@ DEFAULT_STEPS = 30
 _SEED_LIMIT = 2**31 - 1
 
 
-class StartForm(LimitFields, MemoryFields, DialectFields):
+class StartForm(LimitFields, MemoryFields):
     """What a search is started with. The service checks what depends on rows."""
 
     problem = forms.CharField(
@@ -71,11 +70,9 @@ class StartForm(LimitFields, MemoryFields, DialectFields):
                 widget.input_type = "text"
 
     def clean(self) -> dict[str, Any]:
-        """With `limits`, `memory` and `options` as the service takes them, unless a field is wrong."""
+        """With `limits` and `memory` as the service takes them, unless a field is wrong."""
         data: dict[str, Any] = super().clean() or self.cleaned_data
-        return data if self.errors else {
-            **data, "limits": self.limits(), "memory": self.memory(), "options": self.options(),
-        }  # fmt: skip
+        return data if self.errors else {**data, "limits": self.limits(), "memory": self.memory()}
 
     def clean_problem(self) -> Problem:
         """The row behind the slug."""

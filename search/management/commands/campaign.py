@@ -24,7 +24,6 @@ from search.batches.campaign_rows import campaign_report, campaign_row, campaign
 from search.batches.models import Campaign, CampaignEntry
 from search.engine.driver import alone
 from search.proposers import get as get_proposer
-from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
 from search.records.models import Run
 from search.records.queries import told_counts
 from search.reports.document import report_text
@@ -83,7 +82,6 @@ class Command(BaseCommand):
             at_once=options["at_once"],
             concurrency=options["concurrency"],
             memory=memory,
-            options={"dialect": options["dialect"]} if options["dialect"] else {},
             origin=Run.Origin.WEB if options["detach"] else Run.Origin.COMMAND,
         )
         self.stdout.write(f"campaign {campaign.pk}: {len(problems)} problems, {campaign.steps} steps")
@@ -212,7 +210,6 @@ def _settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at-once", type=int, default=1, help="searches at the same time, with workers")
     parser.add_argument("--concurrency", type=int, default=1, help="steps in flight of each search")
     parser.add_argument("--title", default="")
-    parser.add_argument("--dialect", choices=DIALECTS, help=DIALECT_HELP)
     memory_arguments(parser)
     parser.add_argument("--detach", action="store_true", help=WAITS)
 

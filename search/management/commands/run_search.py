@@ -33,7 +33,6 @@ from search.ledger.limits import limits_from_texts
 from search.live.words import measure_of
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
-from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
 from search.records.models import Node, Run
 from search.records.queries import events_since
 from search.records.winning import NOTHING, standing_of
@@ -60,7 +59,6 @@ class Command(BaseCommand):
         )
         parser.add_argument("--preset", default=PRESELECTED, metavar="|".join(PRESETS))
         parser.add_argument("--params", nargs="*", default=[], metavar="NAME=VALUE", help="changes to the preset")
-        parser.add_argument("--dialect", choices=DIALECTS, help=DIALECT_HELP)
         memory_arguments(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON document, progress goes to stderr")
         parser.add_argument("--out", type=Path, metavar="DIR", help="write result.json and the best or closest kernel")
@@ -135,7 +133,6 @@ class Command(BaseCommand):
                 params=SearchParams.from_texts(options["params"], preset.to_json()).to_json(),
                 limits=limits_from_texts(options["limits"]),
                 memory=memory_chosen(options),
-                options={"dialect": options["dialect"]} if options["dialect"] else {},
                 origin=Run.Origin.COMMAND,
             )
         except (ActionRefused, ValueError) as error:

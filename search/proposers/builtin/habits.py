@@ -15,7 +15,6 @@ from search.proposers.protocol import Lesson
 
 INSTALLED, MIXED = "installed", "mixed"
 DIALECTS = (INSTALLED, MIXED)
-DIALECT_HELP = "of the built-in proposer; mixed makes the mistakes of language models, to try memory without one"
 
 Change = Callable[[str], str]
 

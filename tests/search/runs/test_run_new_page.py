@@ -97,13 +97,6 @@ def test_the_settings_are_those_of_the_chosen_preset(operator, hops, preset, rew
     assert Run.objects.get().params["reward"] == reward
 
 
-@pytest.mark.parametrize(("dialect", "options"), [("mixed", {"dialect": "mixed"}), ("installed", {}), ("", {})])
-def test_the_built_in_proposer_makes_mistakes_when_asked(operator, hops, dialect, options):
-    problem = admission(make_problem(), state="admitted")
-    operator.post("/new", form(problem, dialect=dialect))
-    assert Run.objects.get().proposer_options == options
-
-
 def test_a_preset_that_is_not_there_starts_nothing(operator, hops):
     answer = operator.post("/new", form(make_problem(), preset="mine"))
     assert answer.status_code == 422 and "no such preset" in answer.content.decode()
