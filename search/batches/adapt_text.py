@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from adaexplore_site.core.untrusted import one_line
 from memory.adapt.models import AdaptTask
 from search.batches.adapt_rows import AdaptRow
-from search.proposers.replies import one_line
 
 
 def task_line(task: AdaptTask) -> str:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from django.template import Context, Engine
 
 from adaexplore_site.core.llm import ChatClient, LLMError, endpoint_from_settings
+from adaexplore_site.core.untrusted import fenced, storable
 from memory.adapt.catalogue import Catalogue
 from memory.adapt.composer import Composed, NothingComposed, compose, drawn
 from memory.adapt.seeds import Seed
 from search.batches.adapt_seeds import MODEL, catalogue, seed_problems
 from search.ledger.prices import call_of
-from search.proposers.prompts import FOLDER, fenced
-from search.proposers.replies import fenced_blocks, storable
+from search.proposers.exchange import FOLDER, fenced_blocks
 
 TEMPLATE = "task.txt"
 

@@ -11,14 +11,15 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.untrusted import storable
 from judge.values import canonical_hash
 from search.engine.briefing import task_of
 from search.engine.completion import node_tell, run_locked
 from search.engine.leases import PERSON, QUEUE_S, QUEUED
 from search.engine.proposals import proposals_record
 from search.engine.sketches import sketch
+from search.proposers.exchange import parse_reply
 from search.proposers.protocol import Call, Reply
-from search.proposers.replies import parse_reply, storable
 from search.records.actions import action_record
 from search.records.events import event_write
 from search.records.follow_ups import Hop

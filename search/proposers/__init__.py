@@ -66,15 +66,15 @@ def get(name: str) -> Proposer:
         return BuiltinProposer()
     if name == "openai":
         from adaexplore_site.core.llm import ChatClient, endpoint_from_settings
-        from search.proposers.openai import OpenAIProposer
+        from search.proposers.external import OpenAIProposer
 
         return OpenAIProposer(ChatClient(endpoint_from_settings(), rng=random.Random()), price=_usd_today)
     if name == "manual":
-        from search.proposers.manual import ManualProposer
+        from search.proposers.external import ManualProposer
 
         return ManualProposer()
     if name == "recorded":
-        from search.proposers.recorded import RecordedProposer
+        from search.proposers.external import RecordedProposer
 
         return RecordedProposer()
     raise UnknownProposer(f"There is no proposer {name!r}. Choose one of: {', '.join(NAMES)}.")

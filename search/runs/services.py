@@ -26,7 +26,7 @@ from search.ledger.books import limits_checked, stop_of
 from search.ledger.limits import MAX_STEPS as MAX_STEPS
 from search.proposers import UnknownProposer, available
 from search.proposers import get as get_proposer
-from search.proposers.builtin.habits import DIALECTS
+from search.proposers.builtin.proposer import DIALECTS
 from search.records.actions import action_record
 from search.records.events import event_write
 from search.records.models import Node, Run

@@ -13,7 +13,7 @@ from search.engine.budgets import hand_hold
 from search.engine.leases import QUEUE_S, QUEUED
 from search.engine.sketches import sketch
 from search.ledger.limits import Amounts
-from search.proposers.replies import MAX_REPLY_BYTES
+from search.proposers.exchange import MAX_REPLY_BYTES
 from search.records.follow_ups import Hop
 from search.records.models import Node, Run
 from search.steering.desk import Desk, Done, steer

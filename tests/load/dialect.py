@@ -51,7 +51,7 @@ def main() -> None:
         from django.core.management import call_command
 
         from memory.prompting.intervals import Arms, difference
-        from search.proposers.builtin.habits import HABITS
+        from search.proposers.builtin.proposer import HABITS
         from tests.memory.force_rows import make_rule
 
         call_command("migrate", verbosity=0)

@@ -23,7 +23,7 @@ from judge.sources import highlighting, lexing  # noqa: E402
 from search.diffing.cached import diff  # noqa: E402
 from search.diffing.values import Options  # noqa: E402
 
-SOURCES = ("search/algorithm/steering.py", "judge/sources/highlighting.py", "search/proposers/builtin/kernel.py")
+SOURCES = ("search/algorithm/steering.py", "judge/sources/highlighting.py", "search/proposers/builtin/kernels.py")
 
 
 def texts(lines: int, salt: int) -> tuple[str, str]:

@@ -28,10 +28,9 @@ from memory.rules.refused_wording import claim_check, names_in
 from memory.rules.wording import normal, wording, words_hash
 from search.diffing.aligning import opcodes, word_marks
 from search.engine.sketches import shingles
-from search.proposers.builtin.foreign import patches
-from search.proposers.patches import apply_patches, parse_patches
+from search.proposers.builtin.proposer import patches
+from search.proposers.exchange import apply_patches, fenced_blocks, parse_patches, parse_reply
 from search.proposers.protocol import Task
-from search.proposers.replies import fenced_blocks, parse_reply
 from search.records.kernel_cells import cell_of
 
 SIZE, LARGER = 10_000, 4

@@ -15,7 +15,7 @@ from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.values import AdmissionReport, StageRecord
 from search.management.commands import run_search
-from search.proposers.openai import OpenAIProposer
+from search.proposers.external import OpenAIProposer
 from search.proposers.protocol import ProposerError
 from search.records.models import Node, Run
 from tests.llm_stub import Step, StubLLM

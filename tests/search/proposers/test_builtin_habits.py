@@ -12,7 +12,7 @@ from judge.values import Job, ProblemSpec, Verdict
 from memory.patterns.table import BY_CODE as KNOWN
 from search.proposers import get
 from search.proposers.builtin import BuiltinProposer
-from search.proposers.builtin.habits import BY_CODE, HABITS, Habit, spoken
+from search.proposers.builtin.proposer import BY_CODE, HABITS, Habit, spoken
 from search.proposers.protocol import Lesson, Task
 from search.runs.services import proposer_check
 from tests import mistaken_site

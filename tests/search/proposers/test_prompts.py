@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from search.proposers.prompts import FOLDER, build_prompt, build_repair, fenced
+from adaexplore_site.core.untrusted import fenced
+from search.proposers.exchange import FOLDER, build_prompt, build_repair, fenced_blocks
 from search.proposers.protocol import Exhibit, Lesson, Task
-from search.proposers.replies import fenced_blocks
 
 PROBLEM = "class Model:\n    'a < b & c'\n"
 GRAPH = {

@@ -16,7 +16,7 @@ from search.engine.briefing import task_of
 from search.interchange.imports import search_import
 from search.interchange.recording import OWN
 from search.proposers.builtin import BuiltinProposer
-from search.proposers.prompts import build_prompt
+from search.proposers.exchange import build_prompt
 from search.proposers.protocol import Lesson
 from search.records.follow_ups import Hop
 from search.records.models import Node, Run

@@ -11,7 +11,7 @@ from judge.evaluations.models import Evaluation
 from search.algorithm.params import SearchParams
 from search.engine.briefing import task_of
 from search.engine.completion import node_tell
-from search.proposers.prompts import build_prompt
+from search.proposers.exchange import build_prompt
 from search.proposers.protocol import Reply, Task
 from search.rechecks import marking
 from search.rechecks.marking import FLAKY, QUARANTINE, RELEASE, kernel_mark

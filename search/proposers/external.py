@@ -1,16 +1,16 @@
-"""Proposer `openai`: asks a chat endpoint, reads the reply, and reports patches that do not match back to it once."""
+"""Proposers that answer from outside: a model's endpoint, a person, a recording."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 from adaexplore_site.core.llm import ChatClient, Completion, LLMError, Message
-from search.proposers.prompts import build_prompt, build_repair
-from search.proposers.protocol import Call, ProposerError, Reply, Task
-from search.proposers.replies import parse_reply, storable
+from adaexplore_site.core.untrusted import storable
+from search.proposers.exchange import build_prompt, build_repair, fenced_blocks, has_patches, parse_reply
+from search.proposers.protocol import Call, ProposerError, Reply, Task, WaitingForPerson
 
 # Run options that are passed on to the endpoint as they are.
 REQUEST_OPTIONS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "reasoning_effort")
@@ -103,3 +103,76 @@ def _read(task: Task, answer: Completion) -> Reply:
             reason="proposal.refused", message=storable(answer.refusal, 1000) or "The endpoint filtered the reply."
         )
     return parse_reply(task, answer.text)
+
+
+class ManualProposer:
+    """A person, or another program through the page's form, writes the reply."""
+
+    name = "manual"
+
+    def propose(self, task: Task) -> NoReturn:
+        """Always raises WaitingForPerson with the same prompt a model would get."""
+        prompt = build_prompt(task)
+        raise WaitingForPerson(Call(prompt=prompt.text, model="person", template=prompt.template))
+
+
+class RecordedNode(Protocol):
+    """What `recording_of` reads of a node row."""
+
+    number: int
+    source: str
+    summary: str
+    reason: str
+    message: str
+
+
+class RecordedProposer:
+    """Deterministic: the same recording and node number give the same reply."""
+
+    name = "recorded"
+
+    def propose(self, task: Task) -> Reply:
+        """The recorded reply; a Reply with reason "proposal.not_recorded" when there is none for this node."""
+        entry = _entry(task.options.get("replies"), task.number)
+        text = entry if isinstance(entry, str) else ""
+        call = Call(reply=storable(text), model="recorded")
+        reply = _reply(task, entry)
+        return Reply(reply.source, reply.summary, reply.reason, reply.message, calls=(call,))
+
+
+def recording_of(nodes: Iterable[RecordedNode]) -> dict[str, dict[str, str]]:
+    """The recording of a stored run: node number -> entry. The root and steps that are still open are left out."""
+    recording = {}
+    for node in nodes:
+        if node.number and node.source:
+            recording[str(node.number)] = {"source": node.source, "summary": node.summary}
+        elif node.number and node.reason:
+            recording[str(node.number)] = {"reason": node.reason, "message": node.message}
+    return recording
+
+
+def _entry(recording: object, number: int) -> object:
+    if isinstance(recording, dict):
+        return recording.get(str(number), recording.get(number))
+    if isinstance(recording, list) and 0 < number <= len(recording):
+        return recording[number - 1]
+    return None
+
+
+def _reply(task: Task, entry: object) -> Reply:
+    if isinstance(entry, dict):
+        return _from_row(entry)
+    if not isinstance(entry, str):
+        return Reply(reason="proposal.not_recorded", message=f"The recording holds no reply for node {task.number}.")
+    blocks, _, unclosed = fenced_blocks(entry)
+    if blocks or unclosed or has_patches(entry) or not entry.strip():
+        return parse_reply(task, entry)
+    return Reply(source=storable(entry))
+
+
+def _from_row(entry: dict[str, Any]) -> Reply:
+    source = entry.get("source")
+    if isinstance(source, str) and source:
+        return Reply(source=storable(source, len(source) + 1), summary=str(entry.get("summary") or "")[:200])
+    reason = str(entry.get("reason") or "proposal.no_code")[:60]
+    return Reply(reason=reason, message=str(entry.get("message") or "The recorded step gave no kernel."))
