@@ -12,9 +12,9 @@ from search.batches import spend_views as spend
 from search.compare import views as compare
 from search.failures import views as failures
 from search.fleet import views as devices
-from search.interchange import gallery_views as gallery
-from search.interchange import import_views as imports
 from search.interchange import views as downloads
+from search.interchange import views as gallery
+from search.interchange import views as imports
 from search.kernels import views as kernels
 from search.lab import views as lab
 from search.nodes import views as nodes

@@ -11,8 +11,7 @@ from search.batches.campaign_advance import steps_held
 from search.batches.models import Campaign, CampaignEntry
 from search.records.models import Run
 from search.records.queries import RunSummary, run_summaries, told_counts
-from search.reports.build import report_of
-from search.reports.reading import report_runs
+from search.reports.build import report_of, report_runs
 from search.reports.values import BEST, Report
 
 # Of an entry or its search, the busiest first.

@@ -26,7 +26,7 @@ from search.engine.driver import alone
 from search.proposers import get as get_proposer
 from search.records.models import Run
 from search.records.queries import told_counts
-from search.reports.document import report_text
+from search.reports.page import report_text
 from search.runs.memory_options import memory_arguments, memory_chosen
 
 WAITS = "Workers carry it on within seconds: keep `manage.py up` running."

@@ -8,10 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from search.interchange.exports import NothingToExport, kernel_file, proof_zip
-from search.interchange.files import run_folder_files, run_folder_zip, run_packed, run_stem
-from search.interchange.flashinfer import solution_file
-from search.interchange.services import export_record
+from search.interchange.exports import NothingToExport, kernel_file, proof_zip, solution_file
+from search.interchange.packed import run_folder_files, run_folder_zip, run_packed, run_stem
+from search.interchange.views import export_record
 from search.records.models import Node, Run
 
 OF_RUN: dict[str, Callable[[Run], tuple[str, bytes]]] = {"zip": run_folder_zip, "packed": run_packed}

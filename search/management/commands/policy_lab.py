@@ -11,13 +11,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from adaexplore_site.core import env
-from search.lab.contenders import PAPER, USUAL, contenders_of
-from search.lab.experiment import Cell, Findings, Plan, explore
-from search.lab.landscapes import synthetic_spaces
-from search.lab.results import result_document
-from search.lab.services import lab_result_record
-from search.lab.spaces import Space, SpaceRejected, read_space
-from search.lab.tables import tables
+from search.lab.experiment import PAPER, USUAL, Cell, Findings, Plan, contenders_of, explore
+from search.lab.models import lab_result_record
+from search.lab.results import result_document, tables
+from search.lab.spaces import Space, SpaceRejected, read_space, synthetic_spaces
 
 FOLDER = "kernel_spaces"  # below ADAEXPLORE_FIXTURES
 

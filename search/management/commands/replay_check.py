@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from search.algorithm.params import SearchParams
 from search.interchange.recording import RecordingRejected, read_recording
-from search.replay.recorded import replay_recording
+from search.replay.check import replay_recording
 
 
 class Command(BaseCommand):

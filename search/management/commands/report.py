@@ -10,10 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from search.batches.models import Campaign
 from search.records.models import Run
-from search.reports.build import report_of
-from search.reports.document import report_csv, report_json, report_text
-from search.reports.page import report_html
-from search.reports.reading import report_runs
+from search.reports.build import report_of, report_runs
+from search.reports.page import report_csv, report_html, report_json, report_text
 from search.reports.values import RULES
 
 

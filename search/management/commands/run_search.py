@@ -27,8 +27,7 @@ from search.algorithm.params import SearchParams
 from search.algorithm.presets import PRESELECTED, PRESETS, preset_get
 from search.engine.driver import alone, drive
 from search.engine.faults import MAX_RETRIES
-from search.interchange.documents import run_document
-from search.interchange.exports import kernel_file
+from search.interchange.exports import kernel_file, run_document
 from search.ledger.limits import limits_from_texts
 from search.live.words import measure_of
 from search.proposers import NAMES

@@ -11,8 +11,8 @@ from django.contrib.auth import get_user_model
 from adaexplore_site.core.models import AuditEntry
 from judge.problems.models import Problem
 from judge.values import text_hash
-from search.interchange.files import run_packed
 from search.interchange.imports import search_import
+from search.interchange.packed import run_packed
 from search.interchange.recording import OWN, RecordingRejected, read_recording
 from search.live.frames import recent_feed
 from search.records.follow_ups import Hop

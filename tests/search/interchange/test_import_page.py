@@ -11,8 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from adaexplore_site.core.models import AuditEntry
-from search.interchange.exports import NothingToExport
-from search.interchange.flashinfer import solution
+from search.interchange.exports import NothingToExport, solution
 from search.interchange.imports import search_import
 from search.records.models import Run
 from tests.pages import client_of, full_run

@@ -16,8 +16,7 @@ from search.interchange.recording import OWN
 from search.records.facts import node_rows
 from search.records.follow_ups import Hop
 from search.records.models import Node, Run, RunEvent
-from search.replay.check import replay_run
-from search.replay.rebuild import Rebuilt, log_of
+from search.replay.check import Rebuilt, log_of, replay_run
 from search.replay.what_if import what_if
 from search.steering.nodes import steer_pin, steer_prune
 from search.steering.run import steer_params

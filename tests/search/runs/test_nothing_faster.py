@@ -16,8 +16,7 @@ from adaexplore_site.notifications.rows import best_rows
 from adaexplore_site.palette.find import found
 from judge.values import Basis, Outcome, SpeedCall, Speedup
 from search.algorithm.ranking import Over, Standing, beats, standing
-from search.interchange.documents import run_document
-from search.interchange.exports import kernel_file, proof_zip
+from search.interchange.exports import kernel_file, proof_zip, run_document
 from search.kernels.document import winners_json
 from search.kernels.winners import Wanted, winners
 from search.live.chart import chart_of
