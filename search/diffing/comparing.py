@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from judge.sources.highlighting import Span, hidden_lines, render, token_lines, uniform
-from judge.sources.lexing import Run
+from judge.sources.highlighting import Run, Span, hidden_lines, render, token_lines, uniform
 from search.diffing import table
 from search.diffing.aligning import Opcode, lines_of, opcodes, without_blanks, word_marks
 from search.diffing.table import Cell, Row

@@ -18,8 +18,7 @@ from adaexplore_site.core.untrusted import fenced, one_line, storable
 from judge.bench.foreign.defined_kernels import defined_kernels
 from judge.bench.foreign.sources import LoadError, check_source
 from judge.sources.checks import ProblemRejected, check_candidate, check_problem, declared_cases
-from judge.sources.highlighting import visible
-from judge.sources.lexing import _LINEAR, LineMemory, runs_by_line
+from judge.sources.highlighting import _LINEAR, runs_by_line, visible
 from judge.values import canonical_hash
 from judge.values.parsing import MOST_PARTS, parse_module
 from memory.patterns.messages import cause_of, masked
@@ -206,7 +205,7 @@ LEXED = (
 
 @pytest.mark.parametrize("text", LEXED)
 def test_colouring_takes_time_that_grows_with_the_text_alone(text: tuple[str, str, str]) -> None:
-    assert not grows(lambda source: runs_by_line(source, LineMemory()), text)
+    assert not grows(runs_by_line, text)
 
 
 def test_the_linear_patterns_replace_ones_that_the_library_has() -> None:
