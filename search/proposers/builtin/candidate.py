@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from judge.values.parsing import parse_module
-from search.proposers.builtin.emit import write_attention, write_matmul, write_rows
 from search.proposers.builtin.kernels import allocate, device_functions
 from search.proposers.builtin.lowering import DEVICE_MARK
 from search.proposers.builtin.plans import Group, Layout, Plan, fuse
+from search.proposers.builtin.products import write_attention, write_matmul
 from search.proposers.builtin.program import Prim, Program, Ref, Unsupported, match_attention
+from search.proposers.builtin.rows import write_rows
 
 RESIDENT = '''def _resident(tiles, waves):
     """How many programs of a resident grid to start: a few per multiprocessor, never more than there are tiles."""
@@ -129,7 +130,7 @@ class _Host:
         )
 
     def _kernel(self, at: int, group: Group) -> None:
-        reads = self._external(group)
+        reads = self.layout.reads(group)
         for name in reads:
             if name not in self.dense and name not in self._by_stride(group):
                 self._make_dense(name)
@@ -168,20 +169,6 @@ class _Host:
         own = f"c_{name}"
         self.lines.append(f"{own} = {self.text(name)}.contiguous()")
         self.dense[name] = own
-
-    def _external(self, group: Group) -> list[str]:
-        found: dict[str, None] = {}
-
-        def visit(prim: Prim) -> None:
-            for name in prim.refs():
-                if name in self.layout.floating:
-                    visit(self.prims[name])
-                elif name not in group.scopes:
-                    found[name] = None
-
-        for member in group.members:
-            visit(self.prims[member])
-        return list(found)
 
     def _result(self, value: Any, shown: ast.expr | None) -> str:
         """Source of the returned structure; `shown`, the reference's own expression, tells lists from tuples."""

@@ -358,24 +358,28 @@ def power_of_two(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-def striding(grid: str, head: list[str], lines: list[str], tiles: str) -> list[str]:
+def striding(grid: str, lines: list[str], tiles: str) -> list[str]:
     """One tile per program, or a grid of fixed size whose programs walk over the tiles."""
     if grid == "stride":
-        return [
-            f"for tile in range(tl.program_id(0), {tiles}, tl.num_programs(0)):",
-            *("    " + x for x in head + lines),
-        ]
-    return ["tile = tl.program_id(0)", *head, *lines]
+        return [f"for tile in range(tl.program_id(0), {tiles}, tl.num_programs(0)):", *indent(lines)]
+    return ["tile = tl.program_id(0)", *lines]
 
 
-def launch_grid(text: str, constants: dict[str, Any] | None, plan: Plan) -> str:
-    """The launch grid; names of tile sizes are replaced by their values, or read from the chosen configuration."""
-    if constants is None:
-        for key in ("BLOCK", "ROWS", "COLS"):
-            text = text.replace(f", {key})", f', meta["{key}"])')
-    else:
-        for key, value in constants.items():
-            text = text.replace(f", {key})", f", {value})")
+def config(sizes: dict[str, Any], **options: int) -> str:
+    """An entry of an autotuner's list."""
+    shown = ", ".join(f'"{name}": {value}' for name, value in sizes.items())
+    return f"triton.Config({{{shown}}}, {', '.join(f'{name}={value}' for name, value in options.items())})"
+
+
+def launch_grid(tiles: str, numbers: dict[str, str], constants: dict[str, Any] | None, plan: Plan) -> str:
+    """The launch grid of so many tiles; names of tile sizes are replaced by their values, or (constants None) read from
+    the chosen configuration."""
+    text = tiles.replace("tl.cdiv", "triton.cdiv")
+    for name, size in numbers.items():
+        text = text.replace(f"({name},", f"({size},")
+    for name in ("BLOCK", "ROWS", "COLS"):
+        size = f'meta["{name}"]' if constants is None else constants.get(name, "")
+        text = text.replace(f", {name})", f", {size})")
     if plan.grid == "stride":
         text = f"_resident({text}, {plan.waves})"
     return f"lambda meta: ({text},)" if constants is None else f"({text},)"
@@ -394,17 +398,17 @@ class Written:
     launch: list[str]
 
 
-def indent(lines: list[str], steps: int = 1) -> list[str]:
-    return [("    " * steps + line) if line else line for line in lines]
+def indent(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
-def function(name: str, parameters: list[str], body: list[str], *, note: str, configs: list[str] | None = None) -> str:
+def function(name: str, parameters: list[str], body: list[str], *, note: str, configs: Sequence[str] = ()) -> str:
     """Source of a Triton kernel. `configs` are autotune entries; the key is every run-time number."""
     head = []
     if configs:
         keys = [repr(item) for item in parameters if ":" not in item and not item.endswith("_ptr")]
         head = ["@triton.autotune(", "    configs=["]
-        head += [f"        {item}," for item in configs]
+        head += [f"        {item}," for item in dict.fromkeys(configs)]
         head += ["    ],", f"    key=[{', '.join(keys)}],", ")"]
     return "\n".join(
         [*head, "@triton.jit", f"def {name}({', '.join(parameters)}):", f'    """{note}"""', *indent(body), ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from judge.values.graph import OpGraph, OpNode, TensorInfo
-from search.proposers.builtin.operators import HANDLERS, handles, result_dtype
+from search.proposers.builtin.operators import HANDLERS, handles
 from search.proposers.builtin.program import FLOATS, Builder, Prim, Program, Ref, Size, Unsupported
 
 DEVICE_MARK = "DEVICE_OF_INPUT"
@@ -204,7 +204,7 @@ def linear(b: Builder, node: OpNode, x: Prim, weight: Prim, bias: Any = None) ->
     if len(x.shape) < 2 or len(weight.shape) != 2:
         raise Unsupported("linear of a vector")
     plain = _product(b, node, x, weight, turned=True)
-    return plain if bias is None else b.point("add", plain, bias, dtype=result_dtype(node))
+    return plain if bias is None else b.result("add", plain, bias)
 
 
 @handles("addmm")
@@ -214,7 +214,7 @@ def addmm(b: Builder, node: OpNode, bias: Prim, x: Prim, y: Prim, beta: float = 
         out = b.point("mul", out, float(alpha))
     if beta != 1:
         bias = b.point("mul", bias, float(beta))
-    return b.point("add", out, bias, dtype=result_dtype(node))
+    return b.result("add", out, bias)
 
 
 @handles("mm", "bmm", "matmul")
@@ -255,7 +255,7 @@ def contiguous(b: Builder, node: OpNode, x: Prim, *_: Any, **__: Any) -> Prim:
 @handles("clone")
 def clone(b: Builder, node: OpNode, x: Prim, *_: Any, **__: Any) -> Prim:
     """A copy, for free inside a kernel: the result must not share memory with an input."""
-    return b.point("copy", x, dtype=result_dtype(node))
+    return b.result("copy", x)
 
 
 @handles("expand", "expand_as", "broadcast_to")

@@ -23,12 +23,6 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def result_dtype(node: OpNode) -> str:
-    if node.out is None:
-        raise Unsupported(f"{node.op} has no tensor result")
-    return node.out.dtype
-
-
 UNARY = (
     *("neg", "abs", "exp", "exp2", "log", "log2", "log1p", "expm1", "sqrt", "rsqrt", "reciprocal", "square", "sin"),
     *("cos", "floor", "ceil", "erf", "tanh", "sigmoid", "relu", "silu", "mish", "hardswish", "hardsigmoid"),
@@ -37,9 +31,9 @@ UNARY = (
 
 def _unary(op: str) -> Handler:
     def lower(b: Builder, node: OpNode, x: Prim) -> Prim:
-        if result_dtype(node) not in FLOATS and op not in {"neg"}:
+        if b.dtype not in FLOATS and op not in {"neg"}:
             raise Unsupported(f"{op} on {x.dtype}")
-        return b.point(op, x, dtype=result_dtype(node))
+        return b.result(op, x)
 
     return lower
 
@@ -49,9 +43,28 @@ for _op in UNARY:
 HANDLERS["aten.log_sigmoid"] = _unary("logsigmoid")
 
 
+def _with_defaults(op: str, *defaults: float) -> Handler:
+    """An operator of one tensor and plain numbers."""
+
+    def lower(b: Builder, node: OpNode, x: Prim, *given: float) -> Prim:
+        return b.result(op, x, *map(float, (*given, *defaults[len(given) :])))
+
+    return lower
+
+
+for _op, _defaults in {"softplus": (1, 20), "leaky_relu": (0.01,), "elu": (1, 1, 1), "softsign": ()}.items():
+    HANDLERS[f"aten.{_op}"] = _with_defaults(_op, *_defaults)
+HANDLERS["aten.selu"] = _with_defaults("elu", 1.6732632423543772, 1.0507009873554805, 1.0)
+
+
+@handles("celu")
+def celu(b: Builder, node: OpNode, x: Prim, alpha: float = 1.0) -> Prim:
+    return b.result("elu", x, float(alpha), 1.0, 1.0 / float(alpha))
+
+
 @handles("add", "sub", "rsub")
 def add(b: Builder, node: OpNode, x: Any, y: Any, alpha: Any = 1) -> Prim:
-    dtype = result_dtype(node)
+    dtype = b.dtype
     if node.op.startswith("aten.rsub"):
         x, y = y, x
         if alpha != 1:
@@ -76,14 +89,14 @@ def _of_width(b: Builder, x: Any, y: Any) -> Any:
 @handles("mul", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "true_divide")
 def binary(b: Builder, node: OpNode, x: Any, y: Any) -> Prim:
     op = node.op.split(".")[1]
-    return b.point("div" if op == "true_divide" else op, x, _of_width(b, x, y), dtype=result_dtype(node))
+    return b.result("div" if op == "true_divide" else op, x, _of_width(b, x, y))
 
 
 @handles("div")
 def div(b: Builder, node: OpNode, x: Any, y: Any, rounding_mode: Any = None) -> Prim:
     if rounding_mode is not None:
         raise Unsupported("rounding division")
-    return b.point("div", x, _of_width(b, x, y), dtype=result_dtype(node))
+    return b.result("div", x, _of_width(b, x, y))
 
 
 @handles("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_not", "bitwise_not", "__and__", "__or__")
@@ -95,7 +108,7 @@ def logic(b: Builder, node: OpNode, *operands: Prim) -> Prim:
 
 @handles("pow")
 def power(b: Builder, node: OpNode, x: Any, exponent: Any) -> Prim:
-    dtype = result_dtype(node)
+    dtype = b.dtype
     if not isinstance(x, Prim) or isinstance(exponent, Prim) or dtype not in FLOATS:
         raise Unsupported("pow with a tensor exponent")
     simple = {1: "copy", 2: "square", 3: "square3", 4: "square4", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
@@ -108,17 +121,7 @@ def power(b: Builder, node: OpNode, x: Any, exponent: Any) -> Prim:
 
 @handles("gelu")
 def gelu(b: Builder, node: OpNode, x: Prim, approximate: str = "none") -> Prim:
-    return b.point("gelu_tanh" if approximate == "tanh" else "gelu", x, dtype=result_dtype(node))
-
-
-@handles("softplus")
-def softplus(b: Builder, node: OpNode, x: Prim, beta: float = 1, threshold: float = 20) -> Prim:
-    return b.point("softplus", x, float(beta), float(threshold), dtype=result_dtype(node))
-
-
-@handles("leaky_relu")
-def leaky_relu(b: Builder, node: OpNode, x: Prim, slope: float = 0.01) -> Prim:
-    return b.point("leaky_relu", x, float(slope), dtype=result_dtype(node))
+    return b.result("gelu_tanh" if approximate == "tanh" else "gelu", x)
 
 
 @handles("prelu")
@@ -128,27 +131,7 @@ def prelu(b: Builder, node: OpNode, x: Prim, weight: Prim) -> Prim:
     else:
         after = len(x.shape) - 2
         weight = b.reshape(weight, weight.shape + (1,) * after, weight.sym + ("1",) * after)
-    return b.point("leaky_relu", x, weight, dtype=result_dtype(node))
-
-
-@handles("elu")
-def elu(b: Builder, node: OpNode, x: Prim, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Prim:
-    return b.point("elu", x, float(alpha), float(scale), float(input_scale), dtype=result_dtype(node))
-
-
-@handles("celu")
-def celu(b: Builder, node: OpNode, x: Prim, alpha: float = 1.0) -> Prim:
-    return b.point("elu", x, float(alpha), 1.0, 1.0 / float(alpha), dtype=result_dtype(node))
-
-
-@handles("selu")
-def selu(b: Builder, node: OpNode, x: Prim) -> Prim:
-    return b.point("elu", x, 1.6732632423543772, 1.0507009873554805, 1.0, dtype=result_dtype(node))
-
-
-@handles("softsign")
-def softsign(b: Builder, node: OpNode, x: Prim) -> Prim:
-    return b.point("softsign", x, dtype=result_dtype(node))
+    return b.result("leaky_relu", x, weight)
 
 
 @handles("clamp", "hardtanh", "clip")
@@ -157,7 +140,7 @@ def clamp(b: Builder, node: OpNode, x: Prim, low: Any = None, high: Any = None, 
     if node.op.startswith("aten.hardtanh"):
         low = named.get("min_val", -1.0 if low is None else low)
         high = named.get("max_val", 1.0 if high is None else high)
-    dtype = result_dtype(node)
+    dtype = b.dtype
     if low is not None:
         x = b.point("clamp_min", x, low, dtype=dtype)
     return x if high is None else b.point("clamp_max", x, high, dtype=dtype)
@@ -165,47 +148,47 @@ def clamp(b: Builder, node: OpNode, x: Prim, low: Any = None, high: Any = None, 
 
 @handles("clamp_min", "clamp_max")
 def clamp_one(b: Builder, node: OpNode, x: Prim, bound: Any) -> Prim:
-    return b.point(node.op.split(".")[1], x, bound, dtype=result_dtype(node))
+    return b.result(node.op.split(".")[1], x, bound)
 
 
 @handles("relu6")
 def relu6(b: Builder, node: OpNode, x: Prim) -> Prim:
-    return b.point("clamp_max", b.point("clamp_min", x, 0.0), 6.0, dtype=result_dtype(node))
+    return b.result("clamp_max", b.point("clamp_min", x, 0.0), 6.0)
 
 
 @handles("threshold")
 def threshold(b: Builder, node: OpNode, x: Prim, limit: float, value: float) -> Prim:
     below = b.point("le", x, limit, dtype="bool")
-    return b.point("where", below, value, x, dtype=result_dtype(node))
+    return b.result("where", below, value, x)
 
 
 @handles("where")
 def where(b: Builder, node: OpNode, condition: Prim, x: Any, y: Any) -> Prim:
     if condition.dtype != "bool":
         raise Unsupported("where with a condition that is not bool")
-    return b.point("where", condition, x, y, dtype=result_dtype(node))
+    return b.result("where", condition, x, y)
 
 
 @handles("masked_fill")
 def masked_fill(b: Builder, node: OpNode, x: Prim, mask: Prim, value: Any) -> Prim:
-    return b.point("where", mask, value, x, dtype=result_dtype(node))
+    return b.result("where", mask, value, x)
 
 
 @handles("lerp")
 def lerp(b: Builder, node: OpNode, x: Prim, y: Prim, weight: Any) -> Prim:
-    return b.point("add", x, b.point("mul", b.point("sub", y, x), weight), dtype=result_dtype(node))
+    return b.result("add", x, b.point("mul", b.point("sub", y, x), weight))
 
 
 @handles("addcmul", "addcdiv")
 def addcmul(b: Builder, node: OpNode, x: Prim, y: Prim, z: Prim, value: float = 1) -> Prim:
     inner = b.point("mul" if "mul" in node.op else "div", y, z)
     inner = inner if value == 1 else b.point("mul", inner, value)
-    return b.point("add", x, inner, dtype=result_dtype(node))
+    return b.result("add", x, inner)
 
 
 @handles("to", "_to_copy", "type_as", "float", "half", "bfloat16")
 def cast(b: Builder, node: OpNode, x: Prim, *_: Any, **__: Any) -> Prim:
-    dtype = result_dtype(node)
+    dtype = b.dtype
     if dtype == x.dtype:
         return x
     if dtype in {"float16", "bfloat16"}:
@@ -242,7 +225,7 @@ def worth_fusing(x: Prim, dims: list[int]) -> None:
 
 @handles("sum", "mean", "amax", "amin")
 def simple(b: Builder, node: OpNode, x: Prim, dims: Any = None, keepdim: bool = False, **_: Any) -> Prim:
-    dtype, where = result_dtype(node), axes(x, dims)
+    dtype, where = b.dtype, axes(x, dims)
     if dtype not in FLOATS:
         raise Unsupported(f"{node.op} with a {dtype} result")
     worth_fusing(x, where)
@@ -266,7 +249,7 @@ def variance(b: Builder, node: OpNode, x: Prim, dims: Any = None, *rest: Any, **
     total = b.reduce("sum", squares, where, keepdim=keepdim)
     count = Size(f"({b.count_of(x, where).text}) - {1 if correction is None else int(correction)}")
     last = "sqrt" if node.op.startswith("aten.std") else "copy"
-    return b.point(last, b.point("div", total, count), dtype=result_dtype(node))
+    return b.result(last, b.point("div", total, count))
 
 
 def _squared_distance(b: Builder, x: Prim, where: list[int]) -> Prim:
@@ -278,7 +261,7 @@ def vector_norm(b: Builder, node: OpNode, x: Prim, order: Any = 2, dims: Any = N
     where = axes(x, dims)
     worth_fusing(x, where)
     keepdim = bool(rest[0] if rest else named.get("keepdim", False))
-    dtype = result_dtype(node)
+    dtype = b.dtype
     if order in {float("inf")}:
         return b.point("copy", b.reduce("max", b.point("abs", x), where, keepdim=keepdim), dtype=dtype)
     if order not in {1, 2}:
@@ -295,8 +278,8 @@ def softmax(b: Builder, node: OpNode, x: Prim, dim: int, *_: Any, **__: Any) -> 
     raised = b.point("exp", shifted)
     total = b.reduce("sum", raised, where, keepdim=True)
     if "log" in node.op:
-        return b.point("sub", shifted, b.point("log", total), dtype=result_dtype(node))
-    return b.point("div", raised, total, dtype=result_dtype(node))
+        return b.result("sub", shifted, b.point("log", total))
+    return b.result("div", raised, total)
 
 
 @handles("logsumexp")
@@ -305,7 +288,7 @@ def logsumexp(b: Builder, node: OpNode, x: Prim, dims: Any, keepdim: bool = Fals
     worth_fusing(x, where)
     top = b.point("finite_or_zero", b.reduce("max", x, where, keepdim=True))
     total = b.reduce("sum", b.point("exp", b.point("sub", x, top)), where, keepdim=True)
-    whole = b.point("add", b.point("log", total), top, dtype=result_dtype(node))
+    whole = b.result("add", b.point("log", total), top)
     assert node.out is not None
     return b.reshape(whole, tuple(node.out.shape))
 
@@ -346,7 +329,7 @@ def rms_norm(b: Builder, node: OpNode, x: Prim, shape: list[int], weight: Any = 
     small = {"float32": 1.1920929e-07, "float16": 0.0009765625, "bfloat16": 0.0078125}[x.dtype]
     spread = b.mean(b.point("square", x), where, keepdim=True)
     scale = b.point("rsqrt", b.point("add", spread, small if eps is None else float(eps)))
-    return _affine(b, b.point("mul", x, scale), weight, None, result_dtype(node))
+    return _affine(b, b.point("mul", x, scale), weight, None, b.dtype)
 
 
 def _per_channel(b: Builder, value: Prim | None, rank: int) -> Prim | None:

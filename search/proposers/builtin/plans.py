@@ -308,6 +308,21 @@ class Layout:
             wanted.update(name for user in users[name] if user.name not in group.scopes)
         return [self.program.prims[name] for name in group.members if name in wanted]
 
+    def reads(self, group: Group) -> list[str]:
+        """What a group reads from outside, in order; small values that every reader computes for itself excepted."""
+        found: dict[str, None] = {}
+
+        def visit(prim: Prim) -> None:
+            for name in prim.refs():
+                if name in self.floating:
+                    visit(self.program.prims[name])
+                elif name not in group.scopes:
+                    found[name] = None
+
+        for member in group.members:
+            visit(self.program.prims[member])
+        return list(found)
+
 
 def fuse(program: Program, *, fusion: str, dot: bool, flash: bool) -> Layout:
     """`fusion`: "full", "reduce" (kernels end where a reduction's result spreads again) or "node" (one per operator).

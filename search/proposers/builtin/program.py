@@ -250,6 +250,17 @@ class Builder:
         sym = broadcast_sym(shape, prims)
         return self.add(Prim(self._name(), "point", op, refs, shape, dtype, sym, self._origin()))
 
+    @property
+    def dtype(self) -> str:
+        """Of the current node's result."""
+        if self.at is None or self.at.out is None:
+            raise Unsupported(f"{self.at.op if self.at else 'nothing'} has no tensor result")
+        return self.at.out.dtype
+
+    def result(self, op: str, *args: Any) -> Prim:
+        """An element-wise primitive of the current node's result type."""
+        return self.point(op, *args, dtype=self.dtype)
+
     def through_expand(self, prim: Prim) -> Prim:
         """The tensor behind an expand: element-wise operations broadcast anyway."""
         while "expands" in prim.attrs:
