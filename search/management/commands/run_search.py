@@ -18,7 +18,6 @@ from judge.bench.interpreting.calibration import model_for
 from judge.devices.benches import bench_for
 from judge.devices.models import Device
 from judge.devices.retries import toolchain_of
-from judge.devices.services import DeviceMissing, device_get, devices_sync
 from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
 from judge.selftest.trust import doubts
@@ -30,6 +29,7 @@ from search.engine.faults import MAX_RETRIES
 from search.interchange.exports import kernel_file, run_document
 from search.ledger.limits import limits_from_texts
 from search.live.words import measure_of
+from search.management.console import device_of, file_errors, refusals
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
 from search.records.models import Node, Run
@@ -67,8 +67,9 @@ class Command(BaseCommand):
             raise CommandError("The proposer 'manual' needs the page to answer on: start that search in the browser.")
         out: Path | None = options["out"]
         if out is not None:
-            _make_folder(out)
-        problem, device = _problem(options["problem"]), _device(options["device"])
+            with file_errors(out, "created"):
+                out.mkdir(parents=True, exist_ok=True)
+        problem, device = _problem(options["problem"]), device_of(options["device"])
         started = time.monotonic()
         with alone():
             run, interrupted = self._search(problem, device, options)
@@ -121,7 +122,7 @@ class Command(BaseCommand):
             self._say(f"warning: {problem.slug} is degenerate ({report['reason']}): a speedup here proves little")
 
     def _start(self, problem: Problem, device: Device, options: dict[str, Any]) -> Run:
-        try:
+        with refusals(ActionRefused, ValueError):
             preset = preset_get(options["preset"]).params
             return run_start(
                 problem=problem,
@@ -134,8 +135,6 @@ class Command(BaseCommand):
                 memory=memory_chosen(options),
                 origin=Run.Origin.COMMAND,
             )
-        except (ActionRefused, ValueError) as error:
-            raise CommandError(str(error)) from error
 
     def _warn(self, device: Device) -> None:
         doubt = doubts([device], now=timezone.now()).get(device.pk)
@@ -237,21 +236,6 @@ def _problem(slug: str) -> Problem:
 def _known_slugs() -> list[str]:
     known = Problem.objects.exclude(origin=Problem.Origin.SYNTHETIC).order_by("slug")
     return list(known.values_list("slug", flat=True)[:60])
-
-
-def _device(name: str) -> Device:
-    devices_sync()
-    try:
-        return device_get(name=name)
-    except DeviceMissing as error:
-        raise CommandError(str(error)) from error
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"The folder {folder} cannot be made: {error.strerror}.") from error
 
 
 def _write(folder: Path, document: dict[str, Any], run: Run) -> None:
