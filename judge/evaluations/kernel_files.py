@@ -6,8 +6,7 @@ import json
 
 from django.conf import settings
 
-from judge.bench.processes.artefacts import artefact_key
-from judge.bench.processes.kept_texts import kept_texts
+from judge.bench.processes.artefacts import artefact_key, kept_texts
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import case_of
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.db import transaction
 
-from adaexplore_site.core.storable import storable, storable_text
+from adaexplore_site.core.text import storable, storable_text
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.devices.queries import device_trusted

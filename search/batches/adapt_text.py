@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adaexplore_site.core.untrusted import one_line
+from adaexplore_site.core.text import one_line
 from memory.adapt.models import AdaptTask
 from search.batches.adapt_rows import AdaptRow
 

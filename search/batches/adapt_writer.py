@@ -10,7 +10,8 @@ from collections.abc import Callable
 from django.template import Context, Engine
 
 from adaexplore_site.core.llm import ChatClient, LLMError, endpoint_from_settings
-from adaexplore_site.core.untrusted import fenced, storable
+from adaexplore_site.core.text import escaped as storable
+from adaexplore_site.core.text import fenced
 from memory.adapt.catalogue import Catalogue
 from memory.adapt.composer import Composed, NothingComposed, compose, drawn
 from memory.adapt.seeds import Seed

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.template import Context, Engine
 
-from adaexplore_site.core.storable import storable
+from adaexplore_site.core.text import storable
 from judge.devices.models import Device
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import F
 
-from adaexplore_site.core.storable import storable
+from adaexplore_site.core.text import storable
 from judge.devices.models import MODELLED_ELSEWHERE, Device
 from judge.evaluations.models import Evaluation, Measurement
 from judge.values import Subject, Verdict

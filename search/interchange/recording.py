@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adaexplore_site.core.storable import storable, storable_text
+from adaexplore_site.core.text import storable, storable_text
 from judge.values import Audit, Basis, Verdict
 from memory.prompting.assignment import LEFT_OUT, SHOWN, WITHHELD
 from memory.prompting.choices import MemoryChoice

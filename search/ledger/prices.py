@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.llm import Completion, Endpoint, endpoint_from_settings
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from memory.distil.model import told_by
 from search.ledger.models import ModelPrice
 from search.records.texts import clip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from adaexplore_site.core.axes import Tick
+from adaexplore_site.core.plots import Tick
 from search.algorithm.params import SearchParams
 from search.algorithm.policies.map_elites import elites_of
 from search.pictures.book import Book

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from adaexplore_site.core.csv_cells import safe
+from adaexplore_site.core.downloads import safe
 from judge.problems.models import flag_codes
 from search.pictures.book import Book, words_of
 from search.pictures.burndown import burn_down_picture

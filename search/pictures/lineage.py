@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adaexplore_site.core.axes import Tick, speedup_axis, speedup_ticks
+from adaexplore_site.core.plots import Tick, speedup_axis, speedup_ticks
 from judge.sources.highlighting import visible
 from search.pictures.book import Book
 from search.pictures.values import NodeRef, Panel, Path, Picture, Rule, Spot, Table

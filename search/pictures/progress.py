@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
-from adaexplore_site.core.axes import Axis, Linear, speedup_axis, speedup_ticks, time_unit
+from adaexplore_site.core.plots import Axis, Linear, speedup_axis, speedup_ticks, time_unit
 from judge.templatetags.units import duration
 from judge.values import Basis, Subject
 from search.pictures.book import Book

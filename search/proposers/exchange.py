@@ -13,7 +13,7 @@ from typing import Any
 
 from django.template import Context, Engine
 
-from adaexplore_site.core.untrusted import fenced, one_line
+from adaexplore_site.core.text import fenced, one_line
 from judge.values import canonical_hash
 from judge.values.parsing import parse_module
 from search.proposers.protocol import Exhibit, Reply, Task

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NoReturn, Protocol
 
 from adaexplore_site.core.llm import ChatClient, Completion, LLMError, Message
-from adaexplore_site.core.untrusted import storable
+from adaexplore_site.core.text import escaped as storable
 from search.proposers.exchange import build_prompt, build_repair, fenced_blocks, has_patches, parse_reply
 from search.proposers.protocol import Call, ProposerError, Reply, Task, WaitingForPerson
 

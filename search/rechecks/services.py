@@ -14,7 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation, Race

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from adaexplore_site.core.axes import Axis, Tick, speedup_axis, speedup_ticks
+from adaexplore_site.core.plots import Axis, Tick, speedup_axis, speedup_ticks
 from judge.values import Basis
 from search.interchange.exports import PRODUCT, product_version
 from search.reports.build import CAP

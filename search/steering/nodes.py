@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from search.algorithm.steering import FORCE, PIN
 from search.algorithm.tree import LARGE, SMALL
 from search.records.follow_ups import Hop

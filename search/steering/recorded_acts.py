@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from adaexplore_site.core.storable import storable, storable_text
+from adaexplore_site.core.text import storable, storable_text
 
 MAX_ACTS = 20_000
 ACT_BYTES = 4096  # of one act as JSON: twice what an event may hold

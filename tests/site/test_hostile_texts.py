@@ -14,9 +14,9 @@ from collections.abc import Callable
 import pytest
 from pygments.lexers.python import PythonLexer
 
-from adaexplore_site.core.untrusted import fenced, one_line, storable
-from judge.bench.foreign.defined_kernels import defined_kernels
-from judge.bench.foreign.sources import LoadError, check_source
+from adaexplore_site.core.text import escaped as storable
+from adaexplore_site.core.text import fenced, one_line
+from judge.bench.foreign.sources import LoadError, check_source, defined_kernels
 from judge.sources.checks import ProblemRejected, check_candidate, check_problem, declared_cases
 from judge.sources.highlighting import _LINEAR, runs_by_line, visible
 from judge.values import canonical_hash

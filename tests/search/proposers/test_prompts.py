@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from adaexplore_site.core.untrusted import fenced
+from adaexplore_site.core.text import fenced
 from search.proposers.exchange import FOLDER, build_prompt, build_repair, fenced_blocks
 from search.proposers.protocol import Exhibit, Lesson, Task
 

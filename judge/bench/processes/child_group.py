@@ -1,0 +1,144 @@
+"""The children of one evaluation, watched together: messages, output, deaths, the end. Standard library only."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from types import TracebackType
+from typing import Self
+
+from judge.bench.exchange.wire import Message, WireClosed, WireGarbage
+from judge.bench.processes.children import END_S, Child, wipe
+from judge.bench.processes.forkserver import ForkServer
+from judge.values import JudgeError, Limits
+
+
+def wait_readable(fds: list[int], timeout: float) -> set[int]:
+    """Descriptors that can be read, or whose other side is gone."""
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return {fd for fd, _ in poll.poll(max(0.0, timeout) * 1000)}
+
+
+class ChildGroup:
+    """Children that live and die together. Use as a context manager: nothing survives the block."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        sandbox: bool = True,
+        required: frozenset[str] = frozenset(),
+        waits: bool = True,
+    ) -> None:
+        """Without `waits` the end of the block only kills; `close` has to be called before others start."""
+        self.waits = waits
+        self.kept: set[str] = set()  # names of members that outlive the block
+        self.limits = limits
+        self.sandbox = sandbox
+        self.required = required
+        self.members: dict[str, Child] = {}
+
+    def start(self, name: str, server: ForkServer, *, allow_fork: bool = True) -> Child:
+        child = server.spawn(limits=self.limits, sandbox=self.sandbox, allow_fork=allow_fork, required=self.required)
+        self.members[name] = child
+        return child
+
+    def adopt(self, name: str, child: Child) -> None:
+        """Take a child that stayed from an earlier evaluation."""
+        child.log.clear()
+        child.log_dropped = 0
+        self.members[name] = child
+
+    def assign(self, name: str, payload: Message, links: list[socket.socket] | None = None) -> None:
+        """Hand the assignment over. Its channel stays open, but only a trusted child's messages are ever read."""
+        fds = tuple(link.fileno() for link in links or [])
+        try:
+            self.members[name].boss.send(payload, fds)
+        except WireClosed:
+            pass  # it died already; its exit status will say so
+        finally:
+            for link in links or []:
+                link.close()
+
+    def step(self, timeout: float, listen: str) -> list[Message]:
+        """Wait for anything to happen; messages of the member `listen`. All output is drained meanwhile."""
+        boss = self.members[listen].boss
+        servers = {child.server for child in self.members.values()}
+        logs = [child.log_fd for child in self.members.values() if child.log_open]
+        ready = wait_readable([boss.fileno(), *(server.channel.fileno() for server in servers), *logs], timeout)
+        for server in servers:
+            server.pump()
+        for child in self.members.values():
+            child.drain(self.limits.output_bytes)
+        if boss.fileno() not in ready:
+            return []
+        try:
+            return boss.pump()
+        except (WireClosed, WireGarbage):
+            if self.members[listen].status is None:
+                time.sleep(0.002)  # its exit report is on the way; do not spin until then
+            return []
+
+    def ended(self, name: str, within_s: float = 0.0) -> Child | None:
+        """The member if it has ended, waiting a little for the news."""
+        child = self.members.get(name)
+        if child is None:
+            return None
+        deadline = time.monotonic() + within_s
+        while child.status is None and time.monotonic() < deadline:
+            wait_readable([child.server.channel.fileno()], 0.05)
+            child.server.pump()
+        return child if child.status is not None else None
+
+    def read_layers(self, name: str) -> dict[str, str]:
+        """Sandbox layers the member reported before it had seen any foreign code."""
+        child = self.members[name]
+        if child.layers is None:
+            try:
+                first = child.boss.pump()
+            except (WireClosed, WireGarbage):
+                first = []
+            found = first[0].get("sandbox") if first else None
+            child.layers = {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+        return child.layers
+
+    def close(self) -> None:
+        """Kill every member, wait for their ends, take their last output, wipe their folders. Kept ones stay."""
+        deadline = time.monotonic() + END_S
+        faults = self.kill()
+        for name, child in self._leaving():
+            if not child.server.gone and self.ended(name, max(0.0, deadline - time.monotonic())) is None:
+                faults.append(f"the {name} child (process {child.pid}) could not be killed")
+            child.drain(self.limits.output_bytes)
+            child.release()
+            wipe(child.folder)
+        if faults:
+            raise JudgeError("; ".join(dict.fromkeys(faults)))
+
+    def kill(self) -> list[str]:
+        """Send everybody home who does not stay, without waiting; take what they have printed. What went wrong."""
+        faults: list[str] = []
+        for _, child in self._leaving():
+            try:
+                child.server.kill(child)
+            except JudgeError as error:
+                faults.append(str(error))  # its zygote is gone, and every child died with it
+            child.drain(self.limits.output_bytes)
+        return faults
+
+    def _leaving(self) -> list[tuple[str, Child]]:
+        return [(name, child) for name, child in self.members.items() if name not in self.kept]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.waits:
+            self.close()
+        else:
+            self.kill()

@@ -1,0 +1,152 @@
+"""The subjects of one evaluation: what each mode runs and where, and more of them while the referee works.
+
+Standard library only. The referee asks {"need": {name: mode}} on its private channel and is answered {"given": [name]}
+with its ends of the children's channels in that order, or {"refused": why}.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judge.bench.exchange.wire import Channel, Message, WireClosed, WireTimeout
+from judge.bench.processes.artefacts import Handover
+from judge.bench.processes.baselines import SUBJECTS
+from judge.bench.processes.child_group import ChildGroup
+from judge.bench.processes.listening import Host
+from judge.values import Job, JudgeError
+
+MOST = 48  # further children of one evaluation: a hostile problem shares the referee's process and may ask, too
+MOST_REQUESTS = 32
+ANSWER_S = 5.0  # the referee waits for its answer; one that does not read it in this time is past helping
+NAME_CHARS = 40
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What a child of this mode is given to run (candidate, incumbent, problem), in which zygote, doing what."""
+
+    source: str
+    zygote: str  # "device": the one that runs kernels on this bench's device
+    does: str  # mode of the subject
+
+
+MODES = {
+    "run": Mode("candidate", "device", "run"),
+    "incumbent": Mode("incumbent", "device", "run"),
+    "census": Mode("candidate", "device", "census"),  # every launch is noted
+    "noop": Mode("candidate", "device", "noop"),  # launches have no effect
+    "raise": Mode("candidate", "device", "raise"),  # launches fail
+    "eager": Mode("problem", "plain", "eager"),
+    "compile": Mode("problem", "plain", "compile"),
+    "autotune": Mode("problem", "plain", "autotune"),  # torch.compile with mode max-autotune
+    "record": Mode("candidate", "recorder", "record"),
+}
+
+
+class Refused(Exception):
+    """The referee asked for children it cannot have; the text says why."""
+
+
+class SubjectStarter:
+    """Starts subjects for one job and counts them."""
+
+    def __init__(self, bench: Host, job: Job) -> None:
+        self.bench, self.job = bench, job
+        self._requests = 0
+        self._given = 0
+        self._handovers: dict[str, Handover] = {}
+        self._compilers: dict[str, Path] = {}  # folders of children in which torch.compile works, by mode
+
+    def start(self, group: ChildGroup, name: str, mode: str) -> socket.socket:
+        """One child with its assignment; the referee's end of its channel, for the caller to close."""
+        what = MODES[mode]
+        kind = self._kind(what.zygote)
+        child = group.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        policy = self.job.problem.policy.to_json()
+        payload = {"role": "subject", "mode": what.does, "policy": policy, **self._source(what.source)}
+        if kind == "plain" and what.source != "problem":
+            for earlier in self._handovers.values():  # a second process takes the configurations of the first
+                self.bench.compiling.learn(earlier)
+            handover = self.bench.compiling.hand_over(payload["source"], self.job.problem, child.folder)
+            if handover is not None:
+                self._handovers[name] = handover
+                payload |= handover.payload
+        if what.does in SUBJECTS and self.bench.baselines is not None:
+            self.bench.baselines.seed(self.job.problem, SUBJECTS[what.does], child.folder)
+            self._compilers[what.does] = child.folder
+        group.assign(name, payload, [theirs])
+        return ours
+
+    def settle(self) -> dict[str, dict[str, int]]:
+        """While the folders exist: keep what children found out; what each had to compile itself, by child."""
+        for mode, folder in self._compilers.items():
+            if self.bench.baselines is not None:
+                self.bench.baselines.take(self.job.problem, SUBJECTS[mode], folder)
+        found = {}
+        for name, handover in self._handovers.items():
+            self.bench.compiling.learn(handover)
+            kernels, stubs = handover.made_here()
+            found[name] = {"given": len(handover.given), "compiled_here": kernels, "stubs_built": stubs}
+        return found
+
+    def _kind(self, zygote: str) -> str:
+        if zygote != "device":
+            return zygote
+        return "interpreter" if self.bench.device == "interpreter" else "plain"
+
+    def _source(self, what: str) -> Message:
+        if what == "problem":
+            return {"source": self.job.problem.source, "case": self.job.problem.case}
+        return {"source": self.job.incumbent if what == "incumbent" else self.job.candidate}
+
+    def provide(self, group: ChildGroup, wanted: Any, referee: Channel) -> None:
+        """Answer one request. Nothing is started unless all of it can be."""
+        self._requests += 1
+        if self._requests > MOST_REQUESTS:
+            return  # no honest referee asks so often; silence costs it its own time
+        links: list[socket.socket] = []
+        try:
+            for name, mode in self._checked(group, wanted).items():
+                links.append(self.start(group, name, mode))
+                self._given += 1
+            answer: Message = {"given": list(wanted)}
+        except Refused as refusal:
+            answer = {"refused": str(refusal)}
+        try:
+            referee.send(answer, tuple(link.fileno() for link in links), timeout=ANSWER_S)
+        except (WireClosed, WireTimeout):
+            pass  # it is gone or does not listen; how it ends says the rest
+        finally:
+            for link in links:
+                link.close()
+
+    def _checked(self, group: ChildGroup, wanted: Any) -> dict[str, str]:
+        if not isinstance(wanted, dict) or not wanted:
+            raise Refused("no list of children")
+        if self._given + len(wanted) > MOST:
+            raise Refused(f"more than {MOST} further children")
+        for name, mode in wanted.items():
+            if not 0 < len(name) <= NAME_CHARS or name in group.members:
+                raise Refused(f"the name {name[:NAME_CHARS]!r} is taken or no name")
+            if not isinstance(mode, str) or mode not in MODES:
+                raise Refused(f"unknown mode {mode!r:.60}")
+            if MODES[mode].source == "incumbent" and self.job.incumbent is None:
+                raise Refused("there is no incumbent")
+        return wanted
+
+
+def ask_for(boss: Channel, wanted: dict[str, str], timeout: float) -> dict[str, int]:
+    """The referee's side: name -> descriptor of its channel to that child. Raises JudgeError when refused or late."""
+    boss.send({"need": wanted})
+    answer = boss.receive(timeout)
+    links = boss.take_fds()
+    if answer.get("given") != list(wanted) or len(links) != len(wanted):
+        for link in links:
+            os.close(link)
+        raise JudgeError(f"the runner gave no further children: {answer.get('refused', 'no such answer')}")
+    return dict(zip(wanted, links, strict=True))
