@@ -116,7 +116,7 @@ class ImportRecording(Import):
 
 @register
 class Exported(Recorded):
-    """Somebody downloaded a search, or one of its nodes."""
+    """A search, or one of its nodes, was downloaded."""
 
     kind = RUN
     name = "run.export"

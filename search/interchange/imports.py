@@ -151,7 +151,7 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
 
 
 def _device(recording: Recording) -> Device:
-    """Owns the figures. One whose figures a time model made is no device that somebody reported.
+    """Owns the figures. One whose figures a time model made is no reported device.
 
     Its row is locked: who removes the only other search on it at this moment would take it away.
     """
@@ -199,7 +199,7 @@ def _evaluation(step: RecordedStep, problem: Problem, device: Device) -> Evaluat
 
 
 def _evidence(step: RecordedStep) -> dict[str, Any]:
-    """What stands behind the speedup: a range and an audit where a time model made it, else somebody's word."""
+    """The basis of the speedup: a range and an audit where a time model made it, else a report."""
     if step.speedup is None:
         return {"basis": ""}
     if (told := step.modelled) is None:

@@ -25,14 +25,14 @@ from search.steering.history import acts_document
 KINDS = {Node.Kind.ROOT: "dummy_root", Node.Kind.LARGE: "large_step", Node.Kind.SMALL: "small_step"}
 EXTERNAL = "external:"
 
-# Named in every export: what somebody who reads the file elsewhere, or imports it here again, will not find.
+# Named in every export: what the file does not hold for another program, or for an import here.
 LOST = (
     "timing samples, intervals and sample counts: one speedup and two medians a node remain",
     "correctness cases, stages, findings, audits and environments: a measured speedup counts as reported once "
     "imported, a MODELLED one stays MODELLED with its range",
     "replies of the proposer, tokens, prices and every call but the last of a node",
     "score parts of each decision, leases and the times of events",
-    "the events themselves; acts of people and their notes are history once imported, done or undone no more",
+    "the events themselves; people's actions and notes are read-only history once imported",
     "policy and sealed cases of the problem: only its source is kept",
     "nodes that ended without an evaluation have a reported one once imported",
     "the contexts of cancelled nodes",

@@ -163,7 +163,7 @@ def bound_share(run: Run, evaluation: Evaluation) -> float | None:
     return bound / median_us if bound and median_us else None
 
 
-BILLED = "openai"  # the one proposer that somebody bills for
+BILLED = "openai"  # the only billed proposer
 
 
 def limits_checked(

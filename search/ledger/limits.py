@@ -271,7 +271,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Places:
-    """How many steps may begin now; when none, the kind that stands against it."""
+    """How many steps may begin now; when none, the limit that prevents it."""
 
     count: int
     bound: str = ""

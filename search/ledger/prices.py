@@ -44,7 +44,7 @@ class BadPrices(ValueError):
 @dataclass(frozen=True)
 class Price:
     """Dollars per million tokens from a day on; None: since always. `provider` is the endpoint's host; empty: any.
-    `noted` is the day on which somebody read the price, `source` where."""
+    `noted` is the day on which the price was read, `source` where."""
 
     provider: str
     model: str
@@ -256,7 +256,7 @@ def provider_of(endpoint: Endpoint) -> str:
 
 
 def price_of(*, model: str, on: date, endpoint: Endpoint | None = None) -> Price | None:
-    """The price of a model at the configured endpoint on that day; None when nobody has given one."""
+    """The price of a model at the configured endpoint on that day; None when none is known."""
     endpoint = endpoint or endpoint_from_settings()
     provider, name = provider_of(endpoint), model or endpoint.model
     known = file_prices().find(provider=provider, model=name, on=on)

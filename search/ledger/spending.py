@@ -113,7 +113,7 @@ KINDS = {
     Spending.Kind.TASK.value: "composing practice tasks",
     Spending.Kind.LESSON.value: "writing rules",
 }
-FREE_MODELS = ("", "builtin", "recorded", "person")  # nobody bills for these
+FREE_MODELS = ("", "builtin", "recorded", "person")  # not billed
 UNTOLD = Q(tokens_in__isnull=True) | Q(tokens_out__isnull=True)
 UNPRICED = Q(price_usd__isnull=True)
 MICRO = Decimal("0.000001")
@@ -248,7 +248,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Standing:
-    """Both budgets. `budget` is the row that holds, None before anybody set one."""
+    """Both budgets. `budget` is the row that holds, None when none was set."""
 
     budget: SpendBudget | None
     day: Share

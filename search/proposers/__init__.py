@@ -93,7 +93,7 @@ def _usd_today(model: str, tokens_in: int, tokens_out: int) -> Decimal | None:
 
 
 def available() -> tuple[Choice, ...]:
-    """Every proposer, with the reason why it cannot be used now, if so. Asks nobody: configuration only."""
+    """Every proposer, with the reason why it cannot be used now, if so. Reads configuration only."""
     from adaexplore_site.core.llm import endpoint_from_settings
 
     endpoint = endpoint_from_settings()

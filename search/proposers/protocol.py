@@ -21,7 +21,7 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A rule out of memory: its words, which somebody else wrote, and the code of the known error it speaks of."""
+    """A rule out of memory: its text, which is untrusted, and the code of the known error it is about."""
 
     text: str
     pattern: str = ""

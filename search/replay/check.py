@@ -176,9 +176,11 @@ class Difference:
 
 @dataclass
 class ReplayedRun:
-    """`decisions` of which `agreed` came out as recorded, `parents` the right parents among them; `by_hand` nodes were
-    decided by people; `rules` prompts had rules dealt again. `first` is the first difference of any kind, None when the
-    run is what its log says."""
+    """`decisions` of which `agreed` came out as recorded, `parents` the right parents among them.
+
+    `by_hand` nodes were decided by people; `rules` counts prompts whose rules were assigned again. `first` is the first
+    difference of any kind, None when the run is what its log says.
+    """
 
     run: int
     imported: bool

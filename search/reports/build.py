@@ -39,7 +39,7 @@ BY_HAND = "manual"  # the proposer behind which a person writes every kernel
 
 @dataclass(frozen=True)
 class Read:
-    """The searches of a report with their outcomes; `assisted_*` count what was left out for a person's hand in it,
+    """The searches of a report with their outcomes; `assisted_*` count what was left out for manual influence,
     None where nothing was left out for that."""
 
     runs: tuple[Run, ...]
@@ -176,7 +176,7 @@ def _column(
 
 
 def _best(scores: Sequence[Score]) -> Score:
-    """The fastest search; a correct one whose speed nobody knows stands above a failure only."""
+    """The fastest search; a correct one of unknown speed ranks above a failure only."""
     return max(scores, key=lambda score: (score.correct, score.speedup is not None, score.speedup or 0.0))
 
 

@@ -225,7 +225,7 @@ class Shown:
 
 
 def shown(block: Block) -> Shown:
-    """Columns nobody has a number for, such as torch.compile on the interpreter, are left out."""
+    """Columns without a number, such as torch.compile on the interpreter, are left out."""
     tables = [table for table in block.tables if table.timed and block.lines]
     metrics = [figure.label for figure in tables[0].figures] if tables else []
     heads = tuple(f"{table.population}, over {OVER[table.over]}" for table in tables)

@@ -270,7 +270,7 @@ def expand(b: Builder, node: OpNode, x: Prim, sizes: Any, **_: Any) -> Prim:
 
 @handles("transpose", "permute", "t", "select", "slice", "narrow", "unbind", "movedim")
 def rearrange(b: Builder, node: OpNode, x: Prim, *args: Any, **named: Any) -> Prim:
-    """Views: no copy on the host; whoever needs contiguous memory asks for it."""
+    """Views: no copy on the host; a kernel that needs contiguous memory makes one."""
     op = node.op.split(".")[1]
     if op not in {"transpose", "permute", "t"}:
         raise Unsupported(op)

@@ -49,7 +49,7 @@ def patches(source: str, rng: random.Random) -> Iterator[Patch]:
     try:
         parse_module(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # no constant mends it, and trying each takes long
+        return  # no constant can repair it, and trying each takes long
     options = [(match, value) for match in CONSTANT.finditer(source) for value in _values(match)]
     rng.shuffle(options)
     for match, value in options:
