@@ -84,7 +84,8 @@ def test_evidence_of_a_living_rule_stays_and_of_a_rejected_one_goes_along(run):
         run_remove(run=run, user=None)
     assert Sighting.objects.count() == 1
     Rule.objects.update(state=Rule.State.REJECTED)
-    assert "1 sighting of rejected, retired or merged rules" in client_of("viewer").get(f"/s/{run.pk}/remove").content.decode()
+    said = "1 sighting of rejected, retired or merged rules"
+    assert said in client_of("viewer").get(f"/s/{run.pk}/remove").content.decode()
     run_remove(run=run, user=None)
     assert Rule.objects.count() == 1 and not Sighting.objects.exists()
 
