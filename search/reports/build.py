@@ -14,7 +14,7 @@ from django.db.models.fields.json import KeyTransform
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.values import Audit, Basis, Verdict
-from memory.prompting.intervals import wilson
+from memory.prompting.lift import wilson
 from search.algorithm.ranking import rank
 from search.records.models import Node, Run
 from search.records.queries import told_counts

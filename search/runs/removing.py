@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from adaexplore_site.core.audit import ActionRefused, action_done
 from judge.devices.models import Device
 from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
-from memory.rules.desk import rules_locked
+from memory.rules.services import rules_locked
 from search.engine.completion import run_locked
 from search.records.actions import action_record
 from search.records.models import Run

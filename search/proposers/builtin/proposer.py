@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from judge.values import canonical_hash
 from judge.values.graph import OpGraph
 from judge.values.parsing import parse_module
+from memory.prompting.assignment import PromptRule
 from search.proposers.builtin.candidate import Reference, write_forward
 from search.proposers.builtin.lowering import lower
 from search.proposers.builtin.plans import (
@@ -26,7 +27,7 @@ from search.proposers.builtin.plans import (
     traits,
 )
 from search.proposers.builtin.program import Program, Unsupported
-from search.proposers.protocol import Call, Lesson, Reply, Task
+from search.proposers.protocol import Call, Reply, Task
 
 # num_warps=4, num_stages=2, BLOCK_M=64, BLOCK = 1024, "BLOCK_N": 128, TILE_K: tl.constexpr = 32
 CONSTANT = re.compile(
@@ -96,7 +97,7 @@ class Habit:
     words: tuple[tuple[str, ...], ...]
     causes: tuple[str, ...] = ()
 
-    def named_by(self, lesson: Lesson) -> bool:
+    def named_by(self, lesson: PromptRule) -> bool:
         """Whether a rule warns of this mistake: by the error that it was learned from, else by its words."""
         if lesson.pattern in (self.code, *self.causes):
             return True
@@ -104,7 +105,7 @@ class Habit:
         return any(all(_holds(claim, word) for word in words) for words in self.words)
 
 
-def spoken(source: str, seed: int, lessons: Iterable[Lesson] = ()) -> tuple[str, tuple[str, ...]]:
+def spoken(source: str, seed: int, lessons: Iterable[PromptRule] = ()) -> tuple[str, tuple[str, ...]]:
     """`source` with the mistakes that this seed makes and no rule warns of, and their codes.
 
     Each mistake is drawn for by itself, and none takes the occasion of another: a rule takes away its own and no other.

@@ -17,7 +17,6 @@ from adaexplore_site.core.audit import NOTHING
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.saved_views.models import SavedView
 from memory.adapt.models import AdaptRun
-from memory.rules.decisions import rule_edit
 from memory.rules.models import Rule
 from search.batches.models import Campaign
 from search.ledger.models import ModelPrice
@@ -25,6 +24,7 @@ from search.records.models import Run, RunEvent
 from search.steering.nodes import steer_prune
 from tests import pages
 from tests.memory import failure_rows, rule_rows
+from tests.memory.decisions import rule_edit
 from tests.search.campaign_rows import make_campaign
 from tests.search.makers import make_device, make_run
 from tests.search.steering.test_steering_acts import partly
