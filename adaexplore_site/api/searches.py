@@ -18,7 +18,7 @@ from adaexplore_site.api.measures import Measures, basis_word
 from adaexplore_site.api.search_shapes import CauseOut, EventOut, NodeDetail, NodeOut, SearchDetail, SearchOut, Times
 from adaexplore_site.api.shapes import Money, ProblemRef, Tokens
 from judge.evaluations import facts as evaluation_facts
-from judge.evaluations import samples as evaluation_samples
+from judge.evaluations import facts as evaluation_samples
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from search.compare.columns import calls_summed
@@ -29,8 +29,7 @@ from search.records.models import Node, Run
 from search.records.queries import TreeNode, events_since, run_summaries, run_tree
 from search.records.steering_state import params_in_force
 from search.records.winning import standing_of
-from search.runs.filters import RunFilter
-from search.runs.rows import RunRow, run_rows
+from search.runs.listing import RunFilter, RunRow, run_rows
 
 router = Router(tags=["searches"])
 

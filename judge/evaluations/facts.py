@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
+
+from adaexplore_site.core.plots import Strips, Times, strips
+from judge.bench.processes.artefacts import artefact_key
+from judge.bench.processes.kept_texts import kept_texts
 from judge.evaluations.measures import Measure
-from judge.evaluations.models import Evaluation
+from judge.evaluations.models import Evaluation, Measurement
+from judge.evaluations.services import case_of
+from judge.problems.models import flag_codes
 from judge.sources.highlighting import visible
-from judge.values import Basis, SpeedCall
+from judge.templatetags.units import microseconds
+from judge.values import Basis, SpeedCall, Subject
 
 TEXT_CHARS = 200_000  # of a log shown on a page
 ROWS = 200
@@ -225,3 +236,155 @@ def sandbox(found: dict[str, Any]) -> list[Layer]:
         Layer(name, tuple((state, "" if len(states) == 1 else ", ".join(who)) for state, who in states.items()))
         for name, states in layers.items()
     ]
+
+
+SUBJECTS = {
+    Subject.CANDIDATE: "this kernel",
+    Subject.INCUMBENT: "previous best",
+    Subject.EAGER: "eager",
+    Subject.COMPILE: "torch.compile",
+    Subject.AUTOTUNE: "torch.compile, max-autotune",
+}
+_KINDS = {Subject.CANDIDATE: "best", Subject.INCUMBENT: "incumbent", Subject.EAGER: "eager"}
+
+
+def measurements(evaluation: Evaluation) -> list[Measurement]:
+    """Every subject with its samples, the kernel first. One query."""
+    rows = {row.subject: row for row in evaluation.measurements.all()}
+    return [rows[subject] for subject in SUBJECTS if subject in rows]
+
+
+def slim_measurements(evaluation: Evaluation | None) -> list[Measurement]:
+    """The same without samples, for a summary."""
+    if evaluation is None:
+        return []
+    rows = {row.subject: row for row in evaluation.measurements.defer("samples_us")}
+    return [rows[subject] for subject in SUBJECTS if subject in rows]
+
+
+def timings(rows: Iterable[Measurement]) -> list[dict[str, Any]]:
+    """Label and row of each subject, in the order given."""
+    return [{"label": SUBJECTS[Subject(row.subject)], "row": row} for row in rows]
+
+
+_CIRCUMSTANCES = {
+    "l2": "L2 cache",
+    "order": "order",
+    "launch_gaps": "gaps between launches",
+    "precision": "precision",
+    "host_us": "CPU time per call, µs",
+    "sm_clock_mhz": "SM clock, MHz",
+    "throttled": "throttled",
+    "dropped_pairs": "pairs left out",
+    "empty_us": "empty measurement, µs",
+    "target": "modelled for",
+    "launches": "launches",
+    "triton_launches": "of them its own kernels",
+    "unique_bytes": "bytes moved",
+}
+
+
+def circumstances(rows: Iterable[Measurement]) -> list[tuple[str, str]]:
+    """How the kernel's own time came about: (name, value)."""
+    found: list[tuple[str, str]] = []
+    detail: dict[str, Any] = next((row.detail for row in rows if row.subject == Subject.CANDIDATE), {})
+    for key, name in _CIRCUMSTANCES.items():
+        value = detail.get(key)
+        if value not in (None, "", [], False):
+            parts = value if isinstance(value, list) else [value]
+            found.append((name, visible(" – ".join(map(_plain, parts)))[:300]))
+    return found
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+
+
+def samples_plot(rows: Sequence[Measurement]) -> Strips | None:
+    """The raw samples of every subject over one axis; a modelled time has a range and no samples."""
+    subjects = [
+        Times(
+            SUBJECTS[Subject(row.subject)],
+            _KINDS.get(Subject(row.subject), "compile"),
+            () if row.basis == Basis.MODELLED.value else row.samples_us,
+            row.low_us,
+            row.median_us,
+            row.high_us,
+        )
+        for row in rows
+    ]
+    return strips(subjects, microseconds)
+
+
+def samples_csv(rows: Iterable[Measurement]) -> str:
+    """One line per sample: subject, basis, method, number, microseconds."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["subject", "basis", "method", "sample", "us"])
+    for row in rows:
+        for number, us in enumerate(row.samples_us):
+            writer.writerow([row.subject, row.basis, row.method, number, repr(float(us))])
+    return out.getvalue()
+
+
+def samples_document(evaluation: Evaluation, rows: Iterable[Measurement]) -> dict[str, Any]:
+    """The samples with everything that says what they are worth."""
+    problem, device = evaluation.problem, evaluation.device
+    names = ("subject", "basis", "method", "n", "median_us", "low_us", "high_us", "samples_us", "detail")
+    return {
+        "evaluation": evaluation.pk,
+        "problem": {
+            "slug": problem.slug,
+            "sha256": problem.source_hash,
+            "state": problem.state,
+            "flags": flag_codes(problem),
+        },
+        "candidate_hash": evaluation.candidate_hash,
+        "device": {"name": device.name, "title": device.title, "arch": device.arch},
+        "toolchain": evaluation.toolchain,
+        "protocol": evaluation.protocol,
+        "verdict": evaluation.verdict,
+        "audit": evaluation.audit or "none",
+        "judged_at": evaluation.created_at.isoformat(),
+        "measurements": [{name: getattr(row, name) for name in names} for row in rows],
+    }
+
+
+PTX = ".ptx"
+OPTIONS = ".json"
+_AUTOTUNER = ".autotune.json"
+
+
+def ptx_of(evaluation: Evaluation | None) -> str:
+    """The PTX of an evaluation's kernels, each under its name; empty where none is kept.
+
+    A child that ran the candidate wrote it, so it is a text to read and no evidence.
+    """
+    return "\n".join(f"// {name}\n{text.rstrip()}\n" for name, text in _texts(evaluation, PTX))
+
+
+def options_of(evaluation: Evaluation | None) -> str:
+    """What the compiler was told for each kernel and what it noted, one fact a line; empty where nothing is kept."""
+    found = []
+    for name, text in _texts(evaluation, OPTIONS):
+        if name.endswith(_AUTOTUNER):
+            continue
+        try:
+            facts = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(facts, dict):
+            lines = [f"{key} = {json.dumps(value, sort_keys=True)}" for key, value in sorted(facts.items())]
+            found.append("\n".join([f"# {name.removesuffix(OPTIONS)}", *lines, ""]))
+    return "\n".join(found)
+
+
+def _texts(evaluation: Evaluation | None, suffix: str) -> list[tuple[str, str]]:
+    if evaluation is None or evaluation.elsewhere:
+        return []
+    problem = evaluation.problem
+    case = case_of(problem, evaluation.device)
+    key = artefact_key(evaluation.source, problem.spec(case).hash, case)
+    return kept_texts(settings.DATA_DIR / "artefacts", evaluation.toolchain, key, suffix)

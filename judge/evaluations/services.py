@@ -7,16 +7,17 @@ import math
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from adaexplore_site.core.storable import storable, storable_text
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.devices.queries import device_trusted
 from judge.devices.retries import toolchain_of, with_retries
-from judge.evaluations.marks import marks_locked
 from judge.evaluations.models import Evaluation, Measurement, Race
 from judge.problems.models import Problem
 from judge.sources.checks import case_for, declared_cases
@@ -33,6 +34,51 @@ from judge.values import (
     Verdict,
     canonical_hash,
 )
+
+REASON_CHARS = 300
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What is said of a kernel beside its verdict."""
+
+    doubt: str = ""
+    doubt_reason: str = ""
+    retired: bool = False
+
+
+def kernel_verdicts(*, problem_id: int, device_id: int, candidate_hash: str) -> QuerySet[Evaluation]:
+    """Every verdict on one kernel there."""
+    return Evaluation.objects.filter(problem=problem_id, device=device_id, candidate_hash=candidate_hash)
+
+
+def marks_of(*, problem_id: int, device_id: int, candidate_hash: str) -> Marks:
+    """The marks in force."""
+    rows = kernel_verdicts(problem_id=problem_id, device_id=device_id, candidate_hash=candidate_hash)
+    found = rows.order_by("-id").values_list("doubt", "doubt_reason", "retired").first()
+    return Marks(*found) if found else Marks()
+
+
+def marks_locked(*, problem_id: int, device_id: int, candidate_hash: str) -> Marks:
+    """The marks in force, and nobody changes them or adds a verdict without them until the caller's transaction ends.
+
+    Who locks runs too locks those before.
+    """
+    rows = kernel_verdicts(problem_id=problem_id, device_id=device_id, candidate_hash=candidate_hash)
+    list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk"))
+    return marks_of(problem_id=problem_id, device_id=device_id, candidate_hash=candidate_hash)
+
+
+def marks_set(evaluation: Evaluation, before: Marks, after: Marks) -> None:
+    """Write what differs on the kernel of `evaluation`, in the caller's transaction, which has locked its marks."""
+    now = {**asdict(after), "doubt_reason": after.doubt_reason[:REASON_CHARS]}
+    changed = {name: value for name, value in now.items() if asdict(before)[name] != value}
+    rows = kernel_verdicts(
+        problem_id=evaluation.problem_id, device_id=evaluation.device_id, candidate_hash=evaluation.candidate_hash
+    )
+    if changed:
+        rows.update(**changed)
+
 
 _LIMITS = {
     Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from adaexplore_site.core.requests import SiteRequest
 from judge.evaluations import facts as evaluation_facts
-from judge.evaluations import samples as evaluation_samples
+from judge.evaluations import facts as evaluation_samples
 from judge.evaluations.models import Evaluation
 from judge.selftest.trust import doubt_about
 from judge.sources.highlighting import listing, visible

@@ -15,7 +15,7 @@ from search.batches.campaign_problems import ProblemsField
 from search.batches.campaigns import BY_HAND, MAX_AT_ONCE, MAX_PROBLEMS
 from search.batches.models import Campaign
 from search.proposers import Choice
-from search.runs.dialect_fields import DialectFields
+from search.runs.forms import DialectFields
 from search.runs.memory_fields import MemoryFields, placeholders
 from search.runs.services import MAX_CONCURRENCY
 

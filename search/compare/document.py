@@ -11,7 +11,7 @@ from typing import Any
 from adaexplore_site.core.csv_cells import safe
 from judge.evaluations.measures import Measure
 from search.compare.columns import Column
-from search.compare.deltas import cautions, ratio, why_not
+from search.compare.table import cautions, ratio, why_not
 from search.rechecks.queries import Rechecked, races_between
 
 FORMAT = "adaexplore-comparison/1"

@@ -16,7 +16,7 @@ from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
-from search.compare.asked import key_of
+from search.compare.columns import key_of
 from search.engine.steps import reply_submit
 from search.nodes.views import node_load, node_panel, node_response
 from search.rechecks import marking

@@ -18,17 +18,16 @@ from django_htmx.http import replace_url
 from adaexplore_site.core.requests import SiteRequest, current_path
 from judge.devices.queries import judging_devices
 from judge.evaluations import facts as evaluation_facts
-from judge.evaluations import samples as evaluation_samples
+from judge.evaluations import facts as evaluation_samples
 from judge.selftest.trust import doubt_about
 from judge.sources.highlighting import listing, visible
 from judge.values import Verdict
 from search.algorithm.params import POLICY_NAMES
 from search.compare.columns import calls_summed
 from search.compare.table import cost_text, tokens_text
-from search.nodes import diff as diff_page
+from search.nodes import page as diff_page
 from search.nodes import page as node_page
-from search.nodes.near import near_of
-from search.nodes.rules_panel import prompt_rules
+from search.nodes.page import near_of, prompt_rules
 from search.rechecks.queries import rechecks_of
 from search.records.models import Node, Run
 from search.records.queries import RunTree, TreeNode, run_tree
@@ -49,7 +48,7 @@ TABS = (
 @require_safe
 def node_detail(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     """The node's page, or its panel for the drawer. Query: `tab`, and of the difference `base`, `view`,
-    `ws`, `open` and `large` (search.nodes.diff)."""
+    `ws`, `open` and `large` (search.nodes.page)."""
     run, node = node_load(run_id, number)
     response = node_response(request, run, node)
     own = reverse("node-detail", args=[run.pk, node.number])

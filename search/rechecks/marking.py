@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 
 from adaexplore_site.core.audit import ActionRefused, action_done
-from judge.evaluations.marks import REASON_CHARS, Marks, marks_locked, marks_set
 from judge.evaluations.models import Evaluation
+from judge.evaluations.services import REASON_CHARS, Marks, marks_locked, marks_set
 from search.engine.completion import BY_MARK, best_payload
 from search.records.actions import action_record
 from search.records.events import event_write

@@ -13,9 +13,25 @@ from search.algorithm.presets import PRESELECTED, PRESETS, Preset, preset_get
 from search.ledger.limit_fields import LimitFields
 from search.ledger.limits import MAX_STEPS
 from search.proposers import Choice
-from search.runs.dialect_fields import DialectFields
+from search.proposers.builtin.habits import INSTALLED, MIXED
 from search.runs.memory_fields import MemoryFields, placeholders
 from search.runs.services import MAX_CONCURRENCY
+
+
+class DialectFields(forms.Form):
+    """`options()` gives what differs from the proposer's own."""
+
+    dialect = forms.ChoiceField(
+        choices=[(INSTALLED, "none: every kernel is right"), (MIXED, "those of language models, to try memory")],
+        initial=INSTALLED,
+        required=False,
+        label="Mistakes of the built-in proposer",
+    )
+
+    def options(self) -> dict[str, str]:
+        """Options of the proposer that differ from its own. Call it on a valid form."""
+        return {"dialect": MIXED} if self.cleaned_data["dialect"] == MIXED else {}
+
 
 DEFAULT_STEPS = 30
 _SEED_LIMIT = 2**31 - 1

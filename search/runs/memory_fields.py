@@ -1,7 +1,9 @@
-"""The form fields of memory: what a search takes from it and gives to it. Shared by single searches and campaigns."""
+"""What a search takes from memory and gives to it: fields of a form, and options of a command."""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -80,3 +82,34 @@ def placeholders(form: forms.Form) -> None:
     shown = (_DEFAULT.threshold, _DEFAULT.budget_tokens, f"{_DEFAULT.withhold:.0%}".rstrip("%"))
     for name, value in zip(FOLDED, shown, strict=True):
         form.fields[name].widget.attrs.update(placeholder=str(value), inputmode="decimal", autocomplete="off")
+
+
+MODES = ("off", "reviewed", "auto")
+
+
+def memory_arguments(parser: ArgumentParser) -> None:
+    """Add them to a parser."""
+    group = parser.add_argument_group("memory")
+    group.add_argument(
+        "--memory",
+        default=_DEFAULT.trust,
+        choices=MODES,
+        help="rules in prompts: approved ones (reviewed), proposed ones with enough support too (auto), or none (off)",
+    )
+    group.add_argument("--learn", action="store_true", help="its failures propose rules")
+    group.add_argument("--rule-threshold", type=int, default=_DEFAULT.threshold, help="problems behind a rule")
+    group.add_argument("--rule-tokens", type=int, default=_DEFAULT.budget_tokens, help="room for rules in a prompt")
+    group.add_argument("--rule-withhold", type=float, default=_DEFAULT.withhold, help="probability of leaving one out")
+
+
+def memory_chosen(options: Mapping[str, Any]) -> MemoryChoice:
+    """The choice in parsed options. Raises ValueError with a sentence."""
+    uses = options["memory"] != "off"
+    return MemoryChoice(
+        uses=uses,
+        learns=options["learn"],
+        trust=options["memory"] if uses else _DEFAULT.trust,
+        threshold=options["rule_threshold"],
+        budget_tokens=options["rule_tokens"],
+        withhold=options["rule_withhold"],
+    )

@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
+from memory.adapt.models import AdaptTask
 from memory.prompting.active import ANYBODYS, Evidence
 from memory.prompting.choices import OFF, MemoryChoice
 from memory.prompting.freezing import memory_freeze, memory_inherit
@@ -32,10 +34,33 @@ from search.records.actions import action_record
 from search.records.events import event_write
 from search.records.models import Node, Run
 from search.records.texts import clip
-from search.runs.pairing import pair_check
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
+
+
+# Acts that change what is tried without a mark on the steps that they change. What pins, forced steps, notes and
+# kernels by hand lead to is marked, and leaves its pair out of the comparison.
+UNMARKED = {
+    "steer.params": "parameters",
+    "steer.prune": "open nodes",
+    "steer.boost": "boosts",
+    "run.concurrency": "steps in flight",
+}
+
+
+def pair_check(*, run: Run, verb: str) -> None:
+    """Raise ActionRefused where the act would make two arms differ by more than memory, and no step would say so."""
+    what = UNMARKED.get(verb)
+    task = AdaptTask.objects.filter(Q(run=run) | Q(control=run), control__isnull=False).first() if what else None
+    if task is None or task.run_id is None:
+        return
+    other = task.control_id if run.pk == task.run_id else task.run_id
+    raise ActionRefused(
+        f"Adapt run {task.adapt_id} compares this search with search {other}: their {what} stay equal, so that only "
+        "memory makes them differ. Branch a search of its own from a node instead."
+    )
+
 
 MAX_CONCURRENCY = 64
 

@@ -14,7 +14,7 @@ from search.algorithm.spans import spans
 from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, RESTORE
 from search.records.follow_ups import Hop
 from search.records.models import Run
-from search.runs.pairing import pair_check
+from search.runs.services import pair_check
 from search.steering.desk import Desk, Done, steer
 from search.steering.node_filter import NodeFilter
 from search.steering.nodes import MAX_BOOST, MAX_QUOTA, MAX_RELEASES

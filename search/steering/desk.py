@@ -20,7 +20,7 @@ from search.records.facts import NodeRow, node_rows, tree_of
 from search.records.follow_ups import Hop
 from search.records.models import Run
 from search.records.steering_log import steering_of
-from search.runs.pairing import pair_check
+from search.runs.services import pair_check
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser

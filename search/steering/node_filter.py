@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from adaexplore_site.core.audit import FieldsRefused
 from adaexplore_site.core.storable import storable_text
-from judge.evaluations.verdict_styles import verdict_look
+from judge.evaluations.measures import verdict_look
 from search.records.facts import NodeRow
 from search.records.models import Node
 

@@ -26,7 +26,7 @@ from memory.patterns.messages import cause_of, masked
 from memory.patterns.table import recognised
 from memory.rules.refused_wording import claim_check, names_in
 from memory.rules.wording import normal, wording, words_hash
-from search.diffing.aligning import opcodes, word_marks
+from search.diffing.comparing import opcodes, word_marks
 from search.engine.sketches import shingles
 from search.proposers.builtin.foreign import patches
 from search.proposers.patches import apply_patches, parse_patches

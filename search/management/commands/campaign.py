@@ -28,7 +28,7 @@ from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
 from search.records.models import Run
 from search.records.queries import told_counts
 from search.reports.document import report_text
-from search.runs.memory_options import memory_arguments, memory_chosen
+from search.runs.memory_fields import memory_arguments, memory_chosen
 
 WAITS = "Workers carry it on within seconds: keep `manage.py up` running."
 

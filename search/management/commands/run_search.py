@@ -37,7 +37,7 @@ from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
 from search.records.models import Node, Run
 from search.records.queries import events_since
 from search.records.winning import NOTHING, standing_of
-from search.runs.memory_options import memory_arguments, memory_chosen
+from search.runs.memory_fields import memory_arguments, memory_chosen
 from search.runs.services import run_start, run_stop
 
 

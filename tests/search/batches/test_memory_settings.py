@@ -22,7 +22,7 @@ from search.batches.models import Campaign
 from search.live.frames import panels_html
 from search.records.models import Run
 from search.runs.forms import StartForm
-from search.runs.memory_options import memory_chosen
+from search.runs.memory_fields import memory_chosen
 from tests.memory.force_rows import make_rule
 from tests.pages import HOSTILE, client_of
 from tests.search.makers import Worker, make_device, make_problem, make_run

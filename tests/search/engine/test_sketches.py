@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from search.engine.sketches import NEAR, jaccard, likely, shingles, sketch
-from search.nodes.near import near_of
+from search.nodes.page import near_of
 from search.steering.branching import run_branch
 from search.steering.injecting import steer_inject
 from tests.counting import calls_of

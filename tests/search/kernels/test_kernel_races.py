@@ -7,8 +7,7 @@ import pytest
 from adaexplore_site.core.models import AuditEntry
 from judge.evaluations.models import Evaluation, Race
 from judge.values import Basis
-from search.kernels.marked import DOUBTED, RETIRED
-from search.kernels.winners import Wanted, winners
+from search.kernels.winners import DOUBTED, RETIRED, Wanted, winners
 from search.nodes import actions as kernel_actions
 from search.rechecks.marking import kernel_mark
 from search.records.models import Node

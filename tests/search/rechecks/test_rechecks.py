@@ -14,9 +14,8 @@ from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
 from adaexplore_site.notifications.rows import best_rows
 from judge.devices.models import Device
 from judge.evaluations import services as evaluations
-from judge.evaluations.marks import marks_locked, marks_of
 from judge.evaluations.models import Evaluation, Race
-from judge.evaluations.services import evaluation_anew
+from judge.evaluations.services import evaluation_anew, marks_locked, marks_of
 from judge.values import JudgeError, SpeedCall, Verdict
 from search.fleet.queries import fleet_rows
 from search.ledger.models import Spending

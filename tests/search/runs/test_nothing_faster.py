@@ -26,7 +26,7 @@ from search.live.panels import evidence_of
 from search.live.words import feed_items
 from search.management.commands import run_search
 from search.pictures.book import Book
-from search.pictures.gallery import picture_of
+from search.pictures.views import picture_of
 from search.rechecks.marking import QUARANTINE, kernel_mark
 from search.records.models import Node, Run
 from search.records.queries import best_node, run_summary, run_tree

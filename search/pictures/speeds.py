@@ -1,4 +1,4 @@
-"""Best so far: every attempt on the one scale of speedups, the best as a step with the band of its interval."""
+"""Pictures of speedups and times: the best so far, the lineage of the best kernel, samples of the fastest kernels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
-from adaexplore_site.core.axes import Axis, Linear, speedup_axis, speedup_ticks, time_unit
-from judge.templatetags.units import duration
+from adaexplore_site.core.axes import Axis, Linear, Tick, speedup_axis, speedup_ticks, time_unit
+from adaexplore_site.core.plots import Times, strips
+from judge.evaluations.facts import SUBJECTS
+from judge.evaluations.models import Measurement
+from judge.sources.highlighting import visible
+from judge.templatetags.units import duration, microseconds
 from judge.values import Basis, Subject
 from search.pictures.book import Book
 from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rows, Rule, Spot, Table
@@ -220,3 +224,161 @@ def _says(book: Book, points: list[Point]) -> str:
     tied = sum(point.tied for point in points)
     also = f" The interval of {tied} other attempt{'s' * (tied != 1)} reaches a best before it." if tied else ""
     return f"{count}; the best was {rose} and is node {best.number}, {book.speedup(best)}.{also}"
+
+
+LINEAGE_NAME, LINEAGE_TITLE = "lineage", "Lineage of the best kernel"
+LINEAGE_NAMES = ("node", "step", "result", "speedup", "summary")
+LINEAGE_HEADS = ("Node", "Step", "Result", "Speedup over eager", "Change described by the proposer")
+LINEAGE_LABELS = 14  # numbers drawn beside marks; the table has all
+
+
+def lineage(book: Book) -> Picture:
+    """The path of parents. A node that failed stands at the foot: it was repaired or taken up by its child."""
+    if book.leader is None:
+        return Picture(LINEAGE_NAME, LINEAGE_TITLE, "There is no best kernel yet, so there is no lineage to show.")
+    by_id = {row.id: row for row in book.rows}
+    line: list[NodeRow] = [book.leader]
+    while (parent := line[-1].parent) is not None:
+        line.append(by_id[parent])
+    line.reverse()
+    steps = line[1:]
+    table = Table(
+        LINEAGE_NAMES,
+        LINEAGE_HEADS,
+        tuple(
+            (
+                NodeRef(row.number),
+                f"{row.kind} step",
+                row.verdict.replace("_", " "),
+                book.speedup(row),
+                visible(row.summary),
+            )
+            for row in steps
+        ),
+    )
+    large = sum(row.kind == "large" for row in steps)
+    failed = sum(book.speedup(row) is None for row in steps)
+    depth = f"{len(steps)} step{'s' * (len(steps) != 1)}"
+    said = "" if book.best else f"{nothing_faster(ended=book.run.ended)}; this is the line of the closest kernel. "
+    said += f"Node {book.leader.number} stands {depth} below the start, {large} of them large."
+    if failed:
+        said += f" {failed} kernel{'s' * (failed != 1)} on the way did not pass."
+    key = (("best", "best"), ("correct", "correct"), ("slower", "slower than eager"), ("wrong", "did not pass"))
+    return Picture(
+        LINEAGE_NAME, LINEAGE_TITLE, said, (_lineage_panel(book, line, said),), None, table, book.left_out(), (), key
+    )
+
+
+def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
+    up = speedup_axis([row.speedup for row in line if row.speedup], 84.0, 14.0)
+    gap = 92.0 / max(1, len(line) - 1)
+    places = [
+        (4.0 + gap * place, up.at(1.0) if not place else up.at(row.speedup) if row.speedup else 97.0)
+        for place, row in enumerate(line)
+    ]
+    paths = [
+        Path(f"edge edge-{row.kind}", f"M{x1:.2f} {y1}L{x2:.2f} {y2}")
+        for row, (x1, y1), (x2, y2) in zip(line[1:], places, places[1:], strict=False)
+    ]
+    stride = 1 + (len(line) - 1) // LINEAGE_LABELS
+    spots = []
+    for place, (row, (x, y)) in enumerate(zip(line, places, strict=True)):
+        last = place == len(line) - 1
+        look = "best" if last and book.best else book.look(row)
+        label = "start" if not place else str(row.number) if last or not place % stride else ""
+        spots.append(
+            Spot(look, round(x, 2), y, f"node {row.number}: {book.speedup(row) or row.verdict or 'start'}", label)
+        )
+    stops = (Tick(4.0, "0"), Tick(96.0, str(len(line) - 1)))
+    return Panel(
+        title=LINEAGE_TITLE,
+        says=says,
+        height=200,
+        x_name="steps from the start",
+        x_ticks=stops,
+        y_ticks=speedup_ticks(up, 4),
+        paths=tuple(paths),
+        rules=(Rule("rule-one", 0, up.at(1.0), 100, up.at(1.0), ""),),
+        spots=tuple(spots),
+    )
+
+
+SAMPLES_NAME, SAMPLES_TITLE = "samples", "Samples of the fastest kernels"
+SAMPLES_BEST = 5
+SAMPLES_NAMES = ("subject", "node", "method", "sample", "us")
+SAMPLES_MODEL_NAMES = ("subject", "node", "method", "us", "low_us", "high_us")
+
+
+def samples(book: Book) -> Picture:
+    """The files hold every sample, the page's table their medians. A modelled time has a range and no samples."""
+    chosen = book.correct[:SAMPLES_BEST]
+    rows = _rows(book, chosen)
+    if not rows:
+        return Picture(SAMPLES_NAME, SAMPLES_TITLE, _missing(book))
+    modelled = book.basis is Basis.MODELLED
+    drawn = strips([_times(label, kind, row, modelled) for label, kind, _, row in rows], microseconds)
+    count = sum(kind in {"best", "correct"} for _, kind, _, _ in rows)
+    fastest = "The fastest correct kernel" if count == 1 else f"The {count} fastest correct kernels"
+    says = f"{fastest} and what the best was compared with, over one logarithmic axis. "
+    says += (
+        "The long line is the modelled time and the bar its range. Nothing was measured, so there are no samples."
+        if modelled
+        else "Each thin line is one call, the long line is the median, and the bar below is its 99.8 % interval."
+    )
+    notes = list(book.left_out())
+    lacking = len(chosen) - count
+    if lacking:
+        notes.append(f"{lacking} of the fastest {len(chosen)} without a stored time, left out.")
+    return Picture(SAMPLES_NAME, SAMPLES_TITLE, says, (), drawn, _samples_table(rows, modelled), tuple(notes))
+
+
+def _missing(book: Book) -> str:
+    if book.basis is Basis.REPORTED:
+        return "Imported searches have two medians for each kernel and no samples, so there is nothing to draw."
+    return "No correct kernel has been timed yet."
+
+
+def _rows(book: Book, chosen: list[NodeRow]) -> list[tuple[str, str, int | None, Measurement]]:
+    """(label, kind, node, measurement): the kernels by speed, then eager and torch.compile beside the best."""
+    wanted = {book.evaluations[row.id]: row for row in reversed(chosen) if row.id in book.evaluations}
+    timed = Measurement.objects.filter(evaluation__in=wanted, subject=Subject.CANDIDATE.value, basis=book.basis.value)
+    found = {row.evaluation_id: row for row in timed}
+    rows: list[tuple[str, str, int | None, Measurement]] = []
+    for node in chosen:
+        measurement = found.get(book.evaluations.get(node.id, 0))
+        if measurement is not None:
+            best = book.best is not None and node.number == book.best.number
+            rows.append((f"node {node.number}", "best" if best else "correct", node.number, measurement))
+    if not rows:
+        return []
+    for name in (Subject.EAGER, Subject.COMPILE):
+        baseline = book.baselines.get(name.value)
+        if baseline is not None:
+            rows.append((SUBJECTS[name], "eager" if name is Subject.EAGER else "compile", None, baseline))
+    return rows
+
+
+def _times(label: str, kind: str, row: Measurement, modelled: bool) -> Times:
+    return Times(label, kind, () if modelled else row.samples_us, row.low_us, row.median_us, row.high_us)
+
+
+def _samples_table(rows: list[tuple[str, str, int | None, Measurement]], modelled: bool) -> Table:
+    if modelled:
+        return Table(
+            SAMPLES_MODEL_NAMES,
+            ("Subject", "Node", "Method", "Time, µs", "Range from, µs", "to, µs"),
+            tuple(
+                (label, _node(number), row.method, row.median_us, row.low_us, row.high_us)
+                for label, _, number, row in rows
+            ),
+        )
+    lines: list[tuple[Cell, ...]] = [
+        (label, _node(number), row.method, place, float(us))
+        for label, _, number, row in rows
+        for place, us in enumerate(row.samples_us)
+    ]
+    return Table(SAMPLES_NAMES, ("Subject", "Node", "Method", "Sample", "µs"), tuple(lines))
+
+
+def _node(number: int | None) -> NodeRef | None:
+    return None if number is None else NodeRef(number)
