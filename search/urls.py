@@ -23,8 +23,8 @@ from search.rechecks.marking import VERBS as MARKS
 from search.replay import views as what_if
 from search.reports import views as reports
 from search.runs import views as runs
-from search.steering import bulk_views as steering_bulk
 from search.steering import views as steering
+from search.steering import views as steering_bulk
 
 _MOVED = RedirectView.as_view(pattern_name="device-list", query_string=True, http_method_names=["get", "head"])
 

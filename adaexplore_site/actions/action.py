@@ -109,14 +109,14 @@ class Kind:
     noun: ClassVar[str] = ""  # as people say it; `name` when empty
     aliases: ClassVar[tuple[str, ...]] = ()  # other nouns in the filter of the activity log
 
-    def rows(self) -> QuerySet[Any] | None:
+    def objects(self) -> QuerySet[Any] | None:
         """The objects, with what their pages read; None where no action takes one."""
         return None
 
-    def get(self, pk: object) -> Any:
+    def look_up(self, pk: object) -> Any:
         """The object; None when there is none."""
-        rows = self.rows()
-        return None if rows is None else rows.filter(pk=pk).first()
+        found = self.objects()
+        return None if found is None else found.filter(pk=pk).first()
 
     def load(self, entries: Sequence[AuditEntry]) -> Any:
         """What describes these entries and decides whether they can be undone: any value, in a few queries."""
@@ -128,7 +128,7 @@ class Kind:
 
     def find(self, entry: AuditEntry) -> Any:
         """The object of an entry, to undo what was done to it. Raises ActionRefused when it is gone."""
-        found = self.get(entry.object_id)
+        found = self.look_up(entry.object_id)
         if found is None:
             raise ActionRefused(f"The {self.noun or self.name} is gone.")
         return found
@@ -198,7 +198,7 @@ class Action(Recorded):
         """The object that the parts of an address name; None for an action that takes none. Raises Http404."""
         if not self.takes:
             return None
-        found = self.kind.get(where[self.takes[0]])
+        found = self.kind.look_up(where[self.takes[0]])
         if found is None:
             raise missing(f"such {self.kind.noun or self.kind.name}")
         return found

@@ -18,7 +18,6 @@ from adaexplore_site.api.measures import Measures, basis_word
 from adaexplore_site.api.search_shapes import CauseOut, EventOut, NodeDetail, NodeOut, SearchDetail, SearchOut, Times
 from adaexplore_site.api.shapes import Money, ProblemRef, Tokens
 from judge.evaluations import facts as evaluation_facts
-from judge.evaluations import facts as evaluation_samples
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from search.compare.columns import calls_summed
@@ -207,7 +206,8 @@ def _node(node: TreeNode, measures: Measures, evaluation: int | None) -> dict[st
 @router.get("/searches/{int:run_id}/nodes/{int:number}", response=NodeDetail, summary="One node")
 def node(request: HttpRequest, run_id: int, number: int) -> Any:
     """Source, verdict, times, cases, what it cost."""
-    run, row = node_load(run_id, number)
+    row = node_load(run_id, number)
+    run = row.run
     found = row.evaluation
     measures = Measures([found])
     calls = calls_summed(list(row.proposals.defer("prompt", "reply", "error")))
@@ -231,7 +231,7 @@ def node(request: HttpRequest, run_id: int, number: int) -> Any:
                 basis=basis_word(one.basis),
                 method=one.method,
             )
-            for one in evaluation_samples.slim_measurements(found)
+            for one in (evaluation_facts.measurements(found, samples=False) if found else ())
         ],
         cases=list(found.report.get("cases", ())) if found else [],
         judged_in_ms=(found.wall_ms or None) if found and not found.elsewhere else None,

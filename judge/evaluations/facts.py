@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
 from adaexplore_site.core.plots import Strips, Times, strips
 from judge.bench.processes.artefacts import artefact_key
@@ -18,12 +19,14 @@ from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
 from judge.evaluations.services import case_of
 from judge.problems.models import flag_codes
+from judge.selftest.trust import doubt_about
 from judge.sources.highlighting import visible
 from judge.templatetags.units import microseconds
 from judge.values import Basis, SpeedCall, Subject
 
 TEXT_CHARS = 200_000  # of a log shown on a page
 ROWS = 200
+MESSAGE_CHARS = 20_000
 CALLS = {
     SpeedCall.FASTER: "faster: the whole interval is beyond 1 %, and beyond the resolution of the clock",
     SpeedCall.SLOWER: "slower: the whole interval is beyond 1 %, and beyond the resolution of the clock",
@@ -104,6 +107,29 @@ def measure_of(row: dict[str, Any] | None) -> Measure | None:
 def over_compile(evaluation: Evaluation | None) -> Measure | None:
     """The speedup over torch.compile, when it was measured."""
     return measure_of(evaluation.report.get("speedup_compile")) if evaluation else None
+
+
+def evaluation_context(evaluation: Evaluation, rows: Sequence[Measurement]) -> dict[str, Any]:
+    """What every page that shows an evaluation needs, for the partials of `templates/evaluations/`."""
+    report = evaluation.report
+    cases = report.get("cases", ())
+    stage_lines, audit = stages(evaluation)
+    return {
+        "evaluation": evaluation,
+        "doubt": doubt_about(evaluation, now=timezone.now()),
+        "message": visible(evaluation.message[:MESSAGE_CHARS]),
+        "reason": evaluation.reason,
+        "timings": timings(rows),
+        "over_compile": over_compile(evaluation),
+        "stages": stage_lines,
+        "audit": audit,
+        "findings": findings(evaluation),
+        "cases": cases[:ROWS],
+        "cases_hidden": max(0, len(cases) - ROWS),
+        "kernels": kernels(evaluation),
+        "environment": environment(evaluation),
+        "layers": sandbox(report.get("environment", {})),
+    }
 
 
 @dataclass(frozen=True)
@@ -248,17 +274,10 @@ SUBJECTS = {
 _KINDS = {Subject.CANDIDATE: "best", Subject.INCUMBENT: "incumbent", Subject.EAGER: "eager"}
 
 
-def measurements(evaluation: Evaluation) -> list[Measurement]:
-    """Every subject with its samples, the kernel first. One query."""
-    rows = {row.subject: row for row in evaluation.measurements.all()}
-    return [rows[subject] for subject in SUBJECTS if subject in rows]
-
-
-def slim_measurements(evaluation: Evaluation | None) -> list[Measurement]:
-    """The same without samples, for a summary."""
-    if evaluation is None:
-        return []
-    rows = {row.subject: row for row in evaluation.measurements.defer("samples_us")}
+def measurements(evaluation: Evaluation, *, samples: bool = True) -> list[Measurement]:
+    """Every subject, the kernel first; without `samples` the raw samples stay where they are. One query."""
+    found = evaluation.measurements.all() if samples else evaluation.measurements.defer("samples_us")
+    rows = {row.subject: row for row in found}
     return [rows[subject] for subject in SUBJECTS if subject in rows]
 
 

@@ -16,7 +16,7 @@ from judge.values import Basis, Verdict
 from search.algorithm.tree import LARGE, SMALL
 from search.interchange.recorded_memory import RecordedMemory, memory_read
 from search.interchange.recorded_modelled import Modelled, modelled_read
-from search.steering.recorded_acts import RecordedAct, acts_read
+from search.steering.activity import RecordedAct, acts_read
 
 OWN = "adaexplore_dashboard"  # key of what this product adds to the format; others pass it by
 MAX_BYTES = 64 << 20

@@ -18,8 +18,6 @@ from django_htmx.http import replace_url
 from adaexplore_site.core.requests import SiteRequest, current_path
 from judge.devices.queries import judging_devices
 from judge.evaluations import facts as evaluation_facts
-from judge.evaluations import facts as evaluation_samples
-from judge.selftest.trust import doubt_about
 from judge.sources.highlighting import listing, visible
 from judge.values import Verdict
 from search.algorithm.params import POLICY_NAMES
@@ -27,7 +25,6 @@ from search.compare.columns import calls_summed
 from search.compare.table import cost_text, tokens_text
 from search.nodes import page as diff_page
 from search.nodes import page as node_page
-from search.nodes.page import near_of, prompt_rules
 from search.rechecks.queries import rechecks_of
 from search.records.models import Node, Run
 from search.records.queries import RunTree, TreeNode, run_tree
@@ -49,24 +46,23 @@ TABS = (
 def node_detail(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     """The node's page, or its panel for the drawer. Query: `tab`, and of the difference `base`, `view`,
     `ws`, `open` and `large` (search.nodes.page)."""
-    run, node = node_load(run_id, number)
-    response = node_response(request, run, node)
-    own = reverse("node-detail", args=[run.pk, node.number])
+    response = node_response(request, node_load(run_id, number))
+    own = reverse("node-detail", args=[run_id, number])
     on_own_page = request.htmx and current_path(request).split("?")[0] == own
     if on_own_page and not request.htmx.history_restore_request:
         replace_url(response, request.get_full_path())
     return response
 
 
-def node_load(run_id: int, number: int) -> tuple[Run, Node]:
-    """The run and the node of these numbers, or 404."""
-    run = get_object_or_404(Run.objects.select_related("problem", "device"), pk=run_id)
-    node = get_object_or_404(Node.objects.select_related("evaluation__device", "parent"), run=run, number=number)
-    return run, node
+def node_load(run_id: int, number: int) -> Node:
+    """The node of these numbers with its run, or 404."""
+    rows = Node.objects.select_related("run__problem", "run__device", "evaluation__device", "parent")
+    return get_object_or_404(rows, run=run_id, number=number)
 
 
-def node_response(request: SiteRequest, run: Run, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
+def node_response(request: SiteRequest, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
     """The node's page, for scripts its panel; `more` goes into the template."""
+    run = node.run
     tab = request.GET.get("tab", "overview")
     tab = tab if tab in dict(TABS) else "overview"
     tree = run_tree(run)
@@ -78,8 +74,6 @@ def node_response(request: SiteRequest, run: Run, node: Node, *, status: int = 2
         "look": node_page.node_look(row, run, tree.best),
         "word": _word(node, row),
         "evaluation": node.evaluation,
-        "message": visible((node.evaluation.message if node.evaluation else node.message)[:20_000]),
-        "reason": (node.evaluation.reason if node.evaluation else "") or node.reason,
         "tab": tab,
         "tabs": TABS,
         "is_best": tree.best == node.number,
@@ -118,8 +112,8 @@ def node_panel(
     known = number.isascii() and number.isdigit() and len(number) < 9
     if not known or not Node.objects.filter(run=run_id, number=int(number)).exists():
         return None
-    run, node = node_load(run_id, int(number))
-    return node_response(request, run, node, status=status, steer_done=done, steer_refused=refused, typed=typed or {})
+    node = node_load(run_id, int(number))
+    return node_response(request, node, status=status, steer_done=done, steer_refused=refused, typed=typed or {})
 
 
 def _word(node: Node, row: TreeNode) -> str:
@@ -138,27 +132,22 @@ def _word(node: Node, row: TreeNode) -> str:
 
 
 def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
-    report = node.evaluation.report if node.evaluation else {}
+    found = node.evaluation
     links = [node_page.link(tree, run, number) for number in node.context if isinstance(number, int)]
-    cases = report.get("cases", ())
     calls = calls_summed(list(node.proposals.defer("prompt", "reply", "error")))
-    return {
-        "timings": evaluation_samples.timings(evaluation_samples.slim_measurements(node.evaluation)),
-        "doubt": doubt_about(node.evaluation, now=timezone.now()),
-        "over_compile": evaluation_facts.over_compile(node.evaluation),
-        "cases": cases[: node_page.ROWS],
-        "cases_hidden": max(0, len(cases) - node_page.ROWS),
-        "stages": report.get("stages", ())[: node_page.ROWS],
-        "kernels": evaluation_facts.kernels(node.evaluation),
+    context: dict[str, Any] = {"message": visible(node.message[: evaluation_facts.MESSAGE_CHARS])}
+    if found is not None:
+        rows = evaluation_facts.measurements(found, samples=False)
+        context = evaluation_facts.evaluation_context(found, rows)
+    return context | {
+        "reason": context.get("reason") or node.reason,
         "context_nodes": [item for item in links if item is not None],
         "lineage": node_page.lineage(tree, run, node.number),
         "children": node_page.children(tree, run, node.number)[: node_page.ROWS],
-        "environment": report.get("environment", {}),
         "tokens": tokens_text(run, calls),
         "cost": cost_text(run, calls),
-        "findings": evaluation_facts.findings(node.evaluation) if node.evaluation else [],
-        "near": near_of(node),
-        "prompt_rules": prompt_rules(node),
+        "near": node_page.near_of(node),
+        "prompt_rules": node_page.prompt_rules(node),
     }
 
 

@@ -29,6 +29,10 @@ class Removal:
     sightings: int  # of rules that were rejected, retired or merged: they go along
     why_not: tuple[str, ...]
 
+    @property
+    def counts(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in ("nodes", "verdicts", "failures", "sightings")}
+
 
 def removal_of(run: Run) -> Removal:
     """As of now. Exact while the run's row and memory's rules are locked."""

@@ -149,7 +149,7 @@ def root_create(*, run: Run) -> Node:
 def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None, why: str = "") -> Run:
     """Start no new steps; those in flight end. A paused run stays as it is. `why` is shown while it is paused."""
     with transaction.atomic():
-        locked = _open_run(run)
+        locked = run_open(run)
         if action_done(key=key, verb="run.pause") or locked.state == Run.State.PAUSED:
             return locked
         if locked.state != Run.State.RUNNING:
@@ -161,7 +161,7 @@ def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None
 def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = None) -> Run:
     """Go on with a paused or stopped run; steps that a stop withdrew stay withdrawn. The caller sends `advance`."""
     with transaction.atomic():
-        locked = _locked(run)
+        locked = run_held(run)
         if action_done(key=key, verb="run.resume") or locked.state == Run.State.RUNNING:
             return locked
         if locked.state not in _RESUMABLE:
@@ -198,7 +198,7 @@ def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None,
     """
     verb = "run.stop" if drain else "run.kill"
     with transaction.atomic():
-        locked = _locked(run)
+        locked = run_held(run)
         if action_done(key=key, verb=verb) or locked.state == Run.State.STOPPED:
             return locked
         if drain and locked.state == Run.State.STOPPING:
@@ -216,35 +216,17 @@ def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None,
         return locked
 
 
-def run_concurrency(*, run: Run, concurrency: int, user: AbstractBaseUser | None, key: str | None = None) -> Run:
-    """Keep `concurrency` steps in flight from now on; those beyond it end. The caller sends `advance(run.pk)`."""
-    with transaction.atomic():
-        locked = _open_run(run)
-        if action_done(key=key, verb="run.concurrency"):
-            return locked
-        if not 1 <= concurrency <= MAX_CONCURRENCY:
-            raise ActionRefused(f"Steps in flight must be from 1 to {MAX_CONCURRENCY}, not {concurrency}.")
-        before = locked.concurrency
-        if before == concurrency:
-            return locked
-        pair_check(run=locked, verb="run.concurrency")
-        locked.concurrency = concurrency
-        locked.save(update_fields=["concurrency"])
-        was, change = {"concurrency": before}, {"before": before, "after": concurrency}
-        event_write(run=locked, kind="run.concurrency", payload=change, actor=user)
-        action_record(verb="run.concurrency", run=locked, user=user, key=key, before=was, after=change)
-        return locked
-
-
-def _locked(run: Run) -> Run:
+def run_held(run: Run) -> Run:
+    """The run with its row locked until commit. Raises ActionRefused when it is gone."""
     locked = run_locked(run.pk)
     if locked is None:
         raise ActionRefused("This search no longer exists.")
     return locked
 
 
-def _open_run(run: Run) -> Run:
-    locked = _locked(run)
+def run_open(run: Run) -> Run:
+    """The same, refused when it has ended."""
+    locked = run_held(run)
     if locked.ended:
         raise ActionRefused(f"This search has already ended ({locked.state}).")
     return locked

@@ -128,8 +128,8 @@ def test_the_page_of_a_node_says_what_its_prompt_had_and_what_was_withheld():
     run = Worker().run(make_run(memory=MemoryChoice(withhold=0.5, budget_tokens=70)))
     client = client_of("viewer")
     pages = [client.get(f"/s/{run.pk}/n/{number}/").content.decode() for number in range(6)]
-    assert "Rules out of memory" not in pages[0]
-    assert all("Rules out of memory" in page for page in pages[1:])
+    assert "Rules from memory" not in pages[0]
+    assert all("Rules from memory" in page for page in pages[1:])
     every = "".join(pages)
     assert all(title in every for title in ("In the prompt", "Withheld on purpose", "Left out: no room"))
 

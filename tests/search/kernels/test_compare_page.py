@@ -15,7 +15,6 @@ from django.test.utils import CaptureQueriesContext
 from judge.bench.processes.artefacts import artefact_key
 from judge.evaluations.services import case_of
 from judge.values import SpeedCall
-from search.nodes import actions as kernel_actions
 from search.rechecks.models import Recheck
 from search.rechecks.services import recheck_run
 from search.records.models import Proposal, Run
@@ -225,7 +224,7 @@ def test_more_kernels_cost_no_more_queries(run, viewer):
 
 
 def test_a_pair_is_raced_from_the_page_and_its_verdict_is_shown_with_its_interval(viewer, monkeypatch):
-    monkeypatch.setattr(kernel_actions, "send", lambda hops: None)
+    monkeypatch.setattr("search.records.queue.send", lambda hops: None)
     search = gpu_run("gelu", steps=9)
     one, other = kernel(search, 2.0, spread=0.1), kernel(search, 2.05, spread=0.1)
     operator, path = client_of("operator"), f"/compare?k={key(one)},{key(other)}"

@@ -19,7 +19,6 @@ from judge.evaluations.models import Evaluation
 from search.live.words import feed_item
 from search.nodes import actions
 from search.proposers import get as get_proposer
-from search.rechecks.marking import kernel_mark
 from search.rechecks.models import Recheck
 from search.records.kinds import RUN
 from search.records.models import Node, Run, RunEvent
@@ -28,6 +27,7 @@ from search.steering.activity import activity_of
 from tests.pages import client_of
 from tests.search.kernel_rows import gpu_run, kernel
 from tests.search.makers import Worker, make_run
+from tests.search.steered import kernel_mark
 from tests.site.api.test_api_acts import API, Program
 
 pytestmark = pytest.mark.django_db
@@ -64,7 +64,7 @@ CASES = {
     ),
     "kernel.quarantine": Case("is quarantined", {"reason": "the tail"}, LOST),
     "kernel.flaky": Case("is marked as flaky", {"reason": "the tail"}, LOST),
-    "kernel.release": Case("is believed again", {}, LOST, "kernel.quarantine"),
+    "kernel.release": Case("is released", {}, LOST, "kernel.quarantine"),
     "kernel.retire": Case("is retired: it can't lead", {}, LOST),
     "kernel.restore": Case("can lead the list of kernels again", {}, LOST, "kernel.retire"),
     "node.reply": Case(
@@ -78,7 +78,7 @@ MARKS = [name for name in CASES if isinstance(registry.action(name), actions.Mar
 @pytest.fixture
 def tasks(monkeypatch) -> list[str]:
     sent: list[str] = []
-    monkeypatch.setattr(actions, "send", lambda hops: sent.extend(hop.task for hop in hops))
+    monkeypatch.setattr("search.records.queue.send", lambda hops: sent.extend(hop.task for hop in hops))
     return sent
 
 

@@ -20,14 +20,15 @@ from judge.devices.models import Device
 from search.engine.devices import baselines_expire
 from search.fleet import actions as fleet
 from search.interchange.imports import search_import
+from search.records import queue
 from search.records.models import Node, Run, RunEvent
-from search.runs import actions as runs
 from search.runs.services import run_pause
 from tests.judge.gpu_rows import gpu
 from tests.pages import client_of, full_run
 from tests.search.fleet.test_revoking import on_device
 from tests.search.makers import Worker, make_device, make_run
 from tests.search.recorded import packed, step
+from tests.search.steered import run_archive
 from tests.site.api.test_api_acts import API, Program
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +51,7 @@ def finished() -> Run:
 
 def archived() -> Run:
     run = finished()
-    runs.run_archive(run=run, archived=True, user=None)
+    run_archive(run=run, archived=True, user=None)
     run.refresh_from_db()
     return run
 
@@ -112,7 +113,7 @@ refusing = pytest.mark.parametrize("case", [case for case in CASES if case.refus
 def sent(monkeypatch) -> list[Any]:
     """What would have been sent to the queues."""
     found: list[Any] = []
-    for module in (runs, fleet):
+    for module in (queue, fleet):
         monkeypatch.setattr(module, "send", found.extend)
     monkeypatch.setattr(fleet, "check_send", lambda *given: found.append(given) or True)
     return found

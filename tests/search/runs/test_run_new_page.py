@@ -14,7 +14,6 @@ from judge.devices.models import Device
 from judge.problems import views as judge_views
 from judge.problems.models import Problem
 from search.records.models import Run
-from search.runs import actions as page
 from tests.pages import client_of
 from tests.search.makers import make_device, make_problem, make_run
 
@@ -27,7 +26,7 @@ def hops(monkeypatch) -> list[Any]:
     """What would have been sent to the queues."""
     make_device()
     sent: list[Any] = []
-    monkeypatch.setattr(page, "send", sent.extend)
+    monkeypatch.setattr("search.records.queue.send", sent.extend)
     monkeypatch.setattr(judge_views.admit_problem, "apply_async", lambda **given: sent.append(given["queue"]))
     return sent
 

@@ -21,16 +21,14 @@ from search.live.words import feed_item
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Node, Run, RunEvent
 from search.records.steering_log import steering_of
-from search.steering import actions
-from search.steering.activity import activity_kept, activity_of
-from search.steering.bulk import batch_of
-from search.steering.desk import Desk
-from search.steering.labels import told
-from search.steering.node_filter import NodeFilter
-from search.steering.nodes import steer_pin, steer_prune
+from search.steering import actions, run_actions
+from search.steering.activity import activity_kept, activity_of, told
+from search.steering.many import NodeFilter, batch_of
+from search.steering.snapshot import Snapshot
 from tests.pages import client_of, full_run
 from tests.search.live_rows import grow
 from tests.search.makers import make_run, old_budget_add
+from tests.search.steered import steer_pin, steer_prune
 from tests.site.api.test_api_acts import API, Program
 
 pytestmark = pytest.mark.django_db
@@ -80,7 +78,7 @@ CASES = {
 
 @pytest.fixture
 def run(monkeypatch) -> Run:
-    monkeypatch.setattr(actions, "send", lambda hops: None)
+    monkeypatch.setattr("search.records.queue.send", lambda hops: None)
     run = full_run()
     run.nodes.filter(number=2).update(source=KERNEL)
     return run
@@ -113,7 +111,8 @@ def rows(run: Run) -> tuple[Any, ...]:
 
 
 def test_every_action_of_this_room_has_its_case():
-    room = {action.name for action in registry.actions() if type(action).__module__ == actions.__name__}
+    rooms = (actions.__name__, run_actions.__name__)
+    room = {action.name for action in registry.actions() if type(action).__module__ in rooms}
     assert room == CASES.keys()
 
 
@@ -301,7 +300,7 @@ def test_marks_of_the_judge_are_told_as_its_own(run):
 
 
 def test_a_batch_tells_what_it_reaches_before_and_after(run, robot):
-    ready = batch_of(Desk(run, None), "boost", NodeFilter(states=("wrong",))).ready
+    ready = batch_of(Snapshot(run), "boost", NodeFilter(states=("wrong",))).ready
     sent = {"act": "boost", "state": ["wrong"], "expected": len(ready), "boost": 0.25}
     assert robot.act(f"steer.bulk/{run.pk}", sent).json()["said"] == ["1 node has +0.25 added to its score."]
     needs = robot.act(f"steer.bulk/{run.pk}", {**sent, "act": "pin"})

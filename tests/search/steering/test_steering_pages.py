@@ -6,10 +6,9 @@ import pytest
 
 from adaexplore_site.core.models import AuditEntry
 from search.records.models import Node, Run
-from search.steering import actions
-from search.steering.nodes import steer_note, steer_pin, steer_prune
 from tests.pages import client_of, full_run
 from tests.search.makers import Worker, make_run
+from tests.search.steered import steer_note, steer_pin, steer_prune
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
@@ -23,7 +22,7 @@ def run() -> Run:
 @pytest.fixture
 def hops(monkeypatch):
     sent = []
-    monkeypatch.setattr(actions, "send", sent.extend)
+    monkeypatch.setattr("search.records.queue.send", sent.extend)
     return sent
 
 
@@ -93,7 +92,7 @@ def test_a_refused_kernel_comes_back_with_the_reason(run, hops):
     for headers in ({}, HTMX):
         answer = operator.post(f"/s/{run.pk}/steer", fields, headers=headers)
         html = answer.content.decode()
-        assert answer.status_code == 409 and "def mine(:" in html and "line 1" in html
+        assert answer.status_code == 422 and "def mine(:" in html and "line 1" in html
     assert hops == []
 
 

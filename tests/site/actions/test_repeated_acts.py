@@ -22,11 +22,11 @@ from memory.rules.models import Rule
 from search.batches.models import Campaign
 from search.ledger.models import ModelPrice
 from search.records.models import Run, RunEvent
-from search.steering.nodes import steer_prune
 from tests import pages
 from tests.memory import failure_rows, rule_rows
 from tests.search.campaign_rows import make_campaign
 from tests.search.makers import make_device, make_run
+from tests.search.steered import steer_prune
 from tests.search.steering.test_steering_acts import partly
 
 pytestmark = pytest.mark.django_db
