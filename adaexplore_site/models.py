@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from adaexplore_site.accounts.models import ApiToken
 from adaexplore_site.api.models import ApiAnswer
-from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
+from adaexplore_site.core.models import AuditEntry, Webhook, WebhookDelivery
 from adaexplore_site.notifications.models import NoticeMark
 from adaexplore_site.saved_views.models import SavedView
 

@@ -51,7 +51,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
     "adaexplore_site.core.middleware.NulIsBadInput",
-    "adaexplore_site.activity.undo_offer.UndoOffer",
+    "adaexplore_site.activity.trail.UndoOffer",
 ]
 
 AUTHENTICATION_BACKENDS = [
@@ -77,7 +77,7 @@ TEMPLATES = [
                 "adaexplore_site.palette.commands.context",
                 "memory.review.navigation.context",
                 "adaexplore_site.palette.shell_figures.context",
-                "adaexplore_site.notifications.seen.context",
+                "adaexplore_site.notifications.services.context",
             ],
         },
     },

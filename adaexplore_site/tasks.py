@@ -7,7 +7,7 @@ import threading
 from celery import shared_task
 from django.utils import timezone
 
-from adaexplore_site.webhooks.sending import deliver_due, deliveries_forget
+from adaexplore_site.webhooks.services import deliver_due, deliveries_forget
 
 _SENDING = threading.Lock()  # of the I/O workers, which are threads: receivers that hang hold one of them, never all
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from adaexplore_site.accounts.models import ApiToken
 from adaexplore_site.core.audit import action_on
-from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
+from adaexplore_site.core.models import Webhook, WebhookDelivery
 from adaexplore_site.saved_views.models import SavedView
 from memory.adapt.models import AdaptRun, AdaptTask
 from memory.failures.fingerprints import fingerprint

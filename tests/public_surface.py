@@ -39,7 +39,7 @@ def registries() -> SimpleNamespace:
     """Everything that is imported from the project. Change these lines when a registry moves."""
     from adaexplore_site.actions.registry import actions
     from adaexplore_site.core.outbox import EVENTS
-    from adaexplore_site.palette.places import PLACES, VIEW_KEYS
+    from adaexplore_site.palette.commands import PLACES, VIEW_KEYS
     from search.records.events import KINDS
     from tests.pages import addresses, client_of, full_run
 

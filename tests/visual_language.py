@@ -72,7 +72,7 @@ def states() -> str:
 
 def speedup() -> str:
     """The one scale: powers of two, eager dashed, and how an interval and a band stand on it."""
-    from adaexplore_site.core.axes import speedup_axis, speedup_ticks
+    from adaexplore_site.core.plots import speedup_axis, speedup_ticks
 
     axis = speedup_axis([0.65, 6.5], 60, 680)
     body = ""

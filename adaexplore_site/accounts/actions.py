@@ -10,9 +10,12 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from adaexplore_site.accounts import members, pages  # noqa: F401  (adds the tabs)
+from adaexplore_site.accounts import (
+    pages,  # noqa: F401  adds the tabs
+    services,
+)
 from adaexplore_site.accounts.models import ApiToken
-from adaexplore_site.accounts.tokens import LONGEST_DAYS, SCOPES, token_issue, token_revoke
+from adaexplore_site.accounts.services import LONGEST_DAYS, SCOPES, token_issue, token_revoke
 from adaexplore_site.actions.action import CHANGED, UNDO, ActionForm, Call, Kind, Result, Standing, Subject, missing
 from adaexplore_site.actions.fields import TextListField
 from adaexplore_site.actions.registry import register
@@ -81,7 +84,7 @@ class MemberAction(SettingsAction):
         person = loaded.get(entry.object_id)
         if self.irreversible or person is None:
             return super().standing(entry, loaded)
-        now = {"roles": sorted(members.roles_held(person)), "active": person.is_active}
+        now = {"roles": sorted(services.roles_held(person)), "active": person.is_active}
         return UNDO if all(now[name] == value for name, value in entry.after.items()) else CHANGED
 
 
@@ -98,7 +101,7 @@ class InviteMember(SettingsAction):
         raise ActionRefused(f"{entry.after['name']} was invited by this form already. Make a new link in the list.")
 
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
-        member, path = members.member_invite(name=data["name"], roles=data["role"], **call.who)
+        member, path = services.member_invite(name=data["name"], roles=data["role"], **call.who)
         return Result(f"{member.username} is invited.", shown_once={"link": path}, target=member)
 
 
@@ -110,11 +113,11 @@ class SetRoles(MemberAction):
     Form, route = RolesForm, "member-roles"
 
     def run(self, target: User, data: dict[str, Any], call: Call) -> Result:
-        members.member_roles(member=target, roles=data["role"], **call.who)
+        services.member_roles(member=target, roles=data["role"], **call.who)
         return Result(f"The roles of {target.username} are set.")
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
-        members.member_roles(member=self.kind.find(entry), roles=entry.before["roles"], **call.who)
+        services.member_roles(member=self.kind.find(entry), roles=entry.before["roles"], **call.who)
         return Result()
 
 
@@ -127,7 +130,7 @@ class MakeLink(MemberAction):
     irreversible = "the link is used once or expires"
 
     def run(self, target: User, data: dict[str, Any], call: Call) -> Result:
-        path = members.member_link(member=target, **call.who)
+        path = services.member_link(member=target, **call.who)
         return Result(f"A sign-in link for {target.username} is ready.", shown_once={"link": path}, target=target)
 
 
@@ -138,7 +141,7 @@ class Access(MemberAction):
     active: bool
 
     def run(self, target: User, data: dict[str, Any], call: Call) -> Result:
-        members.member_access(member=target, active=self.active, **call.who)
+        services.member_access(member=target, active=self.active, **call.who)
         return Result(f"{target.username} {'can sign in again' if self.active else 'is switched off'}.")
 
 

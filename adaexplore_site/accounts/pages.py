@@ -9,8 +9,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from adaexplore_site.accounts import members
-from adaexplore_site.accounts.tokens import NEEDS, SCOPE_WORDS, token_rows
+from adaexplore_site.accounts import services
+from adaexplore_site.accounts.services import NEEDS, SCOPE_WORDS, token_rows
 from adaexplore_site.core.access import Role, can, roles_of
 from adaexplore_site.core.requests import SiteRequest
 from adaexplore_site.settings_pages.views import tab_add
@@ -19,7 +19,7 @@ from adaexplore_site.settings_pages.views import tab_add
 def _members(request: SiteRequest) -> dict[str, Any]:
     people = User.objects.prefetch_related("groups").order_by("-is_active", "username")
     return {
-        "people": [(person, sorted(members.roles_held(person))) for person in people],
+        "people": [(person, sorted(services.roles_held(person))) for person in people],
         "given": [role.value for role in Role if role is not Role.VIEWER],
         "admin": can(request.user, Role.ADMIN),
         "key": secrets.token_urlsafe(12),

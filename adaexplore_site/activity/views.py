@@ -12,8 +12,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from adaexplore_site.activity.files import trail_csv, trail_json
-from adaexplore_site.activity.trail import COMMAND, Chosen, chosen_of, trail_page, verbs
+from adaexplore_site.activity.trail import COMMAND, Chosen, chosen_of, trail_csv, trail_json, trail_page, verbs
 from adaexplore_site.core.downloads import attachment
 from adaexplore_site.core.requests import SiteRequest
 

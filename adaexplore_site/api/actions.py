@@ -2,26 +2,173 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 from django import forms
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
+from django.core.files.uploadedfile import SimpleUploadedFile, UploadedFile
+from django.db import IntegrityError
 from django.http import Http404, HttpRequest, QueryDict
 from django.utils.datastructures import MultiValueDict
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from ninja.errors import HttpError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from adaexplore_site.actions import registry, runner
 from adaexplore_site.actions.action import Action
 from adaexplore_site.actions.fields import NumberListField, TextListField
 from adaexplore_site.actions.runner import Outcome, Outdated, Request, Unconfirmed
-from adaexplore_site.api.answers import Answer, audit_key
-from adaexplore_site.api.bodies import FileIn
+from adaexplore_site.api.models import ApiAnswer
 from adaexplore_site.core.access import Role, roles_of
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.models import AuditEntry
+
+OWN = ("key", "csrfmiddlewaretoken")  # fields that the API itself fills in, beside those that make the act
+
+
+class FileIn(BaseModel):
+    """A file: its name, and its content as `text` or in `base64`."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(max_length=200)
+    text: str | None = None
+    base64: str | None = None
+
+
+class BadBody(Exception):
+    """What was sent is no body of this act. `fields`: a sentence by the name of each."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__(" ".join(f"{name}: {text}" for name, text in fields.items()))
+        self.fields = dict(fields)
+
+
+def body_read(
+    request: HttpRequest, model: type[BaseModel], fixed: Mapping[str, str]
+) -> tuple[QueryDict, MultiValueDict[str, Any]]:
+    """(fields, files) as a form reads them; `fixed` are those that nobody sends. Raises BadBody."""
+    if request.content_type == "multipart/form-data":
+        return request.POST.copy(), request.FILES
+    given = _given(request)
+    try:
+        sent = model.model_validate(given).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        raise BadBody({_name(one["loc"]): _said(one) for one in error.errors()}) from error
+    fields, files = QueryDict(mutable=True), MultiValueDict[str, Any]()
+    for name, value in sent.items():
+        if name in (*OWN, *fixed) or value is None or value is False:
+            continue
+        if isinstance(value, dict):
+            files[name] = _file(name, value)
+        elif isinstance(value, list):
+            fields.setlist(name, [str(one) for one in value])
+        else:
+            fields[name] = "1" if value is True else str(value)
+    return fields, files
+
+
+def _given(request: HttpRequest) -> dict[str, Any]:
+    if not request.body:
+        return {}
+    try:
+        given = json.loads(request.body)
+    except (ValueError, RecursionError) as error:
+        raise HttpError(400, f"The body is no JSON: {str(error)[:120]}.") from error
+    if not isinstance(given, dict):
+        raise HttpError(400, "The body must be a JSON object of fields.")
+    return given
+
+
+def _file(name: str, value: dict[str, Any]) -> UploadedFile[bytes]:
+    text, coded = value.get("text"), value.get("base64")
+    if (text is None) == (coded is None):
+        raise BadBody({name: "Give its content either as text or as base64."})
+    try:
+        data = base64.b64decode(coded, validate=True) if coded is not None else str(text).encode()
+    except ValueError as error:  # no base64, characters beyond ASCII in it, or text that is no Unicode
+        raise BadBody({name: f"Its content cannot be read: {error}."}) from error
+    return SimpleUploadedFile(value["name"], data)
+
+
+def _name(place: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in place)
+
+
+def _said(error: Any) -> str:
+    """Pydantic's own words, where they say enough."""
+    return {
+        "missing": "It is needed.",
+        "extra_forbidden": "There is no such field.",
+    }.get(error["type"], f"{error['msg']}.")
+
+
+SHOWN_ONCE = ("link", "token_text", "secret")  # parts of an answer that nobody can read again
+KEPT = timedelta(days=1)
+CONFLICT = "This Idempotency-Key was sent with another request before. Use a new one for every act."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status and body of an action."""
+
+    status: int
+    body: dict[str, Any]
+
+
+def audit_key(user: User, action: str, key: str) -> str:
+    """The key of the audit entry: keys of others, and of other actions, are never met."""
+    text = f"{user.pk}\0{action}\0{key or secrets.token_urlsafe(24)}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def answered_once(*, user: User, key: str, asked: str, now: datetime, do: Callable[[], Answer]) -> Answer:
+    """The first answer under this key, or that of `do`. 409 for another request under a known key.
+
+    Only what was done is kept: a refused act can be sent again under its key. Where the first request has not been
+    answered yet, or its process died, `do` runs again: the act itself is one by its key in the audit. Two that do it
+    at once meet there, and the later one looks again.
+    """
+    if not key:
+        return do()
+    ApiAnswer.objects.filter(created_at__lt=now - KEPT).delete()
+    row, mine = ApiAnswer.objects.get_or_create(user=user, key=key, defaults={"asked": asked})
+    if row.asked != asked:
+        return Answer(409, {"detail": CONFLICT, "now": {"answer": row.answer}})
+    if row.answer is not None:
+        return Answer(200, {**row.answer, "repeated": True})
+    try:
+        answer = do()
+    except IntegrityError:
+        row = ApiAnswer.objects.filter(pk=row.pk).first() or row
+        if row.answer is not None:
+            return Answer(200, {**row.answer, "repeated": True})
+        answer = do()
+    if answer.status != 200:
+        if mine:
+            ApiAnswer.objects.filter(pk=row.pk, answer__isnull=True).delete()
+        return answer
+    kept = {name: value for name, value in answer.body.items() if name not in SHOWN_ONCE}
+    ApiAnswer.objects.filter(pk=row.pk).update(answer=kept)
+    return answer
+
+
+def fingerprint(act: str, where: Mapping[str, Any], fields: QueryDict, files: Mapping[str, Any]) -> str:
+    """SHA-256 of what a request asks for."""
+    contents = {}
+    for name, one in files.items():
+        contents[name] = [one.name, hashlib.sha256(one.read()).hexdigest()]
+        one.seek(0)
+    text = json.dumps([act, dict(where), sorted(fields.lists()), contents], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
 
 SURE = "true: do it, although nothing takes it back"
 _TYPES: tuple[tuple[type[forms.Field], Any], ...] = (

@@ -10,11 +10,22 @@ from django.utils import timezone
 from ninja import Router
 from ninja.params.functions import Query
 
-from adaexplore_site.api.library_shapes import ClusterOut, KernelOut, LiftOut, ProblemDetail, ProblemOut, RuleOut
-from adaexplore_site.api.listing import FORM, Form, Listed, Whole, listed
-from adaexplore_site.api.measures import Measures
 from adaexplore_site.api.searches import known, problem_ref
-from adaexplore_site.api.shapes import Interval
+from adaexplore_site.api.shapes import (
+    FORM,
+    ClusterOut,
+    Form,
+    Interval,
+    KernelOut,
+    LiftOut,
+    Listed,
+    Measures,
+    ProblemDetail,
+    ProblemOut,
+    RuleOut,
+    Whole,
+    listed,
+)
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem, flag_codes
 from judge.problems.queries import problem_page, problem_row

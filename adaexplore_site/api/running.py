@@ -13,10 +13,22 @@ from ninja.errors import HttpError
 from ninja.params.functions import Query
 
 from adaexplore_site.activity.trail import chosen_of, trail_page
-from adaexplore_site.api.listing import FORM, Form, Listed, Whole, listed
-from adaexplore_site.api.measures import Measures, basis_word
-from adaexplore_site.api.running_shapes import ActOut, AmountOut, DeviceOut, JobOut, Me, SpendLine
 from adaexplore_site.api.searches import known
+from adaexplore_site.api.shapes import (
+    FORM,
+    ActOut,
+    AmountOut,
+    DeviceOut,
+    Form,
+    JobOut,
+    Listed,
+    Me,
+    Measures,
+    SpendLine,
+    Whole,
+    basis_word,
+    listed,
+)
 from adaexplore_site.core.access import roles_of
 from judge.devices.models import Device
 from search.fleet import device_facts

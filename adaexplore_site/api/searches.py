@@ -13,10 +13,25 @@ from django.utils import timezone
 from ninja import Router
 from ninja.params.functions import Query
 
-from adaexplore_site.api.listing import FORM, Form, Listed, Whole, listed
-from adaexplore_site.api.measures import Measures, basis_word
-from adaexplore_site.api.search_shapes import CauseOut, EventOut, NodeDetail, NodeOut, SearchDetail, SearchOut, Times
-from adaexplore_site.api.shapes import Money, ProblemRef, Tokens
+from adaexplore_site.api.shapes import (
+    FORM,
+    CauseOut,
+    EventOut,
+    Form,
+    Listed,
+    Measures,
+    Money,
+    NodeDetail,
+    NodeOut,
+    ProblemRef,
+    SearchDetail,
+    SearchOut,
+    Times,
+    Tokens,
+    Whole,
+    basis_word,
+    listed,
+)
 from judge.evaluations import facts as evaluation_facts
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem

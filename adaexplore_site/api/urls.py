@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from ninja.openapi.docs import Swagger
 
-import adaexplore_site.api.document  # noqa: F401  adds the operation openapi.json
+import adaexplore_site.api.site  # noqa: F401  adds the operation openapi.json
 from adaexplore_site.api.site import api
 from adaexplore_site.core.requests import SiteRequest
 

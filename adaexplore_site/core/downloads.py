@@ -21,3 +21,11 @@ def clean_name(name: str) -> str:
     """Letters, digits, dots, dashes and underscores only; never hidden, never empty."""
     cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".-")[-120:]
     return cleaned or "kernel"
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def safe(value: object) -> object:
+    """The value; of a text that begins like a formula, the text with an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
+from adaexplore_site.core.models import Webhook, WebhookDelivery
 
 FINISHED, FAILED, BEST = "search.finished", "search.failed", "search.best"
 BUDGET, REVIEWS, TEST = "budget.alarm", "reviews.waiting", "test"

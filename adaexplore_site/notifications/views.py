@@ -12,9 +12,15 @@ from django.views.decorators.http import require_POST, require_safe
 
 from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.requests import SiteRequest
-from adaexplore_site.notifications.reads import happened_count, holding
-from adaexplore_site.notifications.seen import SHOWN, bell_of, notices_of, seen_at
-from adaexplore_site.notifications.services import notice_mark_set
+from adaexplore_site.notifications.services import (
+    SHOWN,
+    bell_of,
+    happened_count,
+    holding,
+    notice_mark_set,
+    notices_of,
+    seen_at,
+)
 
 MOST = 200
 

@@ -165,7 +165,7 @@ def is_member(cookie: str, bearer: str) -> bool:
     from django.contrib.auth import get_user
     from django.utils import timezone
 
-    from adaexplore_site.accounts.tokens import user_of
+    from adaexplore_site.accounts.services import user_of
 
     scheme, _, token = bearer.partition(" ")
     if scheme.lower() == "bearer" and user_of(token.strip(), now=timezone.now()) is not None:

@@ -27,7 +27,7 @@ from adaexplore_site.core.access import Role
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.saved_views import services
 from adaexplore_site.saved_views.models import SavedView
-from adaexplore_site.saved_views.places import PLACES, address_of
+from adaexplore_site.saved_views.services import PLACES, address_of
 
 
 class ViewKind(Kind):

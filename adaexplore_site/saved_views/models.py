@@ -12,7 +12,7 @@ class SavedView(models.Model):
     so that it leads nowhere else."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_views")
-    place = models.CharField(max_length=40)  # name of the page's route: see adaexplore_site.saved_views.places
+    place = models.CharField(max_length=40)  # name of the page's route: see adaexplore_site.saved_views.services
     name = models.CharField(max_length=60)
     query = models.CharField(max_length=600, blank=True)
     shared = models.BooleanField(default=False)

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from urllib.parse import parse_qsl
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 
 from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from adaexplore_site.saved_views.models import SavedView
-from adaexplore_site.saved_views.places import PLACES, query_of
+
+PLACES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # route -> its name to people, its parameters in order
+    "run-list": ("Searches", ("state", "q", "device", "sort")),
+    "kernel-list": ("Kernels", ("basis", "problem", "device", "dtype", "unassisted", "marked")),
+    "failure-list": ("Failures", ("run", "stage", "problem", "sort", "muted")),
+    "rule-list": ("Rules", ("tab", "q", "origin", "scope", "least", "flagged", "adapt", "sort", "rule")),
+    "activity": ("Activity", ("who", "verb", "object", "from", "to")),
+}
+LONGEST, MOST_CHARS = 600, 120  # of a query, of a parameter
+
+
+def query_of(place: str, text: str) -> str:
+    """What of a query string belongs to a view of the page, in one order: equal views have equal texts."""
+    given = dict(parse_qsl(text.removeprefix("?")[:4000]))
+    kept = {name: given[name][:MOST_CHARS] for name in PLACES[place][1] if given.get(name)}
+    query = urlencode(kept)
+    while len(query) > LONGEST:  # percent signs make a text up to nine times as long
+        kept.popitem()
+        query = urlencode(kept)
+    return query
+
+
+def address_of(place: str, query: str) -> str:
+    """A path of this site, whatever was stored."""
+    return reverse(place) + (f"?{query}" if query else "")
+
 
 SAVE, RENAME, DELETE, RESTORE = "view.save", "view.rename", "view.delete", "view.restore"
 OBJECT = "view"

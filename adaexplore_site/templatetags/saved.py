@@ -9,8 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from adaexplore_site.saved_views.models import SavedView
-from adaexplore_site.saved_views.places import PLACES, address_of, query_of
-from adaexplore_site.saved_views.services import KEPT, MOST
+from adaexplore_site.saved_views.services import KEPT, MOST, PLACES, address_of, query_of
 
 register = template.Library()
 

@@ -13,11 +13,13 @@ from adaexplore_site.actions.action import ActionForm, Call, Kind, Question, Res
 from adaexplore_site.actions.fields import TextListField
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.models import AuditEntry, Webhook
 from adaexplore_site.core.outbox import EVENTS
-from adaexplore_site.core.webhook_models import Webhook
 from adaexplore_site.settings_pages.actions import SettingsAction
-from adaexplore_site.webhooks import desk, pages  # noqa: F401  (adds the tab)
+from adaexplore_site.webhooks import (
+    pages,  # noqa: F401  adds the tab
+    services,
+)
 
 
 class WebhookKind(Kind):
@@ -52,7 +54,7 @@ class AddWebhook(SettingsAction):
 
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
-        hook, secret = desk.webhook_add(address=data["address"], events=data["event"], user=call.user, key=call.key)
+        hook, secret = services.webhook_add(address=data["address"], events=data["event"], user=call.user, key=call.key)
         return Result("The webhook is added.", shown_once={"secret": secret}, target=hook)
 
 
@@ -78,7 +80,7 @@ class Switch(WebhookAction):
 
     def run(self, target: Webhook, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
-        desk.webhook_switch(hook=target, on=self.on, user=call.user, key=call.key)
+        services.webhook_switch(hook=target, on=self.on, user=call.user, key=call.key)
         return Result(self.message)
 
 
@@ -112,7 +114,7 @@ class TestWebhook(WebhookAction):
 
     def run(self, target: Webhook, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
-        desk.webhook_test(hook=target, user=call.user, now=timezone.now(), key=call.key)
+        services.webhook_test(hook=target, user=call.user, now=timezone.now(), key=call.key)
         return Result("The test event is queued. Reload this page in a few seconds to see the answer.")
 
 
@@ -125,11 +127,11 @@ class RemoveWebhook(WebhookAction):
     irreversible = "add it again; it gets a new secret"
 
     def question(self, target: Webhook, data: Mapping[str, Any]) -> Question:
-        address = desk.said(target.address)
+        address = services.said(target.address)
         what = f"No more events are sent to {address}. Events that wait for it and its secret are deleted."
         return Question("Remove this webhook?", what, "Remove the webhook", self.home(target))
 
     def run(self, target: Webhook, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
-        desk.webhook_remove(hook=target, user=call.user, key=call.key)
+        services.webhook_remove(hook=target, user=call.user, key=call.key)
         return Result("The webhook is removed.")

@@ -9,9 +9,7 @@ from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.outbox import EVENTS
 from adaexplore_site.core.requests import SiteRequest
 from adaexplore_site.settings_pages.views import tab_add
-from adaexplore_site.webhooks.desk import hook_rows
-from adaexplore_site.webhooks.guarding import private_allowed
-from adaexplore_site.webhooks.sending import LIMIT_S, MOST
+from adaexplore_site.webhooks.services import LIMIT_S, MOST, hook_rows, private_allowed
 
 
 def _webhooks(request: SiteRequest) -> dict[str, Any]:

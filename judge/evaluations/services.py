@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from adaexplore_site.core.storable import storable, storable_text
+from adaexplore_site.core.text import storable, storable_text
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.devices.queries import device_trusted

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from adaexplore_site.core.storable import storable
+from adaexplore_site.core.text import storable
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.devices.retries import with_retries

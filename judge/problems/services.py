@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
 from adaexplore_site.core.audit import action_on
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.problems.models import Problem
 from judge.sources.checks import ProblemRejected, check_problem
 from judge.values import text_hash

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.bench.device.gpus import GpuHealth, gpu_health
 from judge.bench.runner import Bench
 from judge.devices.models import Device, DeviceCheck

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from django.template import Context, Engine
 
 from adaexplore_site.core.llm import Completion, LLMError, Message
-from adaexplore_site.core.untrusted import fenced, one_line
+from adaexplore_site.core.text import fenced, one_line
 from memory.distil.table import TableDistiller, own_attribute, unfit_why
 from memory.distil.values import DistilLater, Facts, Lesson, Library
 from memory.failures.fingerprints import fingerprint

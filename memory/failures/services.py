@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Q
 
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from memory.failures.fingerprints import Fingerprint, fingerprint
 from memory.failures.models import Failure, FailureCluster
 from memory.patterns.messages import MESSAGE_CHARS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from memory.rules.desk import Extra, claim_sound, decide, rule_act, scope_of, version_add
 from memory.rules.models import Rule
 from memory.rules.refused_wording import claim_fault

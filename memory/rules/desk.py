@@ -14,7 +14,7 @@ from django.utils import timezone
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.outbox import REVIEWS, webhook_tell
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from memory.rules.files import MAX_TEXT
 from memory.rules.models import Rule, RuleVersion
 from memory.rules.refused_wording import claim_fault

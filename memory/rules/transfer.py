@@ -9,7 +9,7 @@ from django.db.models import Count, F, OuterRef, Subquery
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from memory.rules.desk import rules_locked
 from memory.rules.files import BadRuleFile, Line, read_rules, write_rules
 from memory.rules.models import Rule, RuleVersion

@@ -15,8 +15,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from adaexplore_site.core.csv_cells import safe
-from adaexplore_site.core.downloads import attachment
+from adaexplore_site.core.downloads import attachment, safe
 from adaexplore_site.core.requests import SiteRequest
 from search.ledger.forms import BudgetForm, PriceForm
 from search.ledger.listed import source

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from adaexplore_site.core.axes import Axis
+from adaexplore_site.core.plots import Axis
 from judge.evaluations import facts as evaluation_facts
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement

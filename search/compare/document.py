@@ -8,7 +8,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adaexplore_site.core.csv_cells import safe
+from adaexplore_site.core.downloads import safe
 from judge.evaluations.measures import Measure
 from search.compare.columns import Column
 from search.compare.table import cautions, ratio, why_not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from search.engine.spending import calls_add
 from search.proposers.protocol import Call
 from search.records.models import Node, Proposal

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.values import canonical_hash
 from search.engine.briefing import task_of
 from search.engine.completion import node_tell, run_locked

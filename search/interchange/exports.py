@@ -12,7 +12,7 @@ from typing import Any
 
 from django.template import Context, Engine
 
-from adaexplore_site.core.storable import storable
+from adaexplore_site.core.text import storable
 from judge.evaluations.models import Measurement
 from judge.problems.models import Problem, flag_codes
 from judge.values import Basis

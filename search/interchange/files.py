@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 
-from adaexplore_site.core.storable import storable
+from adaexplore_site.core.text import storable
 from search.interchange.exports import zipped
 from search.interchange.packed import packed_document
 from search.interchange.run_folder import files_of

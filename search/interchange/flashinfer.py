@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from adaexplore_site.core.storable import storable
+from adaexplore_site.core.text import storable
 from judge.devices.models import Device
 from judge.values.parsing import parse_module
 from search.interchange.exports import NothingToExport

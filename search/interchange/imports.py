@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import storable, storable_text
+from adaexplore_site.core.text import storable, storable_text
 from judge.devices.models import MODELLED_ELSEWHERE, Device
 from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
 from judge.problems.models import Problem

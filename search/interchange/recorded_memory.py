@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from adaexplore_site.core.storable import storable, storable_text
+from adaexplore_site.core.text import storable, storable_text
 from memory.prompting.assignment import LEFT_OUT, SHOWN, WITHHELD
 from memory.prompting.choices import MemoryChoice
 

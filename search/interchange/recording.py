@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.values import Basis, Verdict
 from search.algorithm.tree import LARGE, SMALL
 from search.interchange.recorded_memory import RecordedMemory, memory_read

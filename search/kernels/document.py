@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import Any
 
-from adaexplore_site.core.csv_cells import safe
+from adaexplore_site.core.downloads import safe
 from search.kernels.winners import Kernel, Winner
 
 MOST = 5_000

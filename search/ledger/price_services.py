@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.llm import endpoint_from_settings
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from search.ledger.models import ModelPrice
 from search.ledger.prices import BadPrices
 from search.ledger.pricing import file_prices, provider_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from adaexplore_site.core.axes import speedup_axis, speedup_ticks
+from adaexplore_site.core.plots import speedup_axis, speedup_ticks
 from search.algorithm.ranking import rank
 from search.records.node_styles import LOOKS
 

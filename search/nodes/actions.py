@@ -18,7 +18,7 @@ from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import REASON_CHARS, Marks

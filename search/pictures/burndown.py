@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adaexplore_site.core.axes import Linear, time_unit
+from adaexplore_site.core.plots import Linear, time_unit
 from judge.templatetags.units import duration
 from search.ledger.books import NO_CALLS, books_of, limits_of
 from search.ledger.forecast import Range

@@ -8,8 +8,7 @@ from typing import Any
 
 from django.db.models import F
 
-from adaexplore_site.core.axes import Axis, Tick
-from adaexplore_site.core.plots import Roof
+from adaexplore_site.core.plots import Axis, Roof, Tick
 from judge.evaluations.models import Measurement
 from judge.templatetags.units import flop_rate, microseconds, percent, significant
 from judge.values import Basis, Subject

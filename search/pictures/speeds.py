@@ -8,8 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
-from adaexplore_site.core.axes import Axis, Linear, Tick, speedup_axis, speedup_ticks, time_unit
-from adaexplore_site.core.plots import Times, strips
+from adaexplore_site.core.plots import Axis, Linear, Tick, Times, speedup_axis, speedup_ticks, strips, time_unit
 from judge.evaluations.facts import SUBJECTS
 from judge.evaluations.models import Measurement
 from judge.sources.highlighting import visible

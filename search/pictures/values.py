@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from adaexplore_site.core.axes import Tick
-from adaexplore_site.core.plots import Strips
+from adaexplore_site.core.plots import Strips, Tick
 from judge.evaluations.measures import Measure
 from judge.values import Basis
 

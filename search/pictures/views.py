@@ -14,8 +14,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from adaexplore_site.core.csv_cells import safe
-from adaexplore_site.core.downloads import attachment
+from adaexplore_site.core.downloads import attachment, safe
 from adaexplore_site.core.requests import SiteRequest
 from judge.problems.models import flag_codes
 from judge.selftest.trust import doubts

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.template import Context, Engine
 
-from adaexplore_site.core.untrusted import fenced, one_line
+from adaexplore_site.core.text import fenced, one_line
 from search.proposers.protocol import Exhibit, Task
 
 __all__ = ["Prompt", "build_prompt", "build_repair", "fenced"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from adaexplore_site.core.untrusted import one_line, storable
+from adaexplore_site.core.text import escaped as storable
+from adaexplore_site.core.text import one_line
 from judge.values import canonical_hash
 from judge.values.parsing import parse_module
 from search.proposers.patches import PatchMismatch, apply_patches, has_patches, parse_patches

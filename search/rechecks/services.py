@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation, Race
@@ -27,9 +27,6 @@ from search.rechecks.models import Recheck
 from search.records.events import event_write
 from search.records.follow_ups import Hop
 from search.records.texts import clip
-
-if TYPE_CHECKING:
-    pass
 
 QUEUED_S = 60.0  # nobody has taken it up by then: it is sent once more
 LEASE_S = 900.0  # an evaluation with its audit and three tries ends well before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 
 
 def clip(text: str, length: int) -> str:

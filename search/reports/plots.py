@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaexplore_site.core.axes import Axis, Tick, speedup_axis, speedup_ticks
+from adaexplore_site.core.plots import Axis, Tick, speedup_axis, speedup_ticks
 from search.reports.aggregates import CAP
 from search.reports.values import Block
 

@@ -18,7 +18,7 @@ from typing import Any
 from adaexplore_site.actions import registry
 from adaexplore_site.actions.action import Standing
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.storable import storable, storable_text
+from adaexplore_site.core.text import storable, storable_text
 from search.records.events import HISTORY
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Run, RunEvent

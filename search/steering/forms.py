@@ -11,7 +11,7 @@ from django import forms
 from adaexplore_site.actions.action import ActionForm
 from adaexplore_site.actions.fields import TextListField
 from adaexplore_site.core.audit import FieldsRefused
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.devices.models import Device
 from judge.devices.queries import judging_devices
 from judge.sources.checks import ProblemRejected, check_candidate

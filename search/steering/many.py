@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
-from adaexplore_site.core.storable import storable_text
+from adaexplore_site.core.text import storable_text
 from judge.evaluations.measures import verdict_look
 from search.algorithm.spans import spans
 from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, RESTORE

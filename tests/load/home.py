@@ -143,7 +143,7 @@ def bar() -> tuple[float, float]:
     """Median milliseconds that the bar's figures, and its bell, take when none are kept."""
     from django.utils import timezone
 
-    from adaexplore_site.notifications.reads import notices_count
+    from adaexplore_site.notifications.services import notices_count
     from adaexplore_site.palette.shell_figures import figures_read
 
     now = timezone.now()

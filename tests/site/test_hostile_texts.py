@@ -14,7 +14,8 @@ from collections.abc import Callable
 import pytest
 from pygments.lexers.python import PythonLexer
 
-from adaexplore_site.core.untrusted import fenced, one_line, storable
+from adaexplore_site.core.text import escaped as storable
+from adaexplore_site.core.text import fenced, one_line
 from judge.bench.foreign.defined_kernels import defined_kernels
 from judge.bench.foreign.sources import LoadError, check_source
 from judge.sources.checks import ProblemRejected, check_candidate, check_problem, declared_cases

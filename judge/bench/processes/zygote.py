@@ -37,8 +37,10 @@ class Zygote:
         self.branches: list[int] = []  # pids of other zygotes forked from this one
 
     def serve(self, parent: int) -> None:
-        """Answer the runner until it, or the process that started us, is gone; then kill every child."""
+        """Report ready, then answer the runner until it, or the process that started us, is gone; then kill every
+        child. SIGTERM ends it in order from the report on."""
         waker, wake_fd = _told_of_signals()
+        self.runner.send({"ready": self.context["facts"]})
         parent_fd = os.pidfd_open(parent)  # unlike the parent-death signal, not tied to the parent's thread
         poll = select.poll()
         for fd in (self.runner.fileno(), waker.fileno(), parent_fd):
@@ -168,9 +170,7 @@ def _become_branch(fd: int, kind: str, options: argparse.Namespace) -> NoReturn:
 def _run(runner: Channel, options: argparse.Namespace) -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends the preload at once: there are no children yet
-    context = preload(options)
-    runner.send({"ready": context["facts"]})
-    Zygote(runner, options, context).serve(options.parent)
+    Zygote(runner, options, preload(options)).serve(options.parent)
 
 
 def _threads() -> int:

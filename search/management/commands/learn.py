@@ -10,7 +10,7 @@ from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from adaexplore_site.core.llm import ChatClient, endpoint_from_settings
-from adaexplore_site.core.untrusted import one_line
+from adaexplore_site.core.text import one_line
 from memory.adapt.models import AdaptRun
 from memory.distil.library_names import InstalledNames
 from memory.distil.model import ModelDistiller

@@ -9,9 +9,8 @@ import pytest
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
-from adaexplore_site.notifications.rows import best_rows
+from adaexplore_site.core.models import AuditEntry, Webhook, WebhookDelivery
+from adaexplore_site.notifications.services import best_rows
 from judge.devices.models import Device
 from judge.evaluations import services as evaluations
 from judge.evaluations.models import Evaluation, Race

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
-from adaexplore_site.notifications.rows import best_rows
+from adaexplore_site.core.models import Webhook, WebhookDelivery
+from adaexplore_site.notifications.services import best_rows
 from adaexplore_site.palette.find import found
 from judge.values import Basis, Outcome, SpeedCall, Speedup
 from search.algorithm.ranking import Over, Standing, beats, standing

@@ -12,8 +12,7 @@ from adaexplore_site.actions.action import Action, Kind, Recorded
 from adaexplore_site.actions.registry import actions, register
 from adaexplore_site.core.access import Role
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.palette.commands import address
-from adaexplore_site.palette.places import PLACES, VIEW_KEYS
+from adaexplore_site.palette.commands import PLACES, VIEW_KEYS, address
 from judge.problems.services import problem_upload
 from search.batches.models import Campaign
 from tests.pages import addresses, client_of, full_run

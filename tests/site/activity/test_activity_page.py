@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from adaexplore_site.accounts.members import member_roles
+from adaexplore_site.accounts.services import member_roles
 from adaexplore_site.activity import trail
 from adaexplore_site.core.audit import action_on
 from adaexplore_site.core.models import AuditEntry

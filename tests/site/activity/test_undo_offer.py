@@ -38,7 +38,7 @@ def test_the_page_after_an_act_offers_to_undo_it_and_leads_back(run):
 def test_a_script_is_told_what_to_undo_and_gets_a_sentence_back(run):
     operator = client_of("operator")
     answer = operator.post(f"/s/{run.pk}/steer", PIN, headers={"HX-Request": "true"})
-    offer = json.loads(answer["HX-Trigger"])["acted"]
+    offer = json.loads(answer["HX-Trigger-After-Swap"])["acted"]
     assert offer["label"] == "Undo" and "is pinned" in offer["text"]
     for status, word in ((200, "said"), (409, "refused")):
         done = operator.post(offer["url"], {"key": f"{word}"}, headers={"HX-Request": "true"})
@@ -48,11 +48,11 @@ def test_a_script_is_told_what_to_undo_and_gets_a_sentence_back(run):
 def test_nothing_is_offered_for_what_cannot_be_undone_or_was_refused(run):
     operator = client_of("operator")
     refused = operator.post(f"/s/{run.pk}/steer", {**PIN, "quota": "none"}, headers={"HX-Request": "true"})
-    assert refused.status_code == 422 and "HX-Trigger" not in refused
+    assert refused.status_code == 422 and "HX-Trigger-After-Swap" not in refused
     act = {"act": "undo", "seq": "1", "panel": "1"}
     operator.post(f"/s/{run.pk}/steer", PIN)
     act["seq"] = str(AuditEntry.objects.get(key="k").after["seq"])
-    assert "HX-Trigger" not in operator.post(f"/s/{run.pk}/steer", act, headers={"HX-Request": "true"})
+    assert "HX-Trigger-After-Swap" not in operator.post(f"/s/{run.pk}/steer", act, headers={"HX-Request": "true"})
 
 
 def test_undo_never_leads_to_another_site(run):

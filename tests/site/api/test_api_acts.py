@@ -10,10 +10,9 @@ from django.test import Client
 from django.utils import timezone
 
 from adaexplore_site.accounts.models import ApiToken
-from adaexplore_site.accounts.tokens import SCOPES, token_issue
+from adaexplore_site.accounts.services import SCOPES, token_issue
 from adaexplore_site.actions.registry import actions
-from adaexplore_site.api.document import schema
-from adaexplore_site.api.site import act_path
+from adaexplore_site.api.site import act_path, schema
 from adaexplore_site.core.models import AuditEntry
 from memory.rules.models import Rule
 from memory.rules.transfer import rules_import

@@ -17,9 +17,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from adaexplore_site.accounts.models import ApiToken
-from adaexplore_site.accounts.tokens import token_issue, token_revoke
-from adaexplore_site.api.document import schema
-from adaexplore_site.api.listing import flat
+from adaexplore_site.accounts.services import token_issue, token_revoke
+from adaexplore_site.api.shapes import flat
+from adaexplore_site.api.site import schema
 from adaexplore_site.core.audit import ActionRefused
 from memory.rules.models import Rule
 from memory.rules.transfer import rules_import

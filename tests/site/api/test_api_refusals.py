@@ -9,11 +9,11 @@ from django.db import IntegrityError
 from django.test import Client
 from django.utils import timezone
 
-from adaexplore_site.accounts.tokens import token_issue
+from adaexplore_site.accounts.services import token_issue
 from adaexplore_site.api import library
-from adaexplore_site.api.answers import Answer, answered_once
-from adaexplore_site.api.document import schema
+from adaexplore_site.api.actions import Answer, answered_once
 from adaexplore_site.api.models import ApiAnswer
+from adaexplore_site.api.site import schema
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.saved_views.models import SavedView
 from judge.selftest import actions as selftest_views

@@ -12,8 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from adaexplore_site.notifications.models import NoticeMark
-from adaexplore_site.notifications.reads import MOST, holding, notices, notices_count
-from adaexplore_site.notifications.seen import bell_of
+from adaexplore_site.notifications.services import MOST, bell_of, holding, notices, notices_count
 from judge.devices.models import Device
 from memory.rules.models import Rule
 from search.batches.models import Campaign

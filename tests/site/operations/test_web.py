@@ -20,7 +20,7 @@ from django.utils import timezone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from adaexplore_site.accounts.tokens import token_issue
+from adaexplore_site.accounts.services import token_issue
 from adaexplore_site.operations import web
 from memory.rules.files import MAX_BYTES as MAX_RULES_BYTES
 from search.interchange.archives import MAX_ZIP_BYTES

@@ -10,8 +10,16 @@ from django.utils import timezone
 
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.saved_views.models import SavedView
-from adaexplore_site.saved_views.places import LONGEST, PLACES, address_of, query_of
-from adaexplore_site.saved_views.services import KEPT, MOST, view_delete, view_save
+from adaexplore_site.saved_views.services import (
+    KEPT,
+    LONGEST,
+    MOST,
+    PLACES,
+    address_of,
+    query_of,
+    view_delete,
+    view_save,
+)
 from tests.pages import HOSTILE, client_of
 from tests.search.makers import make_run
 

@@ -10,12 +10,21 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
+from adaexplore_site.core.models import Webhook, WebhookDelivery
 from adaexplore_site.tasks import forget_deliveries
-from adaexplore_site.webhooks import sending
-from adaexplore_site.webhooks.desk import said
-from adaexplore_site.webhooks.guarding import BadAddress, parts_of, refusal, target_of
-from adaexplore_site.webhooks.sending import KEPT, MOST, Answer, deliver_due, send
+from adaexplore_site.webhooks import services
+from adaexplore_site.webhooks.services import (
+    KEPT,
+    MOST,
+    Answer,
+    BadAddress,
+    deliver_due,
+    parts_of,
+    refusal,
+    said,
+    send,
+    target_of,
+)
 
 pytestmark = pytest.mark.django_db
 WAITING = WebhookDelivery.State.WAITING
@@ -92,14 +101,14 @@ def test_the_time_of_a_sending_is_its_own_and_a_turn_ends(monkeypatch):
     deliver_due(clock=lambda: start + timedelta(minutes=next(ticks)), post=lambda *_: Answer(200, ""))
     assert len({row.done_at for row in one.deliveries.all()}) == 3
     rows(one, 1, start)
-    monkeypatch.setattr(sending, "TURN_S", -1.0)
+    monkeypatch.setattr(services, "TURN_S", -1.0)
     assert deliver_due(post=lambda *_: Answer(200, "")) == 0
 
 
 @pytest.mark.parametrize("said_first", [b"HTTP/1.1 200 OK\r\nX-A: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"])
 def test_what_trickles_in_ends_at_the_limit(monkeypatch, said_first):
     monkeypatch.setenv("ADAEXPLORE_WEBHOOK_PRIVATE", "1")
-    monkeypatch.setattr(sending, "LIMIT_S", 0.3)
+    monkeypatch.setattr(services, "LIMIT_S", 0.3)
     server = socket.create_server(("127.0.0.1", 0))
     over, exhausted = threading.Event(), threading.Event()
 

@@ -16,14 +16,22 @@ from django.db import transaction
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.models import AuditEntry, Webhook, WebhookDelivery
 from adaexplore_site.core.outbox import BEST, BUDGET, EVENTS, FINISHED, REVIEWS
-from adaexplore_site.core.webhook_models import Webhook, WebhookDelivery
 from adaexplore_site.tasks import deliver_webhooks
-from adaexplore_site.webhooks import desk, sending
-from adaexplore_site.webhooks.guarding import BadAddress, parts_of, refusal, target_of
-from adaexplore_site.webhooks.sending import DELAYS_S, MOST, Answer, deliver_due, send
-from adaexplore_site.webhooks.signing import secret_of
+from adaexplore_site.webhooks import services
+from adaexplore_site.webhooks.services import (
+    DELAYS_S,
+    MOST,
+    Answer,
+    BadAddress,
+    deliver_due,
+    parts_of,
+    refusal,
+    secret_of,
+    send,
+    target_of,
+)
 from memory.rules.models import Rule
 from memory.rules.scopes import Scope
 from memory.rules.services import rule_create
@@ -174,7 +182,7 @@ def test_the_checked_number_is_the_one_that_is_connected_to():
 def test_an_address_that_must_not_be_is_refused_when_it_is_added(address):
     user = User.objects.create_superuser("root")
     with pytest.raises(ActionRefused):
-        desk.webhook_add(address=address, events=[FINISHED], user=user)
+        services.webhook_add(address=address, events=[FINISHED], user=user)
     assert not Webhook.objects.exists() and not AuditEntry.objects.exists()
 
 
@@ -266,7 +274,7 @@ def test_many_webhooks_are_asked_for_with_one_query(django_assert_num_queries):
     for place in range(3):
         due(Webhook.objects.create(address=f"{PUBLIC}{place}", events=[], salt=str(place)), timezone.now())
     with django_assert_num_queries(1):
-        addresses = {row.webhook.address for row in sending._next(timezone.now(), ())}
+        addresses = {row.webhook.address for row in services._next(timezone.now(), ())}
     assert addresses == {f"{PUBLIC}{place}" for place in range(3)}
 
 

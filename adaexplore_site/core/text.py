@@ -1,15 +1,36 @@
-"""Text of strangers on its way into a prompt or a row: storable, on one line, inside a fence. Pure."""
+"""Text and values of strangers on their way into a row, a prompt or a page."""
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
+
+
+def storable(value: Any) -> Any:
+    """`value` with tuples as lists, NaN and infinities as None, and text that every database accepts."""
+    if isinstance(value, dict):
+        return {storable_text(str(key)): storable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str):
+        return storable_text(value)
+    return value
+
+
+def storable_text(text: str) -> str:
+    """`text` with NUL and lone surrogates replaced by U+FFFD."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
 
 MOST_CHARS = 512 * 1024
 LINE_CHARS = 200
 SOURCE_CHARS = 128 * 1024
 
 
-def storable(text: str, limit: int = MOST_CHARS) -> str:
+def escaped(text: str, limit: int = MOST_CHARS) -> str:
     """`text` as every database takes it: no NUL, no lone surrogates, at most `limit` characters."""
     clean = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
     return clean if len(clean) <= limit else clean[:limit] + f"\n[cut: {len(clean) - limit} more characters]"
@@ -23,7 +44,7 @@ def one_line(text: str, limit: int = LINE_CHARS) -> str:
 
 def fenced(text: str, language: str = "", limit: int = SOURCE_CHARS) -> str:
     """`text` inside a fence longer than any run of backticks in it, so that nothing inside can close it."""
-    text = storable(text, limit).replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    text = escaped(text, limit).replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
