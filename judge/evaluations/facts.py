@@ -176,6 +176,16 @@ def sealed_check(stages: Any) -> str:
     return detail if detail[:1].isdigit() else ""  # else the problem has none
 
 
+def closest_round(cases: Any) -> tuple[float, float] | None:
+    """(error, what was allowed) of the round that came closest to its limit; None where no round says both."""
+    known = [
+        (float(row["error"]), float(row["allowed"]))
+        for row in (cases if isinstance(cases, list | tuple) else ())
+        if isinstance(row, dict) and isinstance(row.get("error"), int | float) and row.get("allowed")
+    ]
+    return max(known, key=lambda pair: pair[0] / pair[1], default=None)
+
+
 def findings(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Code, title and message of what was noticed; a profile with its kernels as rows."""
     found = []

@@ -78,6 +78,11 @@ class Measure:
         return " ".join(part for part in (self.number, self.interval, count, self.source) if part)
 
 
+def basis_word(basis: str) -> str:
+    """How a basis is named to people and in files."""
+    return "MODELLED" if basis == Basis.MODELLED else str(Basis(basis).value)
+
+
 def _either(row: Any, first: str, second: str) -> Any:
     value = getattr(row, first, None)
     return getattr(row, second, None) if value is None else value

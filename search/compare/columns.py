@@ -177,18 +177,12 @@ class Column:
     @property
     def tolerance(self) -> tuple[float, float] | None:
         """(error, what was allowed) of the round that came closest to its limit; None where no round says both."""
-        known = [case for case in self.cases if case.error is not None and case.allowed]
-        worst = max(known, key=lambda case: (case.error or 0) / (case.allowed or 1), default=None)
-        return (worst.error or 0.0, worst.allowed or 0.0) if worst else None
+        return evaluation_facts.closest_round(self.evaluation.report.get("cases") if self.evaluation else None)
 
     @property
     def sealed(self) -> str:
         """What came of the sealed cases; empty where none were tried."""
         return evaluation_facts.sealed_check(self.evaluation.report.get("stages") if self.evaluation else None)
-
-    @property
-    def environment(self) -> list[tuple[str, str]]:
-        return evaluation_facts.environment(self.evaluation) if self.evaluation else []
 
     @property
     def layers(self) -> list[evaluation_facts.Layer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -21,7 +21,7 @@ from judge.evaluations.facts import options_of as compiler_options
 from judge.evaluations.facts import ptx_of
 from search.compare.columns import LIMIT, MOST, Asked, Column, asked_of, columns, names_of, swapped, without_missing
 from search.compare.document import comparison_csv, comparison_json
-from search.compare.table import case_rows, cautions, race_why_not, resource_rows, speed_rows, trust_rows, why_not
+from search.compare.table import case_rows, cautions, race_why_not, sections, why_not
 from search.diffing.cached import diff
 from search.diffing.view import DiffView, options_of, parameters
 from search.rechecks.queries import races_between
@@ -33,7 +33,6 @@ PANES = (
     ("sass", "SASS"),  # what is kept is PTX and machine code; nothing here takes that apart
     ("options", "Compiler options"),
 )
-_KEPT = {"ptx": ptx_of, "options": compiler_options}
 
 
 def compare_context(asked: Asked, columns: Sequence[Column], query: Mapping[str, str]) -> dict[str, Any]:
@@ -56,12 +55,9 @@ def compare_context(asked: Asked, columns: Sequence[Column], query: Mapping[str,
     }
     if base is None or len(columns) < 2:
         return context
+    other = swapped(asked)
     return context | {
-        "sections": (
-            ("Speed", speed_rows(columns, base)),
-            ("Resources", resource_rows(columns, base)),
-            ("Behind it", trust_rows(columns)),
-        ),
+        "sections": sections(columns, base),
         "base_place": columns.index(base),
         "cases": case_rows(columns),
         "limit": LIMIT,
@@ -70,7 +66,7 @@ def compare_context(asked: Asked, columns: Sequence[Column], query: Mapping[str,
         "pane": pane,
         "panes": [(name, label, _address({**keep, "pane": name})) for name, label in PANES],
         "views": _views(columns, base, pane, keep, query),
-        "swap": _swap(asked, keep),
+        "swap": _address({**keep, "k": _joined(other), "base": str(other.base or "")}),
         "files": [(form.upper(), _address({**keep, "as": form})) for form in ("csv", "json")],
     }
 
@@ -119,23 +115,20 @@ def _views(
 
 
 def _text(column: Column, pane: str) -> str:
-    if pane == "source":
-        return column.node.source
-    if pane in _KEPT:
-        return _KEPT[pane](column.evaluation)
-    if pane == "sass":
-        return ""
-    call = column.node.proposals.order_by("-attempt").values_list("prompt", flat=True).first()
-    return call or ""
+    match pane:
+        case "source":
+            return column.node.source
+        case "ptx":
+            return ptx_of(column.evaluation)
+        case "options":
+            return compiler_options(column.evaluation)
+        case "prompt":
+            return column.node.proposals.order_by("-attempt").values_list("prompt", flat=True).first() or ""
+    return ""
 
 
 def _kernel(column: Column) -> str:
     return reverse("kernel-download", args=[column.key.run_id, column.key.number])
-
-
-def _swap(asked: Asked, keep: Mapping[str, str]) -> str:
-    other = swapped(asked)
-    return _address({**keep, "k": _joined(other), "base": str(other.base or "")})
 
 
 def _joined(asked: Asked) -> str:
@@ -145,15 +138,6 @@ def _joined(asked: Asked) -> str:
 def _address(keep: Mapping[str, str]) -> str:
     kept = {name: value for name, value in keep.items() if value and not (name == "pane" and value == "source")}
     return f"{reverse('compare')}?{urlencode(kept, safe=',')}" if kept else reverse("compare")
-
-
-FORMS: dict[str, tuple[Callable[[Sequence[Column], Column, Mapping[str, str]], str], str]] = {
-    "csv": (comparison_csv, "text/csv; charset=utf-8"),
-    "json": (
-        lambda found, base, names: json.dumps(comparison_json(found, base, names), indent=1),
-        "application/json",
-    ),
-}
 
 
 @never_cache
@@ -171,10 +155,12 @@ def compare(request: SiteRequest) -> HttpResponse:
     asked = without_missing(asked, [column.key for column in found])
     base = next((column for column in found if column.key == asked.base), None)
     form = query.get("as", "")
-    if form in FORMS and base is not None:
-        write, content_type = FORMS[form]
+    if form in ("csv", "json") and base is not None:
         names = {str(key): name for key, name in names_of(query, asked.keys).items()}
-        return attachment(f"comparison.{form}", write(found, base, names).encode(), content_type)
+        if form == "csv":
+            return attachment("comparison.csv", comparison_csv(found, base, names).encode(), "text/csv; charset=utf-8")
+        text = json.dumps(comparison_json(found, base, names), indent=1)
+        return attachment("comparison.json", text.encode(), "application/json")
     context = compare_context(asked, found, query)
     response = render(request, "compare/compare.html", context, status=422 if asked.errors else 200)
     if request.htmx and not request.htmx.history_restore_request:

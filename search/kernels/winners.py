@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import Any
 
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 
 from judge.devices.models import Device
-from judge.evaluations.facts import sealed_check
+from judge.evaluations.facts import closest_round, sealed_check
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import AUDITED, CARRIES_MARK, Evaluation, Race
 from judge.problems.models import Problem
@@ -28,17 +27,9 @@ def checks_of(evaluations: list[int]) -> dict[int, tuple[tuple[float, float] | N
     rows = Evaluation.objects.filter(pk__in=evaluations).order_by()
     parts = rows.annotate(cases=KeyTransform("cases", "report"), checks=KeyTransform("stages", "report"))
     return {
-        pk: (_closest(cases), sealed_check(checks)) for pk, cases, checks in parts.values_list("pk", "cases", "checks")
+        pk: (closest_round(cases), sealed_check(checks))
+        for pk, cases, checks in parts.values_list("pk", "cases", "checks")
     }
-
-
-def _closest(cases: Any) -> tuple[float, float] | None:
-    known = [
-        (float(row["error"]), float(row["allowed"]))
-        for row in (cases if isinstance(cases, list) else ())
-        if isinstance(row, dict) and isinstance(row.get("error"), int | float) and row.get("allowed")
-    ]
-    return max(known, key=lambda pair: pair[0] / pair[1], default=None)
 
 
 RETIRED, DOUBTED = "retired", "doubt"

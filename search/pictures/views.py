@@ -16,9 +16,10 @@ from django.views.decorators.http import require_safe
 
 from adaexplore_site.core.downloads import attachment, safe
 from adaexplore_site.core.requests import SiteRequest
+from judge.evaluations.measures import basis_word
 from judge.problems.models import flag_codes
 from judge.selftest.trust import doubts
-from search.pictures.book import Book, words_of
+from search.pictures.book import Book
 from search.pictures.burndown import burn_down_picture
 from search.pictures.maps import elites, roofline
 from search.pictures.speeds import best_so_far, lineage, samples
@@ -54,7 +55,7 @@ def picture_document(book: Book, picture: Picture) -> dict[str, Any]:
         "run": run.pk,
         "problem": {"slug": problem.slug, "state": problem.state, "flags": flag_codes(problem)},
         "device": {"name": device.name, "title": device.title, "arch": device.arch},
-        "basis": words_of(book.basis) if picture.timed else None,
+        "basis": basis_word(book.basis) if picture.timed else None,
         **found,
         "alarms": list(picture.alarms),
     }
@@ -67,7 +68,7 @@ def picture_csv(book: Book, picture: Picture) -> str:
     records = picture.records()
     names = list(records[0]) if records else list(picture.table.names)
     writer.writerow([*names, "basis", "problem_state"])
-    basis = words_of(book.basis) if picture.timed else ""
+    basis = basis_word(book.basis) if picture.timed else ""
     for record in records:
         cells = ["" if record[name] is None else safe(record[name]) for name in names]
         writer.writerow([*cells, basis, book.run.problem.state])
