@@ -83,7 +83,7 @@ class JudgeAgain(NodeAction):
         if rival is not None:
             _may_race(node, before, rival)
         if node.rechecks.filter(kind=self.asks, state__in=Recheck.OPEN).exists():
-            raise ActionRefused(f"Node {node.number} is being judged once more already. Wait for that verdict.")
+            raise ActionRefused(f"Node {node.number} is already being judged again. Wait for that verdict.")
         row = Recheck.objects.create(
             node=node,
             kind=self.asks,
@@ -132,7 +132,7 @@ def _may_race(node: Node, mine: Evaluation, rival: Node) -> None:
 class VerifyKernel(JudgeAgain):
     """Judge and measure the kernel again, with an audit. A kernel that passed and now fails is quarantined."""
 
-    name, label = "kernel.verify", "Judge and measure the kernel once more"
+    name, label = "kernel.verify", "Judge and measure the kernel again"
     key, on_node = "v", True
     pages = (*PANEL, "kernel-list")
     route = "kernel-verify"
@@ -355,7 +355,7 @@ class ReleaseKernel(Doubt):
 class RetireKernel(Retirement):
     """Keep a correct kernel from leading the list of kernels."""
 
-    name, label, key = marking.RETIRE, "Retire the kernel from the lead", "x"
+    name, label, key = marking.RETIRE, "Retire the kernel", "x"
     pages = ("kernel-list",)
     sends, value, inverse = {"mark": "retire"}, True, marking.RESTORE
     done = "is retired: it can't lead the list of kernels"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
@@ -70,16 +69,9 @@ def link(tree: RunTree, run: Run, number: int) -> NodeLink | None:
     return NodeLink(number, look, "best" if look == "best" else WORDS[look], Measure.of(node))
 
 
-def lineage(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
-    """From the root to the node's parent."""
-    path: list[NodeLink] = []
-    node = tree.get(number)
-    while node is not None and node.parent is not None:
-        found = link(tree, run, node.parent)
-        if found is not None:
-            path.append(found)
-        node = tree.get(node.parent)
-    return path[::-1]
+def links(tree: RunTree, run: Run, numbers: Iterable[int]) -> list[NodeLink]:
+    """Links to those of these nodes that are in the tree."""
+    return [found for number in numbers if (found := link(tree, run, number)) is not None]
 
 
 def path_up(tree: RunTree, number: int) -> list[int]:
@@ -90,12 +82,6 @@ def path_up(tree: RunTree, number: int) -> list[int]:
         path.append(node.number)
         node = None if node.parent is None else tree.get(node.parent)
     return path
-
-
-def children(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
-    """The node's children by number."""
-    found = [link(tree, run, node.number) for node in tree.nodes if node.parent == number]
-    return [item for item in found if item is not None]
 
 
 def best_child(tree: RunTree, run: Run, number: int) -> NodeLink | None:
@@ -109,13 +95,8 @@ def best_child(tree: RunTree, run: Run, number: int) -> NodeLink | None:
 
 
 def waits_for_person(node: Node) -> bool:
-    """Whether a reply by hand is expected."""
+    """Whether a manual reply is expected."""
     return node.state == Node.State.PROPOSING and node.lease_owner == Node.PERSON
-
-
-def age_s(node: Node, *, now: datetime) -> float | None:
-    """Seconds in flight; None once it has ended."""
-    return (now - node.created_at).total_seconds() if node.state in Node.IN_FLIGHT else None
 
 
 def exchanges(node: Node) -> list[Exchange]:

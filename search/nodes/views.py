@@ -83,7 +83,7 @@ def node_response(request: SiteRequest, node: Node, *, status: int = 200, **more
         "parent": node_page.link(tree, run, row.parent) if row.parent is not None else None,
         "best_child": node_page.best_child(tree, run, node.number),
         "waiting": node_page.waits_for_person(node),
-        "age_s": node_page.age_s(node, now=timezone.now()),
+        "age_s": (timezone.now() - node.created_at).total_seconds() if node.state in Node.IN_FLIGHT else None,
         "key": secrets.token_urlsafe(16),
         **steering_context(run, node, tree),
         **_BODIES[tab](request, run, node, tree),
@@ -121,7 +121,7 @@ def _word(node: Node, row: TreeNode) -> str:
     if node.kind == Node.Kind.ROOT:
         return "start: the empty candidate"
     if node_page.waits_for_person(node):
-        return "waiting for a reply by hand"
+        return "waiting for a manual reply"
     if node.state != Node.State.TOLD:
         return str(node.state)
     if row.doubt:
@@ -133,7 +133,8 @@ def _word(node: Node, row: TreeNode) -> str:
 
 def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
     found = node.evaluation
-    links = [node_page.link(tree, run, number) for number in node.context if isinstance(number, int)]
+    above = node_page.path_up(tree, node.number)[:0:-1]
+    below = [one.number for one in tree.nodes if one.parent == node.number][: node_page.ROWS]
     calls = calls_summed(list(node.proposals.defer("prompt", "reply", "error")))
     context: dict[str, Any] = {"message": visible(node.message[: evaluation_facts.MESSAGE_CHARS])}
     if found is not None:
@@ -141,9 +142,9 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
         context = evaluation_facts.evaluation_context(found, rows)
     return context | {
         "reason": context.get("reason") or node.reason,
-        "context_nodes": [item for item in links if item is not None],
-        "lineage": node_page.lineage(tree, run, node.number),
-        "children": node_page.children(tree, run, node.number)[: node_page.ROWS],
+        "context_nodes": node_page.links(tree, run, (number for number in node.context if isinstance(number, int))),
+        "lineage": node_page.links(tree, run, above),
+        "children": node_page.links(tree, run, below),
         "tokens": tokens_text(run, calls),
         "cost": cost_text(run, calls),
         "near": node_page.near_of(node),

@@ -19,21 +19,20 @@ from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rule, Sp
 from search.records.facts import NodeRow, cells_of, tree_of
 from search.records.kernel_cells import LAUNCHES, PATTERNS, UNREADABLE
 from search.records.steering_log import steering_of
+from search.records.texts import counted
 
 MOST_SPOTS = 400
-NAME, TITLE = "roofline", "Roofline"
-NAMES = ("node", "time_us", "flops", "bytes", "bytes_are", "flop_per_byte", "flop_per_s", "of_roof", "speedup")
-HEADS = (
-    "Node",
-    "Time, µs",
-    "FLOPs",
-    "Bytes",
-    "Bytes are",
-    "FLOP per byte",
-    "FLOP/s",
-    "Share of the roof",
-    "Speedup over eager",
-)
+ROOFLINE = {
+    "node": "Node",
+    "time_us": "Time, µs",
+    "flops": "FLOPs",
+    "bytes": "Bytes",
+    "bytes_are": "Bytes are",
+    "flop_per_byte": "FLOP per byte",
+    "flop_per_s": "FLOP/s",
+    "of_roof": "Share of the roof",
+    "speedup": "Speedup over eager",
+}
 COUNTED, LEAST = "counted in its launches", "the least that the problem moves"
 
 
@@ -42,12 +41,11 @@ def roofline(book: Book) -> Picture:
     report = book.run.problem.report_for(book.run.device.name) or {}
     known = report.get("roofline") or {}
     if book.basis is Basis.REPORTED or not known or not report.get("flops"):
-        return Picture(NAME, TITLE, _missing(book, report))
+        return Picture(_missing(book, report))
     roof = Roof(report["flops"], report["compulsory_bytes"], known["dram_gb_s"], known["peak_tflops"])
     found = [_kernel(book, roof, row, timed) for row, timed in _timed(book)]
     unknown = len(book.correct) - len(found)
-    table = Table(NAMES, HEADS, tuple(found))
-    kernels = f"{len(found)} correct kernel{'s' * (len(found) != 1)}"
+    table = Table(ROOFLINE, found)
     roofs = (
         f"The roofs are {known['dram_gb_s'] / 1e3:.2f} TB/s ({known.get('source') or 'published'}) and "
         f"{known['peak_tflops']:g} TFLOP/s with {known.get('kind', 'fp32')}, of "
@@ -63,19 +61,18 @@ def roofline(book: Book) -> Picture:
             "at the least bytes that the problem must move: a kernel that moves more lies further to the left."
         )
     if unknown:
-        notes.append(f"{unknown} correct kernel{'s' * (unknown != 1)} without a stored time, left out.")
+        notes.append(f"{counted(unknown, 'correct kernel')} without a stored time, left out.")
     failed = len(book.told) - len(book.correct)
     if failed:
-        notes.append(f"{failed} attempt{'s' * (failed != 1)} that did not pass, left out.")
+        notes.append(f"{counted(failed, 'attempt')} that did not pass, left out.")
     if not found:
-        return Picture(
-            NAME, TITLE, f"No correct kernel has a stored time yet. {roofs}", table=table, notes=tuple(notes)
-        )
+        return Picture(f"No correct kernel has a stored time yet. {roofs}", table=table, notes=notes)
     top = max(found, key=lambda row: _number(row[7]))
-    says = f"{kernels}; node {_node(top)} comes closest to the roof, with {percent(_number(top[7]))} of it. {roofs}"
+    closest = f"node {_node(top)} comes closest to the roof, with {percent(_number(top[7]))} of it"
+    says = f"{counted(len(found), 'correct kernel')}; {closest}. {roofs}"
     key = [("best", "best"), ("correct", "correct"), ("slower", "slower than eager")]
     key += [("at-bound", "bytes not counted")] if least else []
-    return Picture(NAME, TITLE, says, (_panel(book, roof, found, says),), None, table, tuple(notes), (), tuple(key))
+    return Picture(says, (_panel(book, roof, found, says),), table=table, notes=notes, key=tuple(key))
 
 
 def _missing(book: Book, report: dict[str, Any]) -> str:
@@ -133,7 +130,6 @@ def _panel(book: Book, roof: Roof, found: list[tuple[Cell, ...]], says: str) -> 
         spots.append(Spot(look, along.at(_number(row[5])), up.at(_number(row[6])), title))
     line = Rule("rule-one", along.at(roof.intensity), 0, along.at(roof.intensity), 100, "least bytes")
     return Panel(
-        title=TITLE,
         says=says,
         height=280,
         x_name="FLOP per byte",
@@ -156,9 +152,13 @@ def _node(row: tuple[Cell, ...]) -> int:
     return node.number
 
 
-ELITES_NAME, ELITES_TITLE = "elites", "Map of elites"
-ELITES_NAMES = ("launches", "pattern", "node", "speedup", "correct_kernels")
-ELITES_HEADS = ("Kernels launched", "Arithmetic pattern", "Elite", "Speedup over eager", "Correct kernels in the cell")
+ELITES = {
+    "launches": "Kernels launched",
+    "pattern": "Arithmetic pattern",
+    "node": "Elite",
+    "speedup": "Speedup over eager",
+    "correct_kernels": "Correct kernels in the cell",
+}
 SHADES = (1.0, 1.25, 2.0, 4.0)  # speedups from which a cell is a shade darker
 MEANING = (
     "To the right: how many kernels the module launches, by call sites in its source. Down: the arithmetic of its "
@@ -173,23 +173,20 @@ def elites(book: Book) -> Picture:
     params = steering.params(SearchParams.of_run(book.run.params))
     if params.policy != "map_elites":
         return Picture(
-            ELITES_NAME,
-            ELITES_TITLE,
-            f"The policy of this search, {params.policy}, keeps no map of elites; map_elites does.",
-            timed=False,
+            f"The policy of this search, {params.policy}, keeps no map of elites; map_elites does.", timed=False
         )
     tree = tree_of(book.rows, params)
     steering.mark(tree)
     found = elites_of(tree, tree.root)
     if not found:
-        return Picture(ELITES_NAME, ELITES_TITLE, "No kernel is correct yet, so every cell is empty. " + MEANING)
+        return Picture("No kernel is correct yet, so every cell is empty. " + MEANING)
     by_number = {row.number: row for row in book.rows}
     counts = Counter(cells_of(book.rows).values())
     cells = {_split(cell): (by_number[branch.number], counts[cell]) for cell, branch in found.items()}
     rows = []
     for (launches, pattern), (row, count) in sorted(cells.items(), key=lambda item: _order(*item[0])):
         rows.append((launches, pattern, NodeRef(row.number), book.speedup(row), count))
-    says = f"{len(cells)} cell{'s' * (len(cells) != 1)} with a correct kernel. {MEANING}"
+    says = f"{counted(len(cells), 'cell')} with a correct kernel. {MEANING}"
     columns = [name for name in LAUNCHES if any(launches == name for launches, _ in cells)]
     lines = sorted({pattern for _, pattern in cells}, key=lambda pattern: _order("", pattern))
     if any(launches == UNREADABLE for launches, _ in cells):
@@ -208,7 +205,6 @@ def elites(book: Book) -> Picture:
             said = (f"node {row.number}", measure.number if measure else "not timed", f"{count} correct")
             tiles.append(Tile(f"tile-{_shade(row.speedup)}", *place, said))
     panel = Panel(
-        title=ELITES_TITLE,
         says=says,
         height=max(90, 76 * len(lines)),
         x_name="kernels launched",
@@ -217,9 +213,7 @@ def elites(book: Book) -> Picture:
         tiles=tuple(tiles),
         grid=False,
     )
-    return Picture(
-        ELITES_NAME, ELITES_TITLE, says, (panel,), None, Table(ELITES_NAMES, ELITES_HEADS, tuple(rows)), book.left_out()
-    )
+    return Picture(says, (panel,), table=Table(ELITES, rows), notes=book.left_out())
 
 
 def _split(cell: str) -> tuple[str, str]:

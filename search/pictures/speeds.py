@@ -14,14 +14,15 @@ from judge.evaluations.models import Measurement
 from judge.sources.highlighting import visible
 from judge.templatetags.units import duration, microseconds
 from judge.values import Basis, Subject
+from search.algorithm.ranking import rank
 from search.pictures.book import Book
 from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rows, Rule, Spot, Table
 from search.records.facts import NodeRow
+from search.records.texts import counted
 from search.records.winning import nothing_faster
 
 MOST_SPOTS = 400  # drawn; new bests always are
 FLOOR = 93.0  # below this lies the strip of failed attempts
-HEADS = ("Attempt", "Node", "Result", "Speedup over eager", "Best so far")
 KEY = (
     ("best", "new best"),
     ("tied", "its interval overlaps the best"),
@@ -32,7 +33,7 @@ KEY = (
     ("suspect", "not settled"),
     ("cancelled", "withdrawn"),
 )
-NAMES = ("x", "node", "result", "speedup", "best_node")
+COLUMNS = {"node": "Node", "result": "Result", "speedup": "Speedup over eager", "best_node": "Best so far"}
 
 
 @dataclass(frozen=True)
@@ -65,20 +66,24 @@ class Point(NamedTuple):
     best: NodeRow | None
 
 
+def result_of(row: NodeRow) -> str:
+    """Its verdict in words."""
+    return row.verdict.replace("_", " ")
+
+
 def best_so_far(book: Book, x: str = "attempts") -> Picture:
     """`x` is one of AXES; one that this search has no values for gives attempts."""
     offered = [name for name in AXES if _has(book, name)]
     across = AXES[x if x in offered else "attempts"]
     points = _points(book, across.name)
-    table = Table(NAMES, (across.words.capitalize(), *HEADS[1:]), Rows(points, partial(_line, book)))
+    table = Table({"x": across.words.capitalize(), **COLUMNS}, Rows(points, partial(_line, book)))
     choices = tuple((name, AXES[name].words, name == across.name) for name in offered)
-    title = "Best so far"
     if not points:
-        return Picture("best-so-far", title, "No attempt has ended yet.", table=table, choices=choices)
+        return Picture("No attempt has ended yet.", table=table, choices=choices)
     notes = list(book.left_out())
     unknown = sum(point.x is None for point in points)
     if unknown:
-        notes.append(f"{unknown} attempt{'s' * (unknown != 1)} with unknown {across.words}, left out.")
+        notes.append(f"{counted(unknown, 'attempt')} with unknown {across.words}, left out.")
     if book.basis is Basis.REPORTED:
         notes.append("The source reported no intervals, so there is no band.")
     elif book.basis is Basis.MODELLED:
@@ -86,7 +91,7 @@ def best_so_far(book: Book, x: str = "attempts") -> Picture:
     panel = _panel(book, [point for point in points if point.x is not None], across)
     looks = {spot.look for spot in panel.spots}
     key = tuple((look, word) for look, word in KEY if look in looks)
-    return Picture("best-so-far", title, _says(book, points), (panel,), None, table, tuple(notes), (), key, choices)
+    return Picture(_says(book, points), (panel,), table=table, notes=notes, key=key, choices=choices)
 
 
 def _has(book: Book, name: str) -> bool:
@@ -113,7 +118,11 @@ def _points(book: Book, x: str) -> list[Point]:
             part = book.spent(row)[x == "cost"]
             known += Decimal(part or 0)
             at = None if part is None else float(known)
-        record = timed and row.may_be_best and (best is None or _faster(row, best))
+        record = (
+            timed
+            and row.may_be_best
+            and (best is None or rank(row.speedup, row.number) > rank(best.speedup, best.number))
+        )
         tied = not record and timed and book.basis is Basis.MEASURED and _reaches(row, best)
         best = row if record else best
         found.append(Point(row, at, timed, record, tied, best))
@@ -125,14 +134,10 @@ def _reaches(row: NodeRow, best: NodeRow | None) -> bool:
     return best is not None and (row.high or 0.0) >= (best.speedup or 0.0)
 
 
-def _faster(row: NodeRow, best: NodeRow) -> bool:
-    return ((row.speedup or 0.0), -row.number) > ((best.speedup or 0.0), -best.number)
-
-
 def _line(book: Book, point: Point) -> tuple[Cell, ...]:
     best = None if point.best is None else NodeRef(point.best.number)
     x = None if point.x is None else round(point.x, 6)
-    return (x, NodeRef(point.row.number), point.row.verdict.replace("_", " "), book.speedup(point.row), best)
+    return (x, NodeRef(point.row.number), result_of(point.row), book.speedup(point.row), best)
 
 
 def _panel(book: Book, points: list[Point], across: Across) -> Panel:
@@ -145,7 +150,6 @@ def _panel(book: Book, points: list[Point], across: Across) -> Panel:
     if compiled:
         rules.append(Rule("rule-compile", 0, up.at(compiled), 100, up.at(compiled), "torch.compile"))
     return Panel(
-        title="Speedup over eager",
         says=_says(book, points),
         height=260,
         x_name=across.words,
@@ -199,7 +203,7 @@ def _spots(book: Book, points: list[Point], along: Linear, up: Axis) -> tuple[Sp
         look = (
             "best" if point.record and point.row.number in book.won else "tied" if point.tied else book.look(point.row)
         )
-        said = str(measure) if measure else point.row.verdict.replace("_", " ")
+        said = str(measure) if measure else result_of(point.row)
         found.append(Spot(look, along.at(point.x), y, f"node {point.row.number}: {said}"))
     return tuple(found)
 
@@ -211,8 +215,7 @@ def _compiled(book: Book) -> float | None:
 
 
 def _says(book: Book, points: list[Point]) -> str:
-    count = f"{len(points)} attempt{'s' * (len(points) != 1)}"
-    best = book.best
+    count, best = counted(len(points), "attempt"), book.best
     if best is None and book.leader is not None:
         said = nothing_faster(ended=book.run.ended)
         return f"{count}. {said}; the closest is node {book.leader.number}, {book.speedup(book.leader)}."
@@ -221,51 +224,43 @@ def _says(book: Book, points: list[Point]) -> str:
     records = sum(point.record and point.row.number in book.won for point in points)
     rose = "set once" if records == 1 else f"raised {records} times"
     tied = sum(point.tied for point in points)
-    also = f" The interval of {tied} other attempt{'s' * (tied != 1)} reaches a best before it." if tied else ""
+    also = f" The interval of {counted(tied, 'other attempt')} reaches a best before it." if tied else ""
     return f"{count}; the best was {rose} and is node {best.number}, {book.speedup(best)}.{also}"
 
 
-LINEAGE_NAME, LINEAGE_TITLE = "lineage", "Lineage of the best kernel"
-LINEAGE_NAMES = ("node", "step", "result", "speedup", "summary")
-LINEAGE_HEADS = ("Node", "Step", "Result", "Speedup over eager", "Change described by the proposer")
-LINEAGE_LABELS = 14  # numbers drawn beside marks; the table has all
+LINEAGE = {
+    "node": "Node",
+    "step": "Step",
+    "result": "Result",
+    "speedup": "Speedup over eager",
+    "summary": "Change described by the proposer",
+}
+LABELS = 14  # numbers drawn beside marks of a lineage; the table has all
 
 
 def lineage(book: Book) -> Picture:
     """The path of parents. A node that failed stands at the foot: it was repaired or taken up by its child."""
     if book.leader is None:
-        return Picture(LINEAGE_NAME, LINEAGE_TITLE, "There is no best kernel yet, so there is no lineage to show.")
+        return Picture("There is no best kernel yet, so there is no lineage to show.")
     by_id = {row.id: row for row in book.rows}
     line: list[NodeRow] = [book.leader]
     while (parent := line[-1].parent) is not None:
         line.append(by_id[parent])
     line.reverse()
     steps = line[1:]
-    table = Table(
-        LINEAGE_NAMES,
-        LINEAGE_HEADS,
-        tuple(
-            (
-                NodeRef(row.number),
-                f"{row.kind} step",
-                row.verdict.replace("_", " "),
-                book.speedup(row),
-                visible(row.summary),
-            )
-            for row in steps
-        ),
-    )
+    rows = [
+        (NodeRef(row.number), f"{row.kind} step", result_of(row), book.speedup(row), visible(row.summary))
+        for row in steps
+    ]
     large = sum(row.kind == "large" for row in steps)
     failed = sum(book.speedup(row) is None for row in steps)
-    depth = f"{len(steps)} step{'s' * (len(steps) != 1)}"
     said = "" if book.best else f"{nothing_faster(ended=book.run.ended)}; this is the line of the closest kernel. "
-    said += f"Node {book.leader.number} stands {depth} below the start, {large} of them large."
+    said += f"Node {book.leader.number} stands {counted(len(steps), 'step')} below the start, {large} of them large."
     if failed:
-        said += f" {failed} kernel{'s' * (failed != 1)} on the way did not pass."
+        said += f" {counted(failed, 'kernel')} on the way did not pass."
     key = (("best", "best"), ("correct", "correct"), ("slower", "slower than eager"), ("wrong", "did not pass"))
-    return Picture(
-        LINEAGE_NAME, LINEAGE_TITLE, said, (_lineage_panel(book, line, said),), None, table, book.left_out(), (), key
-    )
+    panel = _lineage_panel(book, line, said)
+    return Picture(said, (panel,), table=Table(LINEAGE, rows), notes=book.left_out(), key=key)
 
 
 def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
@@ -279,7 +274,7 @@ def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
         Path(f"edge edge-{row.kind}", f"M{x1:.2f} {y1}L{x2:.2f} {y2}")
         for row, (x1, y1), (x2, y2) in zip(line[1:], places, places[1:], strict=False)
     ]
-    stride = 1 + (len(line) - 1) // LINEAGE_LABELS
+    stride = 1 + (len(line) - 1) // LABELS
     spots = []
     for place, (row, (x, y)) in enumerate(zip(line, places, strict=True)):
         last = place == len(line) - 1
@@ -288,13 +283,11 @@ def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
         spots.append(
             Spot(look, round(x, 2), y, f"node {row.number}: {book.speedup(row) or row.verdict or 'start'}", label)
         )
-    stops = (Tick(4.0, "0"), Tick(96.0, str(len(line) - 1)))
     return Panel(
-        title=LINEAGE_TITLE,
         says=says,
         height=200,
         x_name="steps from the start",
-        x_ticks=stops,
+        x_ticks=(Tick(4.0, "0"), Tick(96.0, str(len(line) - 1))),
         y_ticks=speedup_ticks(up, 4),
         paths=tuple(paths),
         rules=(Rule("rule-one", 0, up.at(1.0), 100, up.at(1.0), ""),),
@@ -302,20 +295,24 @@ def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
     )
 
 
-SAMPLES_NAME, SAMPLES_TITLE = "samples", "Samples of the fastest kernels"
-SAMPLES_BEST = 5
-SAMPLES_NAMES = ("subject", "node", "method", "sample", "us")
-SAMPLES_MODEL_NAMES = ("subject", "node", "method", "us", "low_us", "high_us")
+BEST = 5  # kernels whose samples are drawn
+SUBJECT = {"subject": "Subject", "node": "Node", "method": "Method"}
+SAMPLES = {**SUBJECT, "sample": "Sample", "us": "µs"}
+MODELLED = {**SUBJECT, "us": "Time, µs", "low_us": "Range from, µs", "high_us": "to, µs"}
 
 
 def samples(book: Book) -> Picture:
     """The files hold every sample, the page's table their medians. A modelled time has a range and no samples."""
-    chosen = book.correct[:SAMPLES_BEST]
+    chosen = book.correct[:BEST]
     rows = _rows(book, chosen)
     if not rows:
-        return Picture(SAMPLES_NAME, SAMPLES_TITLE, _missing(book))
+        return Picture(_missing(book))
     modelled = book.basis is Basis.MODELLED
-    drawn = strips([_times(label, kind, row, modelled) for label, kind, _, row in rows], microseconds)
+    times = [
+        Times(label, kind, () if modelled else row.samples_us, row.low_us, row.median_us, row.high_us)
+        for label, kind, _, row in rows
+    ]
+    drawn = strips(times, microseconds)
     count = sum(kind in {"best", "correct"} for _, kind, _, _ in rows)
     fastest = "The fastest correct kernel" if count == 1 else f"The {count} fastest correct kernels"
     says = f"{fastest} and what the best was compared with, over one logarithmic axis. "
@@ -328,7 +325,7 @@ def samples(book: Book) -> Picture:
     lacking = len(chosen) - count
     if lacking:
         notes.append(f"{lacking} of the fastest {len(chosen)} without a stored time, left out.")
-    return Picture(SAMPLES_NAME, SAMPLES_TITLE, says, (), drawn, _samples_table(rows, modelled), tuple(notes))
+    return Picture(says, strips=drawn, table=_samples_table(rows, modelled), notes=notes)
 
 
 def _missing(book: Book) -> str:
@@ -357,27 +354,8 @@ def _rows(book: Book, chosen: list[NodeRow]) -> list[tuple[str, str, int | None,
     return rows
 
 
-def _times(label: str, kind: str, row: Measurement, modelled: bool) -> Times:
-    return Times(label, kind, () if modelled else row.samples_us, row.low_us, row.median_us, row.high_us)
-
-
 def _samples_table(rows: list[tuple[str, str, int | None, Measurement]], modelled: bool) -> Table:
+    named = [((label, number and NodeRef(number), row.method), row) for label, _, number, row in rows]
     if modelled:
-        return Table(
-            SAMPLES_MODEL_NAMES,
-            ("Subject", "Node", "Method", "Time, µs", "Range from, µs", "to, µs"),
-            tuple(
-                (label, _node(number), row.method, row.median_us, row.low_us, row.high_us)
-                for label, _, number, row in rows
-            ),
-        )
-    lines: list[tuple[Cell, ...]] = [
-        (label, _node(number), row.method, place, float(us))
-        for label, _, number, row in rows
-        for place, us in enumerate(row.samples_us)
-    ]
-    return Table(SAMPLES_NAMES, ("Subject", "Node", "Method", "Sample", "µs"), tuple(lines))
-
-
-def _node(number: int | None) -> NodeRef | None:
-    return None if number is None else NodeRef(number)
+        return Table(MODELLED, [(*name, row.median_us, row.low_us, row.high_us) for name, row in named])
+    return Table(SAMPLES, [(*name, place, float(us)) for name, row in named for place, us in enumerate(row.samples_us)])

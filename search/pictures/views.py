@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from django.http import Http404, HttpResponse
@@ -26,37 +27,32 @@ from search.pictures.speeds import best_so_far, lineage, samples
 from search.pictures.values import Picture
 from search.records.models import Run
 
-PICTURES: dict[str, Callable[[Book], Picture]] = {
-    "best-so-far": best_so_far,
-    "roofline": roofline,
-    "samples": samples,
-    "lineage": lineage,
-    "elites": elites,
-    "burn-down": burn_down_picture,
+PICTURES: dict[str, tuple[str, Callable[[Book], Picture]]] = {
+    "best-so-far": ("Best so far", best_so_far),
+    "roofline": ("Roofline", roofline),
+    "samples": ("Samples of the fastest kernels", samples),
+    "lineage": ("Lineage of the best kernel", lineage),
+    "elites": ("Map of elites", elites),
+    "burn-down": ("Budget burn-down", burn_down_picture),
 }
 
 
-def pictures_of(book: Book, x: str) -> list[Picture]:
-    """Every picture, `x` being the horizontal axis of the first."""
-    return [picture_of(book, name, x) for name in PICTURES]
-
-
 def picture_of(book: Book, name: str, x: str) -> Picture:
-    """The picture of that name. Raises KeyError."""
-    return best_so_far(book, x) if name == "best-so-far" else PICTURES[name](book)
+    """The picture of that name; `x` is the horizontal axis of the first. Raises KeyError."""
+    title, draw = PICTURES[name]
+    return replace(best_so_far(book, x) if draw is best_so_far else draw(book), name=name, title=title)
 
 
 def picture_document(book: Book, picture: Picture) -> dict[str, Any]:
     """The JSON file: what the numbers are worth, then the numbers."""
     run = book.run
     device, problem = run.device, run.problem
-    found = picture.document()
     return {
         "run": run.pk,
         "problem": {"slug": problem.slug, "state": problem.state, "flags": flag_codes(problem)},
         "device": {"name": device.name, "title": device.title, "arch": device.arch},
         "basis": basis_word(book.basis) if picture.timed else None,
-        **found,
+        **picture.document(),
         "alarms": list(picture.alarms),
     }
 
@@ -66,7 +62,7 @@ def picture_csv(book: Book, picture: Picture) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     records = picture.records()
-    names = list(records[0]) if records else list(picture.table.names)
+    names = list(records[0]) if records else list(picture.table.columns)
     writer.writerow([*names, "basis", "problem_state"])
     basis = basis_word(book.basis) if picture.timed else ""
     for record in records:
@@ -80,7 +76,7 @@ def picture_csv(book: Book, picture: Picture) -> str:
 def run_pictures(request: SiteRequest, run_id: int) -> HttpResponse:
     """Every picture with its caption and table. `x` chooses the horizontal axis of the first."""
     book = Book(_run(run_id))
-    pictures = pictures_of(book, request.GET.get("x", ""))
+    pictures = [picture_of(book, name, request.GET.get("x", "")) for name in PICTURES]
     context = {
         "run": book.run,
         "pictures": pictures,

@@ -67,7 +67,7 @@ def race_measure(race: Race, *, over: str) -> Measure:
 
 SHOWN = 20
 WORDS = {
-    Recheck.Kind.VERIFY: "Judged once more",
+    Recheck.Kind.VERIFY: "Judged again",
     Recheck.Kind.DISPUTE: "Disputed",
     Recheck.Kind.RACE: "Measured as a pair",
 }

@@ -130,7 +130,7 @@ def _no_race(fresh: Evaluation, reverse: list[Evaluation]) -> str:
         if race_lost(other):
             return "Each was slower than the other when it came second: nothing is decided."
         if other.verdict != Verdict.PASS.value:
-            return f"The other kernel was to win in fresh processes and ended: {_why(other)}"
+            return f"The other kernel had to win in fresh processes and ended: {_why(other)}"
     return str((reverse or [fresh])[0].report.get("environment", {}).get("incumbent", ""))
 
 
@@ -172,4 +172,4 @@ def rechecks_reap(*, now: datetime) -> list[Hop]:
 
 
 def _waited(device: Device) -> str:
-    return f"{device.name} took it up in no day. The page Fleet says who serves it and what waits; then ask once more."
+    return f"{device.name} did not start it within a day. Check its worker on the Fleet page, then ask again."

@@ -23,7 +23,7 @@ WORDS = {
     "root": "start",
     "proposing": "proposing",
     "judging": "judging",
-    "waiting": "waiting for a reply by hand",
+    "waiting": "waiting for a manual reply",
     "correct": "correct",
     "slower": "correct, slower",
     "wrong": "failed",

@@ -28,7 +28,7 @@ class MemoryFields(forms.Form):
         initial=_DEFAULT.trust,
         required=False,
         label="Rules in prompts",
-        help_text="Which of what was learned from earlier failures goes into the prompts of this search.",
+        help_text="Which rules learned from earlier failures go into the prompts of this search.",
         error_messages={"invalid_choice": "Choose one of: reviewed, auto, off."},
     )
     learns = forms.BooleanField(
@@ -39,21 +39,21 @@ class MemoryFields(forms.Form):
         max_value=1000,
         required=False,
         label="Problems behind a rule",
-        help_text="A rule learned here needs failures on so many problems.",
+        help_text="How many problems must show a failure before it becomes a rule.",
     )
     rule_tokens = forms.IntegerField(
         min_value=0,
         max_value=100_000,
         required=False,
         label="Tokens for rules",
-        help_text="Room in a prompt, estimated from the length.",
+        help_text="Maximum in a prompt, estimated from the length.",
     )
     rule_withhold = forms.FloatField(
         min_value=0,
         max_value=100,
         required=False,
         label="Withheld (%)",
-        help_text="How often a rule is left out, to see what it changes.",
+        help_text="How often a rule is withheld, to measure its effect.",
     )
 
     def memory_rows(self) -> list[forms.BoundField]:

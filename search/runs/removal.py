@@ -48,7 +48,7 @@ def removal_of(run: Run) -> Removal:
 
 def _against(run: Run) -> Iterable[str]:
     if run.origin != Run.Origin.IMPORT:
-        yield "Only imported searches can be removed: this one was made here, and nothing could bring it back."
+        yield "Only imported searches can be removed: a search made here could not be restored."
         return
     branches = list(Run.objects.filter(branched_from__run=run).order_by("pk").values_list("pk", flat=True))
     if branches:

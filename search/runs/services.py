@@ -182,12 +182,12 @@ def _reopen(run: Run) -> None:
     if run.origin == Run.Origin.IMPORT:
         raise ActionRefused("An imported search cannot go on here. Branch a search of its own from a node instead.")
     if CampaignEntry.objects.filter(run=run).exists():
-        raise ActionRefused("The campaign of this search has shared its steps out anew. Branch from a node instead.")
+        raise ActionRefused("The campaign has reassigned the steps of this search. Branch from a node instead.")
     if (adapt := adapt_sharing(run)) is not None:
-        raise ActionRefused(f"Adapt run {adapt.pk} has shared the limits of this search out anew. Branch from a node.")
+        raise ActionRefused(f"Adapt run {adapt.pk} has reassigned the limits of this search. Branch from a node.")
     stop = stop_of(run, timezone.now())
     if stop is not None:
-        raise ActionRefused(f"This search would not go on. {stop.text} Add to its limits, or branch from a node.")
+        raise ActionRefused(f"This search cannot continue. {stop.text} Add to its limits, or branch from a node.")
     run.ended_at = None
 
 

@@ -212,16 +212,13 @@ NO = Standing()
 
 
 @dataclass(frozen=True)
-class ActivityRow:
+class ActivityRow(Said):
     """One action. `entry` is the number of its audit row, None for what was done before an import; then `actor` is a
     name from there."""
 
     at: datetime
     actor: str
     verb: str
-    text: str
-    detail: str
-    number: int | None
     standing: Standing
     entry: int | None = None
 
@@ -232,15 +229,11 @@ class ActivityRow:
 
 def activity_of(run: Run) -> list[ActivityRow]:
     """The newest actions on a search."""
-    return (_rows(run.pk) + _history(run))[:MOST]
+    return (activity_kept(run.pk) + _history(run))[:MOST]
 
 
 def activity_kept(run_id: int) -> list[ActivityRow]:
-    """The newest actions on a search that was removed: nothing of them can be undone."""
-    return _rows(run_id)
-
-
-def _rows(run_id: int) -> list[ActivityRow]:
+    """The newest actions in the audit log; of a search that was removed nothing can be undone."""
     mine = AuditEntry.objects.filter(object_type="run", object_id=str(run_id)).select_related("actor").order_by("-pk")
     entries = list(mine[:MOST])
     loaded = RUN.load(entries)
@@ -248,38 +241,19 @@ def _rows(run_id: int) -> list[ActivityRow]:
 
 
 def _row(entry: AuditEntry, loaded: RunEntries) -> ActivityRow:
-    said, row = said_of(entry, loaded), registry.verb(entry.verb)
-    return ActivityRow(
-        at=entry.created_at,
-        actor=entry.actor.get_username() if entry.actor else _without_person(entry),
-        verb=entry.verb,
-        text=said.text,
-        detail=said.detail,
-        number=said.number,
-        standing=row.standing(entry, loaded) if row is not None else NO,
-        entry=entry.pk,
-    )
-
-
-def _without_person(entry: AuditEntry) -> str:
-    return "the judge" if entry.after.get("by") == "judge" else "a command"
+    row, command = registry.verb(entry.verb), "the judge" if entry.after.get("by") == "judge" else "a command"
+    actor = entry.actor.get_username() if entry.actor else command
+    standing = row.standing(entry, loaded) if row is not None else NO
+    said = vars(said_of(entry, loaded))
+    return ActivityRow(**said, at=entry.created_at, actor=actor, verb=entry.verb, standing=standing, entry=entry.pk)
 
 
 def _history(run: Run) -> list[ActivityRow]:
-    """What was done to an imported search before it came here: nothing of it is a user's, or can be undone."""
-    acts = history_of(run.pk)
-    rows = []
+    """What was done to an imported search before it came here, newest first: nothing of it can be undone."""
+    acts, rows = history_of(run.pk), []
     for act, undone in zip(acts, history_undone(acts), strict=True):
-        said = told(act.verb, act.after, act.before, run.pk)
-        rows.append(
-            ActivityRow(
-                at=datetime.fromisoformat(act.at),
-                actor=act.who or "a command",
-                verb=act.verb,
-                text=said.text,
-                detail=said.detail,
-                number=said.number,
-                standing=Standing(why_not="undone there") if undone else NO,
-            )
-        )
+        said = vars(told(act.verb, act.after, act.before, run.pk))
+        standing = Standing(why_not="undone there") if undone else NO
+        at, actor = datetime.fromisoformat(act.at), act.who or "a command"
+        rows.append(ActivityRow(**said, at=at, actor=actor, verb=act.verb, standing=standing))
     return rows[::-1]

@@ -117,7 +117,7 @@ def _reopen(run: Run, call: Call, now: datetime) -> None:
     """Let a finished search go on. Raises ActionRefused when another limit still stands against a step."""
     stop = stop_of(run, now)
     if stop is not None:
-        raise ActionRefused(f"This search would not go on. {stop.text}")
+        raise ActionRefused(f"This search cannot continue. {stop.text}")
     run.state, run.stop_reason, run.ended_at = Run.State.RUNNING, "", None
     run.save(update_fields=["state", "stop_reason", "ended_at"])
     by = call.user.get_username() if call.user else ""
@@ -148,7 +148,7 @@ class TakeBudget(RunAction):
         if act is None or act.pk in _taken([run.pk]):
             raise ActionRefused("There is no such addition to undo, or it was undone before.")
         if run.ended:
-            raise ActionRefused(f"This search has already ended ({run.state}): its limits are history.")
+            raise ActionRefused(f"This search has already ended ({run.state}): its limits cannot change.")
         before = limits_of(run)
         after = _without(before, act)
         _must_hold(run, after, now)

@@ -99,9 +99,7 @@ def steer(*, run: Run, verb: str, call: Call, change: Callable[[Snapshot], Chang
             return []
         if locked.ended or locked.state == Run.State.STOPPING:
             how = "is stopping" if locked.state == Run.State.STOPPING else f"has already ended ({locked.state})"
-            raise ActionRefused(
-                f"This search {how}: no step is left to steer. Branch a new search from a node instead."
-            )
+            raise ActionRefused(f"This search {how} and cannot be steered. Branch a new search from a node instead.")
         pair_check(run=locked, verb=verb)
         now = Snapshot(locked, call.user)
         done = change(now)

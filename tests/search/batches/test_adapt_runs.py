@@ -195,7 +195,7 @@ def test_a_search_with_a_share_of_the_limits_gets_no_more_and_does_not_come_back
     with pytest.raises(ActionRefused, match="shares its limits out"):
         run_budget_add(run=run, delta={"steps": 3}, user=None)
     run_stop(run=run, user=None)
-    with pytest.raises(ActionRefused, match="shared the limits of this search out anew"):
+    with pytest.raises(ActionRefused, match="reassigned the limits of this search"):
         run_resume(run=run, user=None)
 
 

@@ -232,7 +232,7 @@ def test_a_pair_is_raced_from_the_page_and_its_verdict_is_shown_with_its_interva
     assert "/race" not in viewer.get(path).content.decode()
     body = {"key": "k", "rival": key(one), "back": path}
     assert operator.post(f"/s/{search.pk}/n/{other.number}/race", body)["Location"] == path
-    assert "Waits for its device" in viewer.get(path).content.decode()
+    assert "Waiting for its device" in viewer.get(path).content.decode()
     recheck_run(recheck_id=Recheck.objects.get().pk, bench_for=FakeBench({0: raced(1.05, SpeedCall.FASTER)}))
     html = viewer.get(path).content.decode()
     assert "FASTER" in html and "[1.04–1.06]" in html and "n=60" in html

@@ -167,7 +167,7 @@ def test_a_kernel_by_hand_holds_device_time_but_no_call():
         ({"steps": 0}, "more than 0"),
         ({"steps": 10_000}, "at most 10000 steps"),
         ({"tokens": 5}, "no limit of tokens"),
-        ({"w": 1}, "cannot be added"),
+        ({"w": 1}, "Specify what to add"),
         ({}, "Specify what to add"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_wrong_addition_is_refused_and_changes_nothing(delta, words):
 def test_an_addition_that_leaves_another_limit_reached_is_refused():
     worker, run = Worker(), limited(evaluations=2)
     worker.run(run)
-    with pytest.raises(ActionRefused, match=r"would not go on\. Evaluation limit reached"):
+    with pytest.raises(ActionRefused, match=r"cannot continue\. Evaluation limit reached"):
         run_budget_add(run=run, delta={"steps": 2}, user=None)
     assert Run.objects.get(pk=run.pk).state == Run.State.FINISHED
 

@@ -112,7 +112,7 @@ def test_a_refused_start_keeps_every_field_and_opens_where_the_error_is(hops, ch
     assert words in beside and 'class="errorlist' in beside
     assert "umber" not in words or f'<input type="text" name="{name}"' in html
     if name not in ("steps",):
-        assert re.search(r'<details class="more" open><summary>More at once', html)
+        assert re.search(r'<details class="more" open><summary>Concurrency', html)
 
 
 def test_a_device_that_is_gone_is_named_in_its_list(hops):

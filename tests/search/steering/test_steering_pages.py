@@ -130,12 +130,12 @@ def test_a_viewer_sees_what_is_in_force_but_no_forms(run):
 
 def test_a_search_whose_acts_are_all_undone_does_not_say_that_nobody_steered_it(run, hops):
     operator, page_of = client_of("operator"), f"/s/{run.pk}/"
-    assert "Nobody has steered this search" in operator.get(page_of).content.decode()
+    assert "This search has not been steered" in operator.get(page_of).content.decode()
     operator.post(f"{page_of}steer", {"act": "prune", "number": "1", "key": "a"})
     seq = AuditEntry.objects.get(verb="steer.prune").after["seq"]
     operator.post(f"{page_of}steer", {"act": "undo", "seq": seq, "key": "b"})
     html = operator.get(page_of).content.decode()
-    assert "Nobody has steered" not in html and "used up or undone; its Activity lists it" in html
+    assert "has not been steered" not in html and "used up or undone. See Activity" in html
 
 
 def test_a_pause_can_be_taken_back_from_the_list(run):
