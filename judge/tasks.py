@@ -11,9 +11,9 @@ from celery.signals import worker_process_shutdown, worker_ready, worker_shutdow
 from judge.devices.benches import bench_for, close_benches, rest_idle
 from judge.devices.models import Device
 from judge.devices.queries import served_devices
-from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
-from judge.selftest.catalogue import entries
+from judge.problems.services import problem_admit
+from judge.selftest.entries import entries
 from judge.selftest.models import SelfTest
 from judge.selftest.services import selftest_run
 from judge.values import JudgeError

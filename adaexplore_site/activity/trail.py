@@ -1,4 +1,4 @@
-"""The audit as a list: narrowed by who, what, on what and when; newest first, by pages that begin below an act."""
+"""The audit log as people read it: entries in words, pages of them, files, and the offer to undo the newest."""
 
 from __future__ import annotations
 

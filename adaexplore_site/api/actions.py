@@ -1,4 +1,4 @@
-"""Actions as REST operations: the JSON body by the fields of the action's form, the outcome as JSON."""
+"""Actions as REST operations: JSON body by the form's fields, outcome as JSON, one answer per idempotency key."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ def body_read(
     if request.content_type == "multipart/form-data":
         return request.POST.copy(), request.FILES
     given = _given(request)
+    if "sure" not in model.model_fields:
+        given.pop("sure", None)  # clients may send it with every action
     try:
         sent = model.model_validate(given).model_dump(exclude_unset=True)
     except ValidationError as error:

@@ -1,4 +1,5 @@
-"""What the API answers with. Times are ISO 8601, durations seconds, money US dollars; unknown is null, never 0."""
+"""What the API answers with, as JSON or CSV, a page at a time. Times are ISO 8601, durations seconds, money US dollars;
+unknown is null, never 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API as one object: its operations, what its errors look like, its schema."""
+"""The API as one object: who may ask, its operations, what its errors look like, its OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files as answers: to save, never rendered by a browser."""
+"""Files as answers: to save, never rendered by a browser, with no cell that a spreadsheet takes for a formula."""
 
 from __future__ import annotations
 

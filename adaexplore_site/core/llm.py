@@ -1,4 +1,4 @@
-"""One client for any OpenAI-compatible chat endpoint: streaming, bounded retries, token accounting, typed errors.
+"""Calls of a language model over the OpenAI protocol, and what its failures mean.
 
 The key never leaves this module: it is scrubbed from every text that comes back, errors and replies alike.
 """

@@ -1,4 +1,4 @@
-"""Where things lie in a picture: shares of its width in per cent, heights in pixels. Pure; templates draw the SVG.
+"""Axes of a plot and where things lie in it. Pure; templates draw the SVG.
 
 Widths are per cent of the picture, so that it fits every screen while its text keeps its size.
 """

@@ -1,4 +1,4 @@
-"""The registry as one page needs it: links of the bar, shortcut help, what palette and keys may do here."""
+"""Pages and actions by key and by name: what each page puts into the command palette."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Save, rename, share and delete views. A view is its owner's; what others share, people use and leave alone."""
+"""Saved views: the lists that have them, and what is kept of a list's address."""
 
 from __future__ import annotations
 

@@ -21,12 +21,11 @@ from judge.bench.foreign.sources import LoadError, check_source
 from judge.bench.interpreting.calibration import model_for
 from judge.bench.interpreting.targets import target as target_named
 from judge.bench.processes.baselines import Baselines, CompiledTimes
-from judge.bench.processes.children import Child, private_folder
-from judge.bench.processes.crew import Crew
-from judge.bench.processes.desks import Desks
+from judge.bench.processes.child_group import ChildGroup
+from judge.bench.processes.children import Child, private_folder, wipe
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
-from judge.bench.processes.wiping import wipe
+from judge.bench.processes.kept_referees import KeptReferees
 from judge.bench.sandboxing.sandbox import missing
 from judge.values import (
     AdmissionReport,
@@ -81,10 +80,10 @@ class Bench:
         self.lock_folder = lock_folder or Path(tempfile.gettempdir())
         self.identity = identity or device
         self.spares = SPARES if device.startswith("cuda") else 0
-        self.desks = Desks()
+        self.kept_referees = KeptReferees()
         self._ended = 0.0  # when the last evaluation was done
         self._pressed = False  # this one came right after it: contexts are then made several at once, and more rarely
-        self._leaving: Crew | None = None  # killed, and perhaps not yet gone: a CUDA context takes its time
+        self._leaving: ChildGroup | None = None  # killed, and perhaps not yet gone: a CUDA context takes its time
         self._root: Path | None = None
         self._servers: dict[str, ForkServer] = {}
         self._compiled = CompiledTimes(lambda: self.baselines)
@@ -119,7 +118,7 @@ class Bench:
 
     def _admitted(self, problem: ProblemSpec, limits: Limits, progress: Progress | None) -> AdmissionReport:
         """The preflight's report. No problem has had too little of a GPU's memory while those who wait hold some."""
-        if self.spares and len(self.desks):
+        if self.spares and len(self.kept_referees):
             plan = AdmissionPlan(self, problem, limits)
             try:
                 report = plan.admission(*self._conduct(plan, limits, progress))
@@ -181,7 +180,7 @@ class Bench:
     def _refereed(self, job: Job, progress: Progress | None) -> Outcome:
         """The referee's verdict. What one that has stayed cannot decide, or blames on the problem, a new one must; and
         nobody has had too little of a GPU's memory while those who wait hold some."""
-        waiting = bool(self.spares and len(self.desks))
+        waiting = bool(self.spares and len(self.kept_referees))
         plan = EvaluationPlan(self, job)
         try:
             outcome = plan.outcome(*self._conduct(plan, job.limits, progress))
@@ -227,10 +226,10 @@ class Bench:
 
     def settle(self) -> None:
         """Wait until nothing of the last evaluation lives. Raises JudgeError when something will not die."""
-        crew, self._leaving = self._leaving, None
-        if crew is not None:
-            crew.close()
-        self.desks.settle()
+        group, self._leaving = self._leaving, None
+        if group is not None:
+            group.close()
+        self.kept_referees.settle()
 
     @property
     def idle_s(self) -> float:
@@ -239,21 +238,21 @@ class Bench:
 
     def waiting(self) -> list[Child]:
         """Children that wait for the next evaluation: spares, and those that stayed at a problem."""
-        return [child for server in self._servers.values() for child in server.waiting()] + self.desks.members()
+        return [child for server in self._servers.values() for child in server.waiting()] + self.kept_referees.members()
 
     def rest(self) -> None:
         """Let go of all that waits for the next evaluation: nobody but the zygotes lives when this returns."""
         self.settle()
-        self.desks.clear()
+        self.kept_referees.clear()
         if self.spares and "plain" in self._servers:
             self._servers["plain"].empty()
 
     def close(self) -> None:
         """Kill every descendant and remove private folders. Idempotent."""
-        crew, self._leaving = self._leaving, None  # the zygotes end with their children, the folders go with ours
-        for child in crew.members.values() if crew is not None else ():
+        group, self._leaving = self._leaving, None  # the zygotes end with their children, the folders go with ours
+        for child in group.members.values() if group is not None else ():
             child.release()
-        self.desks.forget()
+        self.kept_referees.forget()
         for server in reversed(self._servers.values()):
             server.close()
         self._servers.clear()
@@ -340,36 +339,36 @@ class Bench:
 
     def _conduct(
         self, plan: AdmissionPlan | EvaluationPlan | CompilePlan | StubPlan, limits: Limits, progress: Progress | None
-    ) -> tuple[dict[str, Any] | None, Crew]:
+    ) -> tuple[dict[str, Any] | None, ChildGroup]:
         """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
         key, nonce = secrets.token_hex(32), secrets.token_hex(16)
         body: dict[str, Any] | None = None
         self.settle()
         waits = not self.device.startswith("cuda")
         staying: dict[str, Child] = {}
-        with Crew(limits, sandbox=self.sandbox, required=self.minimum_sandbox, waits=waits) as crew:
-            self._leaving = None if waits else crew
-            plan.start(crew, key=key, nonce=nonce)
+        with ChildGroup(limits, sandbox=self.sandbox, required=self.minimum_sandbox, waits=waits) as group:
+            self._leaving = None if waits else group
+            plan.start(group, key=key, nonce=nonce)
             deadline = time.monotonic() + limits.wall_s + plan.grace_s  # from here: starting a bench is not its time
             while body is None and (left := deadline + plan.waited_s() - time.monotonic()) > 0:
-                for message in crew.step(min(1.0, left), plan.judge):
+                for message in group.step(min(1.0, left), plan.judge):
                     body = plan.hear(message, progress) or body
-                if body is None and crew.ended(plan.judge):
-                    for message in crew.step(0, plan.judge):
+                if body is None and group.ended(plan.judge):
+                    for message in group.step(0, plan.judge):
                         body = plan.hear(message, progress) or body
                     break
             if body is not None and not seal.genuine(body, key=key, nonce=nonce):
                 raise JudgeError("the verdict's signature is wrong")
-            plan.settle(crew)
-            self._last_layers = {name: child.layers or {} for name, child in crew.members.items()}
+            plan.settle(group)
+            self._last_layers = {name: child.layers or {} for name, child in group.members.items()}
             self._require_layers()
-            staying = plan.staying(crew) if isinstance(plan, EvaluationPlan) and body is not None else {}
-            crew.kept = set(staying)
+            staying = plan.staying(group) if isinstance(plan, EvaluationPlan) and body is not None else {}
+            group.kept = set(staying)
         if isinstance(plan, EvaluationPlan) and staying:
-            self.desks.keep(plan.desk, staying)
+            self.kept_referees.keep(plan.problem_key, staying)
         if plan.scarce:
-            self.desks.clear()
-        return (body["body"] if body else None), crew
+            self.kept_referees.clear()
+        return (body["body"] if body else None), group
 
     def _require_layers(self) -> None:
         for name, layers in self._last_layers.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
-from judge.bench.device.gpus import gpus_here
+from judge.bench.device.nvml import gpus_here
 from judge.devices.keys import BadKey, DeviceKey, make_key, read_key
 from judge.devices.models import Device
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from judge.bench.compiling.stage import COMPILE
-from judge.bench.device.gpus import Gpu, gpus_here
+from judge.bench.device.nvml import Gpu, gpus_here
 from judge.bench.interpreting.targets import TARGETS
 from judge.devices.models import Device
 

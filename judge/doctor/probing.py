@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judge.bench.exchange.wire import Message
-from judge.bench.processes.crew import Crew
+from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.runner import Bench
-from judge.doctor.targets import targets
+from judge.doctor.host import targets
 from judge.values import JudgeError, Limits
 
 LIMITS = Limits(wall_s=120.0, stage_s=60.0, memory_mb=512)
@@ -59,29 +59,29 @@ def probe(bench: Bench) -> Probed:
 
 def _attempt(server: ForkServer, cuda: bool, *, sandbox: bool) -> tuple[dict[str, str], dict[str, str], float, Path]:
     """What came of each attempt, the child's layers, milliseconds to a ready child, its folder."""
-    with Crew(LIMITS, sandbox=sandbox) as crew:
+    with ChildGroup(LIMITS, sandbox=sandbox) as group:
         started = time.monotonic()
-        neighbour = _Member(crew, "neighbour", server, {"part": "stay", "stay": True})
+        neighbour = _Member(group, "neighbour", server, {"part": "stay", "stay": True})
         neighbour.heard("probe")
         fork_ms = (time.monotonic() - started) * 1000
         with targets(neighbour=neighbour.child.pid, limits=LIMITS, cuda=cuda) as reachable:
             payload = {"part": "attempts", "targets": dataclasses.asdict(reachable)}
-            member = _Member(crew, "probe", server, payload)
+            member = _Member(group, "probe", server, payload)
             layers, found = member.heard("sandbox"), member.heard("probe")
     return _words(found), _words(layers), fork_ms, member.child.folder
 
 
 def _exchange(server: ForkServer) -> Message:
-    with Crew(LIMITS) as crew:
+    with ChildGroup(LIMITS) as group:
         giver, taker = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        give = _Member(crew, "give", server, {"part": "give"}, giver)
-        _Member(crew, "take", server, {"part": "take"}, taker)
+        give = _Member(group, "give", server, {"part": "give"}, giver)
+        _Member(group, "take", server, {"part": "take"}, taker)
         return give.heard("probe")
 
 
 def _tools(server: ForkServer) -> Message:
-    with Crew(LIMITS) as crew:
-        return _Member(crew, "tools", server, {"part": "tools"}).heard("probe")
+    with ChildGroup(LIMITS) as group:
+        return _Member(group, "tools", server, {"part": "tools"}).heard("probe")
 
 
 def _outlived(server: ForkServer) -> float | None:
@@ -115,18 +115,20 @@ def _lives(pid: int) -> bool:
 class _Member:
     """One started child and what it has said."""
 
-    def __init__(self, crew: Crew, name: str, server: ForkServer, payload: Message, link: socket.socket | None = None):
-        self.crew, self.name = crew, name
-        self.child = crew.start(name, server)
+    def __init__(
+        self, group: ChildGroup, name: str, server: ForkServer, payload: Message, link: socket.socket | None = None
+    ):
+        self.group, self.name = group, name
+        self.child = group.start(name, server)
         self._said: dict[str, Message] = {}
-        crew.assign(name, {"role": "probe", **payload}, [link] if link else [])
+        group.assign(name, {"role": "probe", **payload}, [link] if link else [])
 
     def heard(self, key: str) -> Message:
         """The value of its message `key`. Raises JudgeError when it ends, or stays silent, without one."""
         deadline = time.monotonic() + PROBE_S
         while key not in self._said and (left := deadline - time.monotonic()) > 0:
-            gone = self.crew.ended(self.name)
-            for message in self.crew.step(0 if gone else min(1.0, left), self.name):
+            gone = self.group.ended(self.name)
+            for message in self.group.step(0 if gone else min(1.0, left), self.name):
                 self._said.update({name: dict(value) for name, value in message.items() if isinstance(value, dict)})
             if gone:
                 break

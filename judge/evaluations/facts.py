@@ -13,8 +13,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from adaexplore_site.core.plots import Strips, Times, strips
-from judge.bench.processes.artefacts import artefact_key
-from judge.bench.processes.kept_texts import kept_texts
+from judge.bench.processes.artefacts import artefact_key, kept_texts
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
 from judge.evaluations.services import case_of

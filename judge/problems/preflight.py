@@ -11,8 +11,8 @@ from django.db.models import Q
 from django.db.models.fields.json import KeyTransform
 
 from judge.devices.models import Device
-from judge.problems.admissions import admission_stalled
 from judge.problems.models import Problem
+from judge.problems.services import admission_stalled
 
 SILENT_AFTER_S = 8.0  # a device worker takes a waiting task within a second; this long means nobody serves the queue
 UNFINISHED = frozenset({"queued", "running"})

@@ -1,18 +1,25 @@
-"""What pages and commands read of the judge. The number of queries does not grow with the number of rows."""
+"""Problems as pages and the API read them: rows, details, preflights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
 
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.conf import settings
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
 
+from adaexplore_site.core.plots import Roof, RooflinePlot, roofline_plot
 from judge.devices.models import Device
 from judge.devices.queries import served_devices
-from judge.evaluations.models import MAY_BE_BEST, Evaluation
+from judge.evaluations.models import MAY_BE_BEST, Evaluation, Measurement
 from judge.problems.models import Problem
-from judge.values import Basis
+from judge.problems.preflight import Preflight
+from judge.templatetags.units import flop_rate
+from judge.values import Basis, Library, Mode, Policy, Precision, Subject
 
 SORTS: dict[str, tuple[str, ...]] = {
     "family": ("family", "title", "id"),
@@ -50,17 +57,17 @@ def problem_page(
     Synthetic ones are there only when their origin is asked for: an adapt run makes hundreds.
     """
     chosen = _filtered(q.strip(), state, origin, family)
-    rows = _read(chosen, SORTS.get(sort, SORTS["family"]), start, limit + 1)
+    rows = _document(chosen, SORTS.get(sort, SORTS["family"]), start, limit + 1)
     total = len(rows) if not start and len(rows) <= limit else chosen.count()
     return ProblemPage(rows[:limit], total)
 
 
 def problem_row(problem: Problem) -> Problem:
     """One problem as a row of the list."""
-    return _read(Problem.objects.filter(pk=problem.pk), ("id",), 0, 1)[0]
+    return _document(Problem.objects.filter(pk=problem.pk), ("id",), 0, 1)[0]
 
 
-def _read(chosen: QuerySet[Problem], order: tuple[str, ...], start: int, limit: int) -> list[Problem]:
+def _document(chosen: QuerySet[Problem], order: tuple[str, ...], start: int, limit: int) -> list[Problem]:
     devices = list(served_devices())
     audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
     best = audited.filter(problem=OuterRef("pk")).order_by("-speedup", "id")
@@ -108,3 +115,239 @@ def _completed(rows: Sequence[Problem], devices: list[Device]) -> list[Problem]:
 def _number(value: object) -> float | None:
     """A number out of JSON: PostgreSQL gives text and NULL, SQLite a number and the text "null"."""
     return None if value in (None, "null") else float(str(value))
+
+
+MOST_KERNELS = 300  # drawn in a plot
+FASTEST = 5  # listed beside it
+BASELINES = {
+    Subject.EAGER: "Eager",
+    Subject.COMPILE: "torch.compile",
+    Subject.AUTOTUNE: "torch.compile, max-autotune",
+}
+_POLICY = {
+    Precision.STRICT: "as exact as the reference in its data type; no TF32",
+    Precision.TF32: "TF32 matrix products are allowed",
+    Precision.HALF: "16-bit and TF32 arithmetic are allowed",
+    Mode.CONSTRUCTED: "as set by the constructor",
+    Mode.TRAIN: "train",
+    Mode.EVAL: "eval",
+    Library.ALLOW: "allowed",
+    Library.LABEL: "allowed and reported",
+    Library.REFUSE: "refused",
+}
+
+
+def policy_rows(policy: Policy) -> list[tuple[str, str]]:
+    """(name, what it means) in reading order."""
+    rows = [
+        ("Precision", _POLICY[policy.precision]),
+        ("Data type", policy.dtype or "as in the source"),
+        ("Mode", _POLICY[policy.mode]),
+        ("Library compute", _POLICY[policy.library]),
+        ("Inputs", "made on the device" if policy.inputs == "device" else "made on the CPU and copied"),
+    ]
+    if policy.equal_seeding:
+        rows.append(
+            ("Parameters", "copied to each candidate; one that cannot take them draws its own from the same seed")
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Time of one baseline, with its evidence; `median_us` None when nobody has timed it."""
+
+    label: str
+    median_us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    n: int | None = None  # None when modelled
+    at: datetime | None = None
+    modelled: bool = False
+    evaluation_id: int | None = None  # where it was measured; None: by the preflight
+    reach: float | None = None  # share of the GPU's bound, of 1
+    why_not: str = ""  # why nobody has timed it, where that is no matter of time
+    stale: bool = False  # the device has drifted since: it is measured again with the next evaluation
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A candidate that passed, with its time and the share of the GPU's bound that it reaches (of 1)."""
+
+    evaluation: Evaluation
+    median_us: float
+    reach: float | None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A problem on one device: what the preflight counted, what the judge has timed since."""
+
+    check: Preflight
+    baselines: tuple[Baseline, ...]
+    fastest: tuple[Kernel, ...]
+    kernels: int
+    plot: RooflinePlot | None = None
+
+    @property
+    def device(self) -> Device:
+        return self.check.device
+
+    @property
+    def modelled(self) -> bool:
+        return self.device.basis is Basis.MODELLED
+
+    @property
+    def roofline(self) -> dict[str, Any]:
+        return self.check.report.get("roofline") or {}
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per byte that must move."""
+        flops, moved = self.check.report.get("flops"), self.check.report.get("compulsory_bytes")
+        return flops / moved if isinstance(flops, int | float) and moved else None
+
+
+@dataclass
+class _Timed:
+    baselines: dict[str, Measurement] = field(default_factory=dict)
+    kernels: list[Measurement] = field(default_factory=list)
+
+
+def costs(problem: Problem, checks: Sequence[Preflight]) -> list[Cost]:
+    """One per device that has a finished report. Three queries, however many devices and kernels there are."""
+    decided = [check for check in checks if check.decided and check.report.get("flops") is not None]
+    timed: dict[int, _Timed] = {check.device.pk: _Timed() for check in decided}
+    if timed:
+        _read(problem, timed)
+    return [_cost(check, timed[check.device.pk]) for check in decided]
+
+
+def _read(problem: Problem, timed: dict[int, _Timed]) -> None:
+    rows = Measurement.objects.filter(evaluation__problem=problem, evaluation__device__in=list(timed))
+    slim = rows.select_related("evaluation").defer(
+        "samples_us", "detail", "evaluation__source", "evaluation__report", "evaluation__message"
+    )
+    last = rows.filter(subject__in=list(BASELINES)).order_by().values("evaluation__device", "subject")
+    for row in slim.filter(pk__in=last.annotate(last=Max("pk")).values("last")):
+        timed[row.evaluation.device_id].baselines[row.subject] = row
+    for row in slim.filter(subject=Subject.CANDIDATE).order_by("median_us", "pk")[:MOST_KERNELS]:
+        timed[row.evaluation.device_id].kernels.append(row)
+
+
+def _cost(check: Preflight, timed: _Timed) -> Cost:
+    bound_us = (check.report.get("roofline") or {}).get("bound_us")
+
+    def reach(us: float | None) -> float | None:
+        return bound_us / us if bound_us and us else None
+
+    fastest = [Kernel(row.evaluation, row.median_us, reach(row.median_us)) for row in timed.kernels[:FASTEST]]
+    found = [_baseline(check, Subject(name), timed.baselines.get(name)) for name in BASELINES]
+    since = check.device.baselines_at
+    baselines = tuple(
+        replace(one, reach=reach(one.median_us), stale=bool(since and one.at and one.at < since)) for one in found
+    )
+    plot = _plot(check, baselines, timed.kernels)
+    return Cost(check, baselines, tuple(fastest), len(timed.kernels), plot)
+
+
+def _baseline(check: Preflight, subject: Subject, row: Measurement | None) -> Baseline:
+    label = BASELINES[subject]
+    if row is not None:
+        modelled = row.basis == Basis.MODELLED.value
+        figures = (row.median_us, row.low_us, row.high_us, None if modelled else row.n)
+        return Baseline(label, *figures, row.evaluation.created_at, modelled, row.evaluation_id)
+    found = check.report.get("eager") if subject is Subject.EAGER else None
+    if not found:
+        unasked = subject is Subject.AUTOTUNE and not settings.JUDGE_MAX_AUTOTUNE
+        return Baseline(label, why_not="only with JUDGE_MAX_AUTOTUNE=1" if unasked else "")
+    at = (check.report.get("environment") or {}).get("at")
+    return Baseline(
+        label,
+        found["median_us"],
+        found["low_us"],
+        found["high_us"],
+        found["n"] or None,
+        datetime.fromisoformat(at) if at else None,
+        bool(found.get("modelled")),
+    )
+
+
+def _plot(check: Preflight, baselines: Iterable[Baseline], kernels: Sequence[Measurement]) -> RooflinePlot | None:
+    roofline = check.report.get("roofline")
+    if not roofline:
+        return None
+    report = check.report
+    roof = Roof(report["flops"], report["compulsory_bytes"], roofline["dram_gb_s"], roofline["peak_tflops"])
+    kinds = ("eager", "compile", "compile")
+    named = [(one.label, kind, one.median_us) for one, kind in zip(baselines, kinds, strict=True) if one.median_us]
+    best = next((row for row in kernels if row.evaluation.may_be_best), None)
+    if best is not None:
+        named.append(("fastest kernel", "best", best.median_us))
+    others = [row.median_us for row in kernels if row is not best]
+    return roofline_plot(roof, named, others, flop_rate)
+
+
+@dataclass(frozen=True)
+class GraphSummary:
+    """Operators of a traced graph: each kind with its count, most frequent first, and the rows of the table."""
+
+    operators: int
+    kinds: tuple[tuple[str, int], ...]
+    rows: tuple[dict[str, Any], ...]
+    hidden: int
+
+
+def graph_summary(checks: Iterable[Preflight], limit: int) -> GraphSummary | None:
+    """From the first report that holds a graph; the table has at most `limit` rows."""
+    graph = next((check.report["graph"] for check in checks if check.report.get("graph")), None)
+    if not graph:
+        return None
+    nodes = graph["nodes"]
+    names = [node["op"].split(".")[1] for node in nodes if node["op"].startswith("aten.")]
+    rows = tuple(_graph_row(node) for node in nodes[:limit])
+    return GraphSummary(len(names), tuple(Counter(names).most_common()), rows, max(0, len(nodes) - limit))
+
+
+def _graph_row(node: dict[str, Any]) -> dict[str, Any]:
+    outs = [node["out"]] if node.get("out") else [out for out in node.get("outs", ()) if out]
+    return {
+        "name": node["name"],
+        "op": node["op"],
+        "inputs": ", ".join(_references([node.get("args", ()), node.get("kwargs", {})])),
+        "target": node.get("target", ""),
+        "outs": outs,
+    }
+
+
+def _references(value: Any) -> list[str]:
+    """Names of the nodes an argument tree refers to, in order."""
+    if isinstance(value, dict):
+        if isinstance(value.get("node"), str):
+            return [value["node"]]
+        return [name for item in value.values() for name in _references(item)]
+    if isinstance(value, list | tuple):
+        return [name for item in value for name in _references(item)]
+    return []
+
+
+def flaws(checks: Iterable[Preflight]) -> list[dict[str, Any]]:
+    """What the preflights found, each once, the gravest first, with the devices that found it."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for check in checks:
+        for flaw in check.report.get("flaws", ()):
+            row = found.setdefault((flaw["code"], flaw["message"]), {**flaw, "devices": []})
+            row["devices"].append(check.device.name)
+    return sorted(found.values(), key=lambda flaw: not flaw["flags"])
+
+
+def sealed_cases(problem: Problem, *, contents: bool) -> list[dict[str, Any]]:
+    """Names of the sealed cases; their constants only with `contents`."""
+    return [
+        {
+            "name": str(row.get("name", "")),
+            "derived": bool(row.get("derived")),
+            "constants": row.get("constants", {}) if contents else None,
+        }
+        for row in problem.sealed_cases
+    ]

@@ -1,20 +1,29 @@
-"""Taking a problem in: same text, same row; same file name, a new slug. Nothing is run here."""
+"""Problems come in: one by one, a folder of files, and as their preflights on each device."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 from django.utils.text import slugify
 
 from adaexplore_site.core.audit import action_on
-from adaexplore_site.core.text import storable_text
+from adaexplore_site.core.text import storable, storable_text
+from judge.bench.runner import Bench
+from judge.devices.models import Device
+from judge.devices.retries import with_retries
+from judge.devices.services import device_learn
 from judge.problems.models import Problem
-from judge.sources.checks import ProblemRejected, check_problem
-from judge.values import text_hash
+from judge.sources.checks import ProblemRejected, case_for, check_problem, declared_cases
+from judge.values import AdmissionReport, JudgeError, Limits, StageRecord, text_hash
 
 __all__ = ["ProblemRejected", "problem_upload"]
 
@@ -94,3 +103,202 @@ def title_from(stem: str) -> str:
     """ "63_Gemm_ReLU_Divide" -> "63 Gemm ReLU Divide"."""
     words = re.sub(r"[_\-]+", " ", stem).strip()
     return words[:1].upper() + words[1:]
+
+
+SAMPLES = Path(__file__).resolve().parent.parent / "samples"
+_SKIPPED_FOLDERS = {"__pycache__", ".git", ".venv", "node_modules"}
+
+
+@dataclass(frozen=True)
+class ImportedFile:
+    """What became of one file: "created", "known" (its text is a row already) or "refused" with the reason."""
+
+    path: str
+    state: str
+    slug: str = ""
+    reason: str = ""
+
+
+def samples_seed() -> list[ImportedFile]:
+    """Add the samples that are not there yet, by their text. Changes no existing row."""
+    files = sorted(path for path in SAMPLES.glob("*.py") if path.name != "__init__.py")
+    return [_take(path, path.name, origin=Problem.Origin.SAMPLE) for path in files]
+
+
+def folder_import(*, path: Path, user: Any = None) -> Iterator[ImportedFile]:
+    """Import one file, a flat folder, or `level1/1_name.py` folders, in numeric order; yields each file's fate.
+
+    Raises FileNotFoundError when `path` does not exist.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist")
+    root = path.parent if path.is_file() else path
+    files = [path] if path.is_file() else sorted(_python_files(path), key=lambda file: _order(file.relative_to(root)))
+    for file in files:
+        yield _take(
+            file, str(file.relative_to(root)), origin=Problem.Origin.IMPORT, level=_level(file, path), user=user
+        )
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    for file in folder.rglob("*.py"):
+        parts = file.relative_to(folder).parts[:-1]
+        hidden = any(part in _SKIPPED_FOLDERS or part.startswith(".") for part in parts)
+        if not hidden and file.name not in {"__init__.py", "setup.py", "conftest.py"}:
+            yield file
+
+
+def _order(path: Path) -> tuple[tuple[int, str], ...]:
+    """`level2/9_x.py` before `level2/10_y.py`: the first number in each part counts, then the text."""
+    numbers = [re.search(r"\d+", part) for part in path.parts]
+    return tuple((int(n[0]) if n else 1 << 60, part) for n, part in zip(numbers, path.parts, strict=True))
+
+
+def _level(file: Path, root: Path) -> str:
+    """The nearest folder called level... (the given one included), or ""."""
+    folders = [parent.name for parent in file.parents if root in parent.parents or parent == root]
+    if root.is_file() or not folders:
+        folders = [file.parent.name]
+    return next((name for name in folders if re.fullmatch(r"level[\s_-]?\w+", name, flags=re.IGNORECASE)), "")
+
+
+def _take(path: Path, shown: str, *, origin: str, level: str = "", user: Any = None) -> ImportedFile:
+    try:
+        if path.stat().st_size > settings.MAX_PROBLEM_BYTES:
+            return ImportedFile(shown, "refused", reason=f"larger than {settings.MAX_PROBLEM_BYTES >> 10} KiB")
+        data = path.read_bytes()
+    except OSError as error:
+        return ImportedFile(shown, "refused", reason=f"cannot be read: {error.strerror or error}")
+    title = title_from(path.stem) if origin == Problem.Origin.IMPORT else ""
+    try:
+        problem, created = problem_upload(
+            name=path.name, data=data, user=user, origin=origin, level=level, title=_titled(title, level)
+        )
+    except ProblemRejected as error:
+        where = f"line {error.line}: " if error.line else ""
+        return ImportedFile(shown, "refused", reason=where + error.message)
+    return ImportedFile(shown, "created" if created else "known", slug=problem.slug)
+
+
+def _titled(title: str, level: str) -> str:
+    """ "level2" and "63 Gemm ReLU Divide" -> "L2 63 Gemm ReLU Divide"."""
+    number = re.search(r"\d+", level)
+    return f"L{number[0]} {title}" if number and title else title
+
+
+TOO_BIG = "problem.too_big_for_interpreter"
+STALLED_AFTER_S = 300  # a running preflight older than this has lost its worker
+_LIMITS = {
+    Device.Kind.INTERPRETER: Limits(wall_s=120, stage_s=60),
+    Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
+}
+
+
+def problem_admit(
+    *,
+    problem: Problem,
+    device: Device,
+    bench: Bench,
+    on_stage: Callable[[StageRecord], None] | None = None,
+) -> AdmissionReport:
+    """Run the preflight and store it under `problem.admission[device.name]`, then settle `problem.state`.
+
+    Calls `on_stage` after each stage. Raises JudgeError when the bench failed three times; the entry then has state
+    "failed" and the problem's own state is untouched.
+    """
+    started = timezone.now()
+    stages: list[StageRecord] = []
+
+    def progress(stage: StageRecord) -> None:
+        repeated = next((i for i, told in enumerate(stages) if told.name == stage.name), len(stages))
+        stages[repeated:] = [stage]  # a second start, with another case, tells its stages anew
+        _store(problem, device, _entry("running", started, stages))
+        if on_stage is not None:
+            on_stage(stage)
+
+    def attempt() -> AdmissionReport:
+        stages.clear()
+        _store(problem, device, _entry("running", started, stages))
+        return _admit(problem, device, bench, progress)
+
+    try:
+        report = with_retries(attempt)
+    except JudgeError as error:
+        message = f"The judge failed, not the problem: {error}"
+        _store(problem, device, {**_entry("failed", started, stages), "message": message})
+        raise
+    report = dataclasses.replace(
+        report,
+        stages=(*_untold(stages, report), *report.stages),
+        environment={**report.environment, "at": started.isoformat()},
+    )
+    _store(problem, device, report.to_json())
+    if report.roofline is not None and report.roofline.source == "measured":
+        device_learn(device=device, dram_gb_s=report.roofline.dram_gb_s)
+    return report
+
+
+def admission_limits(device: Device) -> Limits:
+    """What one preflight on the device may take."""
+    return _LIMITS[Device.Kind(device.kind)]
+
+
+def admission_queue(*, problem: Problem, device: Device) -> None:
+    """Mark the preflight as waiting for the device's worker. Call before enqueuing the task."""
+    _store(problem, device, _entry("queued", timezone.now(), []))
+
+
+def admission_stalled(entry: dict[str, Any] | None, *, now: datetime) -> bool:
+    """True when a stored entry still says running although its worker must be gone: offer to start it again."""
+    if not entry or entry.get("state") != "running" or not entry.get("started"):
+        return False
+    return (now - datetime.fromisoformat(entry["started"])).total_seconds() > STALLED_AFTER_S
+
+
+def _admit(problem: Problem, device: Device, bench: Bench, progress: Callable[[StageRecord], None]) -> AdmissionReport:
+    case = case_for(device.kind, declared_cases(problem.source))
+    limits = admission_limits(device)
+    report = bench.admit(problem.spec(case), limits=limits, progress=progress)
+    better = case_for(device.kind, report.cases)
+    if case is None and better is not None:  # get_cases() computes its names: they are known only now
+        report = bench.admit(problem.spec(better), limits=limits, progress=progress)
+    return report
+
+
+def _untold(stages: list[StageRecord], report: AdmissionReport) -> list[StageRecord]:
+    """Stages told while it ran that the report does not repeat, such as an import that failed."""
+    repeated = {stage.name for stage in report.stages}
+    return [stage for stage in stages if stage.name not in repeated]
+
+
+def _entry(state: str, started: datetime, stages: list[StageRecord]) -> dict[str, Any]:
+    told = [dataclasses.asdict(stage) for stage in stages]
+    return {"state": state, "stages": told, "started": started.isoformat()}
+
+
+def _store(problem: Problem, device: Device, entry: dict[str, Any]) -> None:
+    """Replace one device's entry under the row lock, so that two devices never overwrite each other."""
+    with transaction.atomic():
+        row = Problem.objects.select_for_update().only("admission", "state").get(pk=problem.pk)
+        row.admission = {**row.admission, device.name: storable(entry)}
+        row.state = settled_state(row.admission, before=row.state)
+        row.save(update_fields=["admission", "state"])
+    problem.admission, problem.state = row.admission, row.state
+
+
+def settled_state(admission: dict[str, Any], *, before: str) -> str:
+    """The problem's state from the reports of all devices.
+
+    Degenerate anywhere is degenerate, also by shapes alone where it is too big to run; admitted anywhere else is
+    admitted; too big for the interpreter says nothing else about the problem itself. While a preflight runs, the other
+    reports decide, and without any the state stays.
+    """
+    reports = [entry for entry in admission.values() if isinstance(entry, dict)]
+    if any(flaw.get("flags") for entry in reports for flaw in entry.get("flaws", ())):
+        return Problem.State.DEGENERATE.value
+    states = {entry.get("state") for entry in reports if entry.get("reason") != TOO_BIG}
+    for state in (Problem.State.DEGENERATE, Problem.State.ADMITTED, Problem.State.REFUSED):
+        if state.value in states:
+            return state.value
+    only_too_big = any(entry.get("reason") == TOO_BIG for entry in reports)
+    return Problem.State.PENDING.value if only_too_big else before

@@ -18,11 +18,11 @@ from adaexplore_site.core.access import Role, can, require
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
 from judge.devices.queries import judging_devices, served_devices
-from judge.problems import facts as problem_facts
-from judge.problems.admissions import admission_queue
+from judge.problems import queries as problem_facts
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight, preflight
 from judge.problems.queries import problem_page
+from judge.problems.services import admission_queue
 from judge.selftest.trust import doubts
 from judge.sources.highlighting import listing
 from judge.tasks import admit_problem

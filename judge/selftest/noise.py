@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from judge.bench.device.statistics import median_interval
-from judge.selftest.catalogue import FOLDERS, HERE, read_entry
-from judge.selftest.entries import Corpus, Entry
+from judge.selftest.entries import FOLDERS, HERE, Corpus, Entry, read_entry
 from judge.values import Job, Outcome, Subject, Verdict
 
 KERNEL = "a05_gate_16M"  # 0.2 GB through memory: long enough for events, over in a moment

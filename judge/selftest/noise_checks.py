@@ -7,7 +7,7 @@ from collections.abc import Callable
 from django.conf import settings
 
 from adaexplore_site.core.text import storable_text
-from judge.bench.device.gpus import GpuHealth, gpu_health
+from judge.bench.device.nvml import GpuHealth, gpu_health
 from judge.bench.runner import Bench
 from judge.devices.models import Device, DeviceCheck
 from judge.devices.retries import toolchain_of, with_retries

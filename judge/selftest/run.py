@@ -78,26 +78,26 @@ def run_entries(
     for entry in found:
         kind = bench_kind(entry, device)
         groups[kind].append(entry) if kind else skipped.append(entry.id)
-    crew = _Crew(device, open_bench, progress, budget_s)
+    group = _ChildGroup(device, open_bench, progress, budget_s)
     todo = [(kind, entry) for kind in sorted(groups) for entry in groups[kind]]
-    crew.work(todo, workers)
-    left = len(todo) - len(crew.rows)
+    group.work(todo, workers)
+    left = len(todo) - len(group.rows)
     order = {entry.id: number for number, entry in enumerate(found)}
-    rows = sorted(crew.rows, key=lambda row: order[row.id])
+    rows = sorted(group.rows, key=lambda row: order[row.id])
     return Report(
         device=device,
         protocol=PROTOCOL,
         started=started,
         finished=time.time(),
         results=tuple(rows),
-        environment=crew.environment,
+        environment=group.environment,
         whole=whole and not left,
         left=left,
         skipped=tuple(skipped),
     )
 
 
-class _Crew:
+class _ChildGroup:
     """Threads that take entries off queues, one for each kind of bench. A bench belongs to one thread."""
 
     def __init__(self, device: str, open_bench: Open, progress: Progress | None, budget_s: float | None) -> None:

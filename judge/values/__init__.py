@@ -1,11 +1,36 @@
 """What crosses process borders in the judge: frozen values that check themselves. Standard library only."""
 
 from judge.values.admission import DEGENERATE, AdmissionReport, EagerTime, Flaw, Roofline
-from judge.values.hashes import canonical_hash, text_hash
-from judge.values.jobs import Job, Limits, ProblemSpec, SealedCase
-from judge.values.outcomes import Audit, CaseRecord, Finding, Outcome, Speedup, StageRecord, Timing
-from judge.values.policy import DEFAULT_POLICY, Library, Mode, Policy, Precision
-from judge.values.verdicts import BLAMING, PROTOCOL, UNCACHED, Basis, JudgeError, SpeedCall, Subject, Verdict
+from judge.values.jobs import (
+    DEFAULT_POLICY,
+    Job,
+    Library,
+    Limits,
+    Mode,
+    Policy,
+    Precision,
+    ProblemSpec,
+    SealedCase,
+    canonical_hash,
+    text_hash,
+)
+from judge.values.outcomes import (
+    BLAMING,
+    PROTOCOL,
+    UNCACHED,
+    Audit,
+    Basis,
+    CaseRecord,
+    Finding,
+    JudgeError,
+    Outcome,
+    SpeedCall,
+    Speedup,
+    StageRecord,
+    Subject,
+    Timing,
+    Verdict,
+)
 
 __all__ = [
     "BLAMING",

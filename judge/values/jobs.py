@@ -1,14 +1,138 @@
-"""What the judge is asked: problem, policy, candidate, limits. Standard library only."""
+"""What the bench is asked: a job with its problem, policy and limits, and hashes of texts. Standard library only."""
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, Self
 
-from judge.values.hashes import text_hash
-from judge.values.policy import DEFAULT_POLICY, Policy
+from judge.values.parsing import parse_module
+
+
+class Precision(StrEnum):
+    """The coarsest arithmetic a candidate may use on floating inputs."""
+
+    STRICT = "strict"  # error within a small factor of the honest reference in the same dtype, TF32 off
+    TF32 = "tf32"  # TF32 matrix products are allowed, for baselines too
+    HALF = "half"  # bfloat16 or float16 arithmetic is allowed, TF32 too
+
+
+class Mode(StrEnum):
+    """Mode of the reference and the candidate."""
+
+    CONSTRUCTED = "constructed"  # as the constructor leaves it
+    TRAIN = "train"
+    EVAL = "eval"
+
+
+class Library(StrEnum):
+    """What a candidate may leave to vendor libraries or torch operators."""
+
+    ALLOW = "allow"
+    LABEL = "label"  # allowed and said
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rules of one problem. `dtype` ("float16", ...) casts floating inputs and parameters; None: as given."""
+
+    precision: Precision = Precision.STRICT
+    mode: Mode = Mode.CONSTRUCTED
+    library: Library = Library.LABEL
+    dtype: str | None = None
+    inputs: str = "device"  # "device": random factories are redirected to it; "cpu": made on the CPU and copied
+    equal_seeding: bool = False  # for imported kernels that rely on the seed instead of taking the parameters
+
+    def __post_init__(self) -> None:
+        if self.dtype not in (None, "float64", "float32", "bfloat16", "float16"):
+            raise ValueError(f"policy: dtype {self.dtype!r} is none of float64, float32, bfloat16, float16")
+        if self.inputs not in ("device", "cpu"):
+            raise ValueError(f"policy: inputs {self.inputs!r} is neither device nor cpu")
+
+    def to_json(self) -> dict[str, Any]:
+        """Only what differs from the default, so that a later field changes no hash."""
+        plain = dataclasses.asdict(self)
+        return {key: value for key, value in plain.items() if value != getattr(DEFAULT_POLICY, key)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Inverse of `to_json`. Raises ValueError or TypeError that names the field."""
+        unknown = set(data) - {field.name for field in dataclasses.fields(cls)}
+        if unknown:
+            raise ValueError(f"policy: unknown field {', '.join(sorted(unknown))}")
+        kinds = {"precision": Precision, "mode": Mode, "library": Library}
+        fields: dict[str, Any] = {key: kinds[key](value) if key in kinds else value for key, value in data.items()}
+        return cls(**fields)
+
+
+DEFAULT_POLICY = Policy()
+
+
+UNTOLD = frozenset({"kind", "type_comment", "type_ignores"})  # how a text is written, not what it says
+
+
+def text_hash(source: str) -> str:
+    """sha256 of the text with uniform line ends."""
+    return hashlib.sha256(source.replace("\r\n", "\n").encode()).hexdigest()
+
+
+def canonical_hash(source: str) -> str:
+    """sha256 that ignores comments, docstrings and layout; names are kept. Text that does not parse hashes as text.
+
+    The same on every version of Python that reads the text alike: a GPU's host may have another one than this machine.
+    """
+    try:
+        tree = parse_module(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text_hash(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and body:
+            first = body[0]
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = body[1:] or [ast.Pass()]
+    try:
+        return hashlib.sha256(_told(tree).encode()).hexdigest()
+    except RecursionError:
+        return text_hash(source)
+
+
+def _told(value: object) -> str:
+    """Like ast.dump, which differs between versions: fields in order of their names, empty ones left out."""
+    if isinstance(value, ast.AST):
+        fields = {name: one for name, one in ast.iter_fields(value) if name not in UNTOLD and one is not None}
+        if isinstance(value, ast.JoinedStr):
+            fields["values"] = _joined(value.values)
+        told = ",".join(f"{name}={_told(fields[name])}" for name in sorted(fields) if fields[name] != [])
+        return f"{type(value).__name__}({told})"
+    if isinstance(value, list):
+        return f"[{','.join(map(_told, value))}]"
+    if type(value) is int:
+        return hex(value)  # repr refuses very long ones
+    return ascii(value)  # which characters repr shows as they are depends on the version's Unicode
+
+
+def _joined(parts: list[ast.expr]) -> list[ast.expr]:
+    """Parts of an f-string with neighbouring pieces of text as one: versions cut them differently."""
+    found: list[ast.expr] = []
+    for part in parts:
+        if isinstance(part, ast.Constant) and part.value == "":
+            continue
+        last = found[-1] if found else None
+        if isinstance(part, ast.Constant) and isinstance(last, ast.Constant):
+            found[-1] = ast.Constant(str(last.value) + str(part.value))
+        else:
+            found.append(part)
+    return found
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from django.db.models import Count, Q, Sum
 from adaexplore_site.core.audit import ActionRefused
 from judge.devices.models import Device
 from judge.evaluations.services import evaluation_limits
-from judge.problems.admissions import admission_limits
 from judge.problems.preflight import preflight
+from judge.problems.services import admission_limits
 from memory.adapt.models import AdaptRun, AdaptTask
 from search.batches.adapt_seeds import MODEL
 from search.ledger.books import FREE_MODELS, UNPRICED

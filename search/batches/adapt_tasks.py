@@ -14,10 +14,9 @@ from django.utils import timezone
 from adaexplore_site.core.audit import ActionRefused
 from judge.bench.runner import Bench
 from judge.devices.models import Device
-from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
-from judge.problems.services import ProblemRejected, problem_upload
+from judge.problems.services import ProblemRejected, problem_admit, problem_upload
 from judge.values import JudgeError
 from memory.adapt.composer import Composed
 from memory.adapt.models import AdaptRun, AdaptTask

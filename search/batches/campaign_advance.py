@@ -16,8 +16,8 @@ from django.utils import timezone
 from adaexplore_site.core.audit import ActionRefused
 from judge.bench.runner import Bench
 from judge.devices.models import Device
-from judge.problems.admissions import problem_admit
 from judge.problems.preflight import preflight
+from judge.problems.services import problem_admit
 from judge.values import JudgeError
 from memory.prompting.choices import MemoryChoice
 from search.batches.campaigns import campaign_locked

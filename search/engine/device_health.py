@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from judge.bench.device.gpus import GpuHealth, gpu_health
+from judge.bench.device.nvml import GpuHealth, gpu_health
 from judge.bench.runner import Bench
 from judge.devices.drift import Drift, baselines_forget, eager_drift
 from judge.devices.models import Device

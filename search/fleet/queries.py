@@ -10,7 +10,7 @@ from typing import Any
 from django.core.cache import cache
 from django.db.models import Count, Max, Min, Q
 
-from judge.bench.device.gpus import GpuReading, gpu_readings
+from judge.bench.device.nvml import GpuReading, gpu_readings
 from judge.devices.models import Device, DeviceCheck
 from judge.problems.preflight import Preflight, preflights_unfinished
 from search.engine.heartbeats import SILENT_S

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.bench.device.gpus import gpus_here
+from judge.bench.device.nvml import gpus_here
 from judge.bench.sandboxing.minimum import required_layers
 from judge.doctor.examine import device_names
 from judge.values import JudgeError

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.batch.files import Busy, OutcomeFile
 from judge.bench.compiling.stage import COMPILE
-from judge.bench.device.gpus import gpus_here
+from judge.bench.device.nvml import gpus_here
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.doctor.examine import device_names

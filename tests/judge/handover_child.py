@@ -16,7 +16,7 @@ from judge.bench.compiling import tuning
 from judge.bench.foreign.loading import load_candidate
 from judge.bench.interpreting import cuda_stand_in
 from judge.bench.interpreting.targets import target
-from judge.bench.processes.warm_launch import remember_answers
+from judge.bench.processes.warm_up import remember_answers
 from judge.bench.processes.zygote import _import_what_launches_need, _remember_toolchain
 
 

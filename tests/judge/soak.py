@@ -20,7 +20,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from judge.bench.device.gpus import gpu_readings, gpus_here
+from judge.bench.device.nvml import gpu_readings, gpus_here
 from judge.bench.runner import Bench
 from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from judge.bench.admission.graph_trace import trace_report
+from judge.bench.admission.graph import trace_report
 from judge.bench.compiling.recorded_triton import install as install_recorder
 from judge.bench.compiling.recorder import CompileFailed
 from judge.bench.interpreting import interpreter

@@ -16,8 +16,7 @@ from pygments.lexers.python import PythonLexer
 
 from adaexplore_site.core.text import escaped as storable
 from adaexplore_site.core.text import fenced, one_line
-from judge.bench.foreign.defined_kernels import defined_kernels
-from judge.bench.foreign.sources import LoadError, check_source
+from judge.bench.foreign.sources import LoadError, check_source, defined_kernels
 from judge.sources.checks import ProblemRejected, check_candidate, check_problem, declared_cases
 from judge.sources.highlighting import visible
 from judge.sources.lexing import _LINEAR, LineMemory, runs_by_line

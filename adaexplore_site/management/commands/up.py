@@ -25,7 +25,7 @@ from adaexplore_site.core import env, private_files
 from adaexplore_site.operations import embedded
 from adaexplore_site.operations.supervisor import CannotStart, Role, Supervisor
 from judge.bench.sandboxing.minimum import required_layers
-from judge.doctor.warnings import warnings
+from judge.doctor.report import warnings
 
 FREE_BYTES = 300 << 20
 

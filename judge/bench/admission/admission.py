@@ -12,15 +12,13 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from judge.bench.admission.algebra_flaws import algebra_flaws
 from judge.bench.admission.costs import Costs
 from judge.bench.admission.degeneracy import Draw
-from judge.bench.admission.flops import tensors_in
-from judge.bench.admission.graph_trace import Trace, trace_report
+from judge.bench.admission.graph import Trace, tensors_in, trace_report
+from judge.bench.admission.op_algebra import algebra_flaws
 from judge.bench.admission.reference_run import SEED, Reference, leaves, relative
 from judge.bench.admission.size import check_size, preview
-from judge.bench.admission.stages import Refused, Stages, problem_code
-from judge.bench.admission.tensor_words import described, listed, short
+from judge.bench.admission.stages import Refused, Stages, described, listed, problem_code, short
 from judge.bench.admission.worth import Worth
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.nested import NotCarried, encode

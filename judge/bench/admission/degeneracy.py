@@ -1,16 +1,19 @@
-"""Does the output depend on what goes in? Finds outputs that are constant, near zero or blind to their inputs."""
+"""Does the output depend on inputs, operators and parameters? Finds outputs that are constant, near zero or blind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.fx import Interpreter, Node
 
-from judge.bench.admission.flops import tensors_in
-from judge.bench.admission.reference_run import Reference, doubled, leaves, relative, spread
+from judge.bench.admission.graph import references, tensors_in
+from judge.bench.admission.reference_run import SEED, Reference, doubled, leaves, relative, spread
+from judge.bench.judging.parameters import State
 from judge.values import Flaw
+from judge.values.graph import OpGraph
 
 # A difference below this share of the output's spread does not show.
 INVISIBLE = 1e-5
@@ -173,3 +176,197 @@ def _try(reference: Reference, inputs: list[Any]) -> Any:
         return reference.run(inputs)
     except (RuntimeError, ValueError, IndexError):
         return None  # the forward does not take such values: nothing can be said
+
+
+# Results of these may be shifted out for numerical safety (x - max(x) before exp) without being dead.
+_SHIFTS = ("aten.amax", "aten.amin", "aten.max", "aten.min", "aten.maximum", "aten.minimum", "aten.logsumexp")
+_RESHAPES = (
+    "aten.view", "aten.reshape", "aten.transpose", "aten.permute", "aten.t.", "aten.unsqueeze", "aten.squeeze",
+    "aten.expand", "aten.slice", "aten.select", "aten.contiguous", "aten.to.", "aten.clone", "aten.flatten",
+    "aten.detach", "aten.alias", "aten.lift_fresh", "aten.dropout", "aten.chunk", "aten.split",
+)  # fmt: skip
+# What only these read may wait for content that the trials do not hold.
+_CHOICES = ("aten.where", "aten.masked_fill", "aten.masked_scatter", "aten.masked_select", "aten.index_put")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Inputs to run the graph on, and the parameters and buffers (by qualified name) that it has then."""
+
+    inputs: Sequence[Any]
+    state: Mapping[str, torch.Tensor]
+
+
+class _Replacing(Interpreter):  # type: ignore[misc]
+    """Runs a graph; the node called `victim` gives its mean everywhere instead of its values."""
+
+    def __init__(self, module: Any, victim: str = "") -> None:
+        super().__init__(module)
+        self.victim = victim
+        self.changed = False  # the victim had other values than its mean
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        if n.name != self.victim:
+            return value
+        flat = torch.full_like(value, value.double().mean().item())
+        self.changed = relative([value.double()], [flat.double()]) >= INVISIBLE
+        return flat
+
+
+def dead_flaw(
+    program: Any, trials: Sequence[Trial], *, line: Callable[[str], str], budget_s: float, clock: Callable[[], float]
+) -> Flaw | None:
+    """The first operator of an exported program that shows on no trial; None also when time runs out.
+
+    `line` gives the source line of a node, or "". The program's parameters are left as they were.
+    """
+    module = program.module()
+    own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    before = {name: tensor.detach().clone() for name, tensor in own.items()}
+    stop = clock() + budget_s
+    try:
+        with torch.no_grad():
+            bases = [_run(module, own, trial)[0] for trial in trials]
+            for node in _candidates(module):
+                if clock() > stop:
+                    return None
+                if _is_dead(module, own, node.name, trials, bases):
+                    return _flaw(node, line(node.name))
+    finally:
+        _load(own, before)
+    return None
+
+
+def _is_dead(
+    module: Any, own: dict[str, torch.Tensor], name: str, trials: Sequence[Trial], bases: list[list[torch.Tensor]]
+) -> bool:
+    informative = False
+    for trial, base in zip(trials, bases, strict=True):
+        if not all(bool(value.isfinite().all()) for value in base):
+            return False
+        replaced, changed = _run(module, own, trial, name)
+        if relative(base, replaced) >= INVISIBLE:
+            return False
+        informative = informative or changed
+    return informative
+
+
+def _run(module: Any, own: dict[str, torch.Tensor], trial: Trial, victim: str = "") -> tuple[list[torch.Tensor], bool]:
+    _load(own, trial.state)
+    torch.manual_seed(SEED)
+    copies = [item.clone() if isinstance(item, torch.Tensor) else item for item in trial.inputs]
+    runner = _Replacing(module, victim)
+    return leaves(runner.run(*copies)), runner.changed
+
+
+def _load(own: dict[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for name, tensor in own.items():
+            if name in state and state[name].shape == tensor.shape:
+                tensor.copy_(state[name])
+
+
+def _candidates(module: Any) -> list[Node]:
+    """Floating results of more than one element that come from an input, are used, and are no mere reshaping."""
+    from_input: set[Node] = set()
+    shifts: set[Node] = set()
+    chosen = []
+    for node in module.graph.nodes:
+        name = str(node.target)
+        fed = [source for source in node.all_input_nodes if source in from_input]
+        if node.op == "placeholder" or fed:
+            from_input.add(node)
+        if node.op != "call_function" or not fed:
+            continue
+        if name.startswith(_SHIFTS) or all(source in shifts for source in fed):
+            shifts.add(node)
+            continue
+        value = node.meta.get("val")
+        plain = isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() > 1
+        chosen_from = bool(node.users) and all(str(user.target).startswith(_CHOICES) for user in node.users)
+        if plain and node.users and not chosen_from and not name.startswith((*_RESHAPES, "<built-in")):
+            chosen.append(node)
+    return chosen
+
+
+def _flaw(node: Node, line: str) -> Flaw:
+    shape = list(node.meta["val"].shape)
+    where = f" (`{line}`)" if line else ""
+    return Flaw(
+        "problem.dead_ops",
+        f"The result of {node.target} {shape}{where} has no effect: its mean alone gives the same output.",
+        "Remove what computes it, or the operator that cancels it.",
+    )
+
+
+SMALL_PART = 0.1  # of all used elements: a bias before a normalisation, not the weight of a layer
+
+
+def used_parameters(graph: OpGraph | None) -> frozenset[str]:
+    """Qualified names of the parameters that some operator reads."""
+    if graph is None:
+        return frozenset()
+    read = {name for node in graph.nodes for name in references((node.args, node.kwargs))}
+    return frozenset(node.target for node in graph.nodes if node.op == "parameter" and node.name in read)
+
+
+def parameter_flaw(
+    reference: Reference, first: Draw, used: Iterable[str], *, each: bool, more: Callable[[], bool]
+) -> Flaw | None:
+    """Weights without effect: all of them, or (with `each`) some that the forward uses all the same.
+
+    Looked at as constructed and with other parameters: a residual branch that starts at zero is not dead. A small
+    part of them, such as the bias of a layer in front of a batch normalisation, is worth knowing only. `more` says
+    whether there is time for another one.
+    """
+    sizes = {name: value.numel() for name, value in reference.model.named_parameters() if value.is_floating_point()}
+    if not sizes:
+        return None
+    effects = [_Effects(reference, first, state) for state in (reference.first, reference.redrawn())]
+    if not any(effect.shows(list(sizes)) for effect in effects):
+        return Flaw(
+            "problem.param_insensitive",
+            "The output does not depend on any parameter of the module.",
+            "Use the parameters in forward, or remove them.",
+        )
+    read = sorted(set(used) & set(sizes)) if each else []
+    silent = [name for name in read if more() and not any(effect.shows([name]) for effect in effects)]
+    return _silent(silent, sum(sizes[name] for name in silent) / sum(sizes.values())) if silent else None
+
+
+def _silent(names: list[str], part: float) -> Flaw:
+    one = len(names) == 1
+    return Flaw(
+        "problem.dead_ops" if part > SMALL_PART else "problem.silent_parameters",
+        f"{'The parameter' if one else 'The parameters'} {', '.join(names[:6])} {'has' if one else 'have'} no effect "
+        f"on the output: what {'it feeds' if one else 'they feed'} is cancelled, "
+        "like a bias just before a normalisation.",
+        "Leave it out (bias=False), or keep what it feeds.",
+        flags=part > SMALL_PART,
+    )
+
+
+class _Effects:
+    """What changes of single parameters do to the output, from one state of all of them."""
+
+    def __init__(self, reference: Reference, first: Draw, state: State) -> None:
+        self.reference = reference
+        self.inputs = first.inputs
+        self.state = state
+        self.base = leaves(reference.run(first.inputs, state=state))
+
+    def shows(self, names: list[str]) -> bool:
+        changed = State(self.state.items())
+        for number, name in enumerate(names):
+            changed[name] = _shifted(self.state[name], REDRAWN + number)
+        try:
+            output = self.reference.run(self.inputs, state=changed)
+        except (RuntimeError, ValueError):
+            return True  # a parameter that can break forward is not without effect
+        return relative(self.base, leaves(output)) >= INVISIBLE
+
+
+def _shifted(value: torch.Tensor, seed: int) -> torch.Tensor:
+    noise = torch.randn(value.shape, generator=source(value, seed), device=value.device, dtype=torch.float64)
+    return value + (max(1.0, 3 * spread(value.double())) * noise).to(value.dtype)

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from judge.bench.admission.flops import tensors_in
+from judge.bench.admission.graph import tensors_in
 from judge.bench.device.gpu import settle
 from judge.bench.foreign.whereabouts import FORWARD, SILENT, Whereabouts
-from judge.bench.judging.state import State, named, redraw, redrawn, snapshot
+from judge.bench.judging.parameters import State, named, redraw, redrawn, snapshot
 
 SEED = 20_001
 

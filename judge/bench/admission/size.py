@@ -9,11 +9,9 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from judge.bench.admission.flops import interpreter_steps, tensors_in
-from judge.bench.admission.graph_trace import Trace, trace_report
+from judge.bench.admission.graph import Trace, interpreter_steps, tensors_in, trace_report
 from judge.bench.admission.reference_run import listed
-from judge.bench.admission.stages import Refused, Stages, problem_code
-from judge.bench.admission.tensor_words import described
+from judge.bench.admission.stages import Refused, Stages, described, problem_code
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.values.graph import OpGraph

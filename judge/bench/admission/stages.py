@@ -1,4 +1,4 @@
-"""The stages of a preflight as they are told: one StageRecord each, a plain fix with every failure."""
+"""The stages of a preflight as they are reported: one StageRecord each, with a fix for every failure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,45 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from judge.bench.foreign.faults import cause_of, kind_of
 from judge.bench.foreign.sources import describe
 from judge.bench.foreign.whereabouts import KEEP_IN_RANGE
 from judge.values import StageRecord
+
+
+def described(value: Any) -> tuple[dict[str, Any], ...]:
+    """One row per leaf: shape and dtype of a tensor, the value of anything else."""
+    return tuple(
+        {"shape": list(leaf.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
+        if isinstance(leaf, torch.Tensor)
+        else {"value": repr(leaf)[:80]}
+        for leaf in pytree.tree_leaves(value)
+    )
+
+
+def short(row: dict[str, Any]) -> str:
+    """`float32 [4, 8]`, or the value of what is no tensor."""
+    return f"{row['dtype']} {row['shape']}" if "shape" in row else str(row["value"])
+
+
+def listed(operators: list[str], limit: int = 6) -> str:
+    """Names of ATen overloads in order, each once, without their prefix."""
+    names = list(dict.fromkeys(op.removeprefix("aten.").split(".")[0] for op in operators))
+    return ", ".join(names[:limit]) + (", ..." if len(names) > limit else "")
+
+
+def si(value: float) -> str:
+    """Three digits and the prefix of a unit: `1.5 G`."""
+    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}"
+    return f"{value:.3g} "
+
 
 Send = Callable[[StageRecord], None]
 

@@ -17,7 +17,7 @@ from judge.bench.audit.share import Share, check_compiler, check_share, from_tra
 from judge.bench.audit.state_checks import Witness, examine
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.contact import SubjectFailed
-from judge.bench.judging.endings import Ended, of_candidate
+from judge.bench.judging.completion import Ended, of_candidate
 
 NO_SANITIZER = "compute-sanitizer is not installed"
 BARRED_SANITIZER = "{path} is not used: it needs a CUDA context made inside Landlock and a TCP connection to itself"

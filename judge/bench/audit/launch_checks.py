@@ -19,7 +19,7 @@ from judge.bench.audit.setting import STAGE, Setting, dishonest, survives
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.exchange.wire import Message
 from judge.bench.judging.asking import Question
-from judge.bench.judging.endings import Ended
+from judge.bench.judging.completion import Ended
 from judge.bench.subjects.launches import MOST_ROWS
 from judge.bench.words import counted
 from judge.values import Library, Verdict

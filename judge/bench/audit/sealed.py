@@ -16,8 +16,8 @@ from judge.bench.exchange.nested import NotCarried
 from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.loading import PROBLEM, LoadError, load_problem
 from judge.bench.judging.asking import HOPELESS, Question, Questions
+from judge.bench.judging.completion import Ended, of_candidate
 from judge.bench.judging.correctness import Rounds
-from judge.bench.judging.endings import Ended, of_candidate
 from judge.bench.judging.families import CENTRED
 from judge.bench.judging.reference import REFUSALS, Reference
 from judge.values import JudgeError, SealedCase, Verdict

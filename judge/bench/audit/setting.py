@@ -13,14 +13,13 @@ from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.judging.asking import HOPELESS, Question, Questions
-from judge.bench.judging.chance import ByChance
 from judge.bench.judging.comparison import check_structure
+from judge.bench.judging.completion import Ended, of_candidate
 from judge.bench.judging.correctness import Rounds
-from judge.bench.judging.endings import Ended, of_candidate
 from judge.bench.judging.expected import holds
-from judge.bench.judging.fitting import Fit
-from judge.bench.judging.lottery import eligible
+from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import REFUSALS, Reference
+from judge.bench.judging.stochastic import ByChance, eligible
 from judge.bench.processes.inspection import Seen
 from judge.values import Finding, JudgeError, Policy, SealedCase, Verdict
 
@@ -34,7 +33,7 @@ class Doors:
 
     more: Callable[[dict[str, str]], dict[str, Contact]]  # children by name and mode
     release: Callable[[str], None]
-    introduce: Callable[[str, Reference, Question], Fit]  # a child imports and constructs its model
+    introduce: Callable[[str, Reference, Question], Binding]  # a child imports and constructs its model
     look: Callable[[str], Seen]  # what the runner sees of a child
     refer: Callable[[LoadedProblem], Reference]  # the reference of a problem under the policy
 

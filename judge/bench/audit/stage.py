@@ -5,8 +5,8 @@ from __future__ import annotations
 from judge.bench.audit.audit import Audit
 from judge.bench.audit.setting import Doors, Setting
 from judge.bench.device.gpu_lock import GpuLock
-from judge.bench.judging.minutes import Minutes
 from judge.bench.judging.reference import Reference
+from judge.bench.judging.stage_log import StageLog
 from judge.bench.judging.subjects import Subjects
 from judge.bench.processes.child import Assignment
 from judge.bench.processes.inspection import look
@@ -18,7 +18,7 @@ def audit(
     subjects: Subjects,
     reference: Reference,
     lock: GpuLock,
-    minutes: Minutes,
+    stage_log: StageLog,
     findings: list[Finding],
     candidate_us: float | None,
 ) -> None:
@@ -50,4 +50,4 @@ def audit(
         candidate_us=candidate_us,
         findings=findings,
     )
-    Audit(setting, minutes.record, lock).run()
+    Audit(setting, stage_log.record, lock).run()

@@ -13,8 +13,8 @@ import torch
 from judge.bench.audit.setting import GIVEN, STAGE, Answer, Setting, ask, elements, other_question
 from judge.bench.exchange.wire import Message
 from judge.bench.judging.asking import Question
+from judge.bench.judging.completion import Ended
 from judge.bench.judging.correctness import Rounds
-from judge.bench.judging.endings import Ended
 from judge.bench.processes.inspection import Seen
 from judge.values import Verdict
 

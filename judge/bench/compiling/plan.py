@@ -10,7 +10,7 @@ from typing import Any
 
 from judge.bench.compiling.report import CompileReport
 from judge.bench.processes.artefacts import Artefacts
-from judge.bench.processes.crew import Crew
+from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.listening import MALFORMED, Host, Listening
 from judge.values import Job, JudgeError, Verdict
 
@@ -30,34 +30,34 @@ class CompilePlan(Listening):
         super().__init__()
         self.bench, self.job, self.pool, self.key = bench, job, pool, key
 
-    def start(self, crew: Crew, *, key: str, nonce: str) -> None:
+    def start(self, group: ChildGroup, *, key: str, nonce: str) -> None:
         zygote = self.bench.server("recorder")
-        crew.start("compiler", zygote)
-        crew.start("recorder", zygote)
+        group.start("compiler", zygote)
+        group.start("recorder", zygote)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         policy = {"policy": self.job.problem.policy.to_json()}
         asked = {"role": "subject", "mode": "record", "source": self.job.candidate}
-        crew.assign("recorder", asked | policy, [theirs])
+        group.assign("recorder", asked | policy, [theirs])
         problem = {"source": self.job.problem.source, "case": self.job.problem.case, "seed": SEED, **policy}
         limits = {"wall_s": WALL_S, "stage_s": STAGE_S}
-        crew.assign("compiler", {"role": "compiler", "key": key, "nonce": nonce, **problem, **limits}, [ours])
+        group.assign("compiler", {"role": "compiler", "key": key, "nonce": nonce, **problem, **limits}, [ours])
 
-    def settle(self, crew: Crew) -> None:
+    def settle(self, group: ChildGroup) -> None:
         """Take the machine code while its folder exists, from a recorder that can no longer change it."""
-        super().settle(crew)
-        recorder = crew.members["recorder"]
+        super().settle(group)
+        recorder = group.members["recorder"]
         recorder.server.kill(recorder)
-        if self.pool is not None and crew.ended("recorder", 5.0) is not None:
+        if self.pool is not None and group.ended("recorder", 5.0) is not None:
             self.pool.take(recorder.folder / "triton", self.key)
 
-    def report(self, body: dict[str, Any] | None, crew: Crew) -> CompileReport:
+    def report(self, body: dict[str, Any] | None, group: ChildGroup) -> CompileReport:
         """The signed report; what the problem did to its own child says nothing about the candidate."""
         if body is not None:
             try:
                 return CompileReport.from_json(body)
             except MALFORMED as error:
                 raise JudgeError(f"the compile report is signed but malformed: {error}") from error
-        child = crew.members["compiler"]
+        child = group.members["compiler"]
         if self.doing == "start":
             raise JudgeError(f"the compile stage ended before it began: {child.ending()} {child.tail()}")
         return CompileReport(

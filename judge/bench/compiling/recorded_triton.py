@@ -28,7 +28,7 @@ from judge.bench.interpreting import cuda_stand_in
 from judge.bench.interpreting.targets import target
 from judge.bench.interpreting.tuning_record import Group, tuning_key
 from judge.bench.processes.pool import Result, Ticket
-from judge.bench.processes.warm_kernel import warm
+from judge.bench.processes.warm_up import warm
 
 CONFIG_LIMIT = 64
 _DROPPED = (OutOfResources, CompileTimeAssertionFailure, PTXASError)  # what Triton's autotuner forgives

@@ -17,9 +17,8 @@ from typing import Any
 from judge.bench.compiling.plan import ADDRESS_MB, WALL_S, CompilePlan
 from judge.bench.compiling.report import CompileReport
 from judge.bench.compiling.tuning_choices import MOST_ROWS, read_choices
-from judge.bench.processes.artefacts import Artefacts, Handover, artefact_key
-from judge.bench.processes.crew import Crew
-from judge.bench.processes.kept_texts import pool_name
+from judge.bench.processes.artefacts import Artefacts, Handover, artefact_key, pool_name
+from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.listening import MALFORMED, Host, Listening
 from judge.bench.words import counted
 from judge.values import Job, Limits, Outcome, ProblemSpec, StageRecord
@@ -27,7 +26,7 @@ from judge.values import Job, Limits, Outcome, ProblemSpec, StageRecord
 COMPILE = "compile:"  # a device that compiles for the target named after it, and runs nothing
 
 Progress = Callable[[StageRecord], None]
-Conduct = Callable[[Any, Limits, Progress | None], tuple[dict[str, Any] | None, Crew]]
+Conduct = Callable[[Any, Limits, Progress | None], tuple[dict[str, Any] | None, ChildGroup]]
 
 
 class CompileStage:
@@ -78,8 +77,8 @@ class CompileStage:
     def _compile(self, job: Job, key: str) -> CompileReport:
         plan = CompilePlan(self.bench, job, self.pool, key)
         limits = dataclasses.replace(job.limits, wall_s=WALL_S, memory_mb=ADDRESS_MB)
-        body, crew = self._conduct(plan, limits, None)
-        report = plan.report(body, crew)
+        body, group = self._conduct(plan, limits, None)
+        report = plan.report(body, group)
         self.pool.note(key, {"report": report.to_json()})
         return report
 
@@ -142,15 +141,15 @@ class StubPlan(Listening):
         super().__init__()
         self.bench, self.pool, self.launchers = bench, pool, launchers
 
-    def start(self, crew: Crew, *, key: str, nonce: str) -> None:
-        crew.start("stubs", self.bench.server("recorder"))
+    def start(self, group: ChildGroup, *, key: str, nonce: str) -> None:
+        group.start("stubs", self.bench.server("recorder"))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.close()
-        crew.assign("stubs", {"role": "stubs", "key": key, "nonce": nonce, "launchers": self.launchers}, [theirs])
+        group.assign("stubs", {"role": "stubs", "key": key, "nonce": nonce, "launchers": self.launchers}, [theirs])
 
-    def settle(self, crew: Crew) -> None:
-        super().settle(crew)
-        self.pool.share(crew.members["stubs"].folder / "triton")
+    def settle(self, group: ChildGroup) -> None:
+        super().settle(group)
+        self.pool.share(group.members["stubs"].folder / "triton")
 
 
 def open_pool(root: Path, toolchain: str) -> Artefacts:

@@ -7,8 +7,8 @@ from typing import Any
 
 from judge.bench.compiling.report import capped
 from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.judging.completion import of_candidate
 from judge.bench.judging.correctness import Question, Rounds, Slots
-from judge.bench.judging.endings import of_candidate
 from judge.values import Finding
 
 

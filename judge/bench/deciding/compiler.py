@@ -16,8 +16,8 @@ from judge.bench.exchange.sketch import SketchContact
 from judge.bench.exchange.uncomputed import Uncomputed
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.sources import LoadError, describe
-from judge.bench.judging.endings import Ended, of_candidate
-from judge.bench.judging.fitting import fit
+from judge.bench.judging.completion import Ended, of_candidate
+from judge.bench.judging.parameters import bind
 from judge.bench.judging.reference import Reference, collect
 from judge.bench.processes.child import Assignment
 from judge.values import Policy, Verdict
@@ -83,7 +83,7 @@ class CompileJudge:
         self.recorder.make_arena(metas, [TensorMeta.of(tensor) for tensor in (*reference.first.values(), *init)])
         slots = [slot.to_json() for slot in self.recorder.place(init)]
         built = self.recorder.ask("construct", args=template, slots=slots, seed=reference.construct_seed)
-        found = fit(
+        found = bind(
             built["state"],
             bool(built["hook"]),
             reference.first,

@@ -1,6 +1,6 @@
 """The child that decides: it holds the problem, the secret seeds, the oracle and the key; it runs no candidate.
 
-It may stay for the next candidate of the same problem; what it keeps until then is its desk.
+It may stay for the next candidate of the same problem; what it keeps until then is its cache.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from judge.bench.audit.setting import STAGE as AUDIT
 from judge.bench.audit.stage import audit
 from judge.bench.deciding.beside import ask_again, compiled_beside
-from judge.bench.deciding.desk import Desk
+from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange import seal
@@ -23,11 +23,11 @@ from judge.bench.exchange.wire import Message
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.switches import neutral
 from judge.bench.foreign.whereabouts import DeviceLost
+from judge.bench.judging.completion import Ended, broken_device, of_reference
 from judge.bench.judging.correctness import REPEATS, Question, Rounds
-from judge.bench.judging.endings import Ended, broken_device, of_reference
-from judge.bench.judging.fitting import Fit
-from judge.bench.judging.minutes import Minutes
+from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference, collect
+from judge.bench.judging.stage_log import StageLog
 from judge.bench.judging.subjects import Subjects, guarded
 from judge.bench.processes.baselines import AUTOTUNE, AUTOTUNE_S
 from judge.bench.processes.child import Assignment
@@ -56,27 +56,27 @@ FULL = 0.5  # in other hands before a candidate has begun: it cannot be blamed f
 
 def run(assignment: Assignment) -> None:
     """Role "referee": judge a candidate and send one signed message; then the next, as long as it may stay."""
-    desk = Desk(assignment)
+    cache = RefereeCache(assignment)
     more: Assignment | None = assignment
     while more is not None:
         try:
-            stays = _judged(more, desk)
+            stays = _judged(more, cache)
         except JudgeError as error:
             more.boss.send({"gave_up": str(error)[:GAVE_UP_CHARS]})  # else its end would be blamed on the problem
             raise
-        more = desk.next(more) if stays else None
+        more = cache.next(more) if stays else None
 
 
-def _judged(assignment: Assignment, desk: Desk) -> bool:
+def _judged(assignment: Assignment, cache: RefereeCache) -> bool:
     """One evaluation. Whether this process may do another."""
     payload = assignment.payload
     neutral(Policy.from_json(payload["policy"]))
-    referee = Referee(assignment, desk)
+    referee = Referee(assignment, cache)
     body = json.loads(json.dumps(referee.outcome().to_json()))
     mac = seal.sign(body, key=payload["key"], nonce=payload["nonce"])
-    scarce = not desk.whereabouts.device_lost() and gpu.free_share(assignment.device) < SCARCE
-    stays = bool(payload["stay"]) and desk.tidy(referee.subjects) and not (referee.has_audited or scarce)
-    names = ["referee", *desk.kept] if stays else []
+    scarce = not cache.whereabouts.device_lost() and gpu.free_share(assignment.device) < SCARCE
+    stays = bool(payload["stay"]) and cache.tidy(referee.subjects) and not (referee.has_audited or scarce)
+    names = ["referee", *cache.kept] if stays else []
     assignment.boss.send({"verdict": body, "mac": mac, "stays": names, "scarce": scarce})
     return stays
 
@@ -84,20 +84,20 @@ def _judged(assignment: Assignment, desk: Desk) -> bool:
 class Referee:
     """One evaluation, stage by stage."""
 
-    def __init__(self, assignment: Assignment, desk: Desk) -> None:
+    def __init__(self, assignment: Assignment, cache: RefereeCache) -> None:
         payload = assignment.payload
-        self.desk = desk
+        self.cache = cache
         self.assignment = assignment
         self.payload = payload
         self.device = assignment.device
         self.policy = Policy.from_json(payload["policy"])
         self.interprets = payload["basis"] == "modelled"
         self.deadline = Deadline(payload["wall_s"], payload["stage_s"])
-        self.minutes = Minutes(assignment.boss, self.deadline)
-        self.subjects = Subjects(assignment, self.deadline, desk.arenas, desk.kept)
-        lock_fd = desk.take_lock(next(iter(assignment.links[len(payload["subjects"]) :]), None))
-        self.lock = GpuLock(lock_fd, self.minutes.waiting, self._kept_the_gpu)
-        self.whereabouts = desk.whereabouts
+        self.stage_log = StageLog(assignment.boss, self.deadline)
+        self.subjects = Subjects(assignment, self.deadline, cache.arenas, cache.kept)
+        lock_fd = cache.take_lock(next(iter(assignment.links[len(payload["subjects"]) :]), None))
+        self.lock = GpuLock(lock_fd, self.stage_log.waiting, self._kept_the_gpu)
+        self.whereabouts = cache.whereabouts
         self.records: list[CaseRecord] = []
         self.loads = False
         self.kernels: list[dict[str, Any]] = []
@@ -117,7 +117,7 @@ class Referee:
     @property
     def has_audited(self) -> bool:
         """Whether it has seen more than an evaluation's questions: sealed cases, other processes' answers."""
-        return self.minutes.now == AUDIT or self.audit is AuditState.PASSED
+        return self.stage_log.now == AUDIT or self.audit is AuditState.PASSED
 
     def outcome(self) -> Outcome:
         """Run the stages; whatever ends them early becomes the verdict."""
@@ -125,7 +125,7 @@ class Referee:
             with self.lock.shared():
                 self._judge()
         except DeviceLost as lost:
-            return self._not_passed(broken_device(lost, self.minutes.now))
+            return self._not_passed(broken_device(lost, self.stage_log.now))
         except Ended as ended:
             if ended.verdict is not Verdict.REFUSED_PROBLEM:
                 self._trust_the_device()
@@ -135,7 +135,7 @@ class Referee:
         self._trust_the_device()
         return self._told(
             Verdict.PASS,
-            stage=self.minutes.stages[-1].name,
+            stage=self.stage_log.stages[-1].name,
             timings=tuple(self.timings),
             speedup=self.speedup,
             speedup_compile=self.speedup_compile,
@@ -151,7 +151,7 @@ class Referee:
             verdict,
             loads=self.loads,
             findings=(*self.findings, *noticed),
-            stages=tuple(self.minutes.stages),
+            stages=tuple(self.stage_log.stages),
             cases=tuple(self.records),
             kernels=tuple(self.kernels),
             environment=self.environment,
@@ -170,8 +170,8 @@ class Referee:
     def _not_passed(self, ended: Ended) -> Outcome:
         if ended.subject != "candidate":
             self.environment["failed_child"] = ended.subject
-        auditing = self.minutes.now == AUDIT
-        self.minutes.record(ended.stage, "failed", 0.0, ended.reason)
+        auditing = self.stage_log.now == AUDIT
+        self.stage_log.record(ended.stage, "failed", 0.0, ended.reason)
         return self._told(
             ended.verdict,
             stage=ended.stage,
@@ -183,32 +183,32 @@ class Referee:
     def _judge(self) -> None:
         self.environment["reference"] = "separate process"
         self.taken = gpu.taken_by_others(self.device)
-        self.minutes.doing("problem")
+        self.stage_log.doing("problem")
         reference, rounds, first = self._problem()
-        self.minutes.doing("load")
-        self.minutes.timed("load", lambda: self._load(reference, first))
+        self.stage_log.doing("load")
+        self.stage_log.timed("load", lambda: self._load(reference, first))
         rounds.fit = self.subjects.fits["candidate"]
         self.records = rounds.records
         counted = self.payload["timing"] and self.interprets
-        self.minutes.doing("smoke")  # the call runs while the recorder compiles; its verdict comes second
+        self.stage_log.doing("smoke")  # the call runs while the recorder compiles; its verdict comes second
         slots = guarded("smoke", lambda: rounds.tell(first, count=counted))
         if "recorder" in self.subjects.contacts:
-            self.minutes.doing("compile")
-            unfit = self.minutes.timed("compile", lambda: self._compile(reference, first))
+            self.stage_log.doing("compile")
+            unfit = self.stage_log.timed("compile", lambda: self._compile(reference, first))
             if unfit:
                 slots = guarded("smoke", lambda: ask_again(rounds, first, unfit, count=counted))
-        self.minutes.doing("smoke")
-        answer = self.minutes.timed("smoke", lambda: guarded("smoke", rounds.contact.answer))
-        self.minutes.doing("correctness")
-        self.minutes.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
+        self.stage_log.doing("smoke")
+        answer = self.stage_log.timed("smoke", lambda: guarded("smoke", rounds.contact.answer))
+        self.stage_log.doing("correctness")
+        self.stage_log.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
         if rounds.fit.seeded:
             self.subjects.follow_seeds()
         if self.payload["timing"]:
-            self.minutes.doing("timing")
-            self.minutes.timed("timing", lambda: self._timing(reference, rounds.settled(first), answer))
+            self.stage_log.doing("timing")
+            self.stage_log.timed("timing", lambda: self._timing(reference, rounds.settled(first), answer))
         if self._to_be_audited():
-            self.minutes.doing(AUDIT)
-            self.minutes.timed(AUDIT, lambda: self._audit(reference))
+            self.stage_log.doing(AUDIT)
+            self.stage_log.timed(AUDIT, lambda: self._audit(reference))
             self.audit = AuditState.PASSED
             if self.payload["autotune"] and self.measured is not None:
                 self._autotune(*self.measured)
@@ -226,7 +226,7 @@ class Referee:
             self.subjects,
             reference,
             self.lock,
-            self.minutes,
+            self.stage_log,
             self.findings,
             None if self.interprets or not measured else measured[0],
         )
@@ -235,10 +235,10 @@ class Referee:
         """Import the problem and answer the first question, while the subjects import their own sources."""
         path = self.assignment.folder / "problem.py"
         try:
-            reference = self.desk.reference or self._reference()
+            reference = self.cache.reference or self._reference()
             contact = self.subjects.contacts["candidate"]
-            unfitted = Fit((), hook=False)
-            rounds = Rounds(reference, contact, unfitted, self.payload["case"], self.desk.questions)
+            unfitted = Binding((), hook=False)
+            rounds = Rounds(reference, contact, unfitted, self.payload["case"], self.cache.questions)
             self.rounds, rounds.repeats = rounds, 0 if self.interprets else REPEATS
             return reference, rounds, self._first(rounds)
         except NotCarried as error:
@@ -256,15 +256,15 @@ class Referee:
         loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts)
         reference = Reference(loaded, self.device, self.policy)
         encode(reference.init, collect([]), "get_init_inputs()")
-        self.desk.reference = reference
+        self.cache.reference = reference
         return reference
 
     def _first(self, rounds: Rounds) -> Question:
         """The smoke question; where traffic is counted, the same one for every candidate."""
         if not self.interprets:
             return rounds.first(None)
-        self.desk.modelled = self.desk.modelled or rounds.first(fixed_seed(self.payload["source"]))
-        return self.desk.modelled
+        self.cache.modelled = self.cache.modelled or rounds.first(fixed_seed(self.payload["source"]))
+        return self.cache.modelled
 
     def _load(self, reference: Reference, first: Question) -> None:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
@@ -348,7 +348,7 @@ class Referee:
 
     def _autotune(self, stage: TimingStage, found: Measured) -> None:
         """Beside a new best, the dearest of torch.compile's modes. Should it fail, that is nobody's fault here."""
-        self.minutes.doing(AUTOTUNE)
+        self.stage_log.doing(AUTOTUNE)
         started = time.monotonic()
         with self.deadline.paused():
             try:
@@ -358,7 +358,7 @@ class Referee:
                 failed = f"failed: {error}"[:600]
         self.environment[AUTOTUNE] = failed or "measured"
         state = "warned" if failed else "ok"
-        self.minutes.record(AUTOTUNE, state, (time.monotonic() - started) * 1000, failed)
+        self.stage_log.record(AUTOTUNE, state, (time.monotonic() - started) * 1000, failed)
         self.timings, self.speedup_autotune = found.timings, found.autotuned
 
     def _publish(self, found: Measured) -> None:

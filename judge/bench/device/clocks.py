@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from judge.bench.device import nvml
-from judge.bench.device.rousing import rouse
+from judge.bench.device.warm_up import warm_up
 
 IDLE_SYNC_US = 30.0  # a device-wide wait takes less than this when nothing is left to do and the processor is free
 LATE_US = 20.0  # work that others than the call's stream have left shows above this
@@ -152,7 +152,7 @@ def is_quiet(device: str) -> bool:
 
 
 def wait_until_quiet(
-    device: str, tell: Callable[[str], float] = tiny_kernel_us, rouse: Callable[[str], object] = rouse
+    device: str, tell: Callable[[str], float] = tiny_kernel_us, warm_up: Callable[[str], object] = warm_up
 ) -> float:
     """Wait while processes that have just ended still hold up the GPU. Seconds waited; QUIET_WAIT_S at most, and what
     it takes to raise an idle GPU's clock. Hold the GPU alone.
@@ -162,7 +162,7 @@ def wait_until_quiet(
     if device == "cpu":
         return 0.0
     started = time.monotonic()
-    rouse(device)
+    warm_up(device)
     while tell(device) > QUIET_KERNEL_US and time.monotonic() - started < QUIET_WAIT_S:
         time.sleep(0.05)
     return time.monotonic() - started

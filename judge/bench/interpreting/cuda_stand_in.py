@@ -6,17 +6,191 @@ the bench itself see the truth. Used by the interpreter and the recorder alike, 
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import FrameType, SimpleNamespace
+from typing import Any, Self
 
 import torch
 import triton
 from torch.overrides import TorchFunctionMode
 
-from judge.bench.interpreting.cuda_module import patch_torch_cuda
 from judge.bench.interpreting.targets import Target
+
+
+class StandInStream:
+    """A stream that is always done. Works as a context manager and where an integer handle is read."""
+
+    cuda_stream = 0
+    stream_id = 0
+    device_index = 0
+    device = torch.device("cuda", 0)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        del args, kwargs
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def synchronize(self) -> None:
+        return None
+
+    def wait_stream(self, stream: Any) -> None:
+        del stream
+
+    def wait_event(self, event: Any) -> None:
+        del event
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or StandInEvent()
+
+    def query(self) -> bool:
+        return True
+
+
+class StandInEvent:
+    """An event that has happened. Times between events are one millisecond: there is no clock to read."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        del args, kwargs
+
+    def record(self, stream: Any = None) -> None:
+        del stream
+
+    def wait(self, stream: Any = None) -> None:
+        del stream
+
+    def synchronize(self) -> None:
+        return None
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: Any) -> float:
+        del other
+        return 1.0
+
+
+@contextmanager
+def _nothing(*args: Any, **kwargs: Any) -> Iterator[None]:
+    del args, kwargs
+    yield
+
+
+def _none(*args: Any, **kwargs: Any) -> None:
+    del args, kwargs
+
+
+def _zero(*args: Any, **kwargs: Any) -> int:
+    del args, kwargs
+    return 0
+
+
+def _own(answer: Any) -> Any:
+    """A function object of its own: torch's compiler keeps rules by object and refuses one under two names."""
+    return answer if isinstance(answer, type) else functools.wraps(answer)(lambda *a, **k: answer(*a, **k))
+
+
+def device_properties(target: Target) -> SimpleNamespace:
+    """What `torch.cuda.get_device_properties` would say of the target, as far as the table knows."""
+    major, minor = target.capability
+    return SimpleNamespace(
+        name=target.title,
+        major=major,
+        minor=minor,
+        multi_processor_count=target.sm_count,
+        warp_size=32,
+        max_threads_per_multi_processor=2048 if target.arch in (80, 90, 100) else 1536,
+        max_threads_per_block=1024,
+        regs_per_multiprocessor=65536,
+        shared_memory_per_block=48 * 1024,
+        shared_memory_per_block_optin=target.shared_per_block_bytes,
+        shared_memory_per_multiprocessor=target.shared_per_block_bytes + 1024,
+        L2_cache_size=target.l2_bytes,
+        total_memory=24 * 1024**3,
+        gcnArchName="",
+        is_integrated=0,
+    )
+
+
+def patch_torch_cuda(target: Target) -> None:
+    """Replace the functions of `torch.cuda` that need a device. Random state falls to the CPU generator."""
+    cuda: Any = torch.cuda
+    memory = 24 * 1024**3
+    answers: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": _none,
+        "device_count": lambda: 1,
+        "current_device": _zero,
+        "set_device": _none,
+        "synchronize": _none,
+        "get_device_name": lambda device=None: target.title,
+        "get_device_capability": lambda device=None: target.capability,
+        "get_device_properties": lambda device=None: device_properties(target),
+        "get_arch_list": lambda: [target.name],
+        "is_bf16_supported": lambda including_emulation=True: True,
+        "current_stream": StandInStream,
+        "default_stream": StandInStream,
+        "Stream": StandInStream,
+        "Event": StandInEvent,
+        "stream": _nothing,
+        "set_stream": _none,
+        "device": _nothing,
+        "device_of": _nothing,
+        "empty_cache": _none,
+        "ipc_collect": _none,
+        "memory_allocated": _zero,
+        "max_memory_allocated": _zero,
+        "memory_reserved": _zero,
+        "max_memory_reserved": _zero,
+        "reset_peak_memory_stats": _none,
+        "mem_get_info": lambda device=None: (memory, memory),
+        "manual_seed": _none,
+        "manual_seed_all": _none,
+        "seed": _none,
+        "get_rng_state": lambda device="cuda": torch.get_rng_state(),
+        "set_rng_state": _none,
+        "get_rng_state_all": lambda: [torch.get_rng_state()],
+        "set_rng_state_all": _none,
+    }
+    for name, answer in answers.items():
+        setattr(cuda, name, _own(answer))
+    for name in ("range_push", "range_pop", "mark"):
+        setattr(cuda.nvtx, name, _own(_none))
+    cuda.nvtx.range = _own(_nothing)
+    torch.Generator = StandInGenerator
+    _remap_autocast()
+
+
+class StandInGenerator(torch._C.Generator):  # type: ignore[misc]
+    """A generator for any device is the CPU's."""
+
+    def __new__(cls, device: Any = "cpu") -> Self:
+        del device
+        return super().__new__(cls, "cpu")  # type: ignore[no-any-return]
+
+
+def _remap_autocast() -> None:
+    """`torch.autocast("cuda")` becomes the CPU's with CUDA's default type, half precision."""
+    original = torch.autocast.__init__
+    if getattr(original, "stands_in", False):
+        return
+
+    def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+        if device_type == "cuda":
+            device_type, dtype = "cpu", dtype or torch.float16
+        original(self, device_type, dtype, *args, **kwargs)
+
+    __init__.stands_in = True  # type: ignore[attr-defined]
+    torch.autocast.__init__ = __init__
+
 
 CPU = torch.device("cpu")
 

@@ -20,14 +20,13 @@ from triton.runtime import interpreter as triton_interpreter
 from triton.runtime.errors import InterpreterError
 from triton.runtime.interpreter import GridExecutor, InterpretedFunction
 
+from judge.bench.interpreting import builder as interpreter_reductions
 from judge.bench.interpreting import cuda_stand_in, libdevice_shims
-from judge.bench.interpreting import reductions as interpreter_reductions
-from judge.bench.interpreting.autotuners import TunedLists
 from judge.bench.interpreting.bounds import BoundsTable, OutOfBounds
 from judge.bench.interpreting.builder import RepairedBuilder, Unsupported
 from judge.bench.interpreting.counters import LaunchCounter
 from judge.bench.interpreting.op_traffic import counting_ops
-from judge.bench.interpreting.stand_in_driver import StandInDriver
+from judge.bench.interpreting.stand_in_driver import StandInDriver, TunedLists
 from judge.bench.interpreting.targets import Target
 from judge.bench.interpreting.targets import target as target_named
 from judge.bench.interpreting.traffic import Ledger, TrafficReport

@@ -1,4 +1,4 @@
-"""What a candidate is asked: fresh content of every family, with the right answer, in the order of the rounds."""
+"""Questions to a candidate: fresh content of every family with the right answer, and who asks them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import secrets
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from judge.bench.exchange.arenas import Slot
+from judge.bench.exchange.contact import Contact
 from judge.bench.exchange.nested import TensorMeta, collect, encode
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.faults import kind_of
-from judge.bench.judging.endings import Ended
+from judge.bench.foreign.loading import LoadedProblem
+from judge.bench.judging.comparison import Fault
+from judge.bench.judging.completion import Ended
 from judge.bench.judging.expected import Expected, Target, expect
 from judge.bench.judging.families import ANYTHING, CANCELLING, FAMILIES, OFFSET, TIES, Freedom, strided
+from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import errors
 from judge.bench.judging.reference import REFUSALS, Reference, State
-from judge.values import JudgeError, Verdict
+from judge.values import CaseRecord, Finding, JudgeError, Policy, Verdict
 
 REDRAWN_ROUNDS = frozenset({1, 2, 4})  # parameters change before these rounds
 HOPELESS = 0.25  # an honest reference this far from fp64 decides nothing
@@ -205,3 +209,53 @@ class Questions:
         if not (expected.finite or judged_by_place) or expected.worst > HOPELESS:
             return "the oracle is not finite or too uncertain"
         return question
+
+
+class Slots(NamedTuple):
+    """Where one question lies in the arena; `kept` takes what forward leaves in parameters and buffers."""
+
+    ins: list[Slot]
+    outs: list[Slot]
+    kept: dict[str, Slot]
+
+
+class Asker(Protocol):
+    """One subject's rounds."""
+
+    reference: Reference
+    contact: Contact
+    fit: Binding
+    case: str
+    repeats: int
+    records: list[CaseRecord]
+    findings: list[Finding]
+    by_chance: bool  # its outputs are random and not the reference's draws: compared as distributions
+    values: list[torch.Tensor]  # outputs of the answer judged last
+
+    def question(self, family: str, state: State, seed: int | None = None) -> Question:
+        """Fresh inputs of `family` with the right answer."""
+
+    def ask(self, question: Question, *, poison: bool = False) -> tuple[Message, Slots]:
+        """One call and its answer. Raises SubjectFailed."""
+
+    def check_bands(self, slots: Slots) -> None:
+        """Nothing beside a slot may have been written to. Raises Ended."""
+
+    def failed(self, question: Question, number: int, fault: Fault) -> Ended:
+        """The ending for a wrong output, recorded as a round."""
+
+
+def questions(loaded: LoadedProblem, device: str, policy: Policy, *, few: bool) -> Iterator[Question]:
+    """Every round that the reference has an answer for; with `few` two of them, for references that are slow.
+
+    Ends early where there is nothing to judge by: other stages say why.
+    """
+    asked = Questions(Reference(loaded, device, policy))
+    try:
+        yield asked.first(None)
+        for _, question in asked.rounds():
+            yield question
+            if few:
+                return
+    except (Ended, JudgeError, *REFUSALS):
+        return

@@ -11,7 +11,7 @@ import torch
 from judge.bench.exchange.nested import TensorMeta, shape_of
 from judge.bench.exchange.poison import poisoned
 from judge.bench.exchange.wire import Message
-from judge.bench.judging.endings import Ended
+from judge.bench.judging.completion import Ended
 from judge.bench.judging.expected import Expected, Target
 from judge.bench.judging.precision import Errors, errors
 from judge.values import Verdict

@@ -12,19 +12,17 @@ from judge.bench.exchange.arenas import JITTER
 from judge.bench.exchange.contact import Contact
 from judge.bench.exchange.nested import TensorMeta
 from judge.bench.exchange.wire import Message
-from judge.bench.judging import lottery, steadiness
-from judge.bench.judging.asker import Slots
-from judge.bench.judging.asking import HOPELESS, Question, Questions, call
-from judge.bench.judging.chance import ByChance
+from judge.bench.judging import diagnosis, stochastic
+from judge.bench.judging.asking import HOPELESS, Question, Questions, Slots, call
 from judge.bench.judging.comparison import STAGE, Fault, check_aliases, check_structure, compared, fault_of
-from judge.bench.judging.diagnosis import explain
-from judge.bench.judging.endings import Ended
+from judge.bench.judging.completion import Ended
+from judge.bench.judging.diagnosis import decided_by_rounding, explain
 from judge.bench.judging.expected import Expected, same_bits
 from judge.bench.judging.families import CENTRED
-from judge.bench.judging.fitting import SEEDED, Fit
+from judge.bench.judging.parameters import SEEDED, Binding
 from judge.bench.judging.precision import ILL_CONDITIONED
 from judge.bench.judging.reference import Reference, State
-from judge.bench.judging.rounding import decided_by_rounding
+from judge.bench.judging.stochastic import ByChance
 from judge.values import CaseRecord, Finding, Precision, Verdict
 
 __all__ = ["HOPELESS", "REPEATS", "Question", "Rounds", "Slots", "call", "check_structure", "same_bits"]
@@ -45,7 +43,7 @@ class Rounds:
         self,
         reference: Reference,
         contact: Contact,
-        fit: Fit,
+        fit: Binding,
         case: str | None,
         questions: Questions | None = None,
     ) -> None:
@@ -153,7 +151,7 @@ class Rounds:
             return question
         expected = question.expected
         outputs = [
-            replace(target, allowed=ByChance()) if lottery.eligible(expected, number) else target
+            replace(target, allowed=ByChance()) if stochastic.eligible(expected, number) else target
             for number, target in enumerate(expected.outputs)
         ]
         return replace(question, expected=replace(expected, outputs=outputs))
@@ -182,9 +180,9 @@ class Rounds:
         if question.expected.random:
             return
         if repeat:
-            steadiness.check_repeats(self, question, self.values, self.repeats)
+            diagnosis.check_repeats(self, question, self.values, self.repeats)
         if number in LAID_OUT_ROUNDS:
-            steadiness.try_layout(self, question, self.values)
+            diagnosis.try_layout(self, question, self.values)
         if question.family == CENTRED:
             self._note_doubt(question)
 
@@ -233,8 +231,8 @@ class Rounds:
             if fault is None:
                 limit = 0.0 if target.integer else target.allowed.rms
                 worst = max(worst, (error, limit), key=lambda row: row[0] / row[1] if row[1] else 0.0)
-            elif lottery.eligible(question.expected, number):
-                chance = lottery.check(self, question, number, value)
+            elif stochastic.eligible(question.expected, number):
+                chance = stochastic.check(self, question, number, value)
             elif not decided_by_rounding(self, question, number, value):
                 explain(self, question, number, value, fault)
                 raise self.failed(question, number, fault)

@@ -1,24 +1,121 @@
-"""Why an output is wrong, where that can be told: unsteady, stale parameters, right only in a coarser format."""
+"""Why an output is wrong, where that can be told: unsteady, stale parameters, a coarser format, an edge of rounding."""
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import cloned, mapped
-from judge.bench.judging.asker import Asker
-from judge.bench.judging.asking import Question
+from judge.bench.judging.asking import Asker, Question
 from judge.bench.judging.comparison import STAGE, Fault, check_structure, fault_of
-from judge.bench.judging.endings import Ended, lower_precision
-from judge.bench.judging.expected import Target, expect, holds, same_bits
-from judge.bench.judging.families import CENTRED
-from judge.bench.judging.precision import CUT, Errors, coarse_kind, errors, rounded
-from judge.bench.judging.reference import REFUSALS
-from judge.bench.judging.state import State
-from judge.bench.judging.steadiness import check_steady
-from judge.values import Precision, Verdict
+from judge.bench.judging.completion import Ended, lower_precision
+from judge.bench.judging.expected import Target, expect, holds, relaid, same_bits
+from judge.bench.judging.families import CENTRED, TIES, strided
+from judge.bench.judging.parameters import State
+from judge.bench.judging.precision import (
+    CUT,
+    FP32_ROUNDOFF,
+    ROUNDED_SHARE,
+    ROUNDOFF,
+    Errors,
+    coarse_kind,
+    errors,
+    rounded,
+)
+from judge.bench.judging.reference import REFUSALS, Answer
+from judge.values import CaseRecord, Finding, Precision, Verdict
+
+LAYOUT = "strided"
+REFUSES = frozenset({"exception", "compile", "resources", "unsupported", "bounds"})  # how a guard can show
+GUARDED = "raises an error for inputs that are not contiguous; with contiguous ones it is right"
+UNSAFE = (
+    "returns wrong numbers, without an error, for inputs that are not contiguous; "
+    "take strides from the tensors or call .contiguous()"
+)
+
+
+def check_repeats(rounds: Asker, question: Question, values: list[torch.Tensor], times: int) -> None:
+    """Ask the same question again `times` times. Raises Ended("run.unstable")."""
+    for _ in range(times):
+        reply, slots = rounds.ask(question)
+        check_structure(reply, question.expected, STAGE)
+        again = rounds.contact.take(slots.outs)
+        for number, target in enumerate(question.expected.outputs):
+            check_steady(question, number, target, values[number], again[number])
+
+
+def check_steady(question: Question, number: int, target: Target, one: torch.Tensor, other: torch.Tensor) -> None:
+    """Raise Ended when two answers to equal content differ by more than the allowed error."""
+    if same_bits(one, other):
+        return
+    if target.integer:
+        text = f"{int((one != other).sum())} of {one.numel()} elements differ"
+    else:
+        apart = _apart(target, one, other)
+        if apart is not None and apart <= 1.0:
+            return
+        text = "not finite in the same places" if apart is None else f"{apart:.3g} times the allowed error apart"
+    raise Ended(
+        Verdict.UNSTABLE,
+        STAGE,
+        "run.unstable",
+        f"output {number}, inputs {question.family!r}: two calls on equal inputs, parameters and random state gave "
+        f"different answers ({text}); look for a race, for memory that is read before it is written, for atomics",
+    )
+
+
+def _apart(target: Target, one: torch.Tensor, other: torch.Tensor) -> float | None:
+    """Difference of two answers as a multiple of the allowed error; None when they are not finite alike."""
+    if not torch.equal(one.isfinite(), other.isfinite()):
+        return None
+    left, right = (torch.where(value.isfinite(), value, 0).to(target.oracle.dtype) for value in (one, other))
+    oracle = torch.where(target.oracle.isfinite(), target.oracle, 0)
+    found, limit = errors(left - right + oracle, oracle), target.allowed
+    ratios = [(found.rms, limit.rms), (found.largest, limit.largest)]
+    return max(value / bound if bound else (0.0 if value == 0 else float("inf")) for value, bound in ratios)
+
+
+def try_layout(rounds: Asker, question: Question, values: list[torch.Tensor]) -> None:
+    """The same content, laid out so that nothing is contiguous. What a kernel makes of it is a label, not a verdict.
+
+    A reference that refuses such inputs, or answers otherwise, is not asked.
+    """
+    inputs = list(strided(question.inputs))
+    expected = relaid(question.expected, rounds.reference, inputs, question.state, question.seed)
+    if expected is None:
+        _record(rounds, "left out: the reference wants contiguous inputs")
+        return
+    other = replace(question, family=LAYOUT, inputs=inputs, expected=expected)
+    try:
+        reply, slots = rounds.ask(other)
+    except SubjectFailed as failed:
+        if failed.kind not in REFUSES:
+            raise
+        _label(rounds, *(("layout.unsafe", UNSAFE) if failed.kind == "bounds" else ("layout.guarded", GUARDED)))
+        return
+    rounds.check_bands(slots)
+    if "structure" not in reply and reply.get("stored"):
+        found = rounds.contact.take(slots.outs)
+        if not any(fault_of(target, value) for target, value in zip(expected.outputs, found, strict=True)):
+            _record(rounds, "")
+            return
+    check_repeats(rounds, question, values, min(1, rounds.repeats))  # or was it chance?
+    _label(rounds, "layout.unsafe", UNSAFE)
+
+
+def _label(rounds: Asker, code: str, words: str) -> None:
+    text = f"made for contiguous inputs: {words}"
+    rounds.findings.append(Finding(code, text))
+    _record(rounds, text)
+
+
+def _record(rounds: Asker, detail: str) -> None:
+    rounds.records.append(CaseRecord(rounds.case, LAYOUT, ok=True, detail=detail[:400]))
+
 
 NEAR = 4.0  # an error belongs to a format when it is at most this many times that format's own ...
 SHRINKS = 4.0  # ... and this many times smaller once inputs hold nothing finer
@@ -196,3 +293,60 @@ def _lower(rounds: Asker, kind: str, found: Errors, target: Target, near: Errors
     return lower_precision(
         kind, found.rms, target.allowed.rms, near=near.rms if near is not None else None, switched=switched
     )
+
+
+CODE = "value.rounded"
+TRIES = 24  # each puts an element on the other side of its step by a chance of nearly a half
+UNITS = 16.0  # roundings: what each number is off by at most
+
+
+def decided_by_rounding(rounds: Asker, question: Question, number: int, value: torch.Tensor) -> bool:
+    """Whether every element of integer output `number` that differs lies on an edge. Notes it as a finding, once.
+
+    Never where elements lie on edges by construction (the family of ties): there the reference's rule counts.
+    """
+    target = question.expected.outputs[number]
+    if not target.integer or question.family == TIES or question.expected.random:
+        return False
+    wrong = ~target.agrees(value)
+    count = int(wrong.sum())
+    if count > ROUNDED_SHARE * value.numel():
+        return False
+    chance = torch.Generator(value.device).manual_seed(secrets.randbits(62))  # its own: a run resets the common one
+    for _ in range(TRIES):
+        answer = _nearby(rounds, question, chance)
+        if answer is None or answer.outputs[number].shape != value.shape:
+            return False
+        wrong &= answer.outputs[number] != value
+        if not bool(wrong.any()):
+            _note(rounds, number, count, value.numel())
+            return True
+    return False
+
+
+def _nearby(rounds: Asker, question: Question, chance: torch.Generator) -> Answer | None:
+    """The reference's answer to content that is off by a few roundings; None where it refuses."""
+    reference, wide = rounds.reference, question.expected.fp64
+    inputs = mapped(lambda tensor: _shaken(tensor, chance, wide=wide), question.inputs)
+    state = State(
+        ((name, _shaken(tensor, chance, wide=wide)) for name, tensor in question.state.items()), question.state.seed
+    )
+    if wide:
+        return reference.answer_in(torch.float64, inputs, state, question.seed)
+    return reference.attempt(lambda: reference.answer(inputs, state, question.seed))
+
+
+def _shaken(tensor: Any, chance: torch.Generator, *, wide: bool) -> Any:
+    if not tensor.is_floating_point():
+        return tensor
+    unit = ROUNDOFF.get(tensor.dtype, FP32_ROUNDOFF)
+    base = tensor.double() if wide else tensor
+    drawn = torch.rand(base.shape, dtype=base.dtype, device=base.device, generator=chance)
+    return base * (1 + UNITS * unit * (2 * drawn - 1))
+
+
+def _note(rounds: Asker, number: int, count: int, elements: int) -> None:
+    if any(finding.code == CODE for finding in rounds.findings):
+        return
+    text = f"output {number}: {count} of {elements} elements differ where rounding decides, and count as right"
+    rounds.findings.append(Finding(CODE, text, {"output": number, "elements": count}))

@@ -21,8 +21,7 @@ from judge.bench.judging.precision import (
     joined,
     reach,
 )
-from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, State
-from judge.bench.judging.traits import Traits, traits_of
+from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, State, Traits, traits_of
 from judge.values import Precision
 
 CUT_ROOM = 1.25  # times the error of dropped digits

@@ -10,12 +10,12 @@ import torch
 from judge.bench.exchange.arenas import Arenas
 from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, encode
+from judge.bench.judging.completion import of_subject
 from judge.bench.judging.correctness import Question
-from judge.bench.judging.endings import of_subject
-from judge.bench.judging.fitting import SEEDED, Fit, fit
+from judge.bench.judging.parameters import SEEDED, Binding, bind
 from judge.bench.judging.reference import Reference, collect
 from judge.bench.processes.child import Assignment
-from judge.bench.processes.recruits import ask_for
+from judge.bench.processes.subject_starter import ask_for
 
 Result = TypeVar("Result")
 OTHERS = ("eager", "compile", "autotune", "incumbent")  # children that run something else than the candidate
@@ -25,7 +25,7 @@ class Subjects:
     """Contacts by name, and how the parameters of those that are ready map to the reference's."""
 
     def __init__(
-        self, assignment: Assignment, deadline: Deadline, arenas: Arenas, kept: dict[str, tuple[Contact, Fit]]
+        self, assignment: Assignment, deadline: Deadline, arenas: Arenas, kept: dict[str, tuple[Contact, Binding]]
     ) -> None:
         """`kept`: children that are ready from an earlier evaluation."""
         names: list[str] = assignment.payload["subjects"]
@@ -33,7 +33,7 @@ class Subjects:
         self.deadline = deadline
         self.arenas = arenas
         self.contacts = {name: self._contact(name, fd) for name, fd in zip(names, assignment.links, strict=False)}
-        self.fits: dict[str, Fit] = {}
+        self.fits: dict[str, Binding] = {}
         self._seeded = False  # the candidate makes its own parameters, in whichever process
         for name, (contact, fitted) in kept.items():
             contact.deadline = deadline
@@ -57,7 +57,7 @@ class Subjects:
         self.contacts |= given
         return given
 
-    def introduce(self, name: str, reference: Reference, first: Question) -> Fit:
+    def introduce(self, name: str, reference: Reference, first: Question) -> Binding:
         """Let a child construct its model, in memory that holds `first`. Raises SubjectFailed or Ended."""
         contact = self.contacts[name]
         contact.answer()  # the import
@@ -69,7 +69,7 @@ class Subjects:
         if self._seeded and name.partition("#")[0] not in OTHERS:
             self.fits[name] = SEEDED
             return SEEDED
-        self.fits[name] = fit(
+        self.fits[name] = bind(
             built["state"],
             bool(built["hook"]),
             reference.first,
@@ -78,7 +78,7 @@ class Subjects:
         )
         return self.fits[name]
 
-    def ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Fit]:
+    def ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Binding]:
         """A child that has imported and constructed its model."""
         if name not in self.fits:
             self.introduce(name, reference, first)

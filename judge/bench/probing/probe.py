@@ -116,7 +116,7 @@ def _kernel(device: str) -> Message:
     """Compile one kernel in the sandbox and launch it on the device."""
     import torch
 
-    from judge.bench.processes.warm_kernel import copy_one
+    from judge.bench.processes.warm_up import copy_one
 
     began = time.monotonic()
     try:

@@ -11,14 +11,14 @@ from typing import Any
 
 from judge.bench.device.gpu_lock import WAITING
 from judge.bench.exchange.wire import WireClosed
-from judge.bench.foreign.defined_kernels import defined_kernels
+from judge.bench.foreign.sources import defined_kernels
 from judge.bench.processes.baselines import AUTOTUNE, AUTOTUNE_S
+from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
-from judge.bench.processes.crew import Crew
-from judge.bench.processes.desks import BASELINE
 from judge.bench.processes.inspection import Inspector
+from judge.bench.processes.kept_referees import BASELINE
 from judge.bench.processes.listening import MALFORMED, Host, Listening, Progress
-from judge.bench.processes.recruits import Recruits
+from judge.bench.processes.subject_starter import SubjectStarter
 from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Verdict
 
 FIXES = {
@@ -39,28 +39,28 @@ class AdmissionPlan(Listening):
         super().__init__()
         self.bench, self.problem, self.limits = bench, problem, limits
 
-    def start(self, crew: Crew, *, key: str, nonce: str) -> None:
-        crew.start("admit", self.bench.server("plain"))
+    def start(self, group: ChildGroup, *, key: str, nonce: str) -> None:
+        group.start("admit", self.bench.server("plain"))
         device = "cuda:0" if self.bench.device.startswith("cuda") else self.bench.device
         problem = {"source": self.problem.source, "case": self.problem.case, "policy": self.problem.policy.to_json()}
         payload = {"role": "admit", "key": key, "nonce": nonce, **problem, "device": device}
         lock_fd = self.bench.gpu_lock()
         try:
-            crew.members["admit"].boss.send(payload, () if lock_fd is None else (lock_fd,))
+            group.members["admit"].boss.send(payload, () if lock_fd is None else (lock_fd,))
         except WireClosed:
             pass  # it died already; its exit status will say so
         finally:
             if lock_fd is not None:
                 os.close(lock_fd)
 
-    def admission(self, body: dict[str, Any] | None, crew: Crew) -> AdmissionReport:
+    def admission(self, body: dict[str, Any] | None, group: ChildGroup) -> AdmissionReport:
         """The child's report, or a refusal that says how the problem ended its process."""
         if body is not None:
             try:
                 return AdmissionReport.from_json(body)
             except MALFORMED:
                 return self._refused("problem.raises", "the problem forged the report of its own preflight", FORGED_FIX)
-        child = crew.members["admit"]
+        child = group.members["admit"]
         if self.doing == "start":
             raise JudgeError(f"the preflight child ended before it read the problem: {child.ending()} {child.tail()}")
         reason, message = self.fault_of_problem(child, self.limits.wall_s)
@@ -90,43 +90,43 @@ class EvaluationPlan(Listening):
     def __init__(self, bench: Host, job: Job) -> None:
         super().__init__()
         self.bench, self.job = bench, job
-        self.recruits = Recruits(bench, job)
+        self.starter = SubjectStarter(bench, job)
         self.inspector = Inspector()
         self._audits = False
         self._autotunes = False
         self.adopted = False  # the referee has stayed from an earlier evaluation
-        self.crew: Crew | None = None
+        self.group: ChildGroup | None = None
         self.endings: dict[str, str] = {}
         self.out_of_memory: set[str] = set()
         self.handed_over: dict[str, dict[str, int]] = {}
 
-    def start(self, crew: Crew, *, key: str, nonce: str) -> None:
-        self.crew = crew
+    def start(self, group: ChildGroup, *, key: str, nonce: str) -> None:
+        self.group = group
         roles = self._subjects()
-        stayed = self.bench.desks.take(self.desk)
+        stayed = self.bench.kept_referees.take(self.problem_key)
         self.adopted = bool(stayed)
         for name, child in stayed.items():
-            crew.adopt(name, child)
+            group.adopt(name, child)
         if not stayed:
-            crew.start("referee", self.bench.server("plain"))
+            group.start("referee", self.bench.server("plain"))
         roles = {name: mode for name, mode in roles.items() if name not in stayed}
-        links = [self.recruits.start(crew, name, mode) for name, mode in roles.items()]
-        self._assign_referee(crew, list(roles), links, key, nonce)
+        links = [self.starter.start(group, name, mode) for name, mode in roles.items()]
+        self._assign_referee(group, list(roles), links, key, nonce)
         self.bench.stock(self.job.limits, least=1)  # while these load; whoever measures waits until they are ready
 
     @property
-    def desk(self) -> Hashable:
+    def problem_key(self) -> Hashable:
         """What a referee that stays can judge: candidates of the same problem under the same limits."""
         problem = self.job.problem
         sealed = json.dumps([asdict(case) for case in problem.sealed], sort_keys=True)
         return (problem.source, problem.case, problem.policy, sealed, self.job.limits)
 
-    def staying(self, crew: Crew) -> dict[str, Child]:
+    def staying(self, group: ChildGroup) -> dict[str, Child]:
         """Members that may take part in another evaluation; the referee says whether it will, and with whom."""
-        if "referee" not in self.stays or crew.ended("referee") is not None:
+        if "referee" not in self.stays or group.ended("referee") is not None:
             return {}
-        names = [name for name in ("referee", BASELINE) if name in self.stays and name in crew.members]
-        return {name: crew.members[name] for name in names}
+        names = [name for name in ("referee", BASELINE) if name in self.stays and name in group.members]
+        return {name: group.members[name] for name in names}
 
     def _subjects(self) -> dict[str, str]:
         """Child name -> mode, for those that take part from the start on this device."""
@@ -142,11 +142,11 @@ class EvaluationPlan(Listening):
         return roles
 
     def hear(self, message: dict[str, Any], progress: Progress | None) -> dict[str, Any] | None:
-        if "need" in message and self.crew is not None:
-            self.recruits.provide(self.crew, message["need"], self.crew.members["referee"].boss)
+        if "need" in message and self.group is not None:
+            self.starter.provide(self.group, message["need"], self.group.members["referee"].boss)
             return None
-        if "look" in message and self.crew is not None:
-            self.inspector.answer(self.crew.members, message["look"], self.crew.members["referee"].boss)
+        if "look" in message and self.group is not None:
+            self.inspector.answer(self.group.members, message["look"], self.group.members["referee"].boss)
             return None
         self._audits = self._audits or message.get("doing") == "audit"
         self._autotunes = self._autotunes or (self.job.autotune and message.get("doing") == AUTOTUNE)
@@ -157,14 +157,16 @@ class EvaluationPlan(Listening):
         own = (self.job.limits.wall_s if self._audits else 0.0) + (AUTOTUNE_S if self._autotunes else 0.0)
         return super().waited_s() + own
 
-    def _assign_referee(self, crew: Crew, names: list[str], links: list[socket.socket], key: str, nonce: str) -> None:
+    def _assign_referee(
+        self, group: ChildGroup, names: list[str], links: list[socket.socket], key: str, nonce: str
+    ) -> None:
         limits, known = self.job.limits, self.bench.compile_time(self.job.problem)
         autotuned = self.bench.autotune_time(self.job.problem)
         payload = {
             "role": "referee",
             "key": key,
             "nonce": nonce,
-            "stay": self.bench.desks.most > 0,
+            "stay": self.bench.kept_referees.most > 0,
             "source": self.job.problem.source,
             "case": self.job.problem.case,
             "subjects": names,
@@ -185,7 +187,7 @@ class EvaluationPlan(Listening):
         try:
             lock_fd = self.bench.gpu_lock()
             fds = (*(link.fileno() for link in links), *((lock_fd,) if lock_fd is not None else ()))
-            crew.members["referee"].boss.send(payload, fds)
+            group.members["referee"].boss.send(payload, fds)
         except WireClosed:
             pass  # it died already; its exit status will say so
         finally:
@@ -194,21 +196,21 @@ class EvaluationPlan(Listening):
             if lock_fd is not None:
                 os.close(lock_fd)
 
-    def settle(self, crew: Crew) -> None:
-        super().settle(crew)
-        self.handed_over = self.recruits.settle()
-        for name in crew.members:
-            child = crew.ended(name)
+    def settle(self, group: ChildGroup) -> None:
+        super().settle(group)
+        self.handed_over = self.starter.settle()
+        for name in group.members:
+            child = group.ended(name)
             if child is not None:
                 self.endings[name] = child.ending()
                 if child.killed_for_memory:
                     self.out_of_memory.add(name)
 
-    def outcome(self, body: dict[str, Any] | None, crew: Crew) -> Outcome:
+    def outcome(self, body: dict[str, Any] | None, group: ChildGroup) -> Outcome:
         """The referee's verdict, completed by what only the runner knows: exit status, output, sandbox."""
-        log = _log(crew.members["candidate"])
+        log = _log(group.members["candidate"])
         if body is None:
-            return replace(self._without_verdict(crew), log=log)
+            return replace(self._without_verdict(group), log=log)
         try:
             outcome = replace(Outcome.from_json(body), log=log)
             if self.handed_over:
@@ -216,12 +218,12 @@ class EvaluationPlan(Listening):
         except MALFORMED as error:
             raise JudgeError(f"the verdict is signed but malformed: {error}") from error
         if outcome.reason.endswith(".died"):
-            return self._died(outcome, crew)
+            return self._died(outcome, group)
         return outcome
 
-    def _died(self, outcome: Outcome, crew: Crew) -> Outcome:
+    def _died(self, outcome: Outcome, group: ChildGroup) -> Outcome:
         name = str(outcome.environment.get("failed_child", "candidate"))
-        child = crew.members.get(name, crew.members["candidate"])
+        child = group.members.get(name, group.members["candidate"])
         how = self.endings.get(name) or child.ending()
         if not child.layers:  # it says them before it reads anything foreign: no memory for a CUDA context, say
             raise JudgeError(f"the {name} child ended before it had an assignment: {how} {child.tail()}")
@@ -238,8 +240,8 @@ class EvaluationPlan(Listening):
             )
         return replace(outcome, message=f"{outcome.message}: {how}")
 
-    def _without_verdict(self, crew: Crew) -> Outcome:
-        referee = crew.members["referee"]
+    def _without_verdict(self, group: ChildGroup) -> Outcome:
+        referee = group.members["referee"]
         if self.doing == WAITING:
             raise JudgeError(f"another process kept the GPU for {super().waited_s():.0f} s")
         if self.gave_up and self.doing == "problem":  # later ones may tell of sealed cases

@@ -12,10 +12,10 @@ from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import PLACES
 from judge.bench.processes.artefacts import Handover
 from judge.bench.processes.baselines import Baselines
+from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
-from judge.bench.processes.crew import Crew
-from judge.bench.processes.desks import Desks
 from judge.bench.processes.forkserver import ForkServer
+from judge.bench.processes.kept_referees import KeptReferees
 from judge.values import Limits, ProblemSpec, StageRecord, Timing
 
 Progress = Callable[[StageRecord], None]
@@ -55,7 +55,7 @@ class Host(Protocol):
         """Whether torch.compile is to be measured."""
 
     @property
-    def desks(self) -> Desks:
+    def kept_referees(self) -> KeptReferees:
         """Referees that stayed at their problem."""
 
     def autotune_time(self, problem: ProblemSpec) -> Timing | None:
@@ -136,15 +136,15 @@ class Listening:
             self._waited_s, self._waits_since = self._waited_s + now - self._waits_since, now
         return min(self._waited_s, LONGEST_WAIT_S)
 
-    def settle(self, crew: Crew) -> None:
+    def settle(self, group: ChildGroup) -> None:
         """Note what is known only while the children still exist."""
         self.inside_s = time.monotonic() - self._entered
-        child = crew.members[self.judge]
+        child = group.members[self.judge]
         if child.layers is None:  # one that stayed told them at its start; foreign code may have said what comes now
             child.layers = self.layers
-        for name in crew.members:
+        for name in group.members:
             if name != self.judge:
-                crew.read_layers(name)
+                group.read_layers(name)
 
     def fault_of_problem(self, child: Child, wall_s: float) -> tuple[str, str]:
         """Reason code and sentence for a problem whose process hung, took too much memory or ended. After `settle`."""

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.bench.processes import child
-from judge.bench.processes.wiping import wipe
+from judge.bench.processes.children import wipe
 from judge.bench.sandboxing import sandbox
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -226,7 +226,7 @@ def preload(options: argparse.Namespace) -> dict[str, Any]:
         _import_what_launches_need()
         if options.kind != "interpreter":
             arch = int(options.target.removeprefix("sm_"))
-            importlib.import_module("judge.bench.processes.warm_launch").remember_answers(
+            importlib.import_module("judge.bench.processes.warm_up").remember_answers(
                 arch, cuda=options.device.startswith("cuda")
             )
     if options.kind == "interpreter":

@@ -11,13 +11,12 @@ from collections.abc import Iterable
 
 import torch
 
-from judge.bench.admission.flops import references, tensors_in
-from judge.bench.admission.graph_trace import trace_report
+from judge.bench.admission.graph import references, tensors_in, trace_report
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.interpreting.traffic import TrafficReport
+from judge.bench.judging.completion import Ended
 from judge.bench.judging.correctness import Question
-from judge.bench.judging.endings import Ended
 from judge.bench.judging.reference import Reference, cloned
 from judge.values import Verdict
 from judge.values.graph import OpGraph

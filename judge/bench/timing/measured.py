@@ -18,8 +18,8 @@ from judge.bench.device.statistics import LOOKS, kept_blocks, paired_speedup
 from judge.bench.exchange.arenas import JITTER, Slot
 from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, encode
-from judge.bench.judging.endings import Ended, of_subject
-from judge.bench.judging.fitting import Fit
+from judge.bench.judging.completion import Ended, of_subject
+from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference, cloned, collect
 from judge.values import SpeedCall, Verdict
@@ -41,7 +41,7 @@ class Runner:
     """A subject in the measurement, with how its parameters map, and its samples in microseconds."""
 
     contact: Contact
-    fit: Fit
+    fit: Binding
     blame: bool  # True: its failure ends the evaluation as the candidate's
     samples_us: list[float] = field(default_factory=list)
     host_us: list[float] = field(default_factory=list)

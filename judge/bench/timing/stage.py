@@ -17,9 +17,9 @@ from judge.bench.device.clocks import LONGEST_HOLD_US, empty_us, make_clock, wai
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.statistics import paired_speedup, timing_of, unpaired_speedup
 from judge.bench.exchange.contact import Contact, SubjectFailed
+from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.correctness import Question
-from judge.bench.judging.endings import Ended, of_subject
-from judge.bench.judging.fitting import Fit
+from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
 from judge.bench.processes.baselines import SUBJECTS
 from judge.bench.timing.bursts import trusted_time
@@ -35,7 +35,7 @@ TRIES = 3  # measurements, until the baseline is as fast beside the candidate as
 SHORT_US = 20.0  # below this the clock's own reading around nothing is stated
 FLAGS = {"l2": "flushed by reading", "order": "ABBA", "launch_gaps": "left out"}
 
-Introduce = Callable[[str], tuple[Contact, Fit]]
+Introduce = Callable[[str], tuple[Contact, Binding]]
 
 
 @dataclass

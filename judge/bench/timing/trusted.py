@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from judge.bench.device.bandwidth import bandwidth_bytes_per_us
+from judge.bench.device.bandwidth import bandwidth_bytes_per_us, graph_copy_us
 from judge.bench.device.clocks import empty_us
-from judge.bench.device.graph_costs import graph_copy_us
 
 PASSES = 3  # of an output over the memory's bus that a burst pays and a single call does not: written back, copied
 

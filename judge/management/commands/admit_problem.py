@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.devices.benches import bench_for, close_benches
 from judge.devices.services import DeviceMissing, device_get, devices_sync
-from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
+from judge.problems.services import problem_admit
 from judge.values import AdmissionReport, JudgeError, StageRecord
 
 _MARKS = {"ok": "ok     ", "failed": "FAILED ", "warned": "warning", "skipped": "skipped"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from judge.problems.folders import folder_import
+from judge.problems.services import folder_import
 
 
 class Command(BaseCommand):

@@ -10,9 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.devices.models import Device
 from judge.devices.services import DeviceMissing, device_get, devices_sync
-from judge.selftest.catalogue import chosen, entries
-from judge.selftest.entries import Corpus, Entry
-from judge.selftest.headers import BadEntry
+from judge.selftest.entries import BadEntry, Corpus, Entry, chosen, entries
 from judge.selftest.results import CorpusCount, EntryResult, Report, State
 from judge.selftest.run import Progress, run_entries
 from judge.selftest.services import bench_opener, selftest_queue, selftest_run, workers_of

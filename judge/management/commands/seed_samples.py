@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from judge.problems.folders import samples_seed
+from judge.problems.services import samples_seed
 
 
 class Command(BaseCommand):

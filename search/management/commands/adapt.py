@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from adaexplore_site.core.audit import ActionRefused
 from judge.devices.benches import bench_for, close_benches
 from judge.devices.services import DeviceMissing, device_get, devices_sync
-from judge.problems.folders import samples_seed
 from judge.problems.models import Problem
+from judge.problems.services import samples_seed
 from memory.adapt.models import AdaptRun, AdaptTask
 from memory.prompting.choices import TRUST, MemoryChoice
 from search.algorithm.params import SearchParams

@@ -13,8 +13,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from adaexplore_site.core.audit import ActionRefused
 from judge.devices.benches import bench_for, close_benches
 from judge.devices.services import DeviceMissing, device_get, devices_sync
-from judge.problems.folders import folder_import
 from judge.problems.models import Problem
+from judge.problems.services import folder_import
 from search.algorithm.params import SearchParams
 from search.algorithm.presets import ALIASES, PRESELECTED, PRESETS, preset_get
 from search.batches import campaigns as services

@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from adaexplore_site.core.audit import ActionRefused
 from judge.devices.benches import bench_for, close_benches
 from judge.devices.services import device_get, devices_sync
-from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
+from judge.problems.services import problem_admit
 from judge.values import JudgeError
 from search.interchange.imports import folder_import, search_import
 from search.records.models import Run

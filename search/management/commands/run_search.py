@@ -19,8 +19,8 @@ from judge.devices.benches import bench_for
 from judge.devices.models import Device
 from judge.devices.retries import toolchain_of
 from judge.devices.services import DeviceMissing, device_get, devices_sync
-from judge.problems.admissions import problem_admit
 from judge.problems.models import Problem
+from judge.problems.services import problem_admit
 from judge.selftest.trust import doubts
 from judge.values import Basis, JudgeError, StageRecord
 from search.algorithm.params import SearchParams

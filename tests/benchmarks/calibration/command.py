@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from judge.bench.device.gpus import gpus_here
+from judge.bench.device.nvml import gpus_here
 from judge.bench.interpreting.calibration import FILE
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers

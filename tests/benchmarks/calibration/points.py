@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
-from judge.selftest.catalogue import entries as selftest_entries
 from judge.selftest.entries import Corpus
+from judge.selftest.entries import entries as selftest_entries
 from judge.sources.checks import case_for, declared_cases
 from judge.values import DEFAULT_POLICY, Policy, ProblemSpec
 from tests.benchmarks.calibration.sizes import GIVEN, HUGE, LARGE, SIZES

@@ -15,7 +15,7 @@ from django.db import connection
 from judge.batch.lines import job_line, read_job
 from judge.batch.models import BatchJob
 from judge.batch.services import OutcomesRefused, jobs_export, outcomes_import
-from judge.bench.device.gpus import Gpu
+from judge.bench.device.nvml import Gpu
 from judge.devices.enrolment import device_enroll, enrolled_keys, key_path
 from judge.devices.keys import DeviceKey, read_key
 from judge.devices.models import Device

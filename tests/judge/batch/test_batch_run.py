@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.batch.conduct import conduct
+from judge.batch.command import conduct
 from judge.batch.files import Busy, OutcomeFile
 from judge.batch.lines import job_line, read_outcome
 from judge.devices.keys import make_key

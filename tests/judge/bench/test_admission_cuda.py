@@ -9,7 +9,7 @@ import torch
 
 from judge.bench.admission.admission import admit
 from judge.bench.foreign.loading import load_problem
-from judge.problems.folders import SAMPLES
+from judge.problems.services import SAMPLES
 from tests.judge.problems.test_recorded_problems import FLAGGED, FOLDER, SMALL, source
 
 FILES = sorted(path for path in SAMPLES.glob("*.py") if path.name != "__init__.py")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.bench.foreign.defined_kernels import defined_kernels
+from judge.bench.foreign.sources import defined_kernels
 from judge.values import Audit, Library, Verdict
 from tests.judge.audit_kernels import (
     FELL_BACK,

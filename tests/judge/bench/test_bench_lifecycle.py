@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from judge.bench.exchange.wire import Channel
+from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
-from judge.bench.processes.crew import Crew
 from judge.bench.processes.jobs import EvaluationPlan
 from judge.bench.runner import Bench
 from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec, Verdict
@@ -248,15 +248,15 @@ def test_a_child_that_ended_before_it_read_anything_is_nobodys_crash(cpu_bench, 
         log, other = os.pipe()
         os.close(other)
         members[name] = Child(1, cpu_bench.server("plain"), tmp_path, boss, log, status=1 << 8, layers=told)
-    crew = Crew(Limits())
-    crew.members = members
+    group = ChildGroup(Limits())
+    group.members = members
     body = Outcome(Verdict.CRASHED, stage="load", reason="load.died", message="the import ended it").to_json()
     try:
         if blamed:
-            assert plan.outcome(body, crew).verdict is Verdict.CRASHED
+            assert plan.outcome(body, group).verdict is Verdict.CRASHED
         else:
             with pytest.raises(JudgeError, match="before it had an assignment: exited with status 1"):
-                plan.outcome(body, crew)
+                plan.outcome(body, group)
     finally:
         for child in members.values():
             child.release()

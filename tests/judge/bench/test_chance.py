@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge.bench.judging.chance import DRAWS, ByChance, Draws, difference
+from judge.bench.judging.stochastic import DRAWS, ByChance, Draws, difference
 from judge.values import Verdict
 from tests.judge.rounds_bench import answer, ask, problem
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from judge.bench.device import clocks
-from judge.bench.device.bandwidth import bandwidth_bytes_per_us, nominal_bytes_per_us
+from judge.bench.device.bandwidth import bandwidth_bytes_per_us, graph_copy_us, nominal_bytes_per_us
 from judge.bench.device.clocks import SmClock, WallClock, left_over_us, wait_until_quiet
-from judge.bench.device.graph_costs import graph_copy_us
-from judge.bench.device.rousing import highest_mhz, rouse, sm_mhz
+from judge.bench.device.warm_up import highest_mhz, sm_mhz, warm_up
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU here")
 
@@ -62,9 +61,9 @@ def test_an_idle_gpu_is_woken_and_its_clock_read_without_nvml():
     nvml = SmClock("cuda:0")
     torch.zeros(1, device="cuda:0")
     time.sleep(1)
-    rouse("cuda:0")
+    warm_up("cuda:0")
     assert sm_mhz("cuda:0") == pytest.approx(nvml.mhz() or highest_mhz("cuda:0"), rel=0.1)
-    assert rouse("cuda:0") == 0.0  # it is awake
+    assert warm_up("cuda:0") == 0.0  # it is awake
 
 
 @on_a_gpu

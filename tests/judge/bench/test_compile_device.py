@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judge.bench.compiling.tuning_choices import write_choices
-from judge.bench.processes.artefacts import artefact_key
-from judge.bench.processes.kept_texts import kept_texts
+from judge.bench.processes.artefacts import artefact_key, kept_texts
 from judge.bench.runner import Bench
 from judge.values import Job, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, TRITON, candidate

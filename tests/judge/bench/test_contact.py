@@ -9,7 +9,7 @@ import pytest
 
 from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
 from judge.bench.exchange.wire import MAX_MESSAGE, Channel
-from judge.bench.judging.endings import Ended, of_baseline, of_candidate
+from judge.bench.judging.completion import Ended, of_baseline, of_candidate
 from judge.values import Verdict
 
 

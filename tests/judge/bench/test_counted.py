@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.bench.judging.endings import Ended
+from judge.bench.judging.completion import Ended
 from judge.bench.timing.counted import check_compiled
 from judge.values import Verdict
 from tests.judge.bench_problems import PROBLEM, TRITON, judge

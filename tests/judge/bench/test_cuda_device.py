@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from judge.bench.device.gpus import gpus_here
+from judge.bench.device.nvml import gpus_here
 from judge.bench.runner import Bench
 from judge.values import Basis, Job, Limits, Outcome, ProblemSpec, Subject, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, TRITON, candidate

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from judge.bench.deciding.desk import Desk
+from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.exchange.wire import Channel, WireTimeout
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.whereabouts import IMPORT
@@ -27,28 +27,28 @@ def test_it_neither_tells_nor_prints_meanwhile(tmp_path: Path, monkeypatch, capf
     runner, theirs = Channel.pair()
     boss = Channel(theirs)
     assignment = cast(Assignment, SimpleNamespace(device="cpu", boss=boss))
-    desk = Desk(assignment)
-    desk.reference = Reference(load_problem(CHATTY, None, tmp_path, desk.whereabouts), "cpu")
+    cache = RefereeCache(assignment)
+    cache.reference = Reference(load_problem(CHATTY, None, tmp_path, cache.whereabouts), "cpu")
     assert {"inside": IMPORT} in runner.pump()  # a referee at work does tell
     drawn: list[Any] = []
 
     def next_assignment(timeout: float | None) -> dict[str, Any]:
-        drawn.append(desk.questions)
+        drawn.append(cache.questions)
         return {}
 
     monkeypatch.setattr(boss, "receive", next_assignment)
-    monkeypatch.setattr(desk, "_give_back", lambda: None)
+    monkeypatch.setattr(cache, "_give_back", lambda: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 36, 1 << 36))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
-    monkeypatch.setattr(desk, "device", "cuda:0")
-    monkeypatch.setattr("judge.bench.deciding.desk.replace", lambda assignment, **changes: assignment)
-    assert desk.next(assignment) is assignment
+    monkeypatch.setattr(cache, "device", "cuda:0")
+    monkeypatch.setattr("judge.bench.deciding.referee_cache.replace", lambda assignment, **changes: assignment)
+    assert cache.next(assignment) is assignment
     assert len(drawn[0]._drawn) > 2
     with pytest.raises(WireTimeout):
         runner.receive(0.05)
     os.write(1, b"again")
     assert capfd.readouterr().out == "again"
-    with desk.whereabouts.inside(IMPORT):
+    with cache.whereabouts.inside(IMPORT):
         pass
     assert runner.pump() == [{"inside": IMPORT}, {"inside": ""}]
     for end in (runner, boss):
@@ -66,13 +66,13 @@ class Evaluation:
 def test_an_evaluation_that_is_over_holds_no_memory_while_its_referee_waits(monkeypatch, device) -> None:
     boss = SimpleNamespace(send=None, fileno=lambda: 0, receive=lambda timeout: {}, take_fds=list)
     assignment: Any = SimpleNamespace(device=device, boss=boss)
-    desk = Desk(assignment)
+    cache = RefereeCache(assignment)
     over = weakref.ref(Evaluation())
     held: list[bool] = []
-    monkeypatch.setattr("judge.bench.deciding.desk.replace", lambda assignment, **changes: assignment)
-    monkeypatch.setattr(desk, "_draw_until", lambda fd: None)
+    monkeypatch.setattr("judge.bench.deciding.referee_cache.replace", lambda assignment, **changes: assignment)
+    monkeypatch.setattr(cache, "_draw_until", lambda fd: None)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 5 << 30)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 5 << 30 if over() else 0)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.append(over() is not None))
-    desk.next(assignment)
+    cache.next(assignment)
     assert over() is None and held == ([] if device == "cpu" else [False])

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from judge.bench.admission.graph_trace import trace, trace_report
+from judge.bench.admission.graph import trace, trace_report
 from judge.values.graph import OpGraph
 
 

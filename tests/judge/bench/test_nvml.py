@@ -10,8 +10,17 @@ import pynvml
 import pytest
 
 from judge.bench.device import clocks, nvml
-from judge.bench.device.gpus import GpuHealth, GpuReading, gpu_health, gpu_readings
-from judge.bench.device.nvml import entry_of, gpus_here, parts, using, within
+from judge.bench.device.nvml import (
+    GpuHealth,
+    GpuReading,
+    entry_of,
+    gpu_health,
+    gpu_readings,
+    gpus_here,
+    parts,
+    using,
+    within,
+)
 from judge.bench.processes.forkserver import clean_environment
 from tests.judge.bench.fake_nvml import Board, FakeNvml
 

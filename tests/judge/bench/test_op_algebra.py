@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from judge.bench.admission.graph_trace import trace
+from judge.bench.admission.graph import trace
 from judge.bench.admission.op_algebra import collapsing_products, idle_operators
 
 Forward = Callable[..., Any]

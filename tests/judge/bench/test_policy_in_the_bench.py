@@ -10,10 +10,9 @@ import torch
 from judge.bench.foreign import random_state
 from judge.bench.foreign.factories import made, under
 from judge.bench.foreign.switches import Switchboard, neutral
+from judge.bench.judging.completion import Ended
 from judge.bench.judging.correctness import Rounds
-from judge.bench.judging.endings import Ended
-from judge.bench.judging.fitting import Fit
-from judge.bench.judging.state import State
+from judge.bench.judging.parameters import Binding, State
 from judge.values import DEFAULT_POLICY, Audit, Job, Mode, Policy, Precision, ProblemSpec, Verdict
 from tests.judge.rounds_bench import LIMITS, answer, ask, codes, problem
 
@@ -212,7 +211,7 @@ def test_a_format_shows_through_parameters_that_a_kernel_made_itself(cpu_bench, 
 
 def test_asked_again_under_equal_seeding_random_outputs_are_compared_in_full_again():
     """Only the first of them meets many draws; what a candidate was in its first life does not count."""
-    rounds = Rounds(SimpleNamespace(first=State({})), None, Fit((), hook=False), None)
+    rounds = Rounds(SimpleNamespace(first=State({})), None, Binding((), hook=False), None)
     rounds.by_chance = True
     rounds._start_seeded(Ended(Verdict.WRONG, "correctness", "value.mismatch", "wrong"))
     assert rounds.fit.seeded and not rounds.by_chance

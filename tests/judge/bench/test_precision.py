@@ -22,9 +22,9 @@ from judge.bench.exchange.poison import poison, poisoned, poisoned_allocations
 from judge.bench.interpreting.targets import target
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.bench.judging.families import reshaped
+from judge.bench.judging.parameters import redraw
 from judge.bench.judging.precision import Allowed, Errors, allowed, errors, rounded
-from judge.bench.judging.state import redraw
-from judge.bench.judging.traits import traits_of
+from judge.bench.judging.reference import traits_of
 from judge.bench.subjects.watch import traffic_report, traffic_row
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from judge.bench.admission.roofline import SPLIT, roofline
+from judge.bench.admission.costs import SPLIT, roofline
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.values import AdmissionReport, EagerTime, Flaw, Policy, Precision, Roofline
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from judge.bench.audit import physics
-from judge.bench.device import clocks, rousing
-from judge.bench.device.rousing import rouse
+from judge.bench.device import clocks
+from judge.bench.device import warm_up as rousing
+from judge.bench.device.warm_up import warm_up
 
 
 @pytest.fixture(autouse=True)
@@ -16,30 +17,30 @@ def nothing_known(monkeypatch):
 
 def test_a_gpu_that_idles_works_until_its_clock_is_up():
     clock, worked = iter([345.0, 345.0, 900.0, 1980.0]), []
-    spent_s = rouse("cuda:0", read=lambda device: next(clock), highest=lambda device: 1980.0, work=worked.append)
+    spent_s = warm_up("cuda:0", read=lambda device: next(clock), highest=lambda device: 1980.0, work=worked.append)
     assert len(worked) == 3 and next(clock, None) is None and spent_s > 0
 
 
 def test_a_gpu_that_is_awake_is_left_alone():
     asleep = pytest.fail
-    assert rouse("cuda:0", read=lambda device: 1900.0, highest=lambda device: 1980.0, work=asleep) == 0.0
+    assert warm_up("cuda:0", read=lambda device: 1900.0, highest=lambda device: 1980.0, work=asleep) == 0.0
 
 
 def test_a_gpu_that_is_held_below_its_highest_clock_is_waited_for_once(monkeypatch):
-    monkeypatch.setattr(rousing, "ROUSE_S", 0.05)
+    monkeypatch.setattr(rousing, "WARM_UP_S", 0.05)
     worked: list[str] = []
-    assert rouse("cuda:0", read=lambda device: 1200.0, highest=lambda device: 1980.0, work=worked.append) >= 0.05
+    assert warm_up("cuda:0", read=lambda device: 1200.0, highest=lambda device: 1980.0, work=worked.append) >= 0.05
     assert worked
-    assert rouse("cuda:0", read=lambda device: 1200.0, highest=lambda device: 1980.0, work=pytest.fail) == 0.0
+    assert warm_up("cuda:0", read=lambda device: 1200.0, highest=lambda device: 1980.0, work=pytest.fail) == 0.0
     assert rousing._capped == {"cuda:0": pytest.approx(0.9 * 1200)}
 
 
 def test_a_driver_that_names_no_clock_costs_one_reading():
-    assert rouse("cuda:0", read=lambda device: 1000.0, highest=lambda device: 0.0, work=pytest.fail) == 0.0
+    assert warm_up("cuda:0", read=lambda device: 1000.0, highest=lambda device: 0.0, work=pytest.fail) == 0.0
 
 
 def test_the_processor_is_not_woken():
-    assert rouse("cpu", read=pytest.fail) == 0.0
+    assert warm_up("cpu", read=pytest.fail) == 0.0
 
 
 def test_quiet_is_asked_of_a_gpu_that_is_awake():

@@ -9,7 +9,7 @@ import pytest
 from judge.bench.sandboxing import landlock, seccomp
 from judge.bench.sandboxing.minimum import available_strong, gaps, required_layers
 from judge.devices.system_checks import minimum_sandbox_names_layers
-from judge.doctor.warnings import warnings
+from judge.doctor.report import warnings
 from tests.judge.doctor.test_doctor import HOST
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.bench.device.gpus import gpu_health, gpus_here
+from judge.bench.device.nvml import gpu_health, gpus_here
 from judge.bench.runner import Bench
 from judge.selftest.noise import calibration_kernel, measure_noise
 from judge.values import Audit, Job, Limits, ProblemSpec, Subject

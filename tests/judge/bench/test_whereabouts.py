@@ -143,8 +143,8 @@ def test_the_place_entered_last_is_the_one_named(place: str) -> None:
     for plan in plans():
         for message in ({"doing": "problem"}, {"inside": IMPORT}, {"inside": ""}, {"inside": place}):
             plan.hear(message, None)
-        crew = ended(signal.SIGSEGV)
-        said = plan.admission(None, crew) if isinstance(plan, AdmissionPlan) else plan._without_verdict(crew)
+        group = ended(signal.SIGSEGV)
+        said = plan.admission(None, group) if isinstance(plan, AdmissionPlan) else plan._without_verdict(group)
         assert f"{place} ended the process: killed by SIGSEGV" in said.message
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.bench.processes.wiping import wipe
+from judge.bench.processes.children import wipe
 from judge.values import Verdict
 from tests.judge.bench_problems import SAME, candidate, judge
 
@@ -78,7 +78,7 @@ ORDINARY = """
 import os, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from judge.bench.processes.wiping import wipe
+from judge.bench.processes.children import wipe
 os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 folder = Path(sys.argv[1], "child")
 (folder / "a" / "b" / "c").mkdir(parents=True)

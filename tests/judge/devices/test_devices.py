@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.bench.device.gpus import Gpu
+from judge.bench.device.nvml import Gpu
 from judge.devices import benches
 from judge.devices.models import Device
 from judge.devices.services import DeviceMissing, device_get, devices_sync

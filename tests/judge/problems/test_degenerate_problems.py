@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.problems.folders import SAMPLES
+from judge.problems.services import SAMPLES
 from judge.sources.checks import case_for, declared_cases
 from tests.judge.problem_texts import TAIL, examine, inputs, module
 

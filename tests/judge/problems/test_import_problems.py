@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from judge.problems.folders import folder_import
 from judge.problems.models import Problem
+from judge.problems.services import folder_import
 from tests.judge.problems.test_problem_upload import text
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from judge.bench.admission.flops import DOT_FLOPS, StepEstimate, compulsory_bytes, interpreter_steps
-from judge.bench.admission.graph_trace import trace
+from judge.bench.admission.graph import DOT_FLOPS, StepEstimate, compulsory_bytes, interpreter_steps, trace
 
 
 def steps(model: nn.Module, *shapes: tuple[int, ...]) -> StepEstimate:

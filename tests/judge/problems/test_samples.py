@@ -11,11 +11,10 @@ from django.core.management import call_command
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from judge.bench.admission.admission import admit
-from judge.bench.admission.flops import compulsory_bytes
-from judge.bench.admission.graph_trace import trace
+from judge.bench.admission.graph import compulsory_bytes, trace
 from judge.bench.foreign.loading import load_problem
-from judge.problems.folders import SAMPLES
 from judge.problems.models import Problem
+from judge.problems.services import SAMPLES
 from judge.sources.checks import check_problem
 
 FILES = sorted(path for path in SAMPLES.glob("*.py") if path.name != "__init__.py")

@@ -8,9 +8,7 @@ from collections import Counter
 
 import pytest
 
-from judge.selftest.catalogue import FOLDERS, HERE, read_entry
-from judge.selftest.entries import Corpus, Entry
-from judge.selftest.headers import parse_header
+from judge.selftest.entries import FOLDERS, HERE, Corpus, Entry, parse_header, read_entry
 from judge.selftest.results import State
 from judge.selftest.run import judged
 from judge.sources.checks import GPU_CASE, declared_cases

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.selftest.catalogue import FOLDERS, HERE, chosen, entries, read_entry
-from judge.selftest.entries import Corpus
-from judge.selftest.headers import BadEntry, endings, parse_header
+from judge.selftest.entries import FOLDERS, HERE, BadEntry, Corpus, chosen, endings, entries, parse_header, read_entry
 from judge.values import Finding
 
 BY_HAND = {10, 17, 20, 29, 39}  # of the 63 exploits: reviewed by hand, not scripted

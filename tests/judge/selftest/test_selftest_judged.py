@@ -10,9 +10,7 @@ import pytest
 from django.core.management import call_command
 
 from judge.bench.runner import Bench
-from judge.selftest.catalogue import chosen, entries
-from judge.selftest.entries import Corpus, Entry
-from judge.selftest.headers import endings
+from judge.selftest.entries import Corpus, Entry, chosen, endings, entries
 from judge.selftest.models import SelfTest
 from judge.selftest.results import EntryResult, Report, State
 from judge.selftest.run import run_entries

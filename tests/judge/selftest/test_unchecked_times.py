@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.selftest.catalogue import entries
+from judge.selftest.entries import entries
 from judge.values import Audit, Job, Outcome, Verdict
 
 pytestmark = pytest.mark.bench

@@ -9,7 +9,7 @@ import torch
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.foreign.faults import describe_fault
 from judge.bench.foreign.loading import LoadError, load_candidate
-from judge.bench.judging.endings import of_candidate
+from judge.bench.judging.completion import of_candidate
 from memory.patterns.table import match_of
 from tests.judge.provocations import COMPILE, INTERPRET
 

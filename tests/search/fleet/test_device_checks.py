@@ -16,7 +16,7 @@ from kombu.exceptions import OperationalError
 
 from adaexplore_site.core.models import AuditEntry
 from judge import tasks as judge_tasks
-from judge.bench.device.gpus import GpuHealth
+from judge.bench.device.nvml import GpuHealth
 from judge.devices.models import Device, DeviceCheck
 from judge.selftest.noise_checks import check_last, check_run, noise_last
 from judge.values import JudgeError, Outcome, Verdict

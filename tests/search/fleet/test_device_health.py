@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from adaexplore_site.core.models import AuditEntry
-from judge.bench.device.gpus import Gpu, GpuHealth
+from judge.bench.device.nvml import Gpu, GpuHealth
 from judge.bench.processes.baselines import Baselines, CompiledTimes
 from judge.devices.drift import eager_drift
 from judge.devices.models import Device, DeviceCheck

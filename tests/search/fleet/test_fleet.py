@@ -11,7 +11,7 @@ from django.core.cache import cache
 from django.urls import reverse
 from django.utils import timezone
 
-from judge.bench.device.gpus import GpuReading
+from judge.bench.device.nvml import GpuReading
 from judge.devices.models import Device, DeviceCheck
 from judge.problems.models import Problem
 from search.engine import heartbeats

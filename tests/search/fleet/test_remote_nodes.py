@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from adaexplore_site.core.audit import ActionRefused
-from judge.batch.conduct import conduct
+from judge.batch.command import conduct
 from judge.batch.files import OutcomeFile
 from judge.batch.lines import read_job
 from judge.devices.enrolment import device_enroll, key_path

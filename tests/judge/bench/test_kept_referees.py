@@ -11,16 +11,16 @@ from typing import Any, cast
 
 import pytest
 
-from judge.bench.deciding.desk import Desk
+from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.exchange.contact import Contact, Deadline
 from judge.bench.exchange.wire import Channel
 from judge.bench.foreign.loading import load_problem
 from judge.bench.judging.asking import Questions
-from judge.bench.judging.fitting import Fit
+from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.subjects import Subjects
+from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child, Server
-from judge.bench.processes.crew import Crew
 from judge.bench.processes.jobs import AdmissionPlan
 from judge.bench.runner import Bench
 from judge.values import AdmissionReport, Job, Limits, Outcome, ProblemSpec, Verdict
@@ -51,7 +51,7 @@ def judged(
 
 def waiting(bench: Bench) -> list[dict[str, int]]:
     """Process ids by name, for each problem somebody has stayed at."""
-    return [{name: child.pid for name, child in members.items()} for members in bench.desks._kept.values()]
+    return [{name: child.pid for name, child in members.items()} for members in bench.kept_referees._kept.values()]
 
 
 def test_referee_and_baseline_stay_and_the_candidate_does_not(bench):
@@ -123,13 +123,13 @@ def test_problems_and_limits_have_referees_of_their_own(bench):
 
 
 def test_the_one_used_longest_ago_goes_first(bench):
-    bench.desks.most = 2
+    bench.kept_referees.most = 2
     try:
         for number in range(3):
             judged(bench, SAME, f"{PROBLEM}\n# problem {number}\n", timing=False)
-        kept = {source[-2] for source, *_ in bench.desks._kept}
+        kept = {source[-2] for source, *_ in bench.kept_referees._kept}
     finally:
-        bench.desks.most = 4
+        bench.kept_referees.most = 4
     assert kept == {"1", "2"}
 
 
@@ -153,11 +153,11 @@ def test_a_preflight_is_short_of_memory_only_once_nobody_waits(bench, monkeypatc
     judged(bench, SAME)
     real, seen = AdmissionPlan.admission, []
 
-    def short(plan, body, crew):
-        seen.append(len(bench.desks))
-        if bench.desks.members():
+    def short(plan, body, group):
+        seen.append(len(bench.kept_referees))
+        if bench.kept_referees.members():
             return AdmissionReport("refused", reason="problem.memory", message="too little memory")
-        return real(plan, body, crew)
+        return real(plan, body, group)
 
     monkeypatch.setattr(AdmissionPlan, "admission", short)
     monkeypatch.setattr(bench, "spares", 1)  # as on a GPU
@@ -168,9 +168,9 @@ def test_closing_closes_the_channels_of_those_who_were_just_sent_home(tmp_path):
     """Their zygote has told of their end, so it does not know them any more."""
     boss, theirs = Channel.pair()
     log_fd, log_write = os.pipe()
-    bench, crew = Bench("cpu"), Crew(LIMITS)
-    crew.members["candidate"] = child = Child(1, cast(Server, None), tmp_path, boss, log_fd, status=0)
-    bench._leaving = crew
+    bench, group = Bench("cpu"), ChildGroup(LIMITS)
+    group.members["candidate"] = child = Child(1, cast(Server, None), tmp_path, boss, log_fd, status=0)
+    bench._leaving = group
     bench.close()
     assert boss.fileno() == -1 and child.log_fd == -1
     for end in (theirs, os.fdopen(log_write, "wb")):
@@ -202,9 +202,9 @@ def test_a_baseline_that_was_lent_more_memory_goes(monkeypatch, lent, stays):
         baseline.make_arena([], [])
     baseline.warm = True
     assignment: Any = SimpleNamespace(device="cpu", boss=Channel(theirs), payload={"subjects": []}, links=[])
-    desk = Desk(assignment)
-    desk.tidy(Subjects(assignment, Deadline(9, 9), desk.arenas, {"eager": (baseline, Fit((), hook=False))}))
-    assert ("eager" in desk.kept) is stays and (baseline.link.fileno() != -1) is stays
+    cache = RefereeCache(assignment)
+    cache.tidy(Subjects(assignment, Deadline(9, 9), cache.arenas, {"eager": (baseline, Binding((), hook=False))}))
+    assert ("eager" in cache.kept) is stays and (baseline.link.fileno() != -1) is stays
     for end in (baseline.link, theirs):
         end.close()
 
@@ -214,8 +214,8 @@ def test_what_a_reference_refused_is_not_held_against_the_next_candidate(tmp_pat
     """Memory may have been held by the candidate, and content may have been one question's: fp64 is the oracle."""
     boss, theirs = Channel.pair()
     assignment: Any = SimpleNamespace(device="cpu", boss=boss, payload={"subjects": []}, links=[])
-    desk = Desk(assignment)
-    desk.reference = reference = Reference(load_problem(PROBLEM, None, tmp_path), "cpu")
+    cache = RefereeCache(assignment)
+    cache.reference = reference = Reference(load_problem(PROBLEM, None, tmp_path), "cpu")
     first = Questions(reference).first(None)
     real = reference._copy_in
 
@@ -225,7 +225,7 @@ def test_what_a_reference_refused_is_not_held_against_the_next_candidate(tmp_pat
     reference._copy_in = refuses
     assert first.expected.fp64 and not Questions(reference).first(None).expected.fp64
     reference._copy_in = real
-    assert desk.tidy(Subjects(assignment, Deadline(9, 9), desk.arenas, {})) is stays
+    assert cache.tidy(Subjects(assignment, Deadline(9, 9), cache.arenas, {})) is stays
     if stays:
         assert Questions(reference).first(None).expected.fp64
     for end in (boss, theirs):

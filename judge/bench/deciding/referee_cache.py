@@ -1,5 +1,6 @@
 """What a referee keeps from one evaluation of its problem to the next: the reference, the memory it lends, the
-baseline's child, and questions drawn while nobody waits. Nothing of a candidate: every candidate's child is new."""
+baseline's child, and questions drawn while nobody waits. Nothing of a candidate: every candidate's child is new.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ from judge.bench.exchange.contact import Contact
 from judge.bench.exchange.wire import WireClosed
 from judge.bench.foreign.whereabouts import DeviceLost, Whereabouts
 from judge.bench.judging.asking import Question, Questions
-from judge.bench.judging.endings import Ended
-from judge.bench.judging.fitting import Fit
+from judge.bench.judging.completion import Ended
+from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.subjects import Subjects
 from judge.bench.processes.child import Assignment
-from judge.bench.processes.desks import BASELINE
+from judge.bench.processes.kept_referees import BASELINE
 from judge.values import JudgeError
 
 USES = 50  # evaluations after which another process takes over, with another seed for the constructor
@@ -38,7 +39,7 @@ CPU_SHARE = 0.5  # of the processor time that a child may take: the rest must do
 HOARD_BYTES = 1 << 30  # of freed memory; more is given back to the GPU between evaluations
 
 
-class Desk:
+class RefereeCache:
     """One referee's, as long as its process lives."""
 
     def __init__(self, assignment: Assignment) -> None:
@@ -49,7 +50,7 @@ class Desk:
         self.questions: Questions | None = None
         self.modelled: Question | None = None  # the one whose traffic is counted; always the same
         self.arenas = Arenas()
-        self.kept: dict[str, tuple[Contact, Fit]] = {}
+        self.kept: dict[str, tuple[Contact, Binding]] = {}
         self.uses = 0
         self._lock_fd: int | None = None
 

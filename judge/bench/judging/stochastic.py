@@ -1,13 +1,18 @@
-"""Outputs that depend on chance (dropout): compared as distributions where another generator draws other numbers."""
+"""Stochastic outputs (dropout): compared as distributions where another generator draws other numbers."""
 
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
+from judge.bench.exchange.nested import cloned, collect, encode
+from judge.bench.judging.asking import Asker, Question
+from judge.bench.judging.comparison import STAGE, Fault, check_structure
+from judge.bench.judging.expected import Expected
 from judge.bench.judging.precision import Allowed
 
 DRAWS = 64
@@ -129,3 +134,43 @@ class ByChance(Allowed):
         apart = abs(float(value.mean()) - float(exact.mean()))
         spread = float(value.std(correction=0)) / width
         return zeros <= 0.02 + chance and apart <= (0.02 + 2 * chance) * width and abs(spread - 1) <= 0.05 + 4 * chance
+
+
+COUNTED_FAMILY = "adversarial"  # beside the first round; in the others one call is looked at roughly
+
+
+def eligible(expected: Expected, number: int) -> bool:
+    """Whether output `number` may be met in distribution: it is drawn, and its numbers have a mean."""
+    return number in expected.random and bool(expected.outputs[number].same.is_floating_point())
+
+
+def check(rounds: Asker, question: Question, number: int, value: torch.Tensor) -> str:
+    """Compare output `number` as a distribution; what was done, in words. Raises Ended("value.mismatch")."""
+    first = not rounds.by_chance
+    rounds.by_chance = True
+    if not first and question.family != COUNTED_FAMILY:
+        if ByChance().accepts(value, question.expected.outputs[number].same):
+            return "random: share of zeros, mean and spread of one call"
+        words = "one call has another share of zeros, mean or spread than the reference's"
+    else:
+        words = _distributions(rounds, question, number)
+        if not words:
+            return f"random: compared over {DRAWS} calls"
+    raise rounds.failed(question, number, Fault("value.mismatch", f"the output is random, as the reference's; {words}"))
+
+
+def _distributions(rounds: Asker, question: Question, number: int) -> str:
+    seed = secrets.randbits(31)
+    theirs: list[torch.Tensor] = []
+    ours: list[torch.Tensor] = []
+    for _ in range(DRAWS):
+        draw = secrets.randbits(31)
+        again = Question(question.family, question.inputs, question.state, draw, question.expected)
+        reply, slots = rounds.ask(again)
+        check_structure(reply, question.expected, STAGE)
+        theirs.append(Draws.sampled(rounds.contact.take(slots.outs)[number], seed))
+        outputs: list[torch.Tensor] = []
+        encode(rounds.reference.run(cloned(question.inputs), question.state, draw), collect(outputs))
+        ours.append(Draws.sampled(outputs[number], seed))
+    source = torch.Generator().manual_seed(seed)
+    return difference(Draws.of(ours), Draws.of(theirs), source)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 AWAKE = 0.9  # of the highest clock
-ROUSE_S = 0.5  # a GPU that is still below it then is capped, or hot: it is as fast as it gets
+WARM_UP_S = 0.5  # a GPU that is still below it then is capped, or hot: it is as fast as it gets
 CYCLES = 1_000_000  # of a kernel that only counts them: 0.5 ms at 2 GHz, far above what reading a clock costs
 WORK_BYTES, WORK_RUNS = 256 << 20, 20
 _capped: dict[str, float] = {}  # device -> MHz that it does not exceed
@@ -34,14 +34,14 @@ def highest_mhz(device: str) -> float:
     return float(getattr(torch.cuda.get_device_properties(device), "clock_rate", 0)) / 1e3
 
 
-def rouse(
+def warm_up(
     device: str,
     *,
     read: Callable[[str], float] = sm_mhz,
     highest: Callable[[str], float] = highest_mhz,
     work: Callable[[str], None] | None = None,
 ) -> float:
-    """Keep a GPU busy until its clock is up. Seconds that took: none where it is up, ROUSE_S at most, none for "cpu".
+    """Keep a GPU busy until its clock is up. Seconds that took: none where it is up, WARM_UP_S at most, none for "cpu".
 
     Hold the GPU alone meanwhile.
     """
@@ -53,7 +53,7 @@ def rouse(
     if seen >= target:
         return 0.0
     work = work or _work
-    while seen < target and time.monotonic() - started < ROUSE_S:
+    while seen < target and time.monotonic() - started < WARM_UP_S:
         work(device)
         seen = read(device)
     if seen < target:

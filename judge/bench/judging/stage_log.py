@@ -16,7 +16,7 @@ from judge.values import StageRecord
 Result = TypeVar("Result")
 
 
-class Minutes:
+class StageLog:
     """Kept by the referee: if it hangs or dies, the runner knows whose code was running."""
 
     def __init__(self, boss: Channel, deadline: Deadline) -> None:

@@ -9,9 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from judge.bench.exchange.wire import Message, WireClosed, WireGarbage
-from judge.bench.processes.children import END_S, Child
+from judge.bench.processes.children import END_S, Child, wipe
 from judge.bench.processes.forkserver import ForkServer
-from judge.bench.processes.wiping import wipe
 from judge.values import JudgeError, Limits
 
 
@@ -23,7 +22,7 @@ def wait_readable(fds: list[int], timeout: float) -> set[int]:
     return {fd for fd, _ in poll.poll(max(0.0, timeout) * 1000)}
 
 
-class Crew:
+class ChildGroup:
     """Children that live and die together. Use as a context manager: nothing survives the block."""
 
     def __init__(

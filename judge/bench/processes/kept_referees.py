@@ -12,7 +12,7 @@ BASELINE = "eager"  # the child that stays with its referee
 MOST = 4  # problems at a time; on a GPU a referee and its baseline hold a context each
 
 
-class Desks:
+class KeptReferees:
     """Children by problem, the least recently used first."""
 
     def __init__(self, most: int = MOST) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireTimeout
 from judge.bench.processes.artefacts import Handover
 from judge.bench.processes.baselines import SUBJECTS
-from judge.bench.processes.crew import Crew
+from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.listening import Host
 from judge.values import Job, JudgeError
 
@@ -51,7 +51,7 @@ class Refused(Exception):
     """The referee asked for children it cannot have; the text says why."""
 
 
-class Recruits:
+class SubjectStarter:
     """Starts subjects for one job and counts them."""
 
     def __init__(self, bench: Host, job: Job) -> None:
@@ -61,11 +61,11 @@ class Recruits:
         self._handovers: dict[str, Handover] = {}
         self._compilers: dict[str, Path] = {}  # folders of children in which torch.compile works, by mode
 
-    def start(self, crew: Crew, name: str, mode: str) -> socket.socket:
+    def start(self, group: ChildGroup, name: str, mode: str) -> socket.socket:
         """One child with its assignment; the referee's end of its channel, for the caller to close."""
         what = MODES[mode]
         kind = self._kind(what.zygote)
-        child = crew.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
+        child = group.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         policy = self.job.problem.policy.to_json()
         payload = {"role": "subject", "mode": what.does, "policy": policy, **self._source(what.source)}
@@ -79,7 +79,7 @@ class Recruits:
         if what.does in SUBJECTS and self.bench.baselines is not None:
             self.bench.baselines.seed(self.job.problem, SUBJECTS[what.does], child.folder)
             self._compilers[what.does] = child.folder
-        crew.assign(name, payload, [theirs])
+        group.assign(name, payload, [theirs])
         return ours
 
     def settle(self) -> dict[str, dict[str, int]]:
@@ -104,15 +104,15 @@ class Recruits:
             return {"source": self.job.problem.source, "case": self.job.problem.case}
         return {"source": self.job.incumbent if what == "incumbent" else self.job.candidate}
 
-    def provide(self, crew: Crew, wanted: Any, referee: Channel) -> None:
+    def provide(self, group: ChildGroup, wanted: Any, referee: Channel) -> None:
         """Answer one request. Nothing is started unless all of it can be."""
         self._requests += 1
         if self._requests > MOST_REQUESTS:
             return  # no honest referee asks so often; silence costs it its own time
         links: list[socket.socket] = []
         try:
-            for name, mode in self._checked(crew, wanted).items():
-                links.append(self.start(crew, name, mode))
+            for name, mode in self._checked(group, wanted).items():
+                links.append(self.start(group, name, mode))
                 self._given += 1
             answer: Message = {"given": list(wanted)}
         except Refused as refusal:
@@ -125,13 +125,13 @@ class Recruits:
             for link in links:
                 link.close()
 
-    def _checked(self, crew: Crew, wanted: Any) -> dict[str, str]:
+    def _checked(self, group: ChildGroup, wanted: Any) -> dict[str, str]:
         if not isinstance(wanted, dict) or not wanted:
             raise Refused("no list of children")
         if self._given + len(wanted) > MOST:
             raise Refused(f"more than {MOST} further children")
         for name, mode in wanted.items():
-            if not 0 < len(name) <= NAME_CHARS or name in crew.members:
+            if not 0 < len(name) <= NAME_CHARS or name in group.members:
                 raise Refused(f"the name {name[:NAME_CHARS]!r} is taken or no name")
             if not isinstance(mode, str) or mode not in MODES:
                 raise Refused(f"unknown mode {mode!r:.60}")
