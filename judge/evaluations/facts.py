@@ -58,6 +58,37 @@ FINDINGS = {
     "compile.capped": "Not every configuration was compiled",
     "compile.incomplete": "Not every kernel was compiled ahead of time",
 }
+_COMPARED = {
+    "speedup_compile": "torch.compile",
+    "speedup_autotune": "torch.compile, max-autotune",
+    "versus_incumbent": "the previous best",
+}
+SUBJECTS = {
+    Subject.CANDIDATE: "this kernel",
+    Subject.INCUMBENT: "previous best",
+    Subject.EAGER: "eager",
+    Subject.COMPILE: "torch.compile",
+    Subject.AUTOTUNE: "torch.compile, max-autotune",
+}
+_KINDS = {Subject.CANDIDATE: "best", Subject.INCUMBENT: "incumbent", Subject.EAGER: "eager"}
+_CIRCUMSTANCES = {
+    "l2": "L2 cache",
+    "order": "order",
+    "launch_gaps": "gaps between launches",
+    "precision": "precision",
+    "host_us": "CPU time per call, µs",
+    "sm_clock_mhz": "SM clock, MHz",
+    "throttled": "throttled",
+    "dropped_pairs": "pairs left out",
+    "empty_us": "empty measurement, µs",
+    "target": "modelled for",
+    "launches": "launches",
+    "triton_launches": "of them its own kernels",
+    "unique_bytes": "bytes moved",
+}
+PTX = ".ptx"
+OPTIONS = ".json"
+_AUTOTUNER = ".autotune.json"
 
 
 @dataclass(frozen=True)
@@ -82,13 +113,6 @@ def speeds(evaluation: Evaluation) -> list[Speed]:
             call = SpeedCall((row or {}).get("call") or "")
             found.append(Speed(over, measure, call.value, CALLS[call]))
     return found
-
-
-_COMPARED = {
-    "speedup_compile": "torch.compile",
-    "speedup_autotune": "torch.compile, max-autotune",
-    "versus_incumbent": "the previous best",
-}
 
 
 def case_said(report: Mapping[str, Any]) -> str:
@@ -273,16 +297,6 @@ def sandbox(found: dict[str, Any]) -> list[Layer]:
     ]
 
 
-SUBJECTS = {
-    Subject.CANDIDATE: "this kernel",
-    Subject.INCUMBENT: "previous best",
-    Subject.EAGER: "eager",
-    Subject.COMPILE: "torch.compile",
-    Subject.AUTOTUNE: "torch.compile, max-autotune",
-}
-_KINDS = {Subject.CANDIDATE: "best", Subject.INCUMBENT: "incumbent", Subject.EAGER: "eager"}
-
-
 def measurements(evaluation: Evaluation, *, samples: bool = True) -> list[Measurement]:
     """Every subject, the kernel first; without `samples` the raw samples stay where they are. One query."""
     found = evaluation.measurements.all() if samples else evaluation.measurements.defer("samples_us")
@@ -293,23 +307,6 @@ def measurements(evaluation: Evaluation, *, samples: bool = True) -> list[Measur
 def timings(rows: Iterable[Measurement]) -> list[dict[str, Any]]:
     """Label and row of each subject, in the order given."""
     return [{"label": SUBJECTS[Subject(row.subject)], "row": row} for row in rows]
-
-
-_CIRCUMSTANCES = {
-    "l2": "L2 cache",
-    "order": "order",
-    "launch_gaps": "gaps between launches",
-    "precision": "precision",
-    "host_us": "CPU time per call, µs",
-    "sm_clock_mhz": "SM clock, MHz",
-    "throttled": "throttled",
-    "dropped_pairs": "pairs left out",
-    "empty_us": "empty measurement, µs",
-    "target": "modelled for",
-    "launches": "launches",
-    "triton_launches": "of them its own kernels",
-    "unique_bytes": "bytes moved",
-}
 
 
 def circumstances(rows: Iterable[Measurement]) -> list[tuple[str, str]]:
@@ -378,11 +375,6 @@ def samples_document(evaluation: Evaluation, rows: Iterable[Measurement]) -> dic
         "judged_at": evaluation.created_at.isoformat(),
         "measurements": [{name: getattr(row, name) for name in names} for row in rows],
     }
-
-
-PTX = ".ptx"
-OPTIONS = ".json"
-_AUTOTUNER = ".autotune.json"
 
 
 def ptx_of(evaluation: Evaluation | None) -> str:

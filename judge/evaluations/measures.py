@@ -10,6 +10,16 @@ from judge.bench.interpreting.calibration import claim, factor
 from judge.values import Basis, Verdict
 
 EVEN = 1e-3  # of a logarithm: what rounding leaves of a range that reaches as far down as up
+_LOOKS = {
+    Verdict.BAD_SOURCE: "compile-error",
+    Verdict.LOAD_FAILED: "compile-error",
+    Verdict.COMPILE_FAILED: "compile-error",
+    Verdict.DISHONEST: "suspect",
+    Verdict.SUSPECT: "suspect",
+    Verdict.UNSUPPORTED: "suspect",
+    Verdict.COMPILED_ONLY: "suspect",
+    Verdict.CANCELLED: "cancelled",
+}
 
 
 @dataclass(frozen=True)
@@ -93,18 +103,6 @@ def _digits(value: float, basis: Basis) -> str:
     if basis is Basis.MODELLED:
         return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 99.95 else f"{value:.2f}"
-
-
-_LOOKS = {
-    Verdict.BAD_SOURCE: "compile-error",
-    Verdict.LOAD_FAILED: "compile-error",
-    Verdict.COMPILE_FAILED: "compile-error",
-    Verdict.DISHONEST: "suspect",
-    Verdict.SUSPECT: "suspect",
-    Verdict.UNSUPPORTED: "suspect",
-    Verdict.COMPILED_ONLY: "suspect",
-    Verdict.CANCELLED: "cancelled",
-}
 
 
 def verdict_look(verdict: str, speedup: float | None) -> str:

@@ -36,6 +36,11 @@ from judge.values import (
 )
 
 REASON_CHARS = 300
+_LIMITS = {
+    Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),
+    Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
+    Device.Kind.COMPILE: Limits(wall_s=90, stage_s=60),
+}
 
 
 @dataclass(frozen=True)
@@ -78,13 +83,6 @@ def marks_set(evaluation: Evaluation, before: Marks, after: Marks) -> None:
     )
     if changed:
         rows.update(**changed)
-
-
-_LIMITS = {
-    Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),
-    Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
-    Device.Kind.COMPILE: Limits(wall_s=90, stage_s=60),
-}
 
 
 def evaluation_run(

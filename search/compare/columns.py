@@ -23,6 +23,10 @@ MOST = 4
 NAME_CHARS = 40
 KEY = re.compile(r"([0-9]{1,12})\.([0-9]{1,9})")
 HOW = "Use search.node, such as 12.3."
+ROWS = 200
+LETTERS = "ABCD"
+SHARES = Axis(1e-6, 10.0)  # of what is allowed
+LIMIT = SHARES.at(1.0)
 
 
 @dataclass(frozen=True, order=True)
@@ -89,12 +93,6 @@ def swapped(asked: Asked) -> Asked:
     there = (here + 1) % len(keys)
     keys[here], keys[there] = keys[there], keys[here]
     return Asked(tuple(keys), keys[here], ())
-
-
-ROWS = 200
-LETTERS = "ABCD"
-SHARES = Axis(1e-6, 10.0)  # of what is allowed
-LIMIT = SHARES.at(1.0)
 
 
 @dataclass(frozen=True)

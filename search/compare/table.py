@@ -14,6 +14,7 @@ from search.records.models import Run
 from search.records.texts import counted
 
 INDIFFERENCE = 0.01  # a difference within it is none, as in the judge's own calls
+BUILTIN = "builtin"
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,6 @@ def _whole(count: float | None) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.2f}"
-
-
-BUILTIN = "builtin"
 
 
 @dataclass(frozen=True)

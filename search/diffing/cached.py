@@ -20,6 +20,9 @@ from search.diffing.comparing import ASIDE_LINES, ASIDE_S, SLOW, Diff, Options, 
 
 ROOT = Path(__file__).resolve().parents[2]
 _ROOM = threading.BoundedSemaphore(2)
+FORMATTER = f"4-pygments-{pygments.__version__}"  # raise the number when the table or the colours change
+KEPT_S = 3600
+MOST_KEPT = 1_500_000  # characters of a table; longer ones are made anew
 
 
 def compare_aside(old: str, new: str, options: Options, *, limit_s: float = ASIDE_S) -> Diff:
@@ -45,11 +48,6 @@ def compare_aside(old: str, new: str, options: Options, *, limit_s: float = ASID
     found = pickle.loads(done.stdout)
     assert isinstance(found, Diff)
     return found
-
-
-FORMATTER = f"4-pygments-{pygments.__version__}"  # raise the number when the table or the colours change
-KEPT_S = 3600
-MOST_KEPT = 1_500_000  # characters of a table; longer ones are made anew
 
 
 def diff(old: str, new: str, options: Options | None = None) -> Diff:

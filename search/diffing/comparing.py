@@ -20,6 +20,15 @@ CONTEXT = 3  # unchanged lines kept around a change
 PAGE, DEMAND, FILE, SLOW = "", "demand", "file", "slow"  # Diff.too_large
 ASIDE_LINES = 400  # of either text; above: in a process of its own, so that pages of others do not wait
 ASIDE_S = 5.0
+WORK_LIMIT = 3_000_000  # element comparisons before the aligner gives up
+WORD_WORK_LIMIT = 40_000  # the same inside one pair of lines
+WORD_LINE_CHARS = 1_000
+ALIKE = 0.4  # share of words that two lines have in common, for marks inside them
+_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
+NOTHING = SafeString("")
+_VOID = '<td class="ln {0} void"></td><td class="lc {0} void"></td>'
+WORD_MARK_LINES = 200  # changes longer than this get no marks inside their lines
+MOST_ROWS = 4_000  # of changes on one page
 
 
 @dataclass(frozen=True)
@@ -79,12 +88,6 @@ class Diff:
         """How many stretches of equal lines are folded, or were before they were opened."""
         return sum(1 for part in self.parts if part.kind == "fold")
 
-
-WORK_LIMIT = 3_000_000  # element comparisons before the aligner gives up
-WORD_WORK_LIMIT = 40_000  # the same inside one pair of lines
-WORD_LINE_CHARS = 1_000
-ALIKE = 0.4  # share of words that two lines have in common, for marks inside them
-_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 
 Opcode = tuple[str, int, int, int, int]
 
@@ -166,10 +169,6 @@ def word_marks(left: str, right: str) -> tuple[tuple[Span, ...], tuple[Span, ...
     )
 
 
-NOTHING = SafeString("")
-_VOID = '<td class="ln {0} void"></td><td class="lc {0} void"></td>'
-
-
 @dataclass(frozen=True)
 class Cell:
     """One line of one text: its number from 1 and its highlighted, escaped HTML."""
@@ -217,9 +216,6 @@ def _line(old: int | None, new: int | None, html: SafeString, side: str = "both"
 def _joined(rows: Iterable[str]) -> SafeString:
     return mark_safe("".join(rows))
 
-
-WORD_MARK_LINES = 200  # changes longer than this get no marks inside their lines
-MOST_ROWS = 4_000  # of changes on one page
 
 Tokens = tuple[tuple[Run, ...], ...]
 

@@ -21,6 +21,15 @@ from search.rechecks.queries import Place, Races, race_measure, races_of
 from search.records.models import Node, Run
 from search.records.winning import won_of
 
+RETIRED, DOUBTED = "retired", "doubt"
+MARKED = {"": Q(doubt="", retired=False), RETIRED: Q(doubt="", retired=True), DOUBTED: ~Q(doubt="")}
+MOST = 2_000  # rows read to count them
+PAGE = 50  # problems
+MOST_ROWS = 200
+MOST_TIED = 2_000  # rows read to name who ties, over the whole page
+LISTED_TIED = 8  # kernels named beside a leader
+BY_HAND = "manual"
+
 
 def checks_of(evaluations: list[int]) -> dict[int, tuple[tuple[float, float] | None, str]]:
     """Tolerance and sealed check of each, without the rest of their reports."""
@@ -30,11 +39,6 @@ def checks_of(evaluations: list[int]) -> dict[int, tuple[tuple[float, float] | N
         pk: (closest_round(cases), sealed_check(checks))
         for pk, cases, checks in parts.values_list("pk", "cases", "checks")
     }
-
-
-RETIRED, DOUBTED = "retired", "doubt"
-MARKED = {"": Q(doubt="", retired=False), RETIRED: Q(doubt="", retired=True), DOUBTED: ~Q(doubt="")}
-MOST = 2_000  # rows read to count them
 
 
 def marked_rows() -> QuerySet[Evaluation]:
@@ -49,13 +53,6 @@ def left_out(basis: Basis, device: str = "") -> tuple[int, int]:
     rows = rows.filter(device__name=device) if device else rows
     kernels = set(rows.values_list("problem", "device", "candidate_hash", "doubt")[:MOST])
     return sum(not doubt for *_, doubt in kernels), sum(bool(doubt) for *_, doubt in kernels)
-
-
-PAGE = 50  # problems
-MOST_ROWS = 200
-MOST_TIED = 2_000  # rows read to name who ties, over the whole page
-LISTED_TIED = 8  # kernels named beside a leader
-BY_HAND = "manual"
 
 
 @dataclass(frozen=True)

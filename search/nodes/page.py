@@ -23,6 +23,14 @@ from search.records.queries import RunTree, TreeNode
 
 TEXT_CHARS = 200_000  # of a prompt, reply or log shown on the page
 ROWS = 200
+ARMS = (
+    ("shown", "In the prompt"),
+    ("withheld", "Withheld on purpose"),
+    ("left_out", "Left out: no room"),
+)
+NAMES = ("parent", "best", "reference")  # bases that mean something in every search
+CHOICES = {"base": NAMES, "view": ("split", "unified"), "ws": ("show", "ignore")}  # what is remembered
+OTHER = re.compile(r"([0-9]{1,12})\.([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
@@ -140,13 +148,6 @@ def near_of(node: Node) -> Near | None:
     return Near(-number, share) if share >= NEAR else None
 
 
-ARMS = (
-    ("shown", "In the prompt"),
-    ("withheld", "Withheld on purpose"),
-    ("left_out", "Left out: no room"),
-)
-
-
 @dataclass(frozen=True)
 class RuleInForce:
     """One frozen rule: `rule` is its row id, None when it is of elsewhere; `lift` in points, None: unknown."""
@@ -214,11 +215,6 @@ def prompt_rules(node: Node) -> list[tuple[str, str, list[UseLine]]]:
     found = uses_at(node.pk, node.run_id, node.number)
     groups = [(arm, title, [use for use in found if use.arm == arm]) for arm, title in ARMS]
     return [group for group in groups if group[2]]
-
-
-NAMES = ("parent", "best", "reference")  # bases that mean something in every search
-CHOICES = {"base": NAMES, "view": ("split", "unified"), "ws": ("show", "ignore")}  # what is remembered
-OTHER = re.compile(r"([0-9]{1,12})\.([0-9]{1,9})")
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,19 @@ ROOFLINE = {
     "speedup": "Speedup over eager",
 }
 COUNTED, LEAST = "counted in its launches", "the least that the problem moves"
+ELITES = {
+    "launches": "Kernels launched",
+    "pattern": "Arithmetic pattern",
+    "node": "Elite",
+    "speedup": "Speedup over eager",
+    "correct_kernels": "Correct kernels in the cell",
+}
+SHADES = (1.0, 1.25, 2.0, 4.0)  # speedups from which a cell is a shade darker
+MEANING = (
+    "To the right: how many kernels the module launches, by call sites in its source. Down: the arithmetic of its "
+    "kernels, the first that applies of dot products, scans, reductions and element by element, with + where they use "
+    "atomics. In each cell its elite, the correct kernel with the highest reward, and how many correct ones it holds."
+)
 
 
 def roofline(book: Book) -> Picture:
@@ -150,21 +163,6 @@ def _node(row: tuple[Cell, ...]) -> int:
     node = row[0]
     assert isinstance(node, NodeRef)
     return node.number
-
-
-ELITES = {
-    "launches": "Kernels launched",
-    "pattern": "Arithmetic pattern",
-    "node": "Elite",
-    "speedup": "Speedup over eager",
-    "correct_kernels": "Correct kernels in the cell",
-}
-SHADES = (1.0, 1.25, 2.0, 4.0)  # speedups from which a cell is a shade darker
-MEANING = (
-    "To the right: how many kernels the module launches, by call sites in its source. Down: the arithmetic of its "
-    "kernels, the first that applies of dot products, scans, reductions and element by element, with + where they use "
-    "atomics. In each cell its elite, the correct kernel with the highest reward, and how many correct ones it holds."
-)
 
 
 def elites(book: Book) -> Picture:

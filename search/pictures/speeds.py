@@ -34,6 +34,18 @@ KEY = (
     ("cancelled", "withdrawn"),
 )
 COLUMNS = {"node": "Node", "result": "Result", "speedup": "Speedup over eager", "best_node": "Best so far"}
+LINEAGE = {
+    "node": "Node",
+    "step": "Step",
+    "result": "Result",
+    "speedup": "Speedup over eager",
+    "summary": "Change described by the proposer",
+}
+LABELS = 14  # numbers drawn beside marks of a lineage; the table has all
+BEST = 5  # kernels whose samples are drawn
+SUBJECT = {"subject": "Subject", "node": "Node", "method": "Method"}
+SAMPLES = {**SUBJECT, "sample": "Sample", "us": "µs"}
+MODELLED = {**SUBJECT, "us": "Time, µs", "low_us": "Range from, µs", "high_us": "to, µs"}
 
 
 @dataclass(frozen=True)
@@ -228,16 +240,6 @@ def _says(book: Book, points: list[Point]) -> str:
     return f"{count}; the best was {rose} and is node {best.number}, {book.speedup(best)}.{also}"
 
 
-LINEAGE = {
-    "node": "Node",
-    "step": "Step",
-    "result": "Result",
-    "speedup": "Speedup over eager",
-    "summary": "Change described by the proposer",
-}
-LABELS = 14  # numbers drawn beside marks of a lineage; the table has all
-
-
 def lineage(book: Book) -> Picture:
     """The path of parents. A node that failed stands at the foot: it was repaired or taken up by its child."""
     if book.leader is None:
@@ -293,12 +295,6 @@ def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
         rules=(Rule("rule-one", 0, up.at(1.0), 100, up.at(1.0), ""),),
         spots=tuple(spots),
     )
-
-
-BEST = 5  # kernels whose samples are drawn
-SUBJECT = {"subject": "Subject", "node": "Node", "method": "Method"}
-SAMPLES = {**SUBJECT, "sample": "Sample", "us": "µs"}
-MODELLED = {**SUBJECT, "us": "Time, µs", "low_us": "Range from, µs", "high_us": "to, µs"}
 
 
 def samples(book: Book) -> Picture:

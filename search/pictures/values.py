@@ -14,6 +14,7 @@ from judge.evaluations.measures import Measure
 from judge.values import Basis
 
 ROWS_SHOWN = 200  # of a table on the page; the files hold all
+MEASURE_PARTS = ("", "_low", "_high", "_n", "_basis")
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,6 @@ class Picture:
             {key: value for name, cell in zip(self.table.columns, row, strict=True) for key, value in plain(name, cell)}
             for row in self.table.rows
         ]
-
-
-MEASURE_PARTS = ("", "_low", "_high", "_n", "_basis")
 
 
 def plain(name: str, cell: Cell) -> list[tuple[str, Any]]:

@@ -17,6 +17,13 @@ from search.rechecks.models import Recheck
 from search.records.models import Node
 
 Place = tuple[int, int]  # problem, device
+SHOWN = 20
+WORDS = {
+    Recheck.Kind.VERIFY: "Judged again",
+    Recheck.Kind.DISPUTE: "Disputed",
+    Recheck.Kind.RACE: "Measured as a pair",
+}
+_OTHER_WAY = {SpeedCall.FASTER: SpeedCall.SLOWER, SpeedCall.SLOWER: SpeedCall.FASTER}
 
 
 @dataclass(frozen=True)
@@ -63,14 +70,6 @@ def race_measure(race: Race, *, over: str) -> Measure:
     if race.second_hash == over:
         return Measure(race.ratio, race.low, race.high, race.n, basis)
     return Measure(1 / race.ratio, 1 / race.high, 1 / race.low, race.n, basis)
-
-
-SHOWN = 20
-WORDS = {
-    Recheck.Kind.VERIFY: "Judged again",
-    Recheck.Kind.DISPUTE: "Disputed",
-    Recheck.Kind.RACE: "Measured as a pair",
-}
 
 
 @dataclass(frozen=True)
@@ -130,6 +129,3 @@ def rechecked(row: Recheck) -> Rechecked:
     call = SpeedCall(race.call)
     call = call if mine else _OTHER_WAY.get(call, call)
     return Rechecked(row, title, differs, bool(apart), ratio, call.value.upper(), CALLS[call])
-
-
-_OTHER_WAY = {SpeedCall.FASTER: SpeedCall.SLOWER, SpeedCall.SLOWER: SpeedCall.FASTER}

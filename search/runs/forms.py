@@ -18,6 +18,9 @@ from search.proposers.builtin.habits import INSTALLED, MIXED
 from search.runs.memory_fields import MemoryFields, placeholders
 from search.runs.services import MAX_CONCURRENCY
 
+DEFAULT_STEPS = 30
+_SEED_LIMIT = 2**31 - 1
+
 
 class DialectFields(forms.Form):
     """`options()` gives what differs from the proposer's own."""
@@ -32,10 +35,6 @@ class DialectFields(forms.Form):
     def options(self) -> dict[str, str]:
         """Options of the proposer that differ from its own. Call it on a valid form."""
         return {"dialect": MIXED} if self.cleaned_data["dialect"] == MIXED else {}
-
-
-DEFAULT_STEPS = 30
-_SEED_LIMIT = 2**31 - 1
 
 
 class StartForm(ActionForm, LimitFields, MemoryFields, DialectFields):

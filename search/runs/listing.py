@@ -29,6 +29,8 @@ TABS = {
     ARCHIVED: ("Archived", ()),
 }
 SORTS = {"": "newest first", "oldest": "oldest first", "problem": "by problem"}
+SPARK_WIDTH, SPARK_HEIGHT, SPARK_PAD = 96, 24, 2
+SILENT_AT_LEAST_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,6 @@ class RunFilter:
 def devices_searched() -> list[str]:
     """Names of the devices that any search has used."""
     return list(Device.objects.filter(runs__isnull=False).distinct().order_by("name").values_list("name", flat=True))
-
-
-SPARK_WIDTH, SPARK_HEIGHT, SPARK_PAD = 96, 24, 2
-SILENT_AT_LEAST_S = 60.0
 
 
 @dataclass(frozen=True)

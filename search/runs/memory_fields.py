@@ -18,6 +18,7 @@ USES = (
 )
 _DEFAULT = MemoryChoice()
 FOLDED = ("rule_threshold", "rule_tokens", "rule_withhold")
+MODES = ("off", "reviewed", "auto")
 
 
 class MemoryFields(forms.Form):
@@ -82,9 +83,6 @@ def placeholders(form: forms.Form) -> None:
     shown = (_DEFAULT.threshold, _DEFAULT.budget_tokens, f"{_DEFAULT.withhold:.0%}".rstrip("%"))
     for name, value in zip(FOLDED, shown, strict=True):
         form.fields[name].widget.attrs.update(placeholder=str(value), inputmode="decimal", autocomplete="off")
-
-
-MODES = ("off", "reviewed", "auto")
 
 
 def memory_arguments(parser: ArgumentParser) -> None:

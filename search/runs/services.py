@@ -47,6 +47,8 @@ UNMARKED = {
     "steer.boost": "boosts",
     "run.concurrency": "steps in flight",
 }
+MAX_CONCURRENCY = 64
+_RESUMABLE = (Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED)
 
 
 def pair_check(*, run: Run, verb: str) -> None:
@@ -60,9 +62,6 @@ def pair_check(*, run: Run, verb: str) -> None:
         f"Adapt run {task.adapt_id} compares this search with search {other}: their {what} stay equal, so that only "
         "memory makes them differ. Branch a search of its own from a node instead."
     )
-
-
-MAX_CONCURRENCY = 64
 
 
 def run_start(
@@ -172,9 +171,6 @@ def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = Non
             _reopen(locked)
         locked.stop_reason = ""
         return _set_state(locked, Run.State.RUNNING, "run.resume", "run.resumed", user, key)
-
-
-_RESUMABLE = (Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED)
 
 
 def _reopen(run: Run) -> None:

@@ -50,6 +50,17 @@ COCKPIT, PANEL = ("run-detail",), ("run-detail", "node-detail")
 AN_UNDO = "an undo itself"
 MAX_NOTES = 20  # in force at once: all may reach one prompt
 BY_HAND = "written by hand"
+_UNDONE = {
+    "steer.pin": "pin",
+    "steer.prune": "prune",
+    "steer.restore": "restore",
+    "steer.boost": "boost",
+    "steer.force": "forced step",
+    "steer.note": "note",
+    "steer.params": "change of parameters",
+    "steer.inject": "kernel by hand",
+    "steer.bulk": "action on many nodes",
+}
 
 
 class RunAction(RunVerb, Action):
@@ -433,19 +444,6 @@ class UndoSteering(Logged):
         if what is None:
             return "Added budget taken back" if entry.after.get("verb") == OldBudget.name else "Undone: an action"
         return f"Undone: {what}" if number is None else f"Undone: {what} of node {number}"
-
-
-_UNDONE = {
-    "steer.pin": "pin",
-    "steer.prune": "prune",
-    "steer.restore": "restore",
-    "steer.boost": "boost",
-    "steer.force": "forced step",
-    "steer.note": "note",
-    "steer.params": "change of parameters",
-    "steer.inject": "kernel by hand",
-    "steer.bulk": "action on many nodes",
-}
 
 
 def _withdraw(now: Snapshot, act: Act) -> None:

@@ -23,6 +23,19 @@ from search.records.events import HISTORY
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Run, RunEvent
 
+MAX_ACTS = 20_000
+ACT_BYTES = 4096  # of one act as JSON: twice what an event may hold
+DEEPEST = 20  # lists and objects inside each other
+LATEST = 9998  # year: every zone can tell the time of an act
+WHO_CHARS = 150
+_VERB = re.compile(r"[a-z]{1,20}(\.[a-z]{1,20}){1,2}")
+_WHOLE = frozenset({"number", "parent", "quota", "steps", "total", "act", "action", "seq", "count"})
+_NODES = ("number", "parent")
+_TEXTS = frozenset({"kind", "text", "verb", "what", "words"})
+NOT_ACTS = ("run.export", "run.import", "run.archive", "run.unarchive")  # they changed nothing of the search
+MOST = 200
+NO = Standing()
+
 
 @dataclass(frozen=True)
 class Said:
@@ -49,17 +62,6 @@ def told(verb: str, after: Mapping[str, Any], before: Mapping[str, Any] | None =
     """The same of something that is in no audit log here."""
     of = {"object_type": "run", "object_id": str(run_id)}
     return said_of(AuditEntry(verb=verb, after=dict(after), before=dict(before or {}), **of))
-
-
-MAX_ACTS = 20_000
-ACT_BYTES = 4096  # of one act as JSON: twice what an event may hold
-DEEPEST = 20  # lists and objects inside each other
-LATEST = 9998  # year: every zone can tell the time of an act
-WHO_CHARS = 150
-_VERB = re.compile(r"[a-z]{1,20}(\.[a-z]{1,20}){1,2}")
-_WHOLE = frozenset({"number", "parent", "quota", "steps", "total", "act", "action", "seq", "count"})
-_NODES = ("number", "parent")
-_TEXTS = frozenset({"kind", "text", "verb", "what", "words"})
 
 
 @dataclass(frozen=True)
@@ -158,9 +160,6 @@ def _at(place: int, value: Any) -> str:
     return found.isoformat()
 
 
-NOT_ACTS = ("run.export", "run.import", "run.archive", "run.unarchive")  # they changed nothing of the search
-
-
 def acts_document(run: Run) -> list[dict[str, Any]]:
     """Acts on the run as `recorded_acts.acts_read` takes them, oldest first: its history, then its own."""
     history = history_of(run.pk)
@@ -205,10 +204,6 @@ def _portable(after: dict[str, Any], places: dict[int, int]) -> dict[str, Any]:
     """Without numbers that mean something in this installation only: an act is named by its place among the run's."""
     kept = {name: value for name, value in after.items() if name not in ("run", "action")}
     return kept | ({"action": places[after["action"]]} if after.get("action") in places else {})
-
-
-MOST = 200
-NO = Standing()
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from search.steering.forms import TYPED
 from search.steering.many import ACTS, KINDS, STATES, NodeFilter, batch_of, look_of_row
 from search.steering.snapshot import Snapshot
 
+EXAMPLES = 12
+
 
 @require_safe
 @never_cache
@@ -43,9 +45,6 @@ def _removed(request: SiteRequest, run_id: int) -> HttpResponse:
     if act is None:
         raise Http404("There is no such search.")
     return render(request, "steering/run_removed.html", {"number": run_id, "act": act, "rows": activity_kept(run_id)})
-
-
-EXAMPLES = 12
 
 
 @never_cache
