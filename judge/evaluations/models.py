@@ -72,6 +72,12 @@ class Evaluation(models.Model):
         return f"{self.candidate_hash[:12]} on {self.problem_id}: {self.verdict}"
 
     @property
+    def kernel(self) -> dict[str, int | str]:
+        """What names the kernel, for all verdicts on it there."""
+        names = ("problem_id", "device_id", "candidate_hash")
+        return {name: getattr(self, name) for name in names}
+
+    @property
     def elsewhere(self) -> bool:
         """Whether somebody else's judge made it: recorded with a search that was imported, or not signed."""
         return self.basis == Basis.REPORTED or self.protocol == PROTOCOL_ELSEWHERE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from judge.sources.highlighting import visible
 from memory.prompting.assignment import HEAD_TOKENS, tokens_of
 from memory.prompting.models import RunMemory
 from memory.prompting.queries import UseLine, memory_of, uses_at
+from search.compare.columns import Key, key_of
 from search.diffing.cached import diff
 from search.diffing.view import DiffView, options_of, parameters
 from search.engine.sketches import NEAR, jaccard, likely, shingles
@@ -30,7 +30,6 @@ ARMS = (
 )
 NAMES = ("parent", "best", "reference")  # bases that mean something in every search
 CHOICES = {"base": NAMES, "view": ("split", "unified"), "ws": ("show", "ignore")}  # what is remembered
-OTHER = re.compile(r"([0-9]{1,12})\.([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
@@ -275,11 +274,12 @@ def remembered(query: Mapping[str, str], memory: Mapping[str, str]) -> dict[str,
 
 def base_of(run: Run, tree: RunTree, node: Node, wanted: str) -> Base:
     """What `wanted` means for this node. Where nothing is, the parent stands in, and it is said."""
-    other = OTHER.fullmatch(wanted)
-    if other:
-        return _elsewhere(run, tree, node, int(other[1]), int(other[2]))
-    if wanted.isascii() and wanted.isdigit() and len(wanted) < 9 and tree.get(int(wanted)) is not None:
-        return _of_node(run, "node", f"node {int(wanted)}", int(wanted))
+    other = key_of(wanted)
+    if other is not None and other.run_id != run.pk:
+        return _elsewhere(run, tree, node, other)
+    number = str(other.number) if other else wanted
+    if number.isascii() and number.isdigit() and len(number) < 9 and tree.get(int(number)) is not None:
+        return _of_node(run, "node", f"node {int(number)}", int(number))
     if wanted == "best" and tree.leader is not None:
         word = "closest to PyTorch" if tree.best is None else "best"
         return _of_node(run, "best", f"{word}, node {tree.leader}", tree.leader)
@@ -293,14 +293,12 @@ def base_of(run: Run, tree: RunTree, node: Node, wanted: str) -> Base:
     return _parent(run, tree, node, note)
 
 
-def _elsewhere(run: Run, tree: RunTree, node: Node, run_id: int, number: int) -> Base:
-    if run_id == run.pk and tree.get(number) is not None:
-        return _of_node(run, "node", f"node {number}", number)
-    found = Node.objects.filter(run_id=run_id, number=number).only("source", "run_id", "number").first()
+def _elsewhere(run: Run, tree: RunTree, node: Node, key: Key) -> Base:
+    found = Node.objects.filter(run_id=key.run_id, number=key.number).only("source", "run_id", "number").first()
     if found is None:
-        return _parent(run, tree, node, f"There is no node {number} in a search {run_id}.")
-    label = f"node {number} of search {run_id}"
-    return Base("node", label, found.source, f"{run_id}.{number}", run_id, number)
+        return _parent(run, tree, node, f"There is no node {key.number} in a search {key.run_id}.")
+    label = f"node {key.number} of search {key.run_id}"
+    return Base("node", label, found.source, str(key), key.run_id, key.number)
 
 
 def _parent(run: Run, tree: RunTree, node: Node, note: str) -> Base:

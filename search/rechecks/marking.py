@@ -4,7 +4,7 @@ decided stays as it was; from a mark on it decides with the kernel as a wrong on
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import transaction
 
@@ -70,11 +70,7 @@ def kernel_held(evaluation: Evaluation, also: int | None = None) -> Held:
 
 def _held_once(evaluation: Evaluation, also: int | None) -> Held | None:
     """Everything is read once it is locked: searches by their ids, then the verdicts on the kernel."""
-    kernel: dict[str, Any] = {
-        "problem_id": evaluation.problem_id,
-        "device_id": evaluation.device_id,
-        "candidate_hash": evaluation.candidate_hash,
-    }
+    kernel = evaluation.kernel
     equal = Node.objects.filter(
         state=Node.State.TOLD, **{f"evaluation__{name}": value for name, value in kernel.items()}
     )

@@ -14,8 +14,6 @@ from adaexplore_site.actions.views import done, submit
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.requests import SiteRequest
 from judge.evaluations.measures import Measure
-from judge.values import Basis
-from search.records.facts import NodeRow
 from search.records.models import Run
 from search.records.queries import best_number
 from search.runs.removal import removed
@@ -68,7 +66,7 @@ def _page(request: SiteRequest, run: Run, error: ActionRefused | None = None) ->
     context: dict[str, Any] = {"run": run, "kinds": KINDS, "refused": str(error) if error else ""}
     if isinstance(error, FieldsRefused):
         context["errors"] = error.fields
-    status = 200 if error is None else 422 if isinstance(error, FieldsRefused) else 409
+    status = 200 if error is None else error.status
     fields = {name: str(value) for name, value in given.items() if name != "told"}
     try:
         chosen = NodeFilter.of(fields, given.getlist("state"))
@@ -96,13 +94,9 @@ def _counted(run: Run, chosen: NodeFilter) -> dict[str, Any]:
             for name, words, count in chosen.counts(now.rows)
         ],
         "matched": len(rows),
-        "examples": [(row, look_of_row(row), STATES[look_of_row(row)], _measure(row)) for row in rows[:EXAMPLES]],
+        "examples": [(row, look_of_row(row), STATES[look_of_row(row)], Measure.of(row)) for row in rows[:EXAMPLES]],
         "more": max(0, len(rows) - EXAMPLES),
         "batches": batches,
         "typed_above": TYPED,
         "best_among": best is not None and any(row.number == best for row in rows),
     }
-
-
-def _measure(row: NodeRow) -> Measure | None:
-    return Measure(row.speedup, row.low, row.high, row.n, Basis(row.basis)) if row.speedup and row.basis else None
