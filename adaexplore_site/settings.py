@@ -75,7 +75,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "adaexplore_site.core.access.context",
                 "adaexplore_site.palette.commands.context",
-                "memory.review.navigation.context",
+                "memory.rules.views.context",
                 "adaexplore_site.palette.shell_figures.context",
                 "adaexplore_site.notifications.services.context",
             ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from memory.review.rechecking import rules_recheck
+from memory.rules.services import rules_recheck
 
 
 @shared_task(name="memory.tasks.recheck_rules")  # type: ignore[untyped-decorator]

@@ -13,12 +13,10 @@ from kombu.exceptions import OperationalError
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.benches import bench_for
 from judge.devices.queries import served_devices
-from memory.distil.library_names import InstalledNames
 from memory.distil.services import failure_learn
-from memory.distil.table import TableDistiller
-from search.batches.adapt_advance import adapt_follow, adapts_advance
-from search.batches.adapt_tasks import task_admit, task_compose
-from search.batches.campaign_advance import campaign_follow, campaigns_advance, entry_admit
+from memory.distil.table import InstalledNames, TableDistiller
+from search.batches.adapts import ADAPTS
+from search.batches.campaigns import CAMPAIGNS
 from search.batches.site_budget import budget_watch
 from search.engine.compiling import step_compile
 from search.engine.heartbeats import heartbeat_start
@@ -56,14 +54,14 @@ def judge_node(node_id: int) -> None:
 
 def follow(node_id: int) -> None:
     """What goes on when a search of many has ended with this node."""
-    send(campaign_follow(node_id=node_id))
-    send(adapt_follow(node_id=node_id))
+    send(CAMPAIGNS.follow(node_id))
+    send(ADAPTS.follow(node_id))
 
 
 @shared_task(name="search.tasks.admit_entry", acks_late=True)  # type: ignore[untyped-decorator]
 def admit_entry(entry_id: int) -> None:
     """Preflight a campaign's problem; sent to the queue of its device."""
-    send(entry_admit(entry_id=entry_id, bench_for=bench_for))
+    send(CAMPAIGNS.admit(entry_id, bench_for=bench_for))
 
 
 @shared_task(name="search.tasks.learn")  # type: ignore[untyped-decorator]
@@ -75,13 +73,13 @@ def learn(failure_id: int) -> None:
 @shared_task(name="search.tasks.compose_task", acks_late=True)  # type: ignore[untyped-decorator]
 def compose_task(task_id: int) -> None:
     """Write a task of an adapt run."""
-    send(task_compose(task_id=task_id))
+    send(ADAPTS.compose(task_id))
 
 
 @shared_task(name="search.tasks.admit_task", acks_late=True)  # type: ignore[untyped-decorator]
 def admit_task(task_id: int) -> None:
     """Preflight a task of an adapt run; sent to the queue of its device."""
-    send(task_admit(task_id=task_id, bench_for=bench_for))
+    send(ADAPTS.admit(task_id, bench_for=bench_for))
 
 
 @shared_task(name="search.tasks.compile_node")  # type: ignore[untyped-decorator]
@@ -116,14 +114,14 @@ def watch_budget() -> None:
 
 @shared_task(name="search.tasks.carry_campaigns")  # type: ignore[untyped-decorator]
 def carry_campaigns() -> None:
-    """Carry campaigns on."""
-    send(campaigns_advance())
+    """Advance all campaigns."""
+    send(CAMPAIGNS.advance_all())
 
 
 @shared_task(name="search.tasks.carry_adapts")  # type: ignore[untyped-decorator]
 def carry_adapts() -> None:
-    """Carry adapt runs on."""
-    send(adapts_advance())
+    """Advance all adapt runs."""
+    send(ADAPTS.advance_all())
 
 
 @shared_task(name="search.tasks.check_devices")  # type: ignore[untyped-decorator]

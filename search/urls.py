@@ -6,9 +6,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from adaexplore_site.actions.views import action_view, actions_view
-from search.batches import adapt_views as adapt
-from search.batches import campaign_views as campaigns
-from search.batches import spend_views as spend
+from search.batches import views as batches
 from search.compare import views as compare
 from search.failures import views as failures
 from search.fleet import views as devices
@@ -17,6 +15,7 @@ from search.interchange import import_views as imports
 from search.interchange import views as downloads
 from search.kernels import views as kernels
 from search.lab import views as lab
+from search.ledger import views as spend
 from search.nodes import views as nodes
 from search.pictures import views as pictures
 from search.rechecks.marking import VERBS as MARKS
@@ -41,16 +40,16 @@ urlpatterns = [
     path("new", runs.run_new, name="run-new"),
     path("compare", compare.compare, name="compare"),
     path("kernels/", kernels.kernel_list, name="kernel-list"),
-    path("campaigns/", campaigns.campaign_list, name="campaign-list"),
-    path("campaigns/new", campaigns.campaign_new, name="campaign-new"),
-    path("campaigns/<int:campaign_id>/", campaigns.campaign_detail, name="campaign-detail"),
+    path("campaigns/", batches.campaign_list, name="campaign-list"),
+    path("campaigns/new", batches.campaign_new, name="campaign-new"),
+    path("campaigns/<int:campaign_id>/", batches.campaign_detail, name="campaign-detail"),
     path("campaigns/<int:campaign_id>/pause", action_view("campaign.pause"), name="campaign-pause"),
     path("campaigns/<int:campaign_id>/resume", action_view("campaign.resume"), name="campaign-resume"),
     path("campaigns/<int:campaign_id>/stop", action_view("campaign.stop"), name="campaign-stop"),
-    path("adapt/", adapt.adapt_list, name="adapt-list"),
-    path("adapt/new", adapt.adapt_new, name="adapt-new"),
-    path("adapt/<int:adapt_id>/", adapt.adapt_detail, name="adapt-detail"),
-    path("adapt/<int:adapt_id>/adapt.<slug:form>", adapt.adapt_file, name="adapt-file"),
+    path("adapt/", batches.adapt_list, name="adapt-list"),
+    path("adapt/new", batches.adapt_new, name="adapt-new"),
+    path("adapt/<int:adapt_id>/", batches.adapt_detail, name="adapt-detail"),
+    path("adapt/<int:adapt_id>/adapt.<slug:form>", batches.adapt_file, name="adapt-file"),
     path("adapt/<int:adapt_id>/pause", action_view("adapt.pause"), name="adapt-pause"),
     path("adapt/<int:adapt_id>/resume", action_view("adapt.resume"), name="adapt-resume"),
     path("adapt/<int:adapt_id>/stop", action_view("adapt.stop"), name="adapt-stop"),

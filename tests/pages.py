@@ -16,10 +16,10 @@ from adaexplore_site.core.audit import action_on
 from adaexplore_site.core.models import Webhook, WebhookDelivery
 from adaexplore_site.saved_views.models import SavedView
 from memory.adapt.models import AdaptRun, AdaptTask
-from memory.failures.fingerprints import fingerprint
 from memory.failures.services import clusters_of
+from memory.patterns.fingerprints import fingerprint
+from memory.rules.files import rules_import
 from memory.rules.models import Rule
-from memory.rules.transfer import rules_import
 from search.batches.models import Campaign, CampaignEntry
 from search.engine.failures import failures_keep
 from search.lab.models import LabResult

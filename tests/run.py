@@ -28,7 +28,7 @@ ONE_DATABASE = (
     "judge/selftest/test_selftest_page.py",
     "memory/clusters/test_failure_pages.py",
     "memory/prompting/test_planted_effect.py",
-    "memory/review/test_rule_pages.py",
+    "memory/rules/test_rule_pages.py",
     "search/batches/test_adapt_pages.py",
     "search/ledger/test_budget_panel.py",
     "search/batches/test_campaign_pages.py",

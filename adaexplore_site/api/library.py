@@ -30,13 +30,9 @@ from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem, flag_codes
 from judge.problems.queries import problem_page, problem_row
 from judge.values import Basis
-from memory.clusters.queries import Chosen, ClusterRow, cluster_row, cluster_table
 from memory.failures.models import FailureCluster
-from memory.prompting.lift import Lift, lifts_of, rules_compared
-from memory.review.library import LibraryRow, hits_of, library_page
-from memory.review.queries import RuleFilter, evidences, likeness_now
-from memory.rules.desk import scope_of
-from memory.rules.models import Rule
+from memory.failures.queries import Chosen, ClusterRow, cluster_row, cluster_table
+from memory.rules.queries import RuleFilter, RuleRow, library_page, rule_rows
 from search.kernels.winners import Wanted, winners
 
 router = Router()
@@ -158,15 +154,13 @@ def rules(
 @router.get("/rules/{int:rule_id}", response=RuleOut, tags=["rules"], summary="One rule")
 def rule(request: HttpRequest, rule_id: int) -> Any:
     """Whatever its state."""
-    row = get_object_or_404(Rule.objects.select_related("current", "decided_by"), pk=rule_id, current__isnull=False)
-    version, now = row.current, timezone.now()
-    assert version is not None
-    evidence = evidences([row.pk], now, likeness_now())[row.pk]
-    lift = lifts_of([row.pk], among=rules_compared()).get(row.pk, Lift())
-    return _rule(LibraryRow(row, version, scope_of(version), evidence, lift, hits_of([row.pk])[row.pk]))
+    rows = rule_rows([rule_id], timezone.now())
+    if not rows:
+        raise Http404(f"There is no rule {rule_id}.")
+    return _rule(rows[0])
 
 
-def _rule(row: LibraryRow) -> RuleOut:
+def _rule(row: RuleRow) -> RuleOut:
     rule, evidence, lift = row.rule, row.evidence, row.lift
     return RuleOut(
         id=rule.pk,
@@ -180,7 +174,7 @@ def _rule(row: LibraryRow) -> RuleOut:
         triton=row.scope.triton or None,
         revision=rule.revision,
         support=evidence.support,
-        sightings=evidence.sightings,
+        sightings=evidence.count,
         cost_s=known(evidence.cost_s, evidence.priced),
         unpriced=evidence.unpriced,
         lift=LiftOut(

@@ -27,8 +27,8 @@ from judge.devices.models import Device
 from judge.devices.queries import served_devices
 from judge.evaluations.models import Evaluation
 from memory.adapt.models import AdaptRun
-from memory.review.queries import review_queue_rows, reviews_waiting
-from search.batches.campaign_rows import campaign_rows as campaign_outcomes
+from memory.rules.queries import review_rows
+from search.batches.campaigns import campaign_rows as campaign_outcomes
 from search.batches.models import Campaign
 from search.batches.site_budget import ALERT, PAUSE
 from search.engine.heartbeats import SILENT_S
@@ -121,7 +121,7 @@ def notices(since: datetime, *, now: datetime, reviewer: bool) -> list[Notice]:
 def notices_count(since: datetime, *, now: datetime, reviewer: bool) -> int:
     """How many those are, for the bell of every page: one query, and one more for silent searches."""
     counts = [*_happened(since), _count(quarantined_rows().filter(state_at__gt=since))]
-    newest = Subquery(review_queue_rows(now).order_by("-created_at").values("created_at")[:1])
+    newest = Subquery(review_rows(now).order_by("-created_at").values("created_at")[:1])
     found = User.objects.order_by("pk").values(total=reduce(add, counts), newest=newest)[:1].get()
     waits = reviewer and found["newest"] is not None and found["newest"] > since
     return int(found["total"]) + waits + sum(one.at > since for one in _silent(now))
@@ -161,7 +161,7 @@ def _ended(since: datetime) -> Iterable[Notice]:
 
 def _many_ended(since: datetime) -> Iterable[Notice]:
     for row in campaign_outcomes(list(campaign_rows(since).order_by("-pk")[:MOST])):
-        campaign = row.campaign
+        campaign = row.batch
         assert campaign.ended_at is not None
         url = _at("campaign-detail", campaign.pk)
         yield Notice(campaign.ended_at, "finished", "The campaign has finished", campaign.title, url, row.outcome)
@@ -271,7 +271,8 @@ def _stage(run: Run) -> str:
 
 
 def _reviews(now: datetime) -> Iterable[Notice]:
-    count, newest = reviews_waiting(now)
+    found = review_rows(now).aggregate(count=Count("pk"), newest=Max("created_at"))
+    count, newest = found["count"], found["newest"]
     if count and newest is not None:
         text = f"{count} rule{'s' * (count != 1)} {'wait' if count != 1 else 'waits'} for review"
         yield Notice(newest, "waiting", text, "Rules", _at("rule-list"), holds=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from judge.bench.device.nvml import Gpu, gpus_here
 from judge.bench.exchange.wire import Message
 from judge.bench.runner import Bench
-from judge.doctor.host import Host, layers_of, read_host
+from judge.doctor.host import Host, read_host
+from judge.doctor.layers import layers_of
 from judge.doctor.probing import Probed, probe
 from judge.doctor.report import DeviceReport, Fact, Report
 from judge.values import JudgeError

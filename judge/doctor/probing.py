@@ -1,21 +1,70 @@
-"""Runs the probes of one device in children of a bench, inside the sandbox and, for comparison, outside it."""
+"""Attempts of a child against its sandbox, and what they are aimed at."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import secrets
+import shutil
 import signal
 import socket
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from judge.bench.exchange.wire import Message
+from judge.bench.probing.attempts import Targets
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.runner import Bench
-from judge.doctor.host import targets
 from judge.values import JudgeError, Limits
+
+NAMESPACES = ("net", "ipc", "user")
+SECRET = "ADAEXPLORE_DOCTOR_SECRET"
+
+
+@contextmanager
+def targets(*, neighbour: int, limits: Limits, cuda: bool) -> Iterator[Targets]:
+    """Targets for one probe; `neighbour` is the process id of another child."""
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="adaexplore-doctor-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o777)
+        file = folder / "readable"
+        file.write_text("anybody may read this")
+        file.chmod(0o644)
+        unix = str(folder / "socket")
+        abstract = f"\0adaexplore-doctor-{secrets.token_hex(8)}"
+        tcp = stack.enter_context(_listening(socket.AF_INET, ("127.0.0.1", 0)))
+        stack.enter_context(_listening(socket.AF_UNIX, unix))
+        stack.enter_context(_listening(socket.AF_UNIX, abstract))
+        Path(unix).chmod(0o777)
+        os.environ[SECRET] = "1"
+        stack.callback(os.environ.pop, SECRET, None)
+        yield Targets(
+            file=str(file),
+            folder=str(folder),
+            port=int(tcp.getsockname()[1]),
+            unix=unix,
+            abstract=abstract,
+            neighbour=neighbour,
+            namespaces={kind: str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in NAMESPACES},
+            secret=SECRET,
+            memory_mb=limits.memory_mb,
+            cuda=cuda,
+        )
+
+
+@contextmanager
+def _listening(family: int, address: object) -> Iterator[socket.socket]:
+    with socket.socket(family, socket.SOCK_STREAM) as server:
+        server.bind(address)  # type: ignore[arg-type]
+        server.listen(8)
+        yield server
+
 
 LIMITS = Limits(wall_s=120.0, stage_s=60.0, memory_mb=512)
 PROBE_S = 120.0

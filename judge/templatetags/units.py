@@ -121,6 +121,12 @@ def percent(share: float | None) -> str:
 
 
 @register.filter
+def points(share: float | None) -> str:
+    """A difference of two shares in percentage points: "+12.3 points"."""
+    return UNKNOWN if share is None or not _known(share) else f"{100 * share:+.1f} points".replace("-", "−")
+
+
+@register.filter
 def significant(value: float | None) -> str:
     """A plain number with three significant digits: `0.24`, `1,370`."""
     if value is None or not _known(value):

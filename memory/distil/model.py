@@ -17,9 +17,9 @@ from adaexplore_site.core.llm import Completion, LLMError, Message
 from adaexplore_site.core.text import fenced, one_line
 from memory.distil.table import TableDistiller, own_attribute, unfit_why
 from memory.distil.values import DistilLater, Facts, Lesson, Library
-from memory.failures.fingerprints import fingerprint
+from memory.patterns.fingerprints import fingerprint
 from memory.patterns.table import OF_REPLIES, match_of
-from memory.rules.refused_wording import claim_check
+from memory.rules.wording import claim_check
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "templates" / "prompts" / "distil.txt"
 SOURCE_CHARS = 24_000
@@ -40,7 +40,7 @@ class BadAnswer(ValueError):
 
 @dataclass
 class Spent:
-    """What was asked of the model so far. Calls whose tokens or price nobody told are counted as such."""
+    """Calls of the model so far. Those whose tokens or price are unknown are counted separately."""
 
     calls: int = 0
     tokens: int = 0
@@ -132,7 +132,7 @@ def read_answer(answer: Completion, facts: Facts) -> Lesson:
     if not all(isinstance(found.get(name, ""), str) for name in ("claim", "why")):
         raise BadAnswer("its claim or reason is no text")
     if not found["learn"]:
-        why = one_line(found.get("why", "")) or "The model saw nothing to learn."
+        why = one_line(found.get("why", "")) or "The model gave no reason."
         return Lesson("nothing", why=why, origin="model")
     claim = one_line(found.get("claim", ""), 1000)
     why_not = claim_check(claim, source=facts.source, message=facts.message)

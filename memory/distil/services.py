@@ -13,9 +13,8 @@ from django.db.models import Q
 from memory.adapt.models import AdaptTask
 from memory.distil.values import DistilLater, Distiller, Facts, Lesson
 from memory.failures.models import Failure
-from memory.rules.desk import rules_locked
 from memory.rules.models import Rule
-from memory.rules.services import rule_join
+from memory.rules.services import rule_join, rules_locked
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ def _nobody(adapt_id: int, call: Mapping[str, Any]) -> None:
 
 
 def failure_learn(*, failure_id: int, distiller: Distiller, charged: Charged = _nobody) -> Learned | None:
-    """Distil a failure that nobody has learned from. None when it is gone, learned from already, or is left for later.
+    """Distil a failure that was not distilled yet. None when it is gone, learned from already, or is left for later.
 
     The distiller is asked outside of any transaction: a model may take minutes. Of two workers at once one is heard;
     both their calls are charged to the adapt run, which `charged` hears of in the same transaction.
@@ -77,7 +76,7 @@ def _charge(failure: Failure, call: Mapping[str, Any], charged: Charged) -> None
 
 
 def facts_of(failure: Failure) -> Facts:
-    """What a distiller is told. `failure` comes with its node, evaluation and device."""
+    """What a distiller is given. `failure` comes with its node, evaluation and device."""
     evaluation = failure.node.evaluation
     toolchain = evaluation.toolchain if evaluation is not None else ""
     triton, torch = _TRITON.search(toolchain), _TORCH.search(toolchain)

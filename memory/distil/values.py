@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from memory.rules.scopes import Scope
+from memory.prompting.scopes import Scope
 
 ANYWHERE = Scope()
 
@@ -59,20 +59,20 @@ class Library(Protocol):
     def doubt(self, owner: str, name: str, facts: Facts) -> str:
         """Why it is not sure that `owner` ("triton.language") has no `name`; empty when it is.
 
-        Raises DistilLater when nobody can say now.
+        Raises DistilLater when that cannot be answered now.
         """
         ...
 
 
 class NoLibrary:
-    """Nobody to ask: nothing is sure."""
+    """No library to ask: every name is in doubt."""
 
     def doubt(self, owner: str, name: str, facts: Facts) -> str:
-        return "Nobody could be asked whether the installed library has that name."
+        return "It is not known whether the installed library has that name."
 
 
 class Distiller(Protocol):
-    """Gives each failure its lesson. The same facts give the same lesson, except that a model may word it anew."""
+    """Gives each failure its lesson. The same facts give the same lesson; a model may word it differently."""
 
     def distil(self, facts: Facts) -> Lesson:
         """Raises DistilLater when nothing can be said now."""

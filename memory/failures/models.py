@@ -20,7 +20,7 @@ class FailureCluster(models.Model):
     stage = models.CharField(max_length=20)
     kind = models.CharField(max_length=60)  # reason code of the judge or of the proposal
     operator = models.CharField(max_length=60, blank=True)  # what the kernel was doing, where the message says it
-    pattern = models.CharField(max_length=40, blank=True)  # code of the known pattern; "": nobody has named it
+    pattern = models.CharField(max_length=40, blank=True)  # code of the known pattern; "": unknown
     text = models.CharField(max_length=300)  # the message with its accidents masked
     # What people decided about it.
     merged_into = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="merged")
@@ -52,12 +52,12 @@ class FailureCluster(models.Model):
 
 
 class Failure(models.Model):
-    """One told node that did not pass, as memory keeps it. Written with the verdict; never edited but for `lesson`."""
+    """One completed node that did not pass. Written with the verdict; only `lesson` is edited later."""
 
     class Lesson(models.TextChoices):
         NONE = "", "not asked"
         RULE = "rule"  # its sightings name the rule
-        NOTHING = "nothing"  # there is nothing to learn from it
+        NOTHING = "nothing"  # nothing can be learned from it
         UNFIT = "unfit"  # it must not teach: a fault of the machine, a cheat; `lesson_why` says which
 
     node = models.OneToOneField("search.Node", on_delete=models.CASCADE, related_name="failure")
@@ -79,7 +79,7 @@ class Failure(models.Model):
         indexes = [
             models.Index(fields=["cluster", "-told_at"], name="failure_of_cluster"),  # page of a cluster, trend
             models.Index(fields=["run", "cluster"], name="failure_of_run"),  # failures of one search
-            models.Index(fields=["lesson", "id"], name="failure_to_learn"),  # what nobody has learned from yet
+            models.Index(fields=["lesson", "id"], name="failure_to_learn"),  # not distilled yet
         ]
 
     def __str__(self) -> str:

@@ -1,46 +1,21 @@
-"""Keeps what failed, in the cluster of its cause."""
+"""Keeps failures in the clusters of their causes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.db import transaction
 from django.db.models import Q
 
 from adaexplore_site.core.text import storable_text
-from memory.failures.fingerprints import Fingerprint, fingerprint
 from memory.failures.models import Failure, FailureCluster
+from memory.patterns.fingerprints import Fingerprint, fingerprint
 from memory.patterns.messages import MESSAGE_CHARS
 from memory.patterns.table import BY_CODE
-from memory.rules.desk import rules_locked
+from memory.rules.services import rules_locked
 
 BATCH = 500
-
-
-@dataclass(frozen=True)
-class Told:
-    """A told node that did not pass.
-
-    `stage` and `reason` are the judge's, or "proposal" and the proposal's reason; `cost_s` the seconds of judging and
-    of the proposer's calls, None where not known.
-    """
-
-    node_id: int
-    run_id: int
-    problem_id: int
-    device_id: int
-    verdict: str
-    stage: str
-    reason: str
-    message: str
-    told_at: datetime
-    cost_s: float | None = None
-
-    @property
-    def common(self) -> Fingerprint:
-        return fingerprint(self.stage, self.reason or self.verdict, storable_text(self.message))
 
 
 @dataclass(frozen=True)
@@ -52,74 +27,27 @@ class Reclustered:
     emptied: int = 0
 
 
-def failure_record(
-    *,
-    node_id: int,
-    run_id: int,
-    problem_id: int,
-    device_id: int,
-    verdict: str,
-    stage: str,
-    reason: str,
-    message: str,
-    told_at: datetime,
-    cost_s: float | None = None,
-) -> Failure:
-    """Keep one, in the transaction that tells it. A second call for a node changes nothing."""
-    told = Told(node_id, run_id, problem_id, device_id, verdict, stage, reason, message, told_at, cost_s)
-    failures_record(told=[told])
-    return Failure.objects.get(node_id=node_id)
-
-
 @transaction.atomic
-def failures_record(*, told: Sequence[Told]) -> int:
-    """Keep many with a few queries. What is kept already stays as it is. How many were given."""
-    clusters = clusters_of(row.common for row in told)
-    Failure.objects.bulk_create(
-        (
-            Failure(
-                node_id=row.node_id,
-                run_id=row.run_id,
-                problem_id=row.problem_id,
-                device_id=row.device_id,
-                cluster_id=clusters[row.common.key],
-                verdict=row.verdict,
-                stage=row.stage,
-                reason=row.reason,
-                message=storable_text(row.message[:MESSAGE_CHARS]),
-                cost_s=row.cost_s,
-                told_at=row.told_at,
-            )
-            for row in told
-        ),
-        batch_size=BATCH,
-        ignore_conflicts=True,
-    )
-    return len(told)
+def failures_record(*, failures: Sequence[Failure]) -> int:
+    """Save these new failures in the clusters of their causes, with a few queries; in the transaction that completes
+    their nodes. What is kept already stays as it is. How many were given."""
+    causes = [fingerprint(row.stage, row.reason or row.verdict, storable_text(row.message)) for row in failures]
+    clusters = clusters_of(causes)
+    for row, cause in zip(failures, causes, strict=True):
+        row.cluster_id, row.message = clusters[cause.key], storable_text(row.message[:MESSAGE_CHARS])
+    Failure.objects.bulk_create(failures, batch_size=BATCH, ignore_conflicts=True)
+    return len(failures)
 
 
 def clusters_of(common: Iterable[Fingerprint]) -> dict[str, int]:
-    """Row ids by key; clusters that nobody has seen before are made."""
+    """Row ids by key; new clusters are made."""
     wanted = {found.key: found for found in common}
     known = _known(wanted)
-    new = [wanted[key] for key in sorted(wanted.keys() - known.keys())]  # in one order: two at once wait, no deadlock
+    new = [wanted[key] for key in sorted(wanted.keys() - known.keys())]  # in one order: no deadlock
     if not new:
         return known
-    FailureCluster.objects.bulk_create(
-        (
-            FailureCluster(
-                key=found.key,
-                stage=found.stage,
-                kind=found.kind,
-                operator=found.operator,
-                pattern=found.pattern,
-                text=storable_text(found.text),
-            )
-            for found in new
-        ),
-        batch_size=BATCH,
-        ignore_conflicts=True,  # somebody else met the same cause at the same time
-    )
+    rows = [FailureCluster(key=one.key, **{**vars(one), "text": storable_text(one.text)}) for one in new]
+    FailureCluster.objects.bulk_create(rows, batch_size=BATCH, ignore_conflicts=True)  # another process may be first
     return _known(wanted)
 
 
@@ -132,12 +60,12 @@ def _known(keys: Iterable[str]) -> dict[str, int]:
     return found
 
 
-@rules_locked()  # whoever learns or proposes locks the same failures, in another order
+@rules_locked()  # learning and proposing lock the same failures in another order
 def failures_recluster() -> Reclustered:
-    """Put every failure into the cluster that today's normaliser and table of known errors give it. Idempotent.
+    """Put every failure into the cluster that the present normaliser and table of known errors give it. Idempotent.
 
     What people decided about a cluster stays with it; a cluster that nothing falls into any more is removed, unless
-    another one was merged into it. A failure that changes its cluster and taught nothing is asked again.
+    another one was merged into it. A failure that changes its cluster and taught nothing is distilled again.
     """
     _retitle()
     rows = Failure.objects.order_by("pk").values_list(
@@ -166,7 +94,7 @@ def failures_recluster() -> Reclustered:
 
 
 def _retitle() -> None:
-    """A known error may have got another title since: its key does not hang on it."""
+    """A known error may have another title by now: its key does not depend on it."""
     for row in FailureCluster.objects.exclude(pattern=""):
         pattern = BY_CODE.get(row.pattern)
         if pattern is not None and row.text != pattern.title:

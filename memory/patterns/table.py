@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from memory.patterns import answers, blocks, host, launching, machine, names, pointers, syntax
+from memory.patterns.known import Match, Pattern
+from memory.patterns.language import NAMES, SYNTAX, UNDEFINED
 from memory.patterns.messages import cause_of
-from memory.patterns.values import Match, Pattern
+from memory.patterns.operands import BLOCKS, LAUNCHING, POINTERS
+from memory.patterns.outcomes import ANSWERS, HOST, MACHINE
 
 # The first that fits counts: a file stands before one whose words are more general.
-PATTERNS: tuple[Pattern, ...] = (
-    *names.PATTERNS[:-3],
-    *syntax.PATTERNS,
-    *blocks.PATTERNS,
-    *pointers.PATTERNS,
-    *launching.PATTERNS,
-    *names.PATTERNS[-3:],
-    *machine.PATTERNS,
-    *answers.PATTERNS,
-    *host.PATTERNS,
-)
+PATTERNS: tuple[Pattern, ...] = (*NAMES, *SYNTAX, *BLOCKS, *POINTERS, *LAUNCHING, *UNDEFINED, *MACHINE, *ANSWERS, *HOST)
 OF_REPLIES = "proposal."  # how reason codes begin where there was no kernel to judge
 BY_CODE = {pattern.code: pattern for pattern in PATTERNS}
 if len(BY_CODE) != len(PATTERNS):
@@ -43,9 +35,3 @@ def recognised(kind: str, cause: str) -> Match | None:
 def match_of(kind: str, message: str) -> Match | None:
     """The known error of a failure by its reason code and whole message."""
     return recognised(kind, cause_of(message))
-
-
-def title_of(code: str) -> str:
-    """What people call a pattern; empty for a code that the table does not have (any more)."""
-    pattern = BY_CODE.get(code)
-    return pattern.title if pattern is not None else ""

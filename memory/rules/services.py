@@ -1,89 +1,149 @@
-"""How rules come to be: a person writes one, or a failure supports one."""
+"""How rules are written: one writer at a time, new rules and versions, sightings and where they go, doubts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-from django.db.models import F, QuerySet
+from django.db import connection, transaction
+from django.db.models import F, Min, Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from packaging.version import InvalidVersion, Version
 
-from adaexplore_site.core.audit import ActionRefused, action_done, action_on
-from adaexplore_site.core.models import AuditEntry
+from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.outbox import REVIEWS, webhook_tell
+from adaexplore_site.core.text import storable_text
 from judge.values import Verdict
 from memory.failures.models import Failure
-from memory.rules.desk import WordsTaken, claim_sound, rule_new, rules_locked, scope_of, snapshot
-from memory.rules.likeness import scopes_meet
+from memory.prompting.lift import Lift, lifts_of, rules_compared
+from memory.prompting.models import RuleUse, RunMemory
+from memory.prompting.places import triton_in
+from memory.prompting.scopes import Scope
 from memory.rules.models import Rule, RuleVersion, Sighting
-from memory.rules.scopes import Scope
-from memory.rules.wording import agreement, wording, words_hash
+from memory.rules.wording import agreement, claim_fault, wording, words_hash
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
+_LOCK = 0x72756C65  # of PostgreSQL's advisory locks: everything that writes rules or moves sightings
+TOLD_EVERY = timedelta(hours=1)  # webhooks: a learning search proposes many
+HOLD_S = 60
 NO_EVIDENCE = (Verdict.DISHONEST, Verdict.SUSPECT)  # a kernel that cheats teaches nothing
+IN_USE = (Rule.State.APPROVED, Rule.State.PROPOSED)  # proposed ones stand in prompts with trust "auto"
 
 
-def rule_create(
-    *,
-    text: str,
-    scope: Scope,
-    user: AbstractBaseUser | None,
-    failures: Sequence[Failure] = (),
-    pattern: str = "",
-    why: str = "",
-    key: str | None = None,
-) -> AuditEntry:
-    """A person proposes a rule, with the failures that made them think of it. Its number is the act's `object_id`.
+class RuleChanged(ActionRefused):
+    """Somebody changed the rule after the page was made. `rule` is as it is now."""
 
-    Raises ActionRefused: wording that is no rule, one that says the same, a failure that is no evidence.
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(f"Rule {rule.pk} was changed after this page was made. Look at it again, then decide.")
+        self.rule = rule
+
+
+class TextTaken(ActionRefused):
+    """Another rule has this text. `rule_id` is that rule, for a link."""
+
+    def __init__(self, rule_id: int, advice: str) -> None:
+        super().__init__(f"Rule {rule_id} says the same. {advice}")
+        self.rule_id = rule_id
+        self.see = (f"Open rule {rule_id}", reverse("rule-detail", args=[rule_id]))
+
+
+@contextmanager
+def rules_locked() -> Iterator[None]:
+    """One transaction, and no other one writes rules meanwhile: two workers never make the same rule twice.
+
+    SQLite has one writer anyway. Keep it short: nothing slow, such as a model's call, inside.
     """
-    clean = claim_sound(text)
-    for failure in failures:
-        evidence_check(failure)
-    with rules_locked():
-        if done := action_done(key=key, verb="rule.create"):
-            return done
-        if known := rules_with(clean):
-            raise WordsTaken(known[0].pk, "Open it instead.")
-        rule = rule_new(text=clean, scope=scope, origin=Rule.Origin.PERSON, user=user, pattern=pattern, why=why)
-        seen = [
-            Sighting(rule=rule, failure=failure) for failure in {failure.pk: failure for failure in failures}.values()
-        ]
-        Sighting.objects.bulk_create(seen)
-        after = {**snapshot(rule), "text": clean, "sightings": len(seen)}
-        return action_on(verb="rule.create", on=("rule", rule.pk), user=user, key=key, after=after)
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        yield
+
+
+def rule_load(rule_id: int) -> Rule:
+    """The rule with its current version. Raises ActionRefused when there is none."""
+    rule = Rule.objects.select_related("current").filter(pk=rule_id, current__isnull=False).first()
+    if rule is None:
+        raise ActionRefused(f"There is no rule {rule_id} any more.")
+    return rule
+
+
+def rule_save(rule: Rule) -> None:
+    """Count an action on the rule and end every claim on its card."""
+    rule.revision += 1
+    rule.held_by, rule.held_until = None, None
+    rule.save()
+
+
+def rule_hold(*, rule_id: int, user: AbstractBaseUser, now: datetime) -> Rule | None:
+    """Claim the card for a minute, or say who has it: the rule with its holder. None when there is no such rule.
+
+    A claim is shown to others and prevents no decision. One's own is renewed; those of the person's other cards end.
+    """
+    free = Q(held_by__isnull=True) | Q(held_by=user.pk) | Q(held_until__lte=now) | Q(held_until__isnull=True)
+    if Rule.objects.filter(free, pk=rule_id).update(held_by=user, held_until=now + timedelta(seconds=HOLD_S)):
+        Rule.objects.filter(held_by=user.pk).exclude(pk=rule_id).update(held_by=None, held_until=None)
+    return Rule.objects.select_related("held_by").filter(pk=rule_id).first()
+
+
+def claim_checked(text: str) -> str:
+    """The text on one line. Raises ActionRefused when it is empty, too long, or quotes what was true of one kernel."""
+    clean = " ".join(storable_text(text).split())
+    if not clean:
+        raise ActionRefused("The rule has no text. Write in one sentence what to do or what not to do.")
+    if wrong := claim_fault(clean):
+        raise ActionRefused(wrong)
+    return clean
+
+
+def version_add(rule: Rule, text: str, scope: Scope, user: AbstractBaseUser | None, why: str = "") -> RuleVersion:
+    """The next version of the rule, current from now on. Save the rule afterwards."""
+    last = rule.versions.order_by("-number").values_list("number", flat=True).first() or 0
+    rule.current = RuleVersion.of(rule, last + 1, text, scope, user, why)
+    rule.current.save()
+    return rule.current
+
+
+def rule_new(
+    *, text: str, scope: Scope, origin: str, user: AbstractBaseUser | None = None, pattern: str = "", why: str = ""
+) -> Rule:
+    """A proposed rule with its first version, inside `rules_locked`."""
+    rule = Rule.objects.create(origin=origin, pattern=pattern, created_by=user)  # type: ignore[misc]
+    version_add(rule, text, scope, user, why)
+    rule.save(update_fields=["current"])
+    body = {"rule": {"id": rule.pk, "text": text, "page": f"/rules/{rule.pk}/"}, "page": "/rules/"}
+    webhook_tell(event=REVIEWS, body=body, now=timezone.now(), at_most_every=TOLD_EVERY)
+    return rule
 
 
 def rules_with(text: str) -> list[Rule]:
-    """Rules whose current words are these, in whatever state, the oldest first; each with its current version."""
+    """Rules whose current text is this, in whatever state, the oldest first; each with its current version."""
     found = Rule.objects.filter(current__words=words_hash(text)).select_related("current", "merged_into")
     return list(found.order_by("pk"))
 
 
-def words_free(rule: Rule, text: str, scope: Scope) -> None:
-    """Raise WordsTaken where these words would make the rule say what another one says at the same places.
+def text_free(rule: Rule, text: str, scope: Scope) -> None:
+    """Raise TextTaken where this text would make the rule say what another one says at the same places.
 
-    Rules that it says the same as now are no hindrance, nor are those that were merged into it. Rejected and retired
-    ones are: a decision on words stands, whichever rule has them.
+    Rules that say the same as it now are no hindrance, nor are those that were merged into it. Rejected and retired
+    ones are: a decision on a text stands, whichever rule has it.
     """
-    assert rule.current is not None
-    taken = _twins(rule, text, scope)
-    if taken:
-        now = {twin.pk for twin in _twins(rule, rule.current.text, scope_of(rule.current))}
-        for twin in taken:
-            if twin.pk not in now:
-                raise WordsTaken(successor(twin).pk, "Merge the two, or write what sets them apart.")
+    if taken := _same(rule, text, scope):
+        now = {other.pk for other in _same(rule, rule.version.text, rule.version.scope)}
+        for other in taken:
+            if other.pk not in now:
+                raise TextTaken(other.successor.pk, "Merge the two, or write what sets them apart.")
 
 
-def _twins(rule: Rule, text: str, scope: Scope) -> list[Rule]:
-    return [
-        other
-        for other in rules_with(text)
-        if other.pk != rule.pk
-        and successor(other).pk != rule.pk
-        and other.current is not None
-        and scopes_meet(scope, scope_of(other.current))
-    ]
+def _same(rule: Rule, text: str, scope: Scope) -> list[Rule]:
+    """Other rules with this text whose scopes meet this one."""
+    found = [other for other in rules_with(text) if rule.pk not in (other.pk, other.successor.pk)]
+    return [other for other in found if scope.meets(other.version.scope)]
 
 
 def rule_join(
@@ -91,15 +151,18 @@ def rule_join(
 ) -> Rule:
     """The failure supports the rule that says the same, else a new proposed one. Returns that rule; idempotent.
 
-    The same: the same words and no other pattern, or `memory.rules.wording.says_same`; and scopes that can meet. A
+    The same: the same text and no other pattern, or `memory.rules.wording.agreement`; and scopes that can meet. A
     merged rule's successor gets the sighting; a rejected or retired rule gets it, too, and stays so. Evidence that
     a person has moved stays where it was put, unless a person (`user`, the author of a new rule) says something new.
     Raises ActionRefused for a kernel that cheated, for a failure that must not teach, and for wording that is no
     rule. Rules are locked until the caller's transaction ends: one that locks the failure's row, too, takes
     `rules_locked` before it.
     """
-    clean = claim_sound(claim)
-    evidence_check(failure)
+    clean = claim_checked(claim)
+    if failure.verdict in NO_EVIDENCE:
+        raise ActionRefused("A kernel that cheated, or is suspected of it, is no evidence for a rule.")
+    if failure.lesson == Failure.Lesson.UNFIT:
+        raise ActionRefused(f"This failure must not teach: {failure.lesson_why or 'it was the fault of the machine'}.")
     with rules_locked():
         moved = Sighting.objects.filter(failure=failure, moved_from__isnull=False).select_related("rule").first()
         if moved is not None and origin != Rule.Origin.PERSON:
@@ -111,16 +174,8 @@ def rule_join(
         return rule
 
 
-def evidence_check(failure: Failure) -> None:
-    """Raise ActionRefused when the failure may support no rule."""
-    if failure.verdict in NO_EVIDENCE:
-        raise ActionRefused("A kernel that cheated, or is suspected of it, is no evidence for a rule.")
-    if failure.lesson == Failure.Lesson.UNFIT:
-        raise ActionRefused(f"This failure must not teach: {failure.lesson_why or 'it was the fault of the machine'}.")
-
-
 def _saying(text: str, pattern: str, scope: Scope) -> Rule | None:
-    """The rule that says this: equal words first, old wordings included, then the likest sentence, then the oldest."""
+    """The rule that says this: equal texts first, old versions included, then the likest sentence, then the oldest."""
     equal = RuleVersion.objects.filter(words=words_hash(text))
     alike = [(version, 1.0) for version in _fitting(equal, pattern, scope)]
     if not alike:
@@ -132,9 +187,9 @@ def _saying(text: str, pattern: str, scope: Scope) -> Rule | None:
 
     def rank(pair: tuple[RuleVersion, float]) -> tuple[bool, bool, float, int]:
         version, found = pair
-        return version.rule.pattern != pattern, scope_of(version) != scope, -found, version.rule_id
+        return version.rule.pattern != pattern, version.scope != scope, -found, version.rule_id
 
-    return successor(min(alike, key=rank)[0].rule)
+    return min(alike, key=rank)[0].rule.successor
 
 
 def _agreeing(text: str, pattern: str) -> dict[int, float]:
@@ -148,17 +203,104 @@ def _agreeing(text: str, pattern: str) -> dict[int, float]:
 
 
 def _fitting(versions: QuerySet[RuleVersion], pattern: str, scope: Scope) -> list[RuleVersion]:
+    """Those that speak of no other pattern and whose scopes meet this one."""
     rows = versions.select_related("rule").order_by("rule_id", "number")
-    return [version for version in rows if _fits(version, pattern, scope)]
+    fit = [version for version in rows if not pattern or version.rule.pattern in ("", pattern)]
+    return [version for version in fit if scope.meets(version.scope)]
 
 
-def _fits(version: RuleVersion, pattern: str, scope: Scope) -> bool:
-    other = version.rule.pattern
-    return (not pattern or not other or pattern == other) and scopes_meet(scope, scope_of(version))
+def sightings_move(source: Rule, target: Rule, failures: Iterable[int] | None = None) -> list[list[int | None]]:
+    """Move sightings (all, or of these failures) that `target` has not. Returns [failure, where it was moved from].
+
+    A failure that supports both rules stays linked to both, so that separating them gives each its own again.
+    """
+    mine = Sighting.objects.filter(rule=source).exclude(failure__sightings__rule=target)
+    wanted = None if failures is None else set(failures)
+    rows = [row for row in mine if wanted is None or row.failure_id in wanted]
+    was = [[row.failure_id, row.moved_from_id] for row in rows]
+    for row in rows:
+        row.rule, row.moved_from = target, source
+    Sighting.objects.bulk_update(rows, ["rule", "moved_from"], batch_size=300)
+    return was
 
 
-def successor(rule: Rule) -> Rule:
-    """The rule that has this one's sightings now: itself, or where its merges lead."""
-    while rule.state == Rule.State.MERGED and rule.merged_into is not None:
-        rule = rule.merged_into
-    return rule
+def sightings_return(source: Rule, target: Rule, moved: Iterable[list[int | None]]) -> None:
+    """Undo a move: what of it is still at `source` goes back to `target`, with the origin it had."""
+    was: dict[int | None, Any] = {pair[0]: pair[1] for pair in moved}
+    rows = [
+        row
+        for row in Sighting.objects.filter(rule=source).exclude(failure__sightings__rule=target)
+        if row.failure_id in was
+    ]
+    for row in rows:
+        row.rule, row.moved_from_id = target, was[row.failure_id]
+    Sighting.objects.bulk_update(rows, ["rule", "moved_from"], batch_size=300)
+
+
+def rules_recheck() -> list[int]:
+    """Ask for another review of active rules that harm, or are bound to a Triton version that has passed.
+
+    Writes why into `Rule.recheck`, and retires nothing. A person's next decision moves `decided_at` on, and only what
+    came after it can ask again. Returns the ids of the rules marked now. Idempotent.
+    """
+    return sorted({*_recheck_harmful(), *_recheck_outdated()})
+
+
+def _recheck_harmful() -> list[int]:
+    """Rules whose sure interval lies below zero, over all uses and over those since the last decision.
+
+    Looked at every ten minutes, all of them: a plain interval would accuse useless rules one after the other.
+    """
+    rules = {rule.pk: rule for rule in _unmarked().filter(pk__in=RuleUse.objects.values("rule"))}
+    among = rules_compared()
+    bad = [pk for pk, lift in lifts_of(rules, among=among).items() if lift.harmful]
+    decided = {pk: moment for pk in bad if (moment := rules[pk].decided_at) is not None}
+    lifts = lifts_of(bad, since=decided, among=among)
+    return _mark({pk: harm_words(lift) for pk, lift in lifts.items() if lift.harmful})
+
+
+def harm_words(lift: Lift) -> str:
+    """Why a rule is proposed for retirement, with its figures."""
+    assert lift.estimate is not None and lift.low is not None and lift.high is not None
+    low, high = sorted((abs(100 * lift.low), abs(100 * lift.high)))
+    sure = f"corrected for {lift.among} rules and repeated looks" if lift.among > 1 else "corrected for repeated looks"
+    return (
+        f"Retire it? Prompts with it gave {abs(100 * lift.estimate):.0f} points fewer valid kernels "
+        f"(95 % interval {low:.0f} to {high:.0f}; n={lift.shown} with it, {lift.withheld} without); {sure}."
+    )
+
+
+def _recheck_outdated() -> list[int]:
+    """Rules bound to Triton versions that were decided before the newest one was first in use."""
+    seen = tritons_seen()
+    if len(seen) < 2:
+        return []
+    newest = max(seen, key=Version)
+    first, device = seen[newest]
+    words = f"Triton {newest} is in use on {device} since it was decided. Does it still hold there?"
+    scoped = _unmarked().filter(current__isnull=False).exclude(current__scope_triton="")
+    return _mark({rule.pk: words for rule in scoped if (rule.decided_at or rule.created_at) < first})
+
+
+def tritons_seen() -> Mapping[str, tuple[datetime, str]]:
+    """Triton version -> when a search was first started under it, and on which device."""
+    local = RunMemory.objects.filter(elsewhere={}).exclude(toolchain="")
+    rows = local.values_list("toolchain", "run__device__name").annotate(first=Min("frozen_at"))
+    found: dict[str, tuple[datetime, str]] = {}
+    for toolchain, device, first in rows:
+        version = triton_in(toolchain)
+        try:
+            Version(version)
+        except InvalidVersion:
+            continue
+        found[version] = min(found.get(version, (first, device)), (first, device))
+    return found
+
+
+def _unmarked() -> QuerySet[Rule]:
+    return Rule.objects.filter(state__in=IN_USE, recheck="").select_related("current")
+
+
+def _mark(reasons: Mapping[int, str]) -> list[int]:
+    """Write each reason unless the rule was marked or decided meanwhile; ids of those written."""
+    return [pk for pk, why in reasons.items() if _unmarked().filter(pk=pk).update(recheck=why[:200])]

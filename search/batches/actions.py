@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from django import forms
 from django.db.models import Max
-from django.http import QueryDict
 from django.urls import reverse
-from django.utils.datastructures import MultiValueDict
 
 from adaexplore_site.actions.action import (
     CHANGED,
@@ -30,133 +27,108 @@ from adaexplore_site.actions.action import (
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from memory.adapt.models import AdaptRun
+from memory.adapt.models import AdaptRun, Batch
 from memory.prompting.choices import MemoryChoice
-from search.batches import adapt_runs, campaigns, site_budget
-from search.batches.adapt_advance import adapt_advance
-from search.batches.adapt_form import AdaptForm, TransferForm, adapt_form
-from search.batches.campaign_advance import campaign_advance
-from search.batches.campaign_form import CampaignForm, campaign_form
-from search.batches.models import Campaign
+from search.batches import site_budget
+from search.batches.adapts import ADAPTS, AdaptPlan, adapt_start, transfer_start
+from search.batches.campaigns import CAMPAIGNS, campaign_start
+from search.batches.engine import Source
+from search.batches.forms import AdaptForm, CampaignForm, TransferForm
 from search.ledger.forms import BudgetForm
 from search.ledger.site_budget import budget_now
-from search.records.follow_ups import Hop
 from search.records.queue import send
-
-BY_ITS_PAGE = "stop it on its page"
 
 
 @dataclass(frozen=True)
-class Batches:
-    """Rows by number, and of each the last entry that paused or resumed it."""
+class Loaded:
+    """Batches by number, and of each the last entry that paused or resumed it."""
 
-    rows: Mapping[int, Campaign | AdaptRun]
+    rows: Mapping[int, Batch]
     turns: frozenset[int]
 
 
 class BatchKind(Kind):
     """Many searches that are started, paused, resumed and stopped as one."""
 
-    rows: ClassVar[type[Campaign] | type[AdaptRun]]
-    page: ClassVar[str]  # route
+    source: ClassVar[Source]
 
-    def load(self, entries: Sequence[AuditEntry]) -> Batches:
+    def load(self, entries: Sequence[AuditEntry]) -> Loaded:
         ids = {entry.object_id for entry in entries}
         verbs = (f"{self.name}.pause", f"{self.name}.resume")
         turns = AuditEntry.objects.filter(object_type=self.name, object_id__in=ids, verb__in=verbs).order_by()
         last = turns.values("object_id").annotate(last=Max("pk")).values_list("last", flat=True)
-        rows: Any = self.rows
-        return Batches(rows.objects.in_bulk({int(one) for one in ids}), frozenset(last))
+        return Loaded(self.source.rows.objects.in_bulk({int(one) for one in ids}), frozenset(last))
 
-    def subject(self, entry: AuditEntry, loaded: Batches) -> Subject | None:
+    def subject(self, entry: AuditEntry, loaded: Loaded) -> Subject | None:
         row = loaded.rows.get(int(entry.object_id))
-        return None if row is None else Subject(self.noun or self.name, row.title, self.url(row))
+        return None if row is None else Subject(self.source.noun, row.title, self.url(row))
 
-    def find(self, entry: AuditEntry) -> Campaign | AdaptRun:
+    def find(self, entry: AuditEntry) -> Any:
         row = self.get(int(entry.object_id))
         if row is None:
-            raise ActionRefused(f"The {self.noun or self.name} is gone.")
+            raise ActionRefused(f"The {self.source.noun} is gone.")
         return row
 
-    def now(self, target: Campaign | AdaptRun) -> dict[str, Any]:
+    def now(self, target: Batch) -> dict[str, Any]:
         return {"state": target.state, **super().now(target)}
 
-    def get(self, pk: int) -> Campaign | AdaptRun | None:
-        """The row, with its device."""
-        rows: Any = self.rows
-        return rows.objects.select_related("device").filter(pk=pk).first()  # type: ignore[no-any-return]
+    def get(self, pk: int) -> Any:
+        """The row, with its device; None when it is gone."""
+        return self.source.rows.objects.select_related("device").filter(pk=pk).first()
 
-    def url(self, row: Campaign | AdaptRun) -> str:
+    def url(self, row: Batch) -> str:
         """Its page."""
-        return reverse(self.page, args=[row.pk])
-
-    def resumed(self, row: Any) -> list[Hop]:
-        """What to send so that its searches go on and the next ones start."""
-        raise NotImplementedError
+        return reverse(f"{self.name}-detail", args=[row.pk])
 
 
 class CampaignKind(BatchKind):
-    name = "campaign"
-    rows, page = Campaign, "campaign-detail"
-
-    def resumed(self, row: Campaign) -> list[Hop]:
-        return [*campaigns.campaign_hops(row), *campaign_advance(campaign_id=row.pk)]
+    source, name = CAMPAIGNS, "campaign"
 
 
 class AdaptKind(BatchKind):
-    name, noun, aliases = "adapt", "adapt run", ("adapt",)
-    rows, page = AdaptRun, "adapt-detail"
+    source, name, noun, aliases = ADAPTS, "adapt", "adapt run", ("adapt",)
 
-    def resumed(self, row: AdaptRun) -> list[Hop]:
-        return [*adapt_runs.adapt_hops(row), *adapt_advance(adapt_id=row.pk)]
+
+CAMPAIGN, ADAPT = CampaignKind(), AdaptKind()
+
+
+class StartBatch(Action):
+    """Create a batch and send its first searches."""
+
+    kind: ClassVar[BatchKind]
+    irreversible = "stop it on its page"
+
+    def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
+        batch = self.create(target, data, call)
+        return Result(then=lambda: send(self.kind.source.advance(batch.pk)), location=self.kind.url(batch))
+
+    def create(self, target: Any, data: dict[str, Any], call: Call) -> Any:
+        """The new row. Raises ActionRefused."""
+        raise NotImplementedError
 
 
 class BatchAction(Action):
-    """What is done to one campaign or adapt run."""
+    """What is done to one batch."""
 
     kind: ClassVar[BatchKind]
 
-    def locate(self, where: Mapping[str, Any]) -> Campaign | AdaptRun:
+    def locate(self, where: Mapping[str, Any]) -> Any:
         row = self.kind.get(where[self.takes[0]])
         if row is None:
-            raise missing(f"such {self.kind.noun or self.kind.name}")
+            raise missing(f"such {self.kind.source.noun}")
         return row
 
-    def home(self, target: Campaign | AdaptRun) -> str:
+    def home(self, target: Batch) -> str:
         return self.kind.url(target)
 
 
-class OnCampaign(BatchAction):
-    kind = CampaignKind()
-    takes, pages = ("campaign_id",), ("campaign-detail",)
-
-
-class OnAdapt(BatchAction):
-    kind = AdaptKind()
-    takes, pages = ("adapt_id",), ("adapt-detail",)
-
-
-class Switch(BatchAction):
-    """Pause, resume or stop by the service of the kind."""
-
-    service: ClassVar[Callable[..., Any]]
-    message: ClassVar[str]
-
-    def run(self, target: Campaign | AdaptRun, data: dict[str, Any], call: Call) -> Result:
-        return self.result(type(self).service(**{self.kind.name: target}, **call.who))
-
-    def result(self, row: Any) -> Result:
-        """What to say and to send."""
-        return Result(self.message)
-
-
-class Turn(Switch):
+class Turn(BatchAction):
     """Pause or resume: the newest one can be undone until the batch has ended."""
 
     state: ClassVar[str]  # that it leads to
     back: ClassVar[str]  # label of the button that takes it back
 
-    def standing(self, entry: AuditEntry, loaded: Batches) -> Standing:
+    def standing(self, entry: AuditEntry, loaded: Loaded) -> Standing:
         row = loaded.rows.get(int(entry.object_id))
         if row is None or row.ended:
             return Standing(why_not="it has ended")
@@ -164,137 +136,109 @@ class Turn(Switch):
 
 
 class Pause(Turn):
-    done, message = "Paused", "Paused. Steps in flight end first."
-    state, back = "paused", "Resume"
+    """Start no more searches and pause those that run."""
+
+    done, state, back = "Paused", "paused", "Resume"
+
+    def run(self, target: Batch, data: dict[str, Any], call: Call) -> Result:
+        self.kind.source.pause(target, **call.who)
+        return Result("Paused. Steps in flight end first.")
 
 
 class Resume(Turn):
-    done, message = "Resumed", "Resumed."
-    state, back = "running", "Pause"
+    """Go on, with the searches that the pause had paused."""
 
-    def result(self, row: Any) -> Result:
-        return Result(self.message, then=lambda: send(self.kind.resumed(row)))
+    done, state, back = "Resumed", "running", "Pause"
+
+    def run(self, target: Batch, data: dict[str, Any], call: Call) -> Result:
+        source = self.kind.source
+        row = source.resume(target, **call.who)
+        return Result("Resumed.", then=lambda: send([*source.hops(row), *source.advance(row.pk)]))
 
 
-class Stop(Switch):
-    done, message = "Stopped", "Stopped. Steps in flight end first."
-    irreversible = "what was stopped can't be resumed"
+class Stop(BatchAction):
+    """Stop its searches and start no others."""
+
+    done = "Stopped"
+    irreversible = "a stopped batch can't be resumed"
     kept: ClassVar[str]
 
-    def question(self, target: Campaign | AdaptRun, data: Mapping[str, Any]) -> Question:
-        noun = self.kind.noun or self.kind.name
+    def run(self, target: Batch, data: dict[str, Any], call: Call) -> Result:
+        self.kind.source.stop(target, **call.who)
+        return Result("Stopped. Steps in flight end first.")
+
+    def question(self, target: Batch, data: Mapping[str, Any]) -> Question:
+        noun = self.kind.source.noun
         what = f"Its searches are stopped and no others start. {self.kept} is kept. This can't be undone; a pause can."
         return Question(f"Stop this {noun}?", what, f"Stop the {noun}", self.home(target))
 
 
+def _register_switches(kind: BatchKind, kept: str) -> None:
+    """Pause, resume and stop of one kind of batch."""
+    for base, inverse in ((Pause, f"{kind.name}.resume"), (Resume, f"{kind.name}.pause"), (Stop, "")):
+        verb = base.__name__.lower()
+        parts = {
+            "__doc__": base.__doc__,
+            "kind": kind,
+            "name": f"{kind.name}.{verb}",
+            "label": f"{base.__name__} the {kind.source.noun}",
+            "takes": (f"{kind.name}_id",),
+            "pages": (f"{kind.name}-detail",),
+            "route": f"{kind.name}-{verb}",
+            "inverse": inverse,
+            "kept": kept,
+        }
+        register(type(f"{base.__name__}{kind.name.capitalize()}", (base,), parts))
+
+
 @register
-class StartCampaign(Action):
+class StartCampaign(StartBatch):
     """Search many problems under one budget of steps."""
 
-    kind = OnCampaign.kind
+    kind = CAMPAIGN
     name, label, done = "campaign.start", "Start the campaign", "Started"
     Form = CampaignForm
     pages, route = ("campaign-new",), "campaign-new"
-    irreversible = BY_ITS_PAGE
 
-    def form(self, target: Any, data: QueryDict, files: MultiValueDict[str, Any]) -> forms.Form:
-        return campaign_form(data)
+    def create(self, target: Any, data: dict[str, Any], call: Call) -> Any:
+        names = ("device", "proposer", "options", "steps", "title", "seed", "seeds", "at_once", "concurrency", "memory")
+        given = {name: data[name] for name in names}
+        return campaign_start(problems=data["problem"], params=data["preset"].params.to_json(), **given, **call.who)
 
-    def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
-        campaign = campaigns.campaign_start(
-            problems=data["problem"],
-            device=data["device"],
-            proposer=data["proposer"],
-            options=data["options"],
-            steps=data["steps"],
-            title=data["title"],
-            seed=data["seed"],
-            seeds=data["seeds"],
-            params=data["preset"].params.to_json(),
-            at_once=data["at_once"],
-            concurrency=data["concurrency"],
-            memory=data["memory"],
-            **call.who,
-        )
-        return Result(
-            then=lambda: send(campaign_advance(campaign_id=campaign.pk)), location=OnCampaign.kind.url(campaign)
-        )
+
+_register_switches(CAMPAIGN, "What was found")
 
 
 @register
-class PauseCampaign(OnCampaign, Pause):
-    """Start no more searches and pause those that run."""
-
-    name, label, route = "campaign.pause", "Pause the campaign", "campaign-pause"
-    inverse = "campaign.resume"
-    service = staticmethod(campaigns.campaign_pause)
-
-
-@register
-class ResumeCampaign(OnCampaign, Resume):
-    """Go on, with the searches that the pause had paused."""
-
-    name, label, route = "campaign.resume", "Resume the campaign", "campaign-resume"
-    inverse = "campaign.pause"
-    service = staticmethod(campaigns.campaign_resume)
-
-
-@register
-class StopCampaign(OnCampaign, Stop):
-    """Stop its searches and start no others."""
-
-    name, label, route = "campaign.stop", "Stop the campaign", "campaign-stop"
-    kept = "What was found"
-    service = staticmethod(campaigns.campaign_stop)
-
-
-def _adapt_started(adapt: AdaptRun) -> Result:
-    return Result(then=lambda: send(adapt_advance(adapt_id=adapt.pk)), location=OnAdapt.kind.url(adapt))
-
-
-@register
-class StartAdapt(Action):
+class StartAdapt(StartBatch):
     """Compose tasks, search them one after the other and learn from what fails."""
 
-    kind = OnAdapt.kind
+    kind = ADAPT
     name, label, done = "adapt.start", "Start the adapt run", "Started"
     Form = AdaptForm
     pages, route = ("adapt-new",), "adapt-new"
-    irreversible = BY_ITS_PAGE
 
-    def form(self, target: Any, data: QueryDict, files: MultiValueDict[str, Any]) -> forms.Form:
-        return adapt_form(data)
-
-    def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
-        plan = adapt_runs.AdaptPlan(
-            device=data["device"],
-            proposer=data["proposer"],
-            tasks=data["tasks"],
-            steps=data["steps"],
-            control_steps=data["control_steps"],
-            seed=data["seed"],
-            composer=data["composer"],
-            at_once=data["at_once"],
-            concurrency=data["concurrency"],
-            title=data["title"],
+    def create(self, target: Any, data: dict[str, Any], call: Call) -> Any:
+        names = ("device", "proposer", "tasks", "steps", "control_steps", "seed", "composer", "at_once", "concurrency")
+        plan = AdaptPlan(
+            **{name: data[name] for name in (*names, "title", "limits")},
             params=data["preset"].params.to_json(),
-            limits=data["limits"],
             memory=MemoryChoice(uses=True, learns=True, trust=data["trust"], threshold=data["threshold"]),
         )
-        return _adapt_started(adapt_runs.adapt_start(plan=plan, **call.who))
+        return adapt_start(plan=plan, **call.who)
 
 
 @register
-class TransferAdapt(OnAdapt):
+class TransferAdapt(StartBatch, BatchAction):
     """Search given problems with and without the rules that an adapt run has learned."""
 
+    kind = ADAPT
     name, label, verb = "adapt.transfer", "Search with and without what was learned", "adapt.start"
     Form = TransferForm
-    route = "adapt-transfer"
-    irreversible = BY_ITS_PAGE
+    takes, pages, route = ("adapt_id",), ("adapt-detail",), "adapt-transfer"
 
-    def run(self, target: AdaptRun, data: dict[str, Any], call: Call) -> Result:
-        plan = adapt_runs.AdaptPlan(
+    def create(self, target: AdaptRun, data: dict[str, Any], call: Call) -> Any:
+        plan = AdaptPlan(
             device=target.device,
             proposer=target.proposer,
             steps=data["steps"],
@@ -305,35 +249,10 @@ class TransferAdapt(OnAdapt):
             options=target.proposer_options,
             memory=MemoryChoice.from_json(target.memory),
         )
-        made = adapt_runs.transfer_start(learned_by=target, problems=data["problem"], plan=plan, **call.who)
-        return _adapt_started(made)
+        return transfer_start(learned_by=target, problems=data["problem"], plan=plan, **call.who)
 
 
-@register
-class PauseAdapt(OnAdapt, Pause):
-    """Start no more tasks and pause the searches that run."""
-
-    name, label, route = "adapt.pause", "Pause the adapt run", "adapt-pause"
-    inverse = "adapt.resume"
-    service = staticmethod(adapt_runs.adapt_pause)
-
-
-@register
-class ResumeAdapt(OnAdapt, Resume):
-    """Go on, with the searches that the pause had paused."""
-
-    name, label, route = "adapt.resume", "Resume the adapt run", "adapt-resume"
-    inverse = "adapt.pause"
-    service = staticmethod(adapt_runs.adapt_resume)
-
-
-@register
-class StopAdapt(OnAdapt, Stop):
-    """Stop its searches and start no other task."""
-
-    name, label, route = "adapt.stop", "Stop the adapt run", "adapt-stop"
-    kept = "What was learned"
-    service = staticmethod(adapt_runs.adapt_stop)
+_register_switches(ADAPT, "What was learned")
 
 
 @dataclass(frozen=True)

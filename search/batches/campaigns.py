@@ -1,228 +1,325 @@
-"""Start, pause, resume and stop campaigns. Each act leaves an audit row; a key makes a repeated submit one act."""
+"""Campaigns: problems that share one budget of steps; how they start, how they stand, and their report."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from django.db import IntegrityError, transaction
-from django.utils import timezone
+from django.urls import reverse
 
-from adaexplore_site.core.audit import ActionRefused, action_done, action_on
+from adaexplore_site.core.audit import ActionRefused
 from judge.devices.models import Device
+from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
+from judge.problems.preflight import preflight
 from memory.prompting.choices import MemoryChoice
-from search.algorithm.params import SearchParams
-from search.batches.many_runs import runs_hops, runs_pause, runs_resume, runs_stop
+from search.batches.engine import MAX_AT_ONCE, Plan, Source
 from search.batches.models import Campaign, CampaignEntry
-from search.proposers import available
 from search.records.follow_ups import Hop
 from search.records.models import Run
-from search.records.texts import clip
-from search.runs.services import MAX_CONCURRENCY, MAX_STEPS, dialect_check
+from search.records.queries import RunSummary, run_summaries, told_counts
+from search.reports.build import report_of
+from search.reports.reading import report_runs
+from search.reports.values import BEST, Report
+from search.runs.services import MAX_STEPS, run_start
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
-    from django.db.models import QuerySet
 
 MAX_PROBLEMS = 1000
-MAX_AT_ONCE = 64
-BY_HAND = ("manual", "recorded")  # one needs a person at every step, the other a recording per problem
+# Preflights asked for beyond the free places: a free place does not wait, and the share of a problem that is refused is
+# known while there are others left to take it.
+AHEAD = 8
+# Of an entry or its search, the busiest first.
+STATES = ("running", "paused", "stopping", "waiting", "finished", "stopped", "failed", "refused", "skipped")
+NO_MORE = STATES[4:]
+
+
+class Campaigns(Source):
+    """The source of a campaign is a list of problems, in a fixed order."""
+
+    name = noun = "campaign"
+    rows, items = Campaign, CampaignEntry
+    searched_as = ("campaign_entry",)
+    tasks = ("admit_entry",)
+    items_first = True  # what a refused problem leaves goes to those that have not started
+
+    def fill(self, batch: Campaign, items: list[CampaignEntry], now: datetime, *, settled: bool) -> list[Hop]:
+        """Fill the free places with searches of the next problems, in order; finish when nothing is left.
+
+        Fair share: a search that starts gets the steps that no search holds, divided by the problems that have not
+        started, rounded up. So each gets budget / problems at first. What an ended search left, and the share of a
+        refused problem, goes to those that have not started yet; what the last ones leave stays unspent.
+        """
+        hops: list[Hop] = []
+        if batch.device.state == Device.State.ACTIVE:  # else searches in flight end by their own rules
+            waiting = [entry for entry in items if entry.waiting]
+            hops = self._fill(batch, waiting, batch.at_once - sum(entry.live for entry in items), now)
+        if not any(entry.waiting or entry.live for entry in items):  # also when the last ones were refused just now
+            self.finish(batch, now)
+        return hops
+
+    def _fill(self, campaign: Campaign, waiting: list[CampaignEntry], free: int, now: datetime) -> list[Hop]:
+        hops: list[Hop] = []
+        asked, left = 0, len(waiting)
+        for entry in waiting:
+            if free <= 0 and asked >= AHEAD:
+                break
+            check = preflight(entry.problem, campaign.device, now=now)
+            if check.usable and free > 0:
+                run = self._start(campaign, entry, left)
+                left -= 1
+                if run is not None:
+                    free -= 1
+                    hops.append(Hop("advance", run.pk))
+            elif check.state == "refused":
+                entry.close(CampaignEntry.State.REFUSED, check.why_not)
+                left -= 1
+            elif not check.usable and asked < max(free, 0) + AHEAD:
+                asked += 1
+                admit = Hop("admit_entry", entry.pk, queue=campaign.device.queue)
+                hops += self.ask(admit, entry, now, again=check.stalled)
+        return hops
+
+    def _start(self, campaign: Campaign, entry: CampaignEntry, left: int) -> Run | None:
+        """Start the search of one problem. None when that is refused, or when no step is left; the entry says why."""
+        share = min(-(-steps_unheld(campaign) // left), MAX_STEPS)
+        if share < 1:
+            entry.close(CampaignEntry.State.SKIPPED, "The budget of the campaign was used up.")
+            return None
+        try:
+            entry.run = run_start(
+                **self.search_of(campaign, entry.problem, campaign.seeds),
+                steps=share,
+                origin=campaign.origin,
+                key=f"campaign:{campaign.pk}:{entry.pk}",
+                memory=MemoryChoice.from_json(campaign.memory),
+            )
+        except ActionRefused as error:
+            entry.close(CampaignEntry.State.REFUSED, str(error))
+            return None
+        entry.state = CampaignEntry.State.STARTED
+        entry.save(update_fields=["run", "state"])
+        return entry.run
+
+
+CAMPAIGNS = Campaigns()
 
 
 def campaign_start(
     *,
     problems: Sequence[Problem],
-    device: Device,
-    proposer: str,
     steps: int,
-    title: str = "",
-    seed: int | None = None,
     seeds: str = Campaign.Seeds.SPREAD,
-    params: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-    at_once: int = 1,
-    concurrency: int = 1,
-    memory: MemoryChoice | None = None,
     user: AbstractBaseUser | None = None,
     origin: str = Run.Origin.WEB,
     key: str | None = None,
+    **plan: Any,
 ) -> Campaign:
     """Create a campaign over these problems, in this order. The caller then advances it; nothing runs before that.
 
-    `steps` is shared: see `campaign_advance` for who gets how many. Each search freezes the rules in force at its own
-    start. The same `key` gives the first campaign again.
-    Raises ActionRefused with what to change.
+    `steps` is shared: see `Campaigns.fill`; `plan` are the fields of `Plan`. Each search freezes the rules in force at
+    its own start. The same `key` gives the first campaign again. Raises ActionRefused with what to change.
     """
-    action = action_done(key=key, verb="campaign.start")
-    if action is not None:
-        return Campaign.objects.get(pk=action.object_id)
+    if (first := CAMPAIGNS.created(key)) is not None:
+        return first  # type: ignore[no-any-return]
     unique = list({problem.pk: problem for problem in problems}.values())
-    checked = _checked(unique, device, proposer, steps, at_once, concurrency, seed, seeds, params, options or {})
-    try:
-        with transaction.atomic():
-            campaign = Campaign.objects.create(
-                title=clip(title, 160) or f"{len(unique)} problem{'s' * (len(unique) != 1)} on {device.name}",
-                device=device,
-                proposer=proposer,
-                proposer_options=dict(options or {}),
-                params=checked.to_json(),
-                seed=secrets.randbelow(1 << 31) if seed is None else seed,
-                seeds=seeds,
-                steps=steps,
-                at_once=at_once,
-                concurrency=concurrency,
-                memory=(memory or MemoryChoice()).to_json(),
-                origin=origin,
-                owner=user,  # type: ignore[misc]
-            )
-            CampaignEntry.objects.bulk_create(
-                CampaignEntry(campaign=campaign, problem=problem, place=place)
-                for place, problem in enumerate(unique, start=1)
-            )
-            after = {"steps": steps, "problems": len(unique), "proposer": proposer, "device": device.name}
-            action_on(verb="campaign.start", on=("campaign", campaign.pk), user=user, key=key, after=after)
-    except IntegrityError:  # two submits of one form at once: the first one won
-        action = action_done(key=key, verb="campaign.start")
-        if action is None:
-            raise
-        return Campaign.objects.get(pk=action.object_id)
-    return campaign
-
-
-def _checked(
-    problems: list[Problem],
-    device: Device,
-    proposer: str,
-    steps: int,
-    at_once: int,
-    concurrency: int,
-    seed: int | None,
-    seeds: str,
-    params: Mapping[str, Any] | None,
-    options: Mapping[str, Any],
-) -> SearchParams:
-    """The parameters. Raises ActionRefused with the first thing that stands against starting."""
-    if not problems:
-        raise ActionRefused("No problem is chosen. Choose at least one, or change the filter.")
-    if len(problems) > MAX_PROBLEMS:
-        raise ActionRefused(f"A campaign takes up to {MAX_PROBLEMS} problems; these are {len(problems)}.")
-    if not len(problems) <= steps <= MAX_STEPS * len(problems):
-        most = MAX_STEPS * len(problems)
-        raise ActionRefused(
-            f"{len(problems)} problems need from {len(problems)} to {most} steps together, not {steps}."
-        )
-    for name, value, most in (
-        ("Searches at once", at_once, MAX_AT_ONCE),
-        ("Steps in flight", concurrency, MAX_CONCURRENCY),
-    ):
-        if not 1 <= value <= most:
-            raise ActionRefused(f"{name} must be from 1 to {most}, not {value}.")
+    _check_problems(len(unique), steps)
     if seeds not in Campaign.Seeds.values:
         raise ActionRefused(f"The seeds must be one of {', '.join(Campaign.Seeds.values)}, not {seeds}.")
-    if seed is not None and not 0 <= seed < 1 << 63:
-        raise ActionRefused(f"The seed must be from 0 to {(1 << 63) - 1}, not {seed}.")
-    if not device.judges or device.remote or device.state != Device.State.ACTIVE:
-        raise ActionRefused(f"Device {device.name} takes no new searches. Choose another device.")
-    check_proposer(proposer, options)
-    try:
-        return SearchParams.from_json(params or {})
-    except ValueError as error:
-        raise ActionRefused(str(error)) from error
+    given = Plan(**plan)
+    title = f"{len(unique)} problem{'s' * (len(unique) != 1)}"
+    fields = given.fields(title, ("Searches at once", given.at_once, 1, MAX_AT_ONCE))
+    fields |= {"seeds": seeds, "steps": steps, "origin": origin}
+    after = {"steps": steps, "problems": len(unique), "proposer": given.proposer, "device": given.device.name}
+    items = [{"problem": problem} for problem in unique]
+    return CAMPAIGNS.create(fields, items, after=after, user=user, key=key)  # type: ignore[no-any-return]
 
 
-def check_proposer(name: str, options: Mapping[str, Any]) -> None:
-    """Raise ActionRefused for one that cannot work unattended, or not yet, and for options it does not have."""
-    dialect_check(name, options)
-    choices = {choice.name: choice for choice in available()}
-    if name in BY_HAND:
-        raise ActionRefused(f"The proposer {name!r} cannot serve many searches at once. Choose builtin or a model.")
-    if name not in choices:
-        raise ActionRefused(f"There is no proposer {name!r}. Choose one of: {', '.join(choices)}.")
-    if choices[name].why_not:
-        raise ActionRefused(choices[name].why_not)
+def _check_problems(count: int, steps: int) -> None:
+    if not count:
+        raise ActionRefused("No problem is chosen. Choose at least one, or change the filter.")
+    if count > MAX_PROBLEMS:
+        raise ActionRefused(f"A campaign takes up to {MAX_PROBLEMS} problems; these are {count}.")
+    if not count <= steps <= MAX_STEPS * count:
+        raise ActionRefused(f"{count} problems need from {count} to {MAX_STEPS * count} steps together, not {steps}.")
 
 
-def campaign_pause(*, campaign: Campaign, user: AbstractBaseUser | None, key: str | None = None) -> Campaign:
-    """Start nothing more and pause its running searches; steps in flight end."""
-    with transaction.atomic():
-        locked = _open(campaign)
-        if action_done(key=key, verb="campaign.pause") or locked.state == Campaign.State.PAUSED:
-            return locked
-        paused = runs_pause(runs=_runs(locked), user=user)
-        return _set(locked, Campaign.State.PAUSED, "campaign.pause", user, key, {"runs": paused})
+def steps_unheld(campaign: Campaign) -> int:
+    """Steps of the budget that no search holds: an open one holds its own budget, an ended one what it completed."""
+    return campaign.steps - sum(_steps_held(CAMPAIGNS.searches(campaign)).values())
 
 
-def campaign_resume(*, campaign: Campaign, user: AbstractBaseUser | None, key: str | None = None) -> Campaign:
-    """Go on, with the searches that the pause had paused. The caller sends `campaign_hops(campaign)`.
-
-    A search that was paused for another reason stays paused.
-    """
-    with transaction.atomic():
-        locked = _open(campaign)
-        if action_done(key=key, verb="campaign.resume") or locked.state == Campaign.State.RUNNING:
-            return locked
-        if locked.device.state == Device.State.QUARANTINED:
-            raise ActionRefused(f"Device {locked.device.name} is quarantined. Activate it before you resume.")
-        resumed = runs_resume(runs=_runs(locked), paused_by=("campaign", locked.pk), user=user)
-        return _set(locked, Campaign.State.RUNNING, "campaign.resume", user, key, {"runs": resumed})
+def _steps_held(runs: Iterable[Run]) -> dict[int, int]:
+    """Run id -> steps it holds of a shared budget."""
+    found = list(runs)
+    told = told_counts(run.pk for run in found)
+    return {run.pk: told.get(run.pk, 0) if run.ended else run.steps for run in found}
 
 
-def campaign_stop(*, campaign: Campaign, user: AbstractBaseUser | None, key: str | None = None) -> Campaign:
-    """End it: stop its searches, start no other. What is judged at this moment is judged to its end."""
-    with transaction.atomic():
-        locked = _locked(campaign)
-        if action_done(key=key, verb="campaign.stop") or locked.state == Campaign.State.STOPPED:
-            return locked
-        if locked.ended:
-            raise ActionRefused(f"This campaign has already ended ({locked.state}).")
-        stopped = runs_stop(runs=_runs(locked), user=user)
-        locked.entries.filter(state=CampaignEntry.State.WAITING).update(
-            state=CampaignEntry.State.SKIPPED, reason="The campaign was stopped."
+@dataclass(frozen=True)
+class EntryRow:
+    """One problem. `state` is waiting, refused, skipped, or the state of its search."""
+
+    entry: CampaignEntry
+    summary: RunSummary | None
+
+    @property
+    def state(self) -> str:
+        if self.summary is not None:
+            return str(self.summary.run.state)
+        return "stopped" if self.entry.state == CampaignEntry.State.STARTED else str(self.entry.state)
+
+    @property
+    def best(self) -> Evaluation | None:
+        return self.summary.best_evaluation if self.summary else None
+
+
+@dataclass(frozen=True)
+class CampaignRow:
+    """One campaign at a glance. Steps: `told`, `held` by open searches beside that, `unheld` by none."""
+
+    batch: Campaign
+    problems: int
+    counts: dict[str, int]  # state of an entry or its search -> how many
+    told: int
+    held: int
+
+    @property
+    def done(self) -> int:
+        """Problems that are decided: their search has ended, or they have none."""
+        return sum(self.counts.get(state, 0) for state in NO_MORE)
+
+    @property
+    def unheld(self) -> int:
+        return max(self.batch.steps - self.told - self.held, 0)
+
+    @property
+    def unsearched(self) -> int:
+        """Problems that were refused or skipped."""
+        return self.counts.get("refused", 0) + self.counts.get("skipped", 0)
+
+    @property
+    def outcome(self) -> str:
+        """Which problems of an ended campaign had no search; empty while it runs and where each had one."""
+        if not self.batch.ended or not self.unsearched:
+            return ""
+        if self.unsearched == self.problems:
+            return "No search was started: every problem was refused or skipped. Each lists its reason."
+        return f"{self.unsearched} of {self.problems} problems had no search. Each lists its reason."
+
+    @property
+    def words(self) -> list[tuple[str, int]]:
+        """States with their counts, the busiest first."""
+        return [(state, self.counts[state]) for state in STATES if self.counts.get(state)]
+
+
+def entry_rows(campaign: Campaign) -> list[EntryRow]:
+    """Every problem of a campaign in its order, with the summary of its search."""
+    entries = list(
+        campaign.entries.select_related("problem", "run__device", "run__problem", "run__owner")
+        .defer("problem__source", "problem__admission", "run__problem__source", "run__problem__admission")
+        .order_by("place")
+    )
+    summaries = {one.run.pk: one for one in run_summaries([entry.run for entry in entries if entry.run])}
+    return [EntryRow(entry, summaries.get(entry.run_id or 0)) for entry in entries]
+
+
+def campaign_row(campaign: Campaign) -> CampaignRow:
+    """The campaign at a glance."""
+    return campaign_rows([campaign])[0]
+
+
+def campaign_rows(campaigns: Sequence[Campaign]) -> list[CampaignRow]:
+    """These campaigns at a glance, in a constant number of queries."""
+    entries = CampaignEntry.objects.filter(campaign__in=campaigns).values_list("campaign", "state", "run__state", "run")
+    counts: dict[int, Counter[str]] = {campaign.pk: Counter() for campaign in campaigns}
+    runs: dict[int, list[int]] = {campaign.pk: [] for campaign in campaigns}
+    for campaign_id, state, run_state, run in entries:
+        ended = "stopped" if state == CampaignEntry.State.STARTED else state
+        counts[campaign_id][run_state or ended] += 1
+        if run:
+            runs[campaign_id].append(run)
+    every = list(Run.objects.filter(pk__in=[run for ids in runs.values() for run in ids]))
+    held = _steps_held(every)
+    told = Counter(told_counts(held))
+    return [
+        CampaignRow(
+            batch=campaign,
+            problems=sum(counts[campaign.pk].values()),
+            counts=dict(counts[campaign.pk]),
+            told=sum(told[run] for run in runs[campaign.pk]),
+            held=sum(held[run] - told[run] for run in runs[campaign.pk]),  # an ended search holds what it completed
         )
-        locked.ended_at = timezone.now()
-        return _set(locked, Campaign.State.STOPPED, "campaign.stop", user, key, {"runs": stopped})
+        for campaign in campaigns
+    ]
 
 
-def campaign_locked(campaign_id: int) -> Campaign | None:
-    """The campaign with its row locked until commit, or None when it is gone."""
-    return Campaign.objects.select_for_update(of=("self",)).select_related("device").filter(pk=campaign_id).first()
+def campaign_report(campaign: Campaign, *, rule: str = BEST) -> Report:
+    """The aggregates over the campaign's searches. A problem without a search is in none of them: it has no kernel to
+    judge, and the page lists it with the reason."""
+    ids = campaign.entries.exclude(run=None).values_list("run", flat=True)
+    return report_of(report_runs(ids=ids), title=f"Campaign {campaign.pk}: {campaign.title}", rule=rule)
 
 
-def _locked(campaign: Campaign) -> Campaign:
-    locked = campaign_locked(campaign.pk)
-    if locked is None:
-        raise ActionRefused("This campaign no longer exists.")
-    return locked
+START = "start"
+# Name -> (key, whether the greatest comes first). None as a key is unknown, and comes last in both directions.
+ORDERS: dict[str, tuple[Callable[[EntryRow], Any], bool]] = {
+    START: (lambda row: row.entry.place, False),
+    "problem": (lambda row: (row.entry.problem.title.casefold(), row.entry.problem.slug), False),
+    "state": (lambda row: STATES.index(row.state), False),
+    "steps": (lambda row: row.summary.told if row.summary else None, True),
+    "speedup": (lambda row: row.best.speedup if row.best else None, True),
+}
 
 
-def _open(campaign: Campaign) -> Campaign:
-    locked = _locked(campaign)
-    if locked.ended:
-        raise ActionRefused(f"This campaign has already ended ({locked.state}).")
-    return locked
+@dataclass(frozen=True)
+class SortLink:
+    """A link to one order; that of the present order reverses it."""
+
+    label: str
+    url: str
+    direction: str  # ascending or descending; empty for other orders
 
 
-def _set(
-    campaign: Campaign,
-    state: Campaign.State,
-    verb: str,
-    user: AbstractBaseUser | None,
-    key: str | None,
-    after: dict[str, Any],
-) -> Campaign:
-    before, campaign.state = campaign.state, state
-    campaign.save(update_fields=["state", "ended_at"])
-    now = {"state": state.value} | after
-    action_on(verb=verb, on=("campaign", campaign.pk), user=user, key=key, before={"state": before}, after=now)
-    return campaign
+@dataclass(frozen=True)
+class Sorting:
+    """The order of a campaign's problems."""
 
+    name: str = START
+    reverse: bool = False
 
-def campaign_hops(campaign: Campaign) -> list[Hop]:
-    """What to send so that its running searches go on at once."""
-    return runs_hops(_runs(campaign))
+    @classmethod
+    def of(cls, asked: str) -> Sorting:
+        """A name of ORDERS, reversed by a `-` before it; anything else is the order of start."""
+        bare = asked.removeprefix("-")
+        return cls(bare, asked != bare) if bare in ORDERS else cls()
 
+    @property
+    def down(self) -> bool:
+        return ORDERS[self.name][1] != self.reverse
 
-def _runs(campaign: Campaign) -> QuerySet[Run]:
-    return Run.objects.filter(campaign_entry__campaign=campaign)
+    @property
+    def query(self) -> str:
+        """For the address; empty for the order of start."""
+        return f"-{self.name}" if self.reverse else "" if self.name == START else self.name
+
+    def rows(self, rows: Sequence[EntryRow]) -> list[EntryRow]:
+        """The rows in this order, equal ones in the order of start, those without a value last."""
+        key = ORDERS[self.name][0]
+        in_order = sorted(rows, key=lambda row: row.entry.place)
+        known = [row for row in in_order if key(row) is not None]
+        return sorted(known, key=key, reverse=self.down) + [row for row in in_order if key(row) is None]
+
+    def links(self, campaign: Campaign) -> list[SortLink]:
+        """One link for every order."""
+        own, found = reverse("campaign-detail", args=[campaign.pk]), []
+        for name in ORDERS:
+            here = name == self.name
+            query = Sorting(name, here and not self.reverse).query
+            direction = ("descending" if self.down else "ascending") if here else ""
+            found.append(SortLink(name, f"{own}?sort={query}" if query else own, direction))
+        return found

@@ -7,9 +7,9 @@ from typing import Any
 
 from judge.devices.models import Device
 from judge.values import Verdict
+from memory.prompting.places import toolchain_now
 from memory.prompting.queries import shown_to
-from memory.rules.toolchains import toolchain_now
-from search.proposers.protocol import Exhibit, Lesson, Task
+from search.proposers.protocol import Exhibit, Task
 from search.records.facts import verdict_of
 from search.records.models import Node, Run
 from search.records.steering_log import notes_of
@@ -32,7 +32,7 @@ def task_of(node: Node) -> Task:
         number=node.number,
         base=base,
         notes=notes_of(node),
-        rules=tuple(Lesson(line.text, line.pattern) for line in shown_to(node.pk)),
+        rules=shown_to(node.pk),
         options=run.proposer_options,
     )
 

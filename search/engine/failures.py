@@ -13,7 +13,7 @@ from django.utils import timezone
 from judge.evaluations.models import Evaluation
 from judge.values import Verdict
 from memory.failures.models import Failure
-from memory.failures.services import Reclustered, Told, failure_record, failures_recluster, failures_record
+from memory.failures.services import Reclustered, failures_recluster, failures_record
 from memory.prompting.models import RunMemory
 from search.records.facts import verdict_of
 from search.records.follow_ups import Hop
@@ -28,15 +28,18 @@ def failure_keep(*, run: Run, node: Node, evaluation: Evaluation | None, now: da
         return []
     calls_ms = node.proposals.aggregate(total=Sum("latency_ms"))["total"] or 0.0
     judged_ms = evaluation.wall_ms if evaluation and not node.reused else 0.0
-    told = told_of(run, node, evaluation, now, cost_s=(calls_ms + judged_ms) / 1000)
-    failure = failure_record(**vars(told))
+    failures_record(failures=[failure_of(run, node, evaluation, now, cost_s=(calls_ms + judged_ms) / 1000)])
+    failure = Failure.objects.get(node=node)
     learns = RunMemory.objects.filter(run=run, learns=True).exists()
     return [Hop("learn", failure.pk)] if learns and failure.lesson == Failure.Lesson.NONE else []
 
 
-def told_of(run: Run, node: Node, evaluation: Evaluation | None, now: datetime, *, cost_s: float | None = None) -> Told:
-    """What memory keeps of a node."""
-    return Told(
+def failure_of(
+    run: Run, node: Node, evaluation: Evaluation | None, now: datetime, *, cost_s: float | None = None
+) -> Failure:
+    """What memory keeps of a node that did not pass, unsaved. `cost_s`: of judging and of the proposer's calls,
+    None where it is not known."""
+    return Failure(
         node_id=node.pk,
         run_id=run.pk,
         problem_id=run.problem_id,
@@ -53,7 +56,7 @@ def told_of(run: Run, node: Node, evaluation: Evaluation | None, now: datetime, 
 def failures_keep(*, run: Run, nodes: Iterable[Node], now: datetime) -> int:
     """Hand the failing ones of these told nodes to memory at once, their cost unknown. How many there are."""
     failing = [node for node in nodes if node.evaluation is None or node.evaluation.verdict != Verdict.PASS]
-    return failures_record(told=[told_of(run, node, node.evaluation, now) for node in failing])
+    return failures_record(failures=[failure_of(run, node, node.evaluation, now) for node in failing])
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,11 @@ def failures_rebuild() -> RebuiltFailures:
     """Keep every failure of old nodes, and put all of them where today's normaliser says. Idempotent."""
     kept = 0
     for batch in _batches(_forgotten().iterator(chunk_size=BATCH)):
-        told = [
-            told_of(node.run, node, node.evaluation, node.told_at or timezone.now(), cost_s=_cost_s(node))
+        failures = [
+            failure_of(node.run, node, node.evaluation, node.told_at or timezone.now(), cost_s=_cost_s(node))
             for node in batch
         ]
-        kept += failures_record(told=told)
+        kept += failures_record(failures=failures)
     clusters = failures_recluster()
     return RebuiltFailures(kept, clusters, _relabel())
 

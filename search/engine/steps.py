@@ -18,8 +18,7 @@ from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import evaluation_run
 from judge.values import JudgeError
-from memory.prompting.queries import frozen_of
-from memory.prompting.services import uses_record
+from memory.prompting.queries import frozen_of, uses_record
 from search.algorithm.decide import Decision, decide, node_rng
 from search.algorithm.params import SearchParams
 from search.engine.briefing import task_of

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaexplore_site.core.text import storable, storable_text
-from memory.prompting.assignment import LEFT_OUT, SHOWN, WITHHELD
+from memory.prompting.assignment import CONTROL, NO_ROOM, TREATMENT
 from memory.prompting.choices import MemoryChoice
 
 MAX_RULES = 5000
 TEXT_CHARS = 1000
-ARMS = (SHOWN, WITHHELD, LEFT_OUT)
+ARMS = (TREATMENT, CONTROL, NO_ROOM)
 SCOPE = ("family", "arch", "triton")
 _SETTINGS = ("uses", "learns", "trust", "threshold", "budget_tokens", "withhold")
 

@@ -10,9 +10,9 @@ from django.urls import reverse
 
 from judge.evaluations.measures import Measure
 from judge.sources.highlighting import visible
-from memory.prompting.assignment import HEAD_TOKENS, tokens_of
+from memory.prompting.assignment import CONTROL, NO_ROOM, TREATMENT, PromptRule, tokens_of
 from memory.prompting.models import RunMemory
-from memory.prompting.queries import UseLine, memory_of, uses_at
+from memory.prompting.queries import memory_of, uses_at
 from search.compare.columns import Key, key_of
 from search.diffing.cached import diff
 from search.diffing.view import DiffView, options_of, parameters
@@ -24,9 +24,9 @@ from search.records.queries import RunTree, TreeNode
 TEXT_CHARS = 200_000  # of a prompt, reply or log shown on the page
 ROWS = 200
 ARMS = (
-    ("shown", "In the prompt"),
-    ("withheld", "Withheld on purpose"),
-    ("left_out", "Left out: no room"),
+    (TREATMENT, "In the prompt"),
+    (CONTROL, "Withheld at random"),
+    (NO_ROOM, "Left out: no room"),
 )
 NAMES = ("parent", "best", "reference")  # bases that mean something in every search
 CHOICES = {"base": NAMES, "view": ("split", "unified"), "ws": ("show", "ignore")}  # what is remembered
@@ -148,28 +148,12 @@ def near_of(node: Node) -> Near | None:
 
 
 @dataclass(frozen=True)
-class RuleInForce:
-    """One frozen rule: `rule` is its row id, None when it is of elsewhere; `lift` in points, None: unknown."""
-
-    rule: int | None
-    number: int | None
-    text: str
-    support: int
-    vouched: bool
-    lift: float | None
-    low: float | None
-    high: float | None
-    shown: int
-    withheld: int
-
-
-@dataclass(frozen=True)
 class RulesPanel:
     """How a search uses memory. `settings` are those of elsewhere for an imported one."""
 
     memory: RunMemory
     settings: dict[str, Any]
-    rules: tuple[RuleInForce, ...]
+    rules: tuple[PromptRule, ...]
     tokens: int  # of all rules together, estimated
     elsewhere: bool
 
@@ -180,7 +164,7 @@ class RulesPanel:
 
 def rules_panel(run: Run) -> RulesPanel | None:
     """None for a search of a time before memory. Two queries."""
-    memory, rows = memory_of(run.pk)
+    memory, rules = memory_of(run.pk)
     if memory is None:
         return None
     names = ("uses", "learns", "trust", "threshold", "budget_tokens", "withhold")
@@ -188,28 +172,13 @@ def rules_panel(run: Run) -> RulesPanel | None:
     return RulesPanel(
         memory=memory,
         settings=memory.elsewhere.get("settings", here),
-        rules=tuple(_rule(row) for row in rows),
-        tokens=HEAD_TOKENS + sum(tokens_of(row["text"]) for row in rows) if rows else 0,
+        rules=rules,
+        tokens=tokens_of(rules),
         elsewhere=bool(memory.elsewhere),
     )
 
 
-def _rule(row: dict[str, Any]) -> RuleInForce:
-    score = row["score"]
-    points = {name: None if score.get(name) is None else 100 * score[name] for name in ("lift", "low", "high")}
-    return RuleInForce(
-        rule=row["rule"],
-        number=row["number"],
-        text=row["text"],
-        support=score.get("support") or 0,
-        vouched=bool(score.get("vouched")),
-        shown=score.get("shown") or 0,
-        withheld=score.get("withheld") or 0,
-        **points,
-    )
-
-
-def prompt_rules(node: Node) -> list[tuple[str, str, list[UseLine]]]:
+def prompt_rules(node: Node) -> list[tuple[str, str, list[PromptRule]]]:
     """(arm, title, rules) of a node's prompt, empty arms left out. One query, two for an imported search."""
     found = uses_at(node.pk, node.run_id, node.number)
     groups = [(arm, title, [use for use in found if use.arm == arm]) for arm, title in ARMS]

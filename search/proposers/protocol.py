@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
 
+from memory.prompting.assignment import PromptRule
+
 
 @dataclass(frozen=True)
 class Exhibit:
@@ -17,14 +19,6 @@ class Exhibit:
     message: str = ""
     speedup: float | None = None
     basis: str = ""
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A rule out of memory: its words, which somebody else wrote, and the code of the known error it speaks of."""
-
-    text: str
-    pattern: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,7 @@ class Task:
     number: int
     base: str | None = None
     notes: tuple[str, ...] = ()
-    rules: tuple[Lesson, ...] = ()
+    rules: tuple[PromptRule, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)  # Run.proposer_options
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from judge.evaluations.models import Evaluation, may_be_best
 from judge.values import Verdict
-from memory.failures.fingerprints import fingerprint
+from memory.patterns.fingerprints import fingerprint
 from search.algorithm.params import SearchParams
 from search.algorithm.reward import reward
 from search.algorithm.tree import Fact, Tree

@@ -103,7 +103,7 @@ class Node(models.Model):
     # How the node ended when no evaluation was made (a reply without code, an unchanged kernel): reason code, sentence.
     reason = models.CharField(max_length=60, blank=True)
     message = models.TextField(blank=True)
-    fingerprint = models.CharField(max_length=12, blank=True)  # of a told failure: see memory.failures.fingerprints
+    fingerprint = models.CharField(max_length=12, blank=True)  # of a told failure: see memory.patterns.fingerprints
     summary = models.CharField(max_length=200, blank=True)  # what the proposer says it changed
     evaluation = models.ForeignKey(Evaluation, null=True, blank=True, on_delete=models.PROTECT, related_name="nodes")
     reused = models.BooleanField(default=False)  # took the verdict of an equal candidate, no device time

@@ -10,7 +10,8 @@ from typing import Any
 
 from django.db import transaction
 
-from memory.prompting.queries import Frozen, arms_of, frozen_of
+from memory.prompting.assignment import FrozenRules
+from memory.prompting.queries import arms_of, frozen_of
 from search.algorithm.decide import Decision, decide, node_rng
 from search.algorithm.params import SearchParams
 from search.algorithm.steering import Steering
@@ -66,7 +67,7 @@ class Record:
     decided: Mapping[int, dict[str, Any]]  # number -> parent, kind, context, why, steered, touched
     steering: Steering
     written: frozenset[int]  # nodes whose kernel came as a person's reply
-    frozen: Frozen  # rules out of memory
+    frozen: FrozenRules  # rules out of memory
     arms: Mapping[int, list[tuple[int, str]]]  # number -> (rule version, arm)
 
 
@@ -178,8 +179,8 @@ class _Replay:
 
     def _rules(self, number: int, *, by_hand: bool) -> None:
         """A kernel of a person's own had no prompt; every other prompt has what seed and frozen rules give it."""
-        frozen = Frozen() if by_hand else self.record.frozen
-        ours = frozen.dealt(seed=self.record.run.seed, number=number)
+        frozen = FrozenRules() if by_hand else self.record.frozen
+        ours = [(rule.version, arm) for rule, arm in frozen.arms(seed=self.record.run.seed, number=number)]
         self.report.rules += bool(ours)
         self.same(f"rules of node {number}", ours, self.record.arms.get(number, []))
 

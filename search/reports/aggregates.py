@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from judge.values import Basis
-from memory.prompting.intervals import wilson
+from memory.prompting.lift import wilson
 from search.reports.values import BEST, Figure, Score
 
 CAP = 10.0  # speedups count as at most this in means

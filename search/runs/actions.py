@@ -22,7 +22,7 @@ from judge.devices.queries import judging_devices
 from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
 from judge.problems.preflight import Preflight, preflight
 from judge.problems.views import preflight_start
-from memory.rules.desk import rules_locked
+from memory.rules.services import rules_locked
 from search.ledger.limit_fields import RENAMED
 from search.proposers import available
 from search.records.actions import action_record

@@ -16,9 +16,8 @@ from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
 from memory.adapt.models import AdaptTask
-from memory.prompting.active import ANYBODYS, Evidence
 from memory.prompting.choices import OFF, MemoryChoice
-from memory.prompting.freezing import memory_freeze, memory_inherit
+from memory.prompting.freezing import EVERYBODYS, Evidence, memory_freeze, memory_inherit
 from search.algorithm.params import VERSION, SearchParams
 from search.batches.models import CampaignEntry
 from search.engine.budgets import adapt_sharing, limits_keep
@@ -81,7 +80,7 @@ def run_start(
     limits: Mapping[str, Any] | None = None,
     memory: MemoryChoice = OFF,
     memory_of: int | None = None,
-    evidence: Evidence = ANYBODYS,
+    evidence: Evidence = EVERYBODYS,
 ) -> Run:
     """Create a run with its root. The caller sends `advance(run.pk)`. `limits` are those of RunLimits beside `steps`.
 

@@ -48,9 +48,9 @@ def main() -> None:
         django.setup()
         from django.core.management import call_command
 
-        from memory.prompting.intervals import Arms, difference
+        from memory.prompting.lift import Arms, difference
         from search.proposers.builtin.habits import HABITS
-        from tests.memory.force_rows import make_rule
+        from tests.memory.prompt_rows import make_rule
 
         call_command("migrate", verbosity=0)
         call_command("seed_samples", verbosity=0)

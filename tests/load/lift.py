@@ -16,7 +16,7 @@ from collections import Counter
 
 import numpy
 
-from memory.prompting.intervals import Arms, difference
+from memory.prompting.lift import Arms, difference
 
 ARMS = ((270, 30), (900, 100), (60, 40), (30, 30))
 LOOKS = (
@@ -87,19 +87,21 @@ def simulate(trials: int = 20_000) -> None:
         print(f"| {shown}, {withheld} | {' | '.join(f'{share:.3f}' for share in row)} |", flush=True)
 
 
-def deal_often(seeds: int, steps: int) -> None:
-    """Print the same recovery without HTTP and rows, over many seeds: dealing, model, lift."""
-    from memory.prompting.assignment import SHOWN, Held, dealt
+def assign_often(seeds: int, steps: int) -> None:
+    """Print the same recovery without HTTP and rows, over many seeds: assignment, model, lift."""
+    from memory.prompting.assignment import TREATMENT, FrozenRules, PromptRule
     from memory.prompting.lift import Lift
     from tests.load.planted import BASE, CHOICE, EFFECTS
 
     names, held, known, called = list(EFFECTS), Counter[str](), Counter[str](), Counter[str]()
     for seed in range(seeds):
-        rules = [Held(at, f"Rule {seed} {name}.", 10) for at, name in enumerate(names)]
+        hashes = [f"Rule {seed} {name}." for name in names]
+        rules = tuple(PromptRule(text, version=at, text_hash=text) for at, text in enumerate(hashes))
+        frozen = FrozenRules(rules, CHOICE.withhold, 1500)
         rng, counts = random.Random(seed), {name: [0, 0, 0, 0] for name in names}
         for number in range(1, steps + 1):
-            arms = dealt(rules, seed=seed, number=number, probability=CHOICE.withhold, budget_tokens=1500)
-            shown = {names[at] for at, arm in arms if arm == SHOWN}
+            arms = frozen.arms(seed=seed, number=number)
+            shown = {names[rule.version] for rule, arm in arms if arm == TREATMENT}
             right = rng.random() < BASE + sum(EFFECTS[name] for name in shown)
             for name, count in counts.items():
                 arm = 0 if name in shown else 2
@@ -162,7 +164,7 @@ def main() -> None:
         print("\nPlanted effects\n")
         recover(seeds, steps)
         print("\nThe same without HTTP and rows, 3,000 seeds\n")
-        deal_often(3000, steps)
+        assign_often(3000, steps)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from search.proposers.protocol import Reply, Task
 from search.records.follow_ups import Hop
 from search.records.models import Run
 from tests.llm_stub import StubLLM
-from tests.memory.force_rows import make_rule
+from tests.memory.prompt_rows import make_rule
 from tests.search.fakes import FakeBench, passed, wrong
 from tests.search.makers import Worker, make_run
 

@@ -30,7 +30,7 @@ def fill() -> None:
     from memory.prompting.choices import MemoryChoice
     from memory.prompting.models import RuleUse
     from memory.rules.models import RuleVersion, Sighting
-    from tests.memory.force_rows import failed_run, make_rule, see
+    from tests.memory.prompt_rows import failed_run, make_rule, see
     from tests.memory.prompting.test_lift import shares
     from tests.search.makers import make_run
 

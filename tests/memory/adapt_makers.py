@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.adapt.catalogue import Catalogue, catalogue_of
-from memory.adapt.seeds import Seed
+from memory.adapt.composing import Catalogue, Seed, catalogue_of
 
 SAME = {"mul": 1, "div": 1, "add": 0}
 

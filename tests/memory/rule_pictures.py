@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from django.utils import timezone
-
-from memory.rules import decisions as acts
+from memory.prompting.scopes import Scope
+from memory.rules.files import rules_import
 from memory.rules.models import Rule
-from memory.rules.scopes import Scope
-from memory.rules.services import rule_create
-from memory.rules.transfer import rules_import
+from tests.memory import decisions as acts
+from tests.memory.decisions import rule_create
 from tests.memory.rule_rows import card, failures, person, rule
 
 FILE = b"""You cannot have an `else:` at line 223 of the module source (SyntaxError: invalid syntax).||79.0
@@ -20,7 +18,7 @@ ERROR = "Traceback (most recent call last):\nCompilationError: at 12:8: module '
 
 def gallery() -> dict[str, int]:
     """Numbers of rules worth looking at."""
-    now, rita, rolf = timezone.now(), person("rita"), person("rolf", "operator")
+    rita, rolf = person("rita"), person("rolf", "operator")
     seen = [row for name in ("relu", "gelu", "softmax") for row in failures(3, problem=name, message=ERROR)]
     full = int(
         rule_create(
@@ -29,7 +27,7 @@ def gallery() -> dict[str, int]:
         ).object_id
     )  # fmt: skip
     row = Rule.objects.get(pk=full)
-    acts.rule_approve(now=now, **card(row, rita))
+    acts.rule_approve(**card(row, rita))
     acts.rule_scope(scope=Scope(arch="sm_90", triton=">=3.4,<3.8"), **card(row, rita))
     text = "Do not call tl.any: reduce an integer mask with tl.max instead, cast to tl.int32 first."
     acts.rule_edit(text=text, why="tl.all is fine in newer versions", **card(row, rolf))
@@ -42,7 +40,7 @@ def gallery() -> dict[str, int]:
     ):
         row = rule(text, seen=2)
         if state == "approved":
-            acts.rule_approve(now=now, **card(row, rita))
+            acts.rule_approve(**card(row, rita))
         else:
-            acts.rule_reject(reason="2", now=now, **card(row, rita))
+            acts.rule_reject(reason="2", **card(row, rita))
     return {"rule": full}

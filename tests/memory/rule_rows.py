@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from adaexplore_site.core.models import AuditEntry
 from memory.failures.models import Failure, FailureCluster
+from memory.prompting.scopes import Scope
 from memory.rules.models import Rule, RuleVersion, Sighting
-from memory.rules.scopes import Scope
-from memory.rules.services import rule_create
 from memory.rules.wording import words_hash
 from search.records.models import Node, Run
+from tests.memory.decisions import rule_create
 from tests.search.makers import make_problem, make_run
 
 POOL = 2000  # failures that the rules of `many` share

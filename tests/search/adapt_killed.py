@@ -70,12 +70,13 @@ def expire() -> None:
 
 def drive(adapt_id: int) -> None:
     from memory.adapt.models import AdaptRun
-    from search.batches.adapt_driver import Hands, drive_adapt
+    from search.batches.adapts import ADAPTS
+    from search.batches.engine import Tools
     from tests.search.adapt_rows import ScriptedWriter
     from tests.search.fakes import ScriptedProposer
 
-    hands = Hands(ScriptedWriter(), ScriptedProposer(), bench(), lambda seconds: None, lambda task: None, report)
-    drive_adapt(adapt=AdaptRun.objects.select_related("device").get(pk=adapt_id), hands=hands)
+    tools = Tools(ScriptedProposer(), bench(), lambda seconds: None, report, write=ScriptedWriter())
+    ADAPTS.drive(AdaptRun.objects.select_related("device").get(pk=adapt_id), tools)
 
 
 def report(run: Any) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from judge.problems.models import Problem
-from memory.adapt.composer import Composed, NothingComposed
+from memory.adapt.composing import Composed, NothingComposed
 from memory.adapt.models import AdaptRun
-from search.batches.adapt_advance import adapt_follow, adapts_advance
-from search.batches.adapt_runs import AdaptPlan, adapt_searches, adapt_start
-from search.batches.adapt_tasks import task_admit, task_compose
+from search.batches.adapts import ADAPTS, AdaptPlan, adapt_start
 from search.records.follow_ups import Hop
 from search.records.models import Run
 from tests.search.campaign_rows import AdmittingBench, CampaignWorker
@@ -40,11 +38,11 @@ def make_samples(count: int = 3) -> None:
     Problem.objects.filter(slug__startswith="sample").update(origin=Problem.Origin.SAMPLE)
 
 
-def make_adapt(**changes: Any) -> AdaptRun:
+def make_adapt(*, key: str | None = None, **changes: Any) -> AdaptRun:
     """An adapt run of 2 tasks with a step and one without memory each, one at a time, seed 1."""
     make_samples()
     given = {"device": make_device(), "tasks": 2, "steps": 1, "control_steps": 1, "seed": 1}
-    return adapt_start(plan=AdaptPlan(**(given | changes)))
+    return adapt_start(plan=AdaptPlan(**(given | changes)), key=key)
 
 
 class ScriptedWriter:
@@ -70,18 +68,18 @@ class AdaptWorker(CampaignWorker):
     def do(self, hop: Hop) -> list[Hop]:
         if hop.task == "compose_task":
             self.done.append(hop)
-            return task_compose(task_id=hop.target, write=self.write, clock=self.clock)
+            return ADAPTS.compose(hop.target, write=self.write, clock=self.clock)
         if hop.task == "admit_task":
             self.done.append(hop)
-            return task_admit(task_id=hop.target, bench_for=self.bench, clock=self.clock)
+            return ADAPTS.admit(hop.target, bench_for=self.bench, clock=self.clock)
         hops = super().do(hop)
         if hop.task in ("propose", "judge_node"):
-            hops += adapt_follow(node_id=hop.target, now=self.now)
+            hops += ADAPTS.follow(hop.target, now=self.now)
         return hops
 
     def beat(self, seconds: float = 5) -> list[Hop]:
         """Time passes; what the reaper and the adapt runs then want done."""
-        return super().beat(seconds) + adapts_advance(now=self.now)
+        return super().beat(seconds) + ADAPTS.advance_all(now=self.now)
 
     def complete(self, adapt: AdaptRun, beats: int = 90) -> AdaptRun:
         """Beat and work until it has ended."""
@@ -110,4 +108,4 @@ def assert_exact(adapt: AdaptRun) -> None:
     for _, run, control in found:
         assert len(told(run)) == adapt.steps and len(told(control)) == adapt.control_steps
         assert (run.problem_id, run.seed) == (control.problem_id, control.seed)
-    assert adapt_searches(adapt).count() == Run.objects.count() == 2 * len(found)
+    assert ADAPTS.searches(adapt).count() == Run.objects.count() == 2 * len(found)

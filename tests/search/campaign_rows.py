@@ -6,12 +6,12 @@ from typing import Any
 
 from judge.problems.models import Problem
 from judge.values import AdmissionReport
-from search.batches.campaign_advance import campaign_follow, campaigns_advance, entry_admit
-from search.batches.campaigns import campaign_start
-from search.batches.models import Campaign
+from search.batches.campaigns import CAMPAIGNS, campaign_start
+from search.batches.models import Campaign, CampaignEntry
 from search.records.follow_ups import Hop
+from search.records.models import Run
 from tests.search.fakes import FakeBench
-from tests.search.makers import Worker, make_device, make_problem
+from tests.search.makers import Worker, make_device, make_problem, told
 
 
 def unseen(name: str) -> Problem:
@@ -66,15 +66,15 @@ class CampaignWorker(Worker):
     def do(self, hop: Hop) -> list[Hop]:
         if hop.task == "admit_entry":
             self.done.append(hop)
-            return entry_admit(entry_id=hop.target, bench_for=self.bench, clock=self.clock)
+            return CAMPAIGNS.admit(hop.target, bench_for=self.bench, clock=self.clock)
         hops = super().do(hop)
         if hop.task in ("propose", "judge_node"):
-            hops += campaign_follow(node_id=hop.target, now=self.now)
+            hops += CAMPAIGNS.follow(hop.target, now=self.now)
         return hops
 
     def beat(self, seconds: float = 5) -> list[Hop]:
         """Time passes; what the reaper and the campaigns then want done."""
-        return self.later(seconds) + campaigns_advance(now=self.now)
+        return self.later(seconds) + CAMPAIGNS.advance_all(now=self.now)
 
     def finish(self, campaign: Campaign, beats: int = 60) -> Campaign:
         """Beat and work until it has ended."""
@@ -84,3 +84,14 @@ class CampaignWorker(Worker):
                 return campaign
             self.work(self.beat(), limit=5000)
         raise AssertionError(f"campaign {campaign.pk} is still {campaign.state}")
+
+
+def assert_exact(campaign: Campaign) -> None:
+    """One search per problem that was not refused, and together exactly the budget."""
+    campaign.refresh_from_db()
+    entries = list(campaign.entries.select_related("run"))
+    started = [entry.run for entry in entries if entry.run]
+    assert campaign.state == Campaign.State.FINISHED
+    assert Run.objects.count() == len(started) == len({run.problem_id for run in started})
+    assert sum(len(told(run)) for run in started) == campaign.steps
+    assert all(entry.run for entry in entries if entry.state == CampaignEntry.State.STARTED)

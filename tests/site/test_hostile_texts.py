@@ -24,8 +24,7 @@ from judge.values import canonical_hash
 from judge.values.parsing import MOST_PARTS, parse_module
 from memory.patterns.messages import cause_of, masked
 from memory.patterns.table import recognised
-from memory.rules.refused_wording import claim_check, names_in
-from memory.rules.wording import normal, wording, words_hash
+from memory.rules.wording import claim_check, names_in, normal, wording, words_hash
 from search.diffing.comparing import opcodes, word_marks
 from search.engine.sketches import shingles
 from search.proposers.builtin.foreign import patches

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from memory.rules.transfer import EXPORTS, export_note, rules_text
+from memory.rules.files import EXPORTS, export_note, rules_text
 
 
 class Command(BaseCommand):

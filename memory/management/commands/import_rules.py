@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from adaexplore_site.core.audit import ActionRefused
-from memory.rules.transfer import rules_import
+from memory.rules.files import rules_import
 
 
 class Command(BaseCommand):

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from adaexplore_site.core.audit import ActionRefused
-from judge.devices.benches import bench_for, close_benches
+from judge.devices.benches import bench_for
 from judge.devices.services import DeviceMissing, device_get, devices_sync
 from judge.problems.models import Problem
 from judge.problems.services import folder_import
 from search.algorithm.params import SearchParams
-from search.algorithm.presets import ALIASES, PRESELECTED, PRESETS, preset_get
-from search.batches import campaigns as services
-from search.batches.campaign_driver import Hands, drive_campaign
-from search.batches.campaign_problems import Filter, by_slugs, filtered
-from search.batches.campaign_rows import campaign_report, campaign_row, campaign_rows, entry_rows
+from search.algorithm.presets import PRESELECTED, preset_get
+from search.batches.campaigns import (
+    CAMPAIGNS,
+    CampaignRow,
+    campaign_report,
+    campaign_row,
+    campaign_rows,
+    campaign_start,
+    entry_rows,
+)
+from search.batches.command import WAITS, BatchCommand, batch_arguments, named
+from search.batches.engine import Tools
+from search.batches.forms import Filter, by_slugs, filtered
 from search.batches.models import Campaign, CampaignEntry
-from search.engine.driver import alone
 from search.proposers import get as get_proposer
 from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
 from search.records.models import Run
@@ -30,12 +35,10 @@ from search.records.queries import told_counts
 from search.reports.document import report_text
 from search.runs.memory_fields import memory_arguments, memory_chosen
 
-WAITS = "Workers carry it on within seconds: keep `manage.py up` running."
 
-
-class Command(BaseCommand):
+class Command(BatchCommand):
     help = "Campaigns: many problems as one unit, under one budget of steps. See docs/adr/0022-campaigns.md."
-    sleep = staticmethod(time.sleep)
+    source, how = CAMPAIGNS, "manage.py campaign resume {}"
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
@@ -45,7 +48,7 @@ class Command(BaseCommand):
         for verb, about in (
             ("status", "progress, problems and report"),
             ("pause", "start nothing more, pause its searches"),
-            ("resume", "go on, and drive it here unless --detach"),
+            ("resume", "resume, and drive it here unless --detach"),
             ("stop", "end it and its searches"),
         ):
             one = verbs.add_parser(verb, help=about)
@@ -56,11 +59,20 @@ class Command(BaseCommand):
                 one.add_argument("--detach", action="store_true", help=WAITS)
         verbs.add_parser("list", help="all campaigns")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            getattr(self, f"_{options['verb']}")(options)
-        except ActionRefused as error:
-            raise CommandError(str(error)) from error
+    def act(self, options: dict[str, Any]) -> None:
+        verb = options["verb"]
+        if verb == "start":
+            self._start(options)
+        elif verb == "list":
+            for row in campaign_rows(list(Campaign.objects.order_by("pk"))):
+                self.stdout.write(_line(row))
+        elif verb == "status":
+            self._status(self.find(options["id"]), options["json"])
+        elif verb == "resume":
+            self._go(CAMPAIGNS.resume(self.find(options["id"]), user=None), options["detach"])
+        else:
+            change = CAMPAIGNS.pause if verb == "pause" else CAMPAIGNS.stop
+            self.stdout.write(_line(campaign_row(change(self.find(options["id"]), user=None))))
 
     def _start(self, options: dict[str, Any]) -> None:
         problems = self._problems(options)
@@ -71,17 +83,12 @@ class Command(BaseCommand):
             memory = memory_chosen(options)
         except (DeviceMissing, ValueError) as error:
             raise CommandError(str(error)) from error
-        campaign = services.campaign_start(
+        campaign = campaign_start(
             problems=problems,
             device=device,
-            proposer=options["proposer"],
             steps=options["steps"] or options["steps_each"] * len(problems),
-            title=options["title"],
-            seed=options["seed"],
-            seeds=options["seeds"],
+            **{name: options[name] for name in ("proposer", "title", "seed", "seeds", "at_once", "concurrency")},
             params=params.to_json(),
-            at_once=options["at_once"],
-            concurrency=options["concurrency"],
             memory=memory,
             options={"dialect": options["dialect"]} if options["dialect"] else {},
             origin=Run.Origin.WEB if options["detach"] else Run.Origin.COMMAND,
@@ -98,10 +105,7 @@ class Command(BaseCommand):
                     self.stderr.write(f"refused  {file.path}: {file.reason}")
             return by_slugs([file.slug for file in files if file.slug])[0]
         if options["problems"]:
-            problems, missing = by_slugs(options["problems"])
-            if missing:
-                raise CommandError(f"There is no problem {missing[0]!r}.")
-            return problems
+            return named(options["problems"])
         chosen = Filter(options["level"], options["state"], options["origin"], options["match"])
         if chosen.empty:
             raise CommandError(
@@ -110,24 +114,12 @@ class Command(BaseCommand):
         return filtered(chosen)
 
     def _go(self, campaign: Campaign, detach: bool) -> None:
-        """Hand over to the workers, or drive here; Ctrl-C pauses."""
         if detach:
             self.stdout.write(WAITS)  # beat begins it: what this process decided would have to be sent from here
             return
-        hands = Hands(get_proposer, bench_for, self.sleep, self._admitting, _Teller(self))
-        with alone():
-            try:
-                drive_campaign(campaign=campaign, hands=hands)
-            except KeyboardInterrupt:
-                if not Campaign.objects.get(pk=campaign.pk).ended:
-                    services.campaign_pause(campaign=campaign, user=None)
-                raise CommandError(f"Paused. Go on with: campaign resume {campaign.pk}", returncode=130) from None
-            finally:
-                close_benches()
-        self._status({"id": campaign.pk, "json": False})
-        left = Campaign.objects.get(pk=campaign.pk)
-        if not left.ended:
-            raise CommandError(f"The campaign waits: {left.device.name} is {left.device.state}, or a search is paused.")
+        left = self.drive(campaign, Tools(get_proposer, bench_for, self.sleep, _Reporter(self), self._admitting))
+        self._status(left, as_json=False)
+        self.check_ended(left)
         row = campaign_row(left)
         if row.unsearched == row.problems:
             raise CommandError(row.outcome)
@@ -135,18 +127,12 @@ class Command(BaseCommand):
     def _admitting(self, entry: CampaignEntry) -> None:
         self.say(f"preflight of {entry.problem.slug}")
 
-    def say(self, line: str) -> None:
-        """One line of progress."""
-        self.stderr.write(line)
-        self.stderr.flush()
-
-    def _status(self, options: dict[str, Any]) -> None:
-        campaign = _campaign(options["id"])
-        if options["json"]:
+    def _status(self, campaign: Campaign, as_json: bool) -> None:
+        if as_json:
             self.stdout.write(json.dumps(_document(campaign), indent=1))
             return
         row = campaign_row(campaign)
-        self.stdout.write(_line(campaign))
+        self.stdout.write(_line(row))
         for item in entry_rows(campaign):
             steps = f"{item.summary.told}/{item.summary.steps}" if item.summary else "-"
             reason = f"  {item.entry.reason}" if item.entry.reason else ""
@@ -157,35 +143,18 @@ class Command(BaseCommand):
             self.stdout.write(f"  {row.unheld} steps left unspent")
         self.stdout.write("\n" + report_text(campaign_report(campaign)))
 
-    def _pause(self, options: dict[str, Any]) -> None:
-        services.campaign_pause(campaign=_campaign(options["id"]), user=None)
-        self.stdout.write(_line(_campaign(options["id"])))
 
-    def _resume(self, options: dict[str, Any]) -> None:
-        campaign = services.campaign_resume(campaign=_campaign(options["id"]), user=None)
-        self._go(campaign, options["detach"])
-
-    def _stop(self, options: dict[str, Any]) -> None:
-        services.campaign_stop(campaign=_campaign(options["id"]), user=None)
-        self.stdout.write(_line(_campaign(options["id"])))
-
-    def _list(self, options: dict[str, Any]) -> None:
-        campaigns = list(Campaign.objects.select_related("device").order_by("pk"))
-        for row in campaign_rows(campaigns):
-            self.stdout.write(_line(row.campaign))
-
-
-class _Teller:
-    """Says each told node of a search once."""
+class _Reporter:
+    """Reports each completed step of a search once."""
 
     def __init__(self, command: Command) -> None:
-        self._command, self._told = command, (0, 0)
+        self._command, self._last = command, (0, 0)
 
     def __call__(self, run: Run) -> None:
         now = (run.pk, told_counts([run.pk]).get(run.pk, 0))
-        if now != self._told and now[1]:
+        if now != self._last and now[1]:
             self._command.say(f"search {run.pk}, {run.problem.slug}: {now[1]} of {run.steps} steps")
-        self._told = now
+        self._last = now
 
 
 def _choosing(parser: argparse.ArgumentParser) -> None:
@@ -203,18 +172,10 @@ def _settings(parser: argparse.ArgumentParser) -> None:
     budget = parser.add_mutually_exclusive_group(required=True)
     budget.add_argument("--steps", type=int, help="of all problems together")
     budget.add_argument("--steps-each", type=int, help="as a share of each")
-    parser.add_argument("--device", default="interpreter")
-    parser.add_argument("--proposer", default="builtin")
-    parser.add_argument("--preset", default=PRESELECTED, choices=[*PRESETS, *ALIASES])
-    parser.add_argument("--params", nargs="*", default=[], metavar="NAME=VALUE", help="over the preset")
-    parser.add_argument("--seed", type=int)
     parser.add_argument("--seeds", default=Campaign.Seeds.SPREAD, choices=Campaign.Seeds.values)
-    parser.add_argument("--at-once", type=int, default=1, help="searches at the same time, with workers")
-    parser.add_argument("--concurrency", type=int, default=1, help="steps in flight of each search")
-    parser.add_argument("--title", default="")
     parser.add_argument("--dialect", choices=DIALECTS, help=DIALECT_HELP)
+    batch_arguments(parser, preset=PRESELECTED)
     memory_arguments(parser)
-    parser.add_argument("--detach", action="store_true", help=WAITS)
 
 
 def _existing(path: Path) -> Path:
@@ -223,16 +184,8 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _campaign(pk: int) -> Campaign:
-    campaign = Campaign.objects.select_related("device").filter(pk=pk).first()
-    if campaign is None:
-        raise CommandError(f"There is no campaign {pk}.")
-    return campaign
-
-
-def _line(campaign: Campaign) -> str:
-    row = campaign_row(campaign)
-    words = ", ".join(f"{count} {state}" for state, count in row.words)
+def _line(row: CampaignRow) -> str:
+    campaign, words = row.batch, ", ".join(f"{count} {state}" for state, count in row.words)
     return (
         f"campaign {campaign.pk} ({campaign.title}): {campaign.state}, {row.done} of {row.problems} problems done, "
         f"{row.told} of {campaign.steps} steps; {words}"
@@ -244,16 +197,10 @@ def _document(campaign: Campaign) -> dict[str, Any]:
     row = campaign_row(campaign)
     return {
         "id": campaign.pk,
-        "title": campaign.title,
-        "state": campaign.state,
+        **{name: getattr(campaign, name) for name in ("title", "state", "proposer", "params", "memory")},
+        **{name: getattr(campaign, name) for name in ("seed", "seeds", "steps")},
         "outcome": row.outcome,
         "device": campaign.device.name,
-        "proposer": campaign.proposer,
-        "params": campaign.params,
-        "memory": campaign.memory,
-        "seed": campaign.seed,
-        "seeds": campaign.seeds,
-        "steps": campaign.steps,
         "told": row.told,
         "held": row.held,
         "unheld": row.unheld,

@@ -12,14 +12,13 @@ from django.utils import timezone
 from adaexplore_site.core.llm import ChatClient, endpoint_from_settings
 from adaexplore_site.core.text import one_line
 from memory.adapt.models import AdaptRun
-from memory.distil.library_names import InstalledNames
 from memory.distil.model import ModelDistiller
 from memory.distil.services import facts_of, failure_learn
-from memory.distil.table import TableDistiller
+from memory.distil.table import InstalledNames, TableDistiller
 from memory.distil.values import Distiller
 from memory.failures.models import Failure
 from memory.rules.models import Rule
-from search.batches.adapt_spending import NoPrice, may_ask
+from search.batches.adapt_budget import NoPrice, may_ask
 from search.engine.spending import lesson_call_add
 from search.ledger.pricing import call_of
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from search.proposers.protocol import Lesson
+from memory.prompting.assignment import PromptRule
 
 INSTALLED, MIXED = "installed", "mixed"
 DIALECTS = (INSTALLED, MIXED)
@@ -36,7 +36,7 @@ class Habit:
     words: tuple[tuple[str, ...], ...]
     causes: tuple[str, ...] = ()
 
-    def named_by(self, lesson: Lesson) -> bool:
+    def named_by(self, lesson: PromptRule) -> bool:
         """Whether a rule warns of this mistake: by the error that it was learned from, else by its words."""
         if lesson.pattern in (self.code, *self.causes):
             return True
@@ -44,7 +44,7 @@ class Habit:
         return any(all(_holds(claim, word) for word in words) for words in self.words)
 
 
-def spoken(source: str, seed: int, lessons: Iterable[Lesson] = ()) -> tuple[str, tuple[str, ...]]:
+def spoken(source: str, seed: int, lessons: Iterable[PromptRule] = ()) -> tuple[str, tuple[str, ...]]:
     """`source` with the mistakes that this seed makes and no rule warns of, and their codes.
 
     Each mistake is drawn for by itself, and none takes the occasion of another: a rule takes away its own and no other.

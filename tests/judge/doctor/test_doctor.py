@@ -15,7 +15,8 @@ from django.core.management import CommandError, call_command
 
 from judge.bench.probing.attempts import ATTEMPTS, THROUGH
 from judge.bench.sandboxing import landlock, seccomp
-from judge.doctor.host import PROTECTS, Cgroup, Host, layers_of
+from judge.doctor.host import Cgroup, Host
+from judge.doctor.layers import PROTECTS, layers_of
 from judge.doctor.probing import Probed
 from judge.doctor.report import DeviceReport, Fact, Report
 

@@ -7,10 +7,19 @@ import ast
 import pytest
 
 from judge.sources.checks import check_problem
-from memory.adapt.catalogue import DoesNotFit, catalogue_of
-from memory.adapt.chain import Poor, check_whole, linked
-from memory.adapt.composer import NothingComposed, compose, drawn, rng_of
-from memory.adapt.seeds import names_called, rank_of
+from memory.adapt.composing import (
+    DoesNotFit,
+    NothingComposed,
+    Poor,
+    catalogue_of,
+    check_whole,
+    compose,
+    drawn,
+    linked,
+    names_called,
+    rank_of,
+    rng_of,
+)
 from tests.memory.adapt_makers import DOCUMENT, small_catalogue, some_seeds
 
 CATALOGUE, SEEDS = small_catalogue(), some_seeds()

@@ -7,8 +7,7 @@ import random
 
 import pytest
 
-from memory.adapt.curve import curve_of
-from memory.adapt.effect import WINDOW, Arm, Outcome, effect_of, mcnemar, mean_paired, paired, share
+from memory.adapt.effect import WINDOW, Arm, Outcome, curve_of, effect_of, mcnemar, mean_paired, paired, share
 
 
 def outcomes(pairs, rules: int = 1) -> list[Outcome]:

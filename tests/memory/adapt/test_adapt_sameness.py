@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.adapt.sameness import graph_signature
+from memory.adapt.composing import graph_signature
 
 
 def graph(op: str = "aten.relu.default", size: int = 64, dim: int = -1, name: str = "x") -> dict[str, Any]:

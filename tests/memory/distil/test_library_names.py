@@ -7,9 +7,8 @@ import json
 import pytest
 
 from judge.libraries import asked_once
-from memory.distil.library_names import InstalledNames
 from memory.distil.model import ModelDistiller
-from memory.distil.table import TableDistiller
+from memory.distil.table import InstalledNames, TableDistiller
 from memory.distil.values import DistilLater
 from tests.memory.distil.test_distillers import FakeChat, facts, learned
 
@@ -51,7 +50,7 @@ def test_what_the_library_lacks_is_a_lesson(library, message, words):
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        ("module 'triton.language' has no attribute 'float32'", "is in triton 3.7.1: the kernel has something of its"),
+        ("module 'triton.language' has no attribute 'float32'", "is in triton 3.7.1: the kernel has its own object"),
         ("module 'torch' has no attribute 'relu'", "torch.relu is in torch"),
         ("'tensor' object has no attribute 'to'", "is in triton 3.7.1"),
         ("module 'triton.language.mine' has no attribute 'x'", "no module of torch or Triton"),
@@ -76,7 +75,7 @@ def test_what_it_has_or_the_candidate_made_up_is_none(library, message, why, wit
 def test_the_names_of_the_version_that_the_kernel_ran_with_count(library, tmp_path):
     message = said("module 'triton.language' has no attribute 'float32'")
     old = facts(message, triton="3.4.0", torch="2.8.0")
-    assert "of 3.4.0, which the kernel ran with, nothing is known" in TableDistiller(library).distil(old).why
+    assert "the names of 3.4.0, which the kernel ran with, are unknown" in TableDistiller(library).distil(old).why
     kept = {"protocol": 1, "torch": "2.8.0", "triton": "3.4.0", "names": {"triton.language": []}}
     (tmp_path / "names-2.8.0-3.4.0-1.json").write_text(json.dumps(kept))
     lesson = TableDistiller(library).distil(old)

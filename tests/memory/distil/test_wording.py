@@ -6,9 +6,9 @@ import pytest
 
 from memory.distil.table import TableDistiller
 from memory.distil.values import Facts
+from memory.patterns.known import Match
 from memory.patterns.table import PATTERNS
-from memory.patterns.values import Match
-from memory.rules.refused_wording import claim_check
+from memory.rules.wording import claim_check
 from tests.memory.failure_rows import Poor
 
 KERNEL = "def scale_rows(src, rows_left):\n    total = src\n    return total\n"

@@ -9,13 +9,13 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.utils import timezone
 
-from memory.clusters.services import cluster_assign, cluster_merge, cluster_mute
 from memory.failures import services as service
 from memory.failures.models import Failure, FailureCluster
 from memory.failures.services import failures_recluster
 from search.engine.failures import failures_keep, failures_rebuild
 from search.interchange.imports import search_import
 from search.records.models import Node
+from tests.memory.decisions import cluster_assign, cluster_merge, cluster_mute
 from tests.memory.failure_rows import DTYPE, UNKNOWN, cluster_of, failed, told
 from tests.search.fakes import FakeBench, wrong
 from tests.search.makers import Worker, make_run

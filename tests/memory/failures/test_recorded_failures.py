@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 from collections import Counter
 from io import StringIO
@@ -13,11 +12,11 @@ import pytest
 from django.core.management import call_command
 
 from judge.values import text_hash
-from memory.clusters.queries import Chosen, cluster_table
-from memory.failures.fingerprints import Failing, clustered
 from memory.failures.models import Failure, FailureCluster
+from memory.failures.queries import Chosen, cluster_table
+from memory.patterns.fingerprints import Fingerprint, fingerprint
 from memory.rules.models import Rule
-from memory.rules.refused_wording import claim_check, names_in
+from memory.rules.wording import claim_check, names_in
 from search.engine.failures import failures_rebuild
 from search.interchange import imports
 from search.interchange.recorded_verdicts import verdict_of_step
@@ -34,27 +33,12 @@ def recordings() -> list[Recording]:
     return [read_recording(path.read_bytes()) for path in FILES]
 
 
-@pytest.fixture(scope="module")
-def failing(recordings: list[Recording]) -> list[Failing]:
+def test_nearly_all_have_a_name_and_five_causes_are_most_of_them(recordings):
     steps = [step for recording in recordings for step in recording.steps if not step.correct]
-    return [
-        Failing(number, "reported", f"reported.{verdict_of_step(step)}", step.error)
-        for number, step in enumerate(steps)
-    ]
-
-
-def test_nearly_all_have_a_name_and_five_causes_are_most_of_them(failing):
-    clusters = clustered(failing)
-    named = sum(len(cluster.numbers) for cluster in clusters if cluster.common.pattern)
-    assert len(failing) == 259
-    assert named / len(failing) >= 0.95
-    assert sum(cluster.share for cluster in clusters[:5]) >= 0.70
-
-
-def test_shuffling_changes_no_cluster(failing):
-    shuffled = list(failing)
-    random.Random(5).shuffle(shuffled)
-    assert clustered(shuffled) == clustered(failing)
+    causes = Counter[Fingerprint](fingerprint("reported", verdict_of_step(step), step.error) for step in steps)
+    assert causes.total() == 259
+    assert sum(count for cause, count in causes.items() if cause.pattern) / 259 >= 0.95
+    assert sum(count for _, count in causes.most_common(5)) / 259 >= 0.70
 
 
 @pytest.fixture

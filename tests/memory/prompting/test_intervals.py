@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from memory.prompting.intervals import ALPHA, Arms, anytime_z, difference, level, wilson
+from memory.prompting.lift import ALPHA, Arms, anytime_z, difference, level, wilson
 from tests.load.lift import coverage, looks
 
 

@@ -13,10 +13,10 @@ from judge.evaluations.models import Evaluation
 from memory.prompting.choices import MemoryChoice
 from memory.prompting.lift import Lift, lifts_of
 from memory.prompting.models import RuleUse
-from memory.review.rechecking import rules_recheck
 from memory.rules.models import Rule, RuleVersion
+from memory.rules.services import rules_recheck
 from search.records.models import Node, Run
-from tests.memory.force_rows import make_rule
+from tests.memory.prompt_rows import make_rule
 from tests.search.makers import make_run
 
 pytestmark = pytest.mark.django_db

@@ -12,10 +12,10 @@ from memory import tasks
 from memory.prompting.choices import MemoryChoice
 from memory.prompting.lift import lifts_of, rules_compared
 from memory.prompting.models import RunMemory
-from memory.review.rechecking import rules_recheck, tritons_seen
 from memory.rules.models import Rule, RuleVersion
+from memory.rules.services import rules_recheck, tritons_seen
 from search.records.models import Node
-from tests.memory.force_rows import make_rule
+from tests.memory.prompt_rows import make_rule
 from tests.memory.prompting.test_lift import shares
 from tests.search.makers import make_run
 
@@ -44,7 +44,7 @@ def test_a_rule_that_decisively_harms_is_proposed_for_retirement_with_its_figure
     bad.refresh_from_db()
     assert bad.recheck == (
         "Retire it? Prompts with it gave 40 points fewer valid kernels "
-        "(95 % interval 24 to 54; n=100 with it, 50 without); holds for 3 rules looked at often."
+        "(95 % interval 24 to 54; n=100 with it, 50 without); corrected for 3 rules and repeated looks."
     )
     assert bad.state == "approved"
     assert rules_recheck() == []

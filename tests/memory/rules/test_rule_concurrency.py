@@ -5,24 +5,20 @@ from __future__ import annotations
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from memory.clusters.actions import KIND as CLUSTER
-from memory.clusters.proposing import cluster_propose
-from memory.clusters.services import cluster_merge, cluster_mute
 from memory.distil.services import failure_learn
 from memory.distil.values import Facts, Lesson
-from memory.rules import decisions as acts
-from memory.rules.desk import RuleChanged
-from memory.rules.kinds import RULE
-from memory.rules.merges import rule_merge
+from memory.failures.actions import KIND as CLUSTER
+from memory.prompting.scopes import Scope
+from memory.rules.files import rules_import
+from memory.rules.history import RULE
 from memory.rules.models import Rule, Sighting
-from memory.rules.scopes import Scope
-from memory.rules.services import rule_join
-from memory.rules.transfer import rules_import
+from memory.rules.services import RuleChanged, rule_join
+from tests.memory import decisions as acts
 from tests.memory.acting import do
+from tests.memory.decisions import cluster_merge, cluster_mute, cluster_propose, rule_merge
 from tests.memory.failure_rows import UNKNOWN, cluster_of, failed
 from tests.memory.rule_rows import card, failures, fresh, person, rule
 from tests.search.engine.test_concurrency import together
@@ -51,8 +47,8 @@ def test_of_two_decisions_at_once_one_is_taken_and_the_other_is_told():
     def decide(k: int) -> object:
         try:
             if k == 0:
-                return acts.rule_approve(now=timezone.now(), **seen[0])
-            return acts.rule_reject(reason="1", now=timezone.now(), **seen[1])
+                return acts.rule_approve(**seen[0])
+            return acts.rule_reject(reason="1", **seen[1])
         except RuleChanged as told:
             return told.rule.revision
 
@@ -95,7 +91,7 @@ def test_the_same_file_and_the_same_act_sent_twice_at_once_happen_once():
     together(3, lambda _: rules_import(data=b"Do not use tl.any.||1\n", name="x", user=None))
     row = Rule.objects.get()
     given = card(row, key="double")
-    together(3, lambda _: acts.rule_approve(now=timezone.now(), **given))
+    together(3, lambda _: acts.rule_approve(**given))
     assert (fresh(row).state, fresh(row).revision) == ("approved", 1)
 
 

@@ -7,12 +7,12 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
 from memory.failures.models import Failure
-from memory.review.queries import supports
-from memory.rules import decisions as acts
-from memory.rules.merges import rule_merge, rule_split
+from memory.prompting.scopes import Scope
 from memory.rules.models import Rule
-from memory.rules.scopes import Scope
+from memory.rules.queries import RuleFilter, evidences, likeness_now, rule_ids
 from memory.rules.services import rule_join
+from tests.memory import decisions as acts
+from tests.memory.decisions import rule_merge, rule_split
 from tests.memory.rule_rows import card, failures, fresh, person, rule, seen_by
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,9 @@ def test_the_second_failure_joins_and_the_same_one_twice_changes_nothing():
 def test_support_counts_problems_not_failures():
     made = [join(row) for row in [*failures(3), *failures(2, problem="gelu")]].pop()
     other = rule("Do not use tl.all.")
-    assert dict(supports([made.pk, other.pk])) == {made.pk: 2, other.pk: 0}
+    found = evidences([made.pk, other.pk], timezone.now(), likeness_now())
+    assert [found[made.pk].support, found[other.pk].support, found[made.pk].count] == [2, 0, 5]
+    assert rule_ids(RuleFilter(least=2), timezone.now()) == [made.pk]
 
 
 def test_other_words_for_the_same_join_and_another_name_or_pattern_does_not():
@@ -61,7 +63,7 @@ def test_scopes_that_cannot_meet_are_two_rules_and_the_equal_scope_comes_first()
 def test_a_rejected_rule_collects_sightings_and_stays_rejected():
     one, two = failures(2)
     made = join(one)
-    acts.rule_reject(reason="3", now=timezone.now(), **card(made, person()))
+    acts.rule_reject(reason="3", **card(made, person()))
     assert join(two) == made
     assert (fresh(made).state, len(seen_by(made))) == ("rejected", 2)
 
@@ -91,8 +93,9 @@ def test_evidence_that_a_person_moved_stays_where_it_was_put():
 
 
 def test_what_cheated_or_must_not_teach_is_refused():
-    cheat, unfit = failures(1, verdict="dishonest")[0], failures(1, lesson="unfit", lesson_why="lost worker")[0]
-    for row, why in ((cheat, "cheated"), (unfit, "lost worker")):
+    cheats = [failures(1, verdict=verdict)[0] for verdict in ("dishonest", "suspect")]
+    unfit = failures(1, lesson="unfit", lesson_why="lost worker")[0]
+    for row, why in ((cheats[0], "cheated"), (cheats[1], "cheated"), (unfit, "lost worker")):
         with pytest.raises(ActionRefused, match=why):
             join(row)
     with pytest.raises(ActionRefused, match=r"(?i)line"):

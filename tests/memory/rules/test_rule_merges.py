@@ -8,12 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adaexplore_site.core.audit import ActionRefused
-from memory.review.history import deeds_of
-from memory.rules.merges import rule_merge, rule_split, rule_unmerge
+from memory.prompting.scopes import Scope
+from memory.rules.history import history_of
 from memory.rules.models import Rule, Sighting
-from memory.rules.scopes import Scope
-from memory.rules.services import rule_create, rule_join
-from memory.rules.undo import rule_undo
+from memory.rules.services import rule_join
+from tests.memory.decisions import rule_create, rule_merge, rule_split, rule_unmerge, undo
 from tests.memory.rule_rows import card, failures, fresh, person, rule, seen_by, verbs
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +42,7 @@ def test_a_merge_moves_what_the_other_has_not_and_says_from_where():
 def test_a_merge_is_undone_as_it_was():
     a, b, ids = two_that_share()
     act = rule_merge(into=b.pk, **card(a))
-    rule_undo(action_id=act.pk, user=None)
+    undo(act.pk, user=None)
     assert (fresh(a).state, seen_by(a), seen_by(b)) == ("proposed", set(ids[:3]), set(ids[2:]))
     assert not Sighting.objects.exclude(moved_from=None).exists()
 
@@ -55,12 +54,12 @@ def test_a_merge_is_undone_after_what_came_later_was_undone_on_both_sides():
     second = rule_merge(into=b.pk, **card(c))
     third = rule_merge(into=rule("Do not use tl.d.").pk, **card(b))
     with pytest.raises(ActionRefused, match="came later"):
-        rule_undo(action_id=first.pk, user=None)
+        undo(first.pk, user=None)
     for act in (third, second, first):
-        rule_undo(action_id=act.pk, user=None)
+        undo(act.pk, user=None)
     assert (fresh(a).state, fresh(b).state, seen_by(a), seen_by(b)) == ("proposed",) * 2 + (set(ids[:3]), set(ids[2:]))
     assert [
-        deed.undone for deed in deeds_of(fresh(b)) if deed.text.startswith("Rule") and "sightings" in deed.text
+        deed.undone for deed in history_of(fresh(b)) if deed.text.startswith("Rule") and "sightings" in deed.text
     ] == [
         True,
         True,
@@ -76,7 +75,7 @@ def test_a_merged_rule_parts_again_after_later_acts_with_what_it_brought():
     assert rule_join(failure=late, claim="Do not use tl.a.", pattern="", origin="pattern", scope=Scope()) == c
     act = rule_unmerge(**card(a))
     assert (fresh(a).state, seen_by(a), seen_by(c)) == ("proposed", set(ids[:3]), {*ids[2:], late.pk})
-    rule_undo(action_id=act.pk, user=None)
+    undo(act.pk, user=None)
     assert (fresh(a).merged_into, seen_by(c)) == (b, {*ids, late.pk})
 
 
@@ -90,7 +89,7 @@ def test_a_split_moves_the_chosen_to_a_rule_of_its_own_and_is_undone():
         "proposed",
         f"split from {a.pk}",
     )
-    rule_undo(action_id=act.pk, user=None)
+    undo(act.pk, user=None)
     assert (seen_by(a), fresh(new).merged_into) == (set(ids[:3]), a)
 
 
@@ -112,7 +111,7 @@ def test_what_cannot_be_merged_or_split_is_refused_and_changes_nothing():
     rule_merge(into=b.pk, **card(a))
     with pytest.raises(ActionRefused, match=f"merged into rule {b.pk}"):
         rule_merge(into=a.pk, **card(b))
-    rule_undo(action_id=fresh_act("rule.merge"), user=None)
+    undo(fresh_act("rule.merge"), user=None)
     assert list(Sighting.objects.order_by("pk").values_list("rule", "failure", "moved_from")) == before
 
 
@@ -149,7 +148,7 @@ def _walk(steps: list[tuple[str, int, int]]) -> None:
                 elif what == "unmerge":
                     acts += [act.pk for act in [rule_unmerge(**card(row))] if act]
                 elif what == "undo" and acts:
-                    rule_undo(action_id=acts.pop(), user=None)
+                    undo(acts.pop(), user=None)
                 elif what == "split":
                     own = sorted(seen_by(row))
                     act = rule_split(failures=own[: 1 + y % 3], text=f"Do not use tl.z{count}.", **card(row))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from django.utils import timezone
 
 from adaexplore_site.actions.action import CHANGED, UNDO, UNDONE
-from memory.rules.decisions import rule_approve, rule_edit
-from memory.rules.kinds import RULE
-from memory.rules.undo import rule_undo
+from memory.rules.history import RULE
+from tests.memory.decisions import rule_approve, rule_edit, undo
 from tests.memory.rule_rows import card, person, rule
 
 pytestmark = pytest.mark.django_db
@@ -16,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 def test_an_entry_can_be_undone_again_once_what_came_after_it_was_undone():
     row, rita = rule(), person()
-    approved = rule_approve(now=timezone.now(), **card(row, rita))
+    approved = rule_approve(**card(row, rita))
     edited = rule_edit(text="Do not call tl.any.", **card(row, rita))
     entries = [approved, edited]
 
@@ -25,7 +23,7 @@ def test_an_entry_can_be_undone_again_once_what_came_after_it_was_undone():
         return [loaded.standing(entry) for entry in entries]
 
     assert standings() == [CHANGED, UNDO]
-    rule_undo(action_id=edited.pk, user=rita)
+    undo(edited.pk, user=rita)
     assert standings() == [UNDO, UNDONE]
-    rule_undo(action_id=approved.pk, user=rita)
+    undo(approved.pk, user=rita)
     assert standings() == [UNDONE, UNDONE]

@@ -6,12 +6,10 @@ from itertools import combinations
 
 import pytest
 
-from memory.rules.changes import changes
+from memory.prompting.scopes import Scope
 from memory.rules.files import read_rules
-from memory.rules.likeness import COMMON, Said, likeness_of
-from memory.rules.scopes import Scope
-from memory.rules.value import Evidence, review_value
-from memory.rules.wording import normal, says_same, words_hash
+from memory.rules.queries import Evidence, review_value
+from memory.rules.wording import COMMON, Said, agreement, changes, likeness_of, normal, wording, words_hash
 
 SAME = [
     ("You cannot access triton.language.concat.", "You cannot access tl.concat."),
@@ -26,6 +24,10 @@ OTHER = [
     ("You cannot pass 6 positional arguments.", "You cannot pass 10 positional arguments."),
     ("You cannot pass an integer as the grid.", "You cannot compile the Triton kernel."),
 ]
+
+
+def says_same(a: str, b: str) -> float:
+    return 1.0 if normal(a) == normal(b) else agreement(wording(a), wording(b))
 
 
 @pytest.mark.parametrize(("a", "b"), SAME)
@@ -64,7 +66,7 @@ def test_a_rule_and_its_opposite_contradict_each_other_where_both_can_hold():
     scopes = [Scope(arch="sm_90"), Scope(), Scope(arch="sm_80")]
     said = (Said(1, texts[0], scopes[0]), Said(2, texts[1], scopes[1]), Said(3, texts[1], scopes[2]))
     index = likeness_of(said)
-    assert (index.against(1), index.against(2), index.torn) == ([2], [1], frozenset({1, 2}))
+    assert (index.against(1), index.against(2), index.contradicted) == ([2], [1], frozenset({1, 2}))
 
 
 def test_a_contradiction_is_found_by_any_rare_name_not_only_by_the_rarest():
@@ -93,7 +95,7 @@ def test_changes_give_both_texts_back():
 
 
 def test_a_review_is_worth_more_with_support_recency_cost_and_conflict():
-    plain = Evidence(support=2, sightings=4, age_s=86_400.0 * 30, cost_s=10)
-    for more in ({"support": 5}, {"age_s": 60.0}, {"cost_s": 900.0}, {"torn": True}, {"recheck": True}):
+    plain = Evidence(support=2, count=4, age_s=86_400.0 * 30, cost_s=10)
+    for more in ({"support": 5}, {"age_s": 60.0}, {"cost_s": 900.0}, {"contradicted": True}, {"recheck": True}):
         assert review_value(Evidence(**{**plain.__dict__, **more})) > review_value(plain)
     assert review_value(Evidence(support=1)) > review_value(Evidence(imported=138.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import timedelta
 
 import pytest
@@ -10,10 +9,10 @@ from django.utils import timezone
 
 from judge.values import JudgeError
 from memory.adapt.models import AdaptRun, AdaptTask
-from search.batches import adapt_advance as advancing
-from search.batches import adapt_tasks as tasks
-from search.batches.adapt_advance import adapt_advance, adapts_advance
-from search.batches.adapt_runs import adapt_resume
+from search.batches import adapts as advancing
+from search.batches import adapts as tasks
+from search.batches import engine
+from search.batches.adapts import ADAPTS
 from search.records.models import Run
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, assert_exact, make_adapt
 from tests.search.fakes import Killed
@@ -52,7 +51,7 @@ def test_a_machine_that_cannot_list_operators_pauses_the_run_and_refuses_no_task
     assert adapt.state == AdaptRun.State.PAUSED and "could not be listed" in adapt.stop_reason
     assert set(adapt.entries.values_list("state", flat=True)) == {AdaptTask.State.WAITING}
     worker.write = works
-    adapt_resume(adapt=adapt, user=None)
+    ADAPTS.resume(adapt, user=None)
     assert_exact(worker.complete(adapt))
 
 
@@ -65,7 +64,7 @@ def test_a_proposer_that_cannot_work_any_more_pauses_the_run_and_refuses_no_task
     assert adapt.state == AdaptRun.State.PAUSED and adapt.stop_reason.startswith("No search can start: ")
     assert set(adapt.entries.values_list("state", flat=True)) == {AdaptTask.State.WAITING}
     AdaptRun.objects.update(proposer="builtin")
-    adapt_resume(adapt=adapt, user=None)
+    ADAPTS.resume(adapt, user=None)
     assert_exact(worker.complete(adapt))
 
 
@@ -86,7 +85,8 @@ def test_a_death_on_the_way_to_a_task_is_made_good(place, monkeypatch):
         worker.write = dying(ScriptedWriter())
     else:
         name = "problem_upload" if place == "before it is kept" else "problem_admit"
-        monkeypatch.setattr(tasks, name, dying(getattr(tasks, name)))
+        room = tasks if place == "before it is kept" else engine
+        monkeypatch.setattr(room, name, dying(getattr(room, name)))
     with pytest.raises(Killed):
         worker.work(worker.beat())
     worker.work(worker.beat(400))
@@ -95,8 +95,8 @@ def test_a_death_on_the_way_to_a_task_is_made_good(place, monkeypatch):
 
 def test_whoever_drives_takes_over_a_preflight_that_was_begun_before_it_came(monkeypatch):
     adapt, worker = make_adapt(), AdaptWorker()
-    task_id = adapt_advance(adapt_id=adapt.pk)[0].target
-    tasks.task_compose(task_id=task_id, write=worker.write)
+    task_id = ADAPTS.advance(adapt.pk)[0].target
+    ADAPTS.compose(task_id, write=worker.write)
 
     def killed(**given):
         problem_admit(**given | {"bench": Dying()})
@@ -105,47 +105,13 @@ def test_whoever_drives_takes_over_a_preflight_that_was_begun_before_it_came(mon
         def admit(self, problem, **kw):
             raise Killed
 
-    problem_admit = tasks.problem_admit
-    monkeypatch.setattr(tasks, "problem_admit", killed)
+    problem_admit = engine.problem_admit
+    monkeypatch.setattr(engine, "problem_admit", killed)
     with pytest.raises(Killed):
-        tasks.task_admit(task_id=task_id, bench_for=worker.bench)
-    monkeypatch.setattr(tasks, "problem_admit", problem_admit)
+        ADAPTS.admit(task_id, bench_for=worker.bench)
+    monkeypatch.setattr(engine, "problem_admit", problem_admit)
     before = timezone.now()
-    tasks.task_admit(task_id=task_id, bench_for=worker.bench, since=before - timedelta(seconds=60))
+    ADAPTS.admit(task_id, bench_for=worker.bench, since=before - timedelta(seconds=60))
     assert worker.bench.admitted == 0
-    tasks.task_admit(task_id=task_id, bench_for=worker.bench, since=before)
+    ADAPTS.admit(task_id, bench_for=worker.bench, since=before)
     assert worker.bench.admitted == 1
-
-
-def test_lost_messages_are_made_good_by_the_next_beat():
-    adapt = make_adapt(at_once=2)
-    chance, worker = random.Random(4), AdaptWorker()
-    for _ in range(400):
-        adapt.refresh_from_db()
-        if adapt.ended:
-            break
-        for hop in [hop for hop in worker.beat(70) if chance.random() < 0.6]:
-            worker.work(found for found in worker.do(hop) if chance.random() < 0.6)
-    assert_exact(adapt)
-
-
-def test_every_message_twice_changes_nothing():
-    adapt, worker = make_adapt(at_once=2), AdaptWorker()
-    for _ in range(60):
-        adapt.refresh_from_db()
-        if adapt.ended:
-            break
-        for hop in worker.beat():
-            worker.work([*worker.do(hop), *worker.do(hop)])
-            adapts_advance(now=worker.now)
-    assert_exact(adapt)
-
-
-def test_a_search_deleted_by_hand_does_not_hold_it_up():
-    adapt, worker = make_adapt(tasks=2), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk, now=worker.now):
-        for asked in worker.do(hop):
-            worker.do(asked)
-    Run.objects.all().delete()
-    worker.complete(adapt)
-    assert adapt.entries.filter(state="started").count() == 2

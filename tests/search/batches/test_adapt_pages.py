@@ -6,19 +6,15 @@ import csv
 import io
 
 import pytest
-from django.utils import timezone
 
 from judge.problems.models import Problem
 from memory.adapt.models import AdaptRun
 from memory.failures.models import Failure
-from memory.rules.decisions import rule_approve
 from memory.rules.models import Sighting
-from search.batches.adapt_advance import adapt_advance
-from search.batches.adapt_tasks import task_admit, task_compose
-from search.records.models import Run
+from tests.memory.decisions import rule_approve
 from tests.memory.rule_rows import card, failures, rule
 from tests.pages import client_of
-from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, make_adapt, make_samples, searches
+from tests.search.adapt_rows import AdaptWorker, make_adapt, make_samples, searches
 from tests.search.campaign_rows import AdmittingBench
 from tests.search.makers import make_device, make_problem
 
@@ -56,7 +52,7 @@ def text_of(path: str, role: str = "viewer") -> str:
 
 def test_an_empty_list_explains_what_an_adapt_run_does():
     html = text_of("/adapt/")
-    assert "No adapt run yet" in html and "one without memory" in html and 'href="/adapt/" aria-current="page"' in html
+    assert "No adapt run yet" in html and "runs without memory" in html and 'href="/adapt/" aria-current="page"' in html
 
 
 def test_an_operator_starts_one_and_a_second_submit_is_the_same(sent):
@@ -110,7 +106,7 @@ def test_the_page_leads_to_those_of_its_rules_that_wait_for_a_review():
     for row, failure in zip((mine, decided), failures(2), strict=True):
         Failure.objects.filter(pk=failure.pk).update(run=run)
         Sighting.objects.create(rule=row, failure=failure)
-    rule_approve(now=timezone.now(), **card(decided))
+    rule_approve(**card(decided))
     client = client_of("reviewer")
     html = client.get(f"/adapt/{adapt.pk}/").content.decode()
     assert f'<a class="button" href="/rules/?adapt={adapt.pk}">Open 1 rule in the review queue</a>' in html
@@ -137,25 +133,6 @@ def test_a_running_page_asks_again_and_gets_the_progress_only():
     fragment = client.get(f"/adapt/{adapt.pk}/", headers={"HX-Request": "true"}).content.decode()
     assert fragment.strip().startswith('<div id="adapt-progress"') and "<html" not in fragment
     assert "nothing to compare yet" in fragment
-
-
-def test_pause_resume_and_stop_from_the_page(sent):
-    adapt = make_adapt()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        task_compose(task_id=hop.target, write=ScriptedWriter())
-        task_admit(task_id=hop.target, bench_for=AdmittingBench())
-    operator = client_of("operator")
-    for act, state, run_state in (
-        ("pause", "paused", Run.State.PAUSED),
-        ("resume", "running", Run.State.RUNNING),
-        ("stop", "stopped", Run.State.STOPPED),
-    ):
-        assert operator.post(f"/adapt/{adapt.pk}/{act}", {"key": act, "sure": "1"}).status_code == 302
-        adapt.refresh_from_db()
-        assert (adapt.state, searches(adapt)[0][1].state) == (state, run_state)
-    answer = operator.post(f"/adapt/{adapt.pk}/resume")
-    assert answer.status_code == 409 and "already ended" in answer.content.decode()
-    assert [hop.task for hop in sent if hop.task == "advance"] == ["advance"] * 2
 
 
 def test_the_data_come_as_csv_and_json():

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from adaexplore_site.core.audit import ActionRefused
-from search.batches.adapt_advance import adapt_advance
-from search.batches.adapt_rows import task_rows
-from search.batches.adapt_tasks import task_admit
+from search.batches.adapt_results import task_rows
+from search.batches.adapts import ADAPTS
 from search.records.models import RunEvent
 from search.steering.many import NodeFilter
 from tests.pages import client_of
@@ -21,10 +20,10 @@ SMALL = NodeFilter(kind="small")
 
 def paired(**changes):
     adapt, worker = make_adapt(**{"tasks": 1, "steps": 2} | changes), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
+    for hop in ADAPTS.advance(adapt.pk):
         worker.do(hop)
     for task in adapt.entries.all():
-        task_admit(task_id=task.pk, bench_for=worker.bench)
+        ADAPTS.admit(task.pk, bench_for=worker.bench)
     return adapt, worker, searches(adapt)[0]
 
 

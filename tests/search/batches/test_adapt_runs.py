@@ -9,24 +9,20 @@ import pytest
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.models import AuditEntry
-from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.values import AdmissionReport
-from memory.adapt.models import AdaptRun, AdaptTask
+from memory.adapt.models import AdaptRun
 from memory.failures.models import Failure
 from memory.prompting.choices import MemoryChoice
 from memory.rules.models import Rule, RuleVersion, Sighting
-from search.batches.adapt_advance import adapt_advance, adapts_advance
-from search.batches.adapt_rows import adapt_rows, effect_read, learned_by, task_rows
-from search.batches.adapt_runs import AdaptPlan, adapt_pause, adapt_resume, adapt_stop, transfer_start
-from search.batches.adapt_spending import spent_of
-from search.batches.adapt_tasks import task_admit, task_compose
+from search.batches.adapt_budget import spent_of
+from search.batches.adapt_results import adapt_rows, effect_read, learned_by, task_rows
+from search.batches.adapts import ADAPTS, AdaptPlan, transfer_start
 from search.engine.reaping import reap
 from search.records.models import Run
 from search.runs.services import run_resume, run_stop
-from tests.memory.force_rows import make_rule, see
+from tests.memory.prompt_rows import make_rule, see
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, assert_exact, make_adapt, make_samples, searches
 from tests.search.campaign_rows import AdmittingBench
 from tests.search.fakes import wrong
@@ -106,16 +102,16 @@ def test_degenerate_slow_and_equal_tasks_are_refused():
 
 def test_called_twice_changes_nothing():
     adapt = make_adapt()
-    asked = adapt_advance(adapt_id=adapt.pk)
+    asked = ADAPTS.advance(adapt.pk)
     assert [hop.task for hop in asked] == ["compose_task"] * 2
-    assert adapt_advance(adapt_id=adapt.pk) == []
+    assert ADAPTS.advance(adapt.pk) == []
     write = ScriptedWriter()
     for hop in [*asked, *asked]:
-        task_compose(task_id=hop.target, write=write)
+        ADAPTS.compose(hop.target, write=write)
     assert write.asked == [1, 2] and Problem.objects.filter(origin="synthetic").count() == 2
     bench = AdmittingBench()
     for hop in [*asked, *asked]:
-        task_admit(task_id=hop.target, bench_for=bench)
+        ADAPTS.admit(hop.target, bench_for=bench)
     assert bench.admitted == 2 and Run.objects.count() == 2
 
 
@@ -144,26 +140,6 @@ def test_a_lesson_nobody_comes_for_holds_nothing_up_for_ever():
     assert_exact(worker.complete(adapt))
 
 
-def test_pause_resume_and_stop_hold_its_searches():
-    adapt, worker = make_adapt(), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        worker.do(hop)
-    for task in adapt.entries.all():
-        task_admit(task_id=task.pk, bench_for=worker.bench)
-    adapt = adapt_pause(adapt=adapt, user=None, key="k")
-    assert adapt_pause(adapt=adapt, user=None, key="k").state == AdaptRun.State.PAUSED
-    assert adapt_advance(adapt_id=adapt.pk) == []
-    assert {run.state for _, run, _ in searches(adapt)} == {Run.State.PAUSED}
-    adapt = adapt_resume(adapt=adapt, user=None)
-    assert {run.state for _, run, _ in searches(adapt)} == {Run.State.RUNNING}
-    adapt = adapt_stop(adapt=adapt, user=None)
-    assert {run.state for _, run, _ in searches(adapt)} == {Run.State.STOPPED}
-    assert not adapt.entries.filter(state=AdaptTask.State.WAITING).exists()
-    assert AuditEntry.objects.filter(object_type="adapt", object_id=str(adapt.pk)).count() == 4
-    with pytest.raises(ActionRefused, match="already ended"):
-        adapt_resume(adapt=adapt, user=None)
-
-
 def test_a_budget_of_device_time_ends_it_cleanly():
     worker = AdaptWorker()
     adapt = make_adapt(tasks=5, limits={"device_s": 250})
@@ -180,10 +156,10 @@ def test_a_budget_of_device_time_ends_it_cleanly():
 def started_with(limits) -> Run:
     """The first search of an adapt run with these limits, told nothing yet."""
     adapt, worker = make_adapt(tasks=2, steps=5, control_steps=0, limits=limits), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
+    for hop in ADAPTS.advance(adapt.pk):
         worker.do(hop)
     for task in adapt.entries.all():
-        task_admit(task_id=task.pk, bench_for=worker.bench)
+        ADAPTS.admit(task.pk, bench_for=worker.bench)
     return searches(adapt)[0][1]
 
 
@@ -207,9 +183,9 @@ def test_without_limits_a_stopped_search_may_go_on():
 
 def test_the_reaper_leaves_searches_alone_that_a_command_drives():
     adapt, worker = make_adapt(), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
-        task_compose(task_id=hop.target, write=worker.write)
-        task_admit(task_id=hop.target, bench_for=worker.bench)
+    for hop in ADAPTS.advance(adapt.pk):
+        ADAPTS.compose(hop.target, write=worker.write)
+        ADAPTS.admit(hop.target, bench_for=worker.bench)
     other = make_run()
     started = {run.pk for _, *runs in searches(adapt) for run in runs}
     assert {hop.target for hop in reap()} == started | {other.pk}
@@ -219,22 +195,12 @@ def test_the_reaper_leaves_searches_alone_that_a_command_drives():
 
 def test_a_budget_of_time_ends_it_too():
     adapt = make_adapt(limits={"wall_s": 60})
-    assert adapt_advance(adapt_id=adapt.pk, now=timezone.now() + timedelta(seconds=61)) == []
+    assert ADAPTS.advance(adapt.pk, now=timezone.now() + timedelta(seconds=61)) == []
     adapt.refresh_from_db()
     assert (adapt.state, adapt.stop_reason) == (
         AdaptRun.State.FINISHED,
         "The limit of wall-clock seconds leaves no room for another task.",
     )
-
-
-def test_nothing_starts_where_nothing_is_believed_nor_what_a_command_drives():
-    adapt = make_adapt()
-    Device.objects.update(state="quarantined", state_cause="noise")
-    assert adapt_advance(adapt_id=adapt.pk) == []
-    Device.objects.update(state="active", state_cause="")
-    AdaptRun.objects.update(driven_until=timezone.now() + timedelta(seconds=60))
-    assert adapts_advance() == []
-    assert len(adapts_advance(now=timezone.now() + timedelta(seconds=61))) == 2
 
 
 @pytest.mark.parametrize(
@@ -262,7 +228,7 @@ def test_what_cannot_start_is_told_and_nothing_is_written(changes, said):
 
 def test_composing_needs_the_shipped_samples():
     Problem.objects.all().delete()
-    from search.batches.adapt_seeds import check_composer
+    from search.batches.composers import check_composer
 
     with pytest.raises(ActionRefused, match="seed_samples"):
         check_composer("builtin")
@@ -297,10 +263,10 @@ def test_attempts_at_which_nobody_tried_or_that_stayed_open_leave_their_pair_out
 
 def test_a_kernel_by_hand_is_no_attempt_of_the_arm_it_was_put_into():
     adapt, worker = make_adapt(tasks=1, steps=2), AdaptWorker()
-    for hop in adapt_advance(adapt_id=adapt.pk):
+    for hop in ADAPTS.advance(adapt.pk):
         worker.do(hop)
     for task in adapt.entries.all():
-        task_admit(task_id=task.pk, bench_for=worker.bench)
+        ADAPTS.admit(task.pk, bench_for=worker.bench)
     run = searches(adapt)[0][1]
     worker.work(steer_inject(run=run, source="class ModelNew: ...\n", user=None))
     row = task_rows(worker.complete(adapt))[0]
@@ -347,7 +313,7 @@ def test_a_transfer_searches_given_problems_with_the_rules_of_that_run_only():
         assert (run.memory.learns, control.memory.uses, len(told(control))) == (False, False, 2)
     with pytest.raises(ActionRefused, match="No problem"):
         transfer_start(learned_by=adapt, problems=[], plan=plan)
-    with pytest.raises(ActionRefused, match="nobody composed"):
+    with pytest.raises(ActionRefused, match="no composed problems"):
         transfer_start(learned_by=adapt, problems=list(Problem.objects.filter(origin="synthetic")), plan=plan)
     with pytest.raises(ActionRefused, match="learns nothing"):
         transfer_start(learned_by=moved, problems=real, plan=plan)

@@ -15,12 +15,10 @@ from memory.adapt.models import AdaptRun
 from memory.distil.model import ModelDistiller
 from memory.distil.services import failure_learn
 from memory.failures.models import Failure
-from search.batches.adapt_advance import adapt_advance
-from search.batches.adapt_document import adapt_document
-from search.batches.adapt_runs import adapt_resume
-from search.batches.adapt_spending import room_of, spent_of
-from search.batches.adapt_tasks import task_admit
-from search.batches.adapt_text import effect_lines
+from search.batches.adapt_budget import room_of, spent_of
+from search.batches.adapt_results import adapt_document, effect_lines
+from search.batches.adapts import ADAPTS
+from search.engine.spending import lesson_call_add
 from search.management.commands import learn
 from tests.memory.distil.test_distillers import FakeChat, learned
 from tests.memory.failure_rows import DTYPE, UNKNOWN
@@ -73,14 +71,14 @@ def test_preflights_never_pass_the_limit_of_device_time(seconds, limit):
 
 def test_a_preflight_that_was_asked_for_holds_its_time():
     adapt, worker = make_adapt(limits={"device_s": 370}), AdaptWorker()
-    hops = [hop for first in adapt_advance(adapt_id=adapt.pk) for hop in worker.do(first)]
+    hops = [hop for first in ADAPTS.advance(adapt.pk) for hop in worker.do(first)]
     assert [hop.task for hop in hops] == ["admit_task"] * 2  # of three tasks: a third one would not fit
     assert room_of(adapt, timezone.now())["device_s"] == 130
 
 
 def test_a_preflight_whose_process_died_has_no_known_time():
     adapt, worker = make_adapt(tasks=1), AdaptWorker()
-    hop = next(hop for first in adapt_advance(adapt_id=adapt.pk) for hop in worker.do(first))
+    hop = next(hop for first in ADAPTS.advance(adapt.pk) for hop in worker.do(first))
     admit = worker.bench.admit
 
     def killed(problem, **given):
@@ -88,9 +86,9 @@ def test_a_preflight_whose_process_died_has_no_known_time():
 
     worker.bench.admit = killed
     with pytest.raises(KeyboardInterrupt):
-        task_admit(task_id=hop.target, bench_for=worker.bench, clock=worker.clock)
+        ADAPTS.admit(hop.target, bench_for=worker.bench, clock=worker.clock)
     worker.bench.admit = admit
-    task_admit(task_id=hop.target, bench_for=worker.bench, clock=worker.clock, since=timezone.now())
+    ADAPTS.admit(hop.target, bench_for=worker.bench, clock=worker.clock, since=timezone.now())
     adapt = worker.complete(adapt)
     assert spent_of(adapt).unclocked == 1
     page = " ".join(client_of("viewer", "vera").get(f"/adapt/{adapt.pk}/").content.decode().split())
@@ -114,7 +112,7 @@ def test_what_a_model_took_to_distil_a_failure_counts_once(message, calls):
     adapt, failure = failing(message)
     before, distiller = spent_of(adapt), ModelDistiller(FakeChat(learned()))
     for _ in range(2):
-        failure_learn(failure_id=failure.pk, distiller=distiller)
+        failure_learn(failure_id=failure.pk, distiller=distiller, charged=lesson_call_add)
     more = dataclasses.replace(
         before, calls=before.calls + calls, tokens=before.tokens + 7 * calls, unpriced=before.unpriced + calls
     )
@@ -125,12 +123,13 @@ def test_what_a_model_took_to_distil_a_failure_counts_once(message, calls):
 def test_its_price_counts_where_somebody_knows_it(usd, unpriced):
     adapt, failure = failing(UNKNOWN)
     before, bill = spent_of(adapt), {"model": "m", "tokens_in": None, "tokens_out": 4, "usd": usd}
-    failure_learn(failure_id=failure.pk, distiller=ModelDistiller(FakeChat(learned()), bill=lambda answer: bill))
+    distiller = ModelDistiller(FakeChat(learned()), bill=lambda answer: bill)
+    failure_learn(failure_id=failure.pk, distiller=distiller, charged=lesson_call_add)
     spent = spent_of(adapt)
     assert spent.usd - before.usd == Decimal(usd or 0)
     assert (spent.unpriced - before.unpriced, spent.untold - before.untold) == (unpriced, 1)
     line = effect_lines(adapt_document(adapt))[1]
-    assert f"at least {spent.tokens} tokens (1 calls told none)" in line
+    assert f"at least {spent.tokens} tokens (1 calls without a token count)" in line
     assert f"at least ${spent.usd} ({spent.unpriced} calls unpriced)" in line
 
 
@@ -151,11 +150,11 @@ def test_a_price_that_vanishes_pauses_the_run_until_somebody_gives_one():
     AdaptRun.objects.filter(pk=adapt.pk).update(limits={"usd": "5"}, proposer_options={"model": "gone"})
     assert worker.beat() == []  # the beat itself goes on
     adapt.refresh_from_db()
-    assert adapt.state == "paused" and "no price of gone is known any more" in adapt.stop_reason
-    assert "Set one on the page Spend" in adapt.stop_reason and not adapt.entries.exists()
+    assert adapt.state == "paused" and "gone has no known price any more" in adapt.stop_reason
+    assert "Set a price on the page Spend" in adapt.stop_reason and not adapt.entries.exists()
     operator = client_of("operator")
     operator.post("/spend/prices", {"model": "gone", "usd_per_m_in": "1", "usd_per_m_out": "1"})
-    adapt_resume(adapt=adapt, user=None)
+    ADAPTS.resume(adapt, user=None)
     assert worker.beat() != []
     adapt.refresh_from_db()
     assert (adapt.state, adapt.stop_reason) == ("running", "")

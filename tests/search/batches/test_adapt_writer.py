@@ -9,12 +9,10 @@ from django.utils import timezone
 
 from adaexplore_site.core.llm import Completion, LLMError
 from memory.adapt.models import AdaptRun
-from search.batches.adapt_advance import adapt_advance
-from search.batches.adapt_document import adapt_document
-from search.batches.adapt_runs import adapt_stop
-from search.batches.adapt_spending import room_of, spent_of
-from search.batches.adapt_tasks import task_admit, task_compose
-from search.batches.adapt_writer import WriterAway, asked
+from search.batches.adapt_budget import room_of, spent_of
+from search.batches.adapt_results import adapt_document
+from search.batches.adapts import ADAPTS
+from search.batches.composers import WriterAway, asked
 from search.ledger.pricing import STEP_TOKENS_IN, STEP_TOKENS_OUT
 from tests.memory.adapt_makers import small_catalogue, some_seeds
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, make_adapt, module
@@ -60,8 +58,8 @@ def test_a_reply_without_one_module_is_kept_as_it_came():
 def test_a_model_s_task_goes_the_same_way_and_its_cost_is_counted(reply, state, settings):
     settings.LLM_BASE_URL, settings.LLM_MODEL = "http://localhost:1", "m"
     adapt = make_adapt(composer="model", tasks=1)
-    task_id = adapt_advance(adapt_id=adapt.pk)[0].target
-    task_compose(task_id=task_id, write=lambda composer, seed, place: ask(Client(f"```python\n{reply}\n```"), place))
+    task_id = ADAPTS.advance(adapt.pk)[0].target
+    ADAPTS.compose(task_id, write=lambda composer, seed, place: ask(Client(f"```python\n{reply}\n```"), place))
     task = adapt.entries.get(pk=task_id)
     assert task.state == state and (task.problem is None) == (state == "refused")
     assert adapt_document(adapt)["spent"]["tokens"] == 150 and adapt_document(adapt)["spent"]["unpriced"] == 1
@@ -72,11 +70,11 @@ def test_a_model_s_task_goes_the_same_way_and_its_cost_is_counted(reply, state, 
 def test_an_endpoint_that_is_away_pauses_it_or_is_asked_again(permanent, settings):
     settings.LLM_BASE_URL, settings.LLM_MODEL = "http://localhost:1", "m"
     adapt = make_adapt(composer="model", tasks=1)
-    task_id = adapt_advance(adapt_id=adapt.pk)[0].target
+    task_id = ADAPTS.advance(adapt.pk)[0].target
     client = Client(LLMError("no such model", permanent))
     with pytest.raises(WriterAway):
         ask(client)
-    task_compose(task_id=task_id, write=lambda composer, seed, place: ask(client, place))
+    ADAPTS.compose(task_id, write=lambda composer, seed, place: ask(client, place))
     adapt.refresh_from_db()
     assert adapt.state == (AdaptRun.State.PAUSED if permanent else AdaptRun.State.RUNNING)
     assert ("no such model" in adapt.stop_reason) == permanent
@@ -124,13 +122,13 @@ def test_an_endpoint_that_never_answers_ends_a_task_at_last(endpoint):
 @pytest.mark.django_db
 def test_a_call_that_came_too_late_is_counted_all_the_same(endpoint):
     adapt = make_adapt(composer="model", tasks=1)
-    task_id = adapt_advance(adapt_id=adapt.pk)[0].target
+    task_id = ADAPTS.advance(adapt.pk)[0].target
 
     def late(composer, seed, place):
-        adapt_stop(adapt=adapt, user=None)
+        ADAPTS.stop(adapt, user=None)
         return ask(Client(module("x")), place)
 
-    task_compose(task_id=task_id, write=late)
+    ADAPTS.compose(task_id, write=late)
     assert adapt.entries.get(pk=task_id).state == "skipped" and spent_of(adapt).tokens == 150
 
 
@@ -139,14 +137,14 @@ def test_no_task_is_written_with_tokens_that_open_searches_hold(endpoint):
     """Three tasks are asked for at first; with two refused and all that is left held, nobody is asked."""
     step = STEP_TOKENS_IN + STEP_TOKENS_OUT
     adapt = make_adapt(composer="model", proposer="openai", tasks=9, steps=5, limits={"tokens": 8 * step})
-    asked_for = adapt_advance(adapt_id=adapt.pk)
+    asked_for = ADAPTS.advance(adapt.pk)
     assert [hop.task for hop in asked_for] == ["compose_task"] * 3
     assert room_of(adapt, timezone.now())["tokens"] == 5 * step
     bench, write = AdmittingBench(), ScriptedWriter()
     bench.refuse = ("task2", "task3")
     for hop in asked_for:
-        task_compose(task_id=hop.target, write=write)
+        ADAPTS.compose(hop.target, write=write)
     for hop in asked_for:
-        task_admit(task_id=hop.target, bench_for=bench)
+        ADAPTS.admit(hop.target, bench_for=bench)
     assert not room_of(adapt, timezone.now())["tokens"]
     assert list(adapt.entries.values_list("state", flat=True)) == ["started", "refused", "refused"]

@@ -21,9 +21,8 @@ from judge.devices.models import Device
 from judge.problems.models import Problem
 from memory.adapt.models import AdaptRun, AdaptTask
 from search.batches import actions
-from search.batches.adapt_runs import adapt_pause, adapt_stop
-from search.batches.campaign_advance import campaign_advance
-from search.batches.campaigns import campaign_pause, campaign_stop
+from search.batches.adapts import ADAPTS
+from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign, CampaignEntry
 from search.batches.site_budget import budget_set, budget_watch
 from search.ledger.models import ModelPrice, SpendBudget, Spending
@@ -67,11 +66,11 @@ def price(*, withdrawn: bool = False) -> ModelPrice:
 
 
 def paused_campaign() -> Campaign:
-    return campaign_pause(campaign=make_campaign(), user=None)
+    return CAMPAIGNS.pause(make_campaign(), user=None)
 
 
 def paused_adapt() -> AdaptRun:
-    return adapt_pause(adapt=make_adapt(), user=None)
+    return ADAPTS.pause(make_adapt(), user=None)
 
 
 def two_problems() -> None:
@@ -164,16 +163,16 @@ STOPPED = "has already ended (stopped)"
 REFUSED: list[tuple[str, Callable[[], Any], dict[str, Any], int, str]] = [
     ("campaign.start", two_problems, {**CAMPAIGN, "steps": 1}, 409, "2 problems need"),
     ("campaign.start", two_problems, {**CAMPAIGN, "problem": ["a", "zz"]}, 422, "no problem 'zz'"),
-    ("campaign.pause", lambda: campaign_stop(campaign=make_campaign(), user=None), {}, 409, STOPPED),
-    ("campaign.resume", lambda: campaign_stop(campaign=make_campaign(), user=None), {}, 409, STOPPED),
+    ("campaign.pause", lambda: CAMPAIGNS.stop(make_campaign(), user=None), {}, 409, STOPPED),
+    ("campaign.resume", lambda: CAMPAIGNS.stop(make_campaign(), user=None), {}, 409, STOPPED),
     ("campaign.stop", make_campaign, {}, 409, "Stop this campaign?"),
     ("adapt.start", composable, {**ADAPT, "usd": "1"}, 422, "costs no money"),
     ("adapt.start", composable, {**ADAPT, "device_s": "5"}, 409, "below what is held"),
     ("adapt.start", composable, {**ADAPT, "threshold": 0}, 422, "greater than or equal to 1"),
     ("adapt.transfer", learned, {"problem": ["gone"], "steps": 2}, 422, "no problem 'gone'"),
     ("adapt.transfer", learned, {"problem": ["sample0"], "steps": 20_000}, 422, "less than or equal"),
-    ("adapt.pause", lambda: adapt_stop(adapt=make_adapt(), user=None), {}, 409, STOPPED),
-    ("adapt.resume", lambda: adapt_stop(adapt=make_adapt(), user=None), {}, 409, STOPPED),
+    ("adapt.pause", lambda: ADAPTS.stop(make_adapt(), user=None), {}, 409, STOPPED),
+    ("adapt.resume", lambda: ADAPTS.stop(make_adapt(), user=None), {}, 409, STOPPED),
     ("adapt.stop", make_adapt, {}, 409, "Stop this adapt run?"),
     ("spend.budget", lambda: None, {**BUDGET, "alert_percent": 101}, 422, "less than or equal to 100"),
     ("spend.budget", lambda: None, {**BUDGET, "day_usd": "0"}, 409, "above $0"),
@@ -216,18 +215,14 @@ def undo(client: Any, entry: AuditEntry, key: str = "u") -> Any:
 
 
 @pytest.mark.parametrize(
-    ("make", "pause", "stop", "tasks"),
-    [
-        (make_campaign, campaign_pause, campaign_stop, {"advance"}),
-        (make_adapt, adapt_pause, adapt_stop, {"compose_task"}),
-    ],
+    ("make", "source", "tasks"), [(make_campaign, CAMPAIGNS, {"advance"}), (make_adapt, ADAPTS, {"compose_task"})]
 )
-def test_the_newest_pause_or_resume_is_undone_and_the_searches_go_on(make, pause, stop, tasks, sent):
+def test_the_newest_pause_or_resume_is_undone_and_the_searches_go_on(make, source, tasks, sent):
     batch, operator = make(), client_of("operator")
-    if isinstance(batch, Campaign):
-        campaign_advance(campaign_id=batch.pk)
-    kind = "campaign" if isinstance(batch, Campaign) else "adapt"
-    pause(**{kind: batch}, user=None)
+    if source is CAMPAIGNS:
+        CAMPAIGNS.advance(batch.pk)
+    kind = source.name
+    source.pause(batch, user=None)
     old = AuditEntry.objects.get(verb=f"{kind}.pause")
     assert undo(operator, old).status_code == 302
     batch.refresh_from_db()
@@ -238,7 +233,7 @@ def test_the_newest_pause_or_resume_is_undone_and_the_searches_go_on(make, pause
     assert undo(operator, newest, "back").status_code == 302
     batch.refresh_from_db()
     assert batch.state == "paused"
-    stop(**{kind: batch}, user=None)
+    source.stop(batch, user=None)
     late = undo(operator, AuditEntry.objects.filter(verb=f"{kind}.pause").latest("pk"), "late")
     assert late.status_code == 409 and "it has ended" in late.content.decode()
     stopped = undo(operator, AuditEntry.objects.get(verb=f"{kind}.stop"), "stop")
@@ -248,7 +243,7 @@ def test_the_newest_pause_or_resume_is_undone_and_the_searches_go_on(make, pause
 def test_a_resumed_campaign_sends_its_searches_and_starts_what_has_room(sent):
     campaign = make_campaign("a", "b", at_once=2)
     campaign.entries.filter(place=2).update(state="started", run=make_run())
-    campaign_pause(campaign=campaign, user=None)
+    CAMPAIGNS.pause(campaign, user=None)
     robot = Program("operator")
     assert robot.act(f"campaign.resume/{campaign.pk}").json()["said"] == ["Resumed."]
     old, new = Run.objects.order_by("pk")

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from judge.problems.models import Problem
-from search.batches.campaign_advance import campaigns_advance
+from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign
 from search.management.commands import campaign as command
 from search.proposers.protocol import ProposerError
@@ -139,7 +139,7 @@ def test_ctrl_c_pauses_and_resume_goes_on(campaign):
         raise KeyboardInterrupt
 
     campaign.proposer.answers[2] = interrupt
-    with pytest.raises(CommandError, match=r"Paused\. Go on with: campaign resume"):
+    with pytest.raises(CommandError, match=r"Paused, nothing is lost. Resume it with: manage.py campaign resume"):
         campaign("start", "--problems", "a", "b", "--steps", "6")
     row = Campaign.objects.get()
     assert (row.state, row.driven_until, Run.objects.get().state) == (Campaign.State.PAUSED, None, Run.State.PAUSED)
@@ -151,10 +151,10 @@ def test_ctrl_c_pauses_and_resume_goes_on(campaign):
 
 def test_detached_it_only_begins_and_status_tells(campaign):
     make_problem("a")
-    assert "Workers carry it on" in campaign("start", "--problems", "a", "--steps", "3", "--detach")
+    assert "Workers advance it" in campaign("start", "--problems", "a", "--steps", "3", "--detach")
     pk = Campaign.objects.get().pk
     assert not Run.objects.exists()
-    assert [hop.task for hop in campaigns_advance()] == ["advance"]
+    assert [hop.task for hop in CAMPAIGNS.advance_all()] == ["advance"]
     document = json.loads(campaign("status", str(pk), "--json"))
     assert (document["state"], document["held"], document["problems"][0]["state"]) == ("running", 3, "running")
     assert "paused" in campaign("pause", str(pk)) and "stopped" in campaign("stop", str(pk))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from search.batches.campaign_advance import campaign_advance
-from search.batches.campaigns import campaign_pause
+from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign
 from search.records.models import Run
 from tests.search.campaign_rows import CampaignWorker, make_campaign
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_four_beats_at_the_same_moment_start_no_search_twice():
     campaign = make_campaign(*"abcde", at_once=2)
-    hops = [hop for found in together(4, lambda _: campaign_advance(campaign_id=campaign.pk)) for hop in found]
+    hops = [hop for found in together(4, lambda _: CAMPAIGNS.advance(campaign.pk)) for hop in found]
     assert (len(hops), Run.objects.count()) == (2, 2)
 
 
@@ -42,9 +41,9 @@ def test_a_pause_beside_a_beat_leaves_nothing_running():
 
     def act(k: int) -> None:
         if k:
-            campaign_advance(campaign_id=campaign.pk)
+            CAMPAIGNS.advance(campaign.pk)
         else:
-            campaign_pause(campaign=campaign, user=None)
+            CAMPAIGNS.pause(campaign, user=None)
 
     together(3, act)
     assert not Run.objects.filter(state=Run.State.RUNNING).exists()

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from search import tasks
-from search.batches.campaign_advance import campaign_advance
+from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign
 from search.records.models import Run
 from tests.pages import client_of
@@ -92,23 +92,11 @@ def test_the_report_is_taken_home_as_html_csv_and_json():
         assert "modelled" in answer.content.decode()
 
 
-def test_pause_resume_and_stop_by_form(sent):
-    campaign, operator = make_campaign("a", "b"), client_of("operator")
-    campaign_advance(campaign_id=campaign.pk)
-    for act, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
-        answer = operator.post(f"/campaigns/{campaign.pk}/{act}", {"key": act, "sure": "1"})
-        assert answer.status_code == 302
-        assert (Campaign.objects.get().state, Run.objects.get().state) == (state, state)
-    assert [hop.task for hop in sent] == ["advance"]
-    assert operator.post(f"/campaigns/{campaign.pk}/pause").status_code == 409
-    assert client_of("viewer").post(f"/campaigns/{campaign.pk}/stop").status_code == 403
-
-
 def test_the_list_is_there_before_the_first_campaign_and_a_search_leads_to_its_own():
     viewer = client_of("viewer")
     assert "No campaign yet" in viewer.get("/campaigns/").content.decode()
     campaign = make_campaign("a")
-    campaign_advance(campaign_id=campaign.pk)
+    CAMPAIGNS.advance(campaign.pk)
     assert "0/4" in viewer.get("/campaigns/").content.decode()
     assert f"/campaigns/{campaign.pk}/" in viewer.get(f"/s/{Run.objects.get().pk}/").content.decode()
 
@@ -162,7 +150,7 @@ def test_the_table_is_sorted_by_a_link_equal_rows_by_start_and_unknown_ones_last
 
 def test_a_campaign_without_a_search_says_why_on_its_page_and_in_the_bell():
     campaign = make_campaign(problems=[refused("a")], steps=4)
-    campaign_advance(campaign_id=campaign.pk)
+    CAMPAIGNS.advance(campaign.pk)
     viewer = client_of("viewer")
     html = viewer.get(f"/campaigns/{campaign.pk}/").content.decode()
     assert "No search was started: every problem was refused or skipped." in html and "forward() fails." in html

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
-from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
 from judge.values import JudgeError
-from search.batches.campaign_advance import campaign_advance, campaigns_advance, seed_for, steps_unheld
-from search.batches.campaign_rows import campaign_report, campaign_row, entry_rows
-from search.batches.campaigns import campaign_pause, campaign_resume, campaign_stop
+from search.batches.campaigns import CAMPAIGNS, campaign_report, campaign_row, entry_rows
+from search.batches.engine import seed_for
 from search.batches.models import Campaign, CampaignEntry
 from search.records.models import Run
-from search.runs.services import run_pause, run_stop
+from search.runs.services import run_stop
 from tests.search.campaign_rows import AdmittingBench, CampaignWorker, make_campaign, refused, unseen
 from tests.search.makers import make_device, make_problem, told
 
@@ -37,15 +32,15 @@ def test_every_problem_gets_its_search_and_its_share():
 
 def test_no_more_searches_than_allowed_run_at_once():
     campaign = make_campaign(*"abcde", at_once=2)
-    hops = campaign_advance(campaign_id=campaign.pk)
+    hops = CAMPAIGNS.advance(campaign.pk)
     assert [hop.task for hop in hops] == ["advance", "advance"]
-    assert campaign_advance(campaign_id=campaign.pk) == []
+    assert CAMPAIGNS.advance(campaign.pk) == []
     assert Run.objects.count() == 2
 
 
 def test_what_an_ended_search_leaves_goes_to_those_that_have_not_started():
     campaign = make_campaign("a", "b", "c", steps=30)
-    campaign_advance(campaign_id=campaign.pk)
+    CAMPAIGNS.advance(campaign.pk)
     first = runs(campaign)[0]
     assert first.steps == 10
     run_stop(run=first, user=None)
@@ -55,9 +50,9 @@ def test_what_an_ended_search_leaves_goes_to_those_that_have_not_started():
 
 def test_what_the_last_search_leaves_stays_unspent_and_is_shown():
     campaign = make_campaign("a", steps=6)
-    campaign_advance(campaign_id=campaign.pk)
+    CAMPAIGNS.advance(campaign.pk)
     run_stop(run=runs(campaign)[0], user=None)
-    campaign_advance(campaign_id=campaign.pk)
+    CAMPAIGNS.advance(campaign.pk)
     campaign.refresh_from_db()
     assert (campaign.state, campaign_row(campaign).unheld) == (Campaign.State.FINISHED, 6)
 
@@ -76,7 +71,7 @@ def test_a_problem_refused_at_the_preflight_is_listed_and_its_share_goes_on():
 
 def test_a_campaign_whose_problems_are_all_refused_ends_at_once():
     campaign = make_campaign(problems=[refused("a"), refused("b")], steps=8)
-    assert campaign_advance(campaign_id=campaign.pk) == []
+    assert CAMPAIGNS.advance(campaign.pk) == []
     campaign.refresh_from_db()
     assert campaign.state == Campaign.State.FINISHED and campaign.ended_at is not None
     assert all("forward() fails." in row.entry.reason for row in entry_rows(campaign))
@@ -86,12 +81,12 @@ def test_a_campaign_whose_problems_are_all_refused_ends_at_once():
 def test_a_campaign_ends_with_its_last_search_when_the_problems_after_it_are_refused():
     campaign = make_campaign(problems=[make_problem("a"), refused("b")], steps=8)
     worker = CampaignWorker()
-    worker.work(campaign_advance(campaign_id=campaign.pk))
-    assert campaign_advance(campaign_id=campaign.pk) == []
+    worker.work(CAMPAIGNS.advance(campaign.pk))
+    assert CAMPAIGNS.advance(campaign.pk) == []
     campaign.refresh_from_db()
     assert campaign.state == Campaign.State.FINISHED
     assert [row.state for row in entry_rows(campaign)] == ["finished", "refused"]
-    assert campaign_row(campaign).outcome == "1 of 2 problems had no search. The reason stands with each."
+    assert campaign_row(campaign).outcome == "1 of 2 problems had no search. Each lists its reason."
 
 
 def test_a_judge_that_fails_at_the_preflight_does_not_stop_the_rest():
@@ -117,60 +112,10 @@ def test_seeds_are_the_same_for_all_or_another_for_each_problem():
     assert seeds[0] != seeds[1]
 
 
-def test_pause_resume_and_stop_reach_its_searches_and_no_others():
-    campaign = make_campaign("a", "b", "c", at_once=2)
-    other = make_campaign("d")
-    for one in (campaign, other):
-        campaign_advance(campaign_id=one.pk)
-    own_pause = runs(campaign)[0]
-    run_pause(run=own_pause, user=None)
-    campaign_pause(campaign=campaign, user=None)
-    assert [run.state for run in runs(campaign)] == ["paused", "paused"]
-    assert runs(other)[0].state == Run.State.RUNNING
-    assert campaigns_advance() == []
-    campaign_resume(campaign=campaign, user=None)
-    assert [run.state for run in runs(campaign)] == ["paused", "running"]
-    campaign_stop(campaign=campaign, user=None)
-    assert [row.state for row in entry_rows(campaign)] == ["stopped", "stopped", "skipped"]
-    campaign.refresh_from_db()
-    assert campaign.state == Campaign.State.STOPPED and campaign.ended_at is not None
-    acts = AuditEntry.objects.filter(object_type="campaign", object_id=str(campaign.pk)).order_by("pk")
-    assert [act.verb.split(".")[1] for act in acts] == ["start", "pause", "resume", "stop"]
-
-
-def test_an_act_twice_is_one_act_and_an_ended_campaign_takes_none():
-    campaign = make_campaign("a", key="form-1")
-    assert make_campaign("a", key="form-1").pk == campaign.pk
-    for _ in range(2):
-        campaign_pause(campaign=campaign, user=None, key="form-2")
-    assert AuditEntry.objects.filter(verb="campaign.pause").count() == 1
-    campaign_stop(campaign=campaign, user=None)
-    for act in (campaign_pause, campaign_resume):
-        with pytest.raises(ActionRefused, match="already ended"):
-            act(campaign=campaign, user=None)
-    assert campaign_stop(campaign=campaign, user=None).state == Campaign.State.STOPPED
-
-
-def test_nothing_starts_where_nothing_is_believed():
-    campaign = make_campaign("a", "b")
-    Device.objects.update(state="quarantined", state_cause="noise")
-    assert campaign_advance(campaign_id=campaign.pk) == []
-    Device.objects.update(state="active", state_cause="")
-    assert len(campaign_advance(campaign_id=campaign.pk)) == 1
-
-
-def test_beat_leaves_a_campaign_alone_that_a_command_drives():
-    campaign = make_campaign("a")
-    Campaign.objects.update(driven_until=timezone.now() + timedelta(seconds=60))
-    assert campaigns_advance() == []
-    assert len(campaigns_advance(now=timezone.now() + timedelta(seconds=61))) == 1
-    assert steps_unheld(campaign) == 0
-
-
 def test_a_preflight_is_asked_for_once_and_again_when_nobody_came():
     make_campaign(problems=[unseen("a"), unseen("b"), unseen("c")], steps=12)
     worker = CampaignWorker()
-    asked = campaigns_advance(now=worker.now)
+    asked = CAMPAIGNS.advance_all(now=worker.now)
     assert [hop.task for hop in asked] == ["admit_entry"] * 3
     assert {hop.queue for hop in asked} == {"device.interpreter"}
     assert worker.beat(5) == []

@@ -15,15 +15,14 @@ from memory.prompting.freezing import choice_of
 from memory.prompting.models import RunMemory
 from search import proposers
 from search.algorithm.params import SearchParams
-from search.batches.campaign_advance import campaign_advance
-from search.batches.campaign_form import CampaignForm
-from search.batches.campaigns import campaign_start
+from search.batches.campaigns import CAMPAIGNS, campaign_start
+from search.batches.forms import CampaignForm
 from search.batches.models import Campaign
 from search.live.frames import panels_html
 from search.records.models import Run
 from search.runs.forms import StartForm
 from search.runs.memory_fields import memory_chosen
-from tests.memory.force_rows import make_rule
+from tests.memory.prompt_rows import make_rule
 from tests.pages import HOSTILE, client_of
 from tests.search.makers import Worker, make_device, make_problem, make_run
 from tests.search.proposers.test_rules_in_prompts import HALF, rules
@@ -68,16 +67,14 @@ def test_the_form_starts_a_search_with_the_choice():
 
 def test_every_search_of_a_campaign_takes_its_choice():
     form = CampaignForm(
-        {"steps": "2", "at_once": "1", "concurrency": "1", "seeds": "same", "preset": "default"} | {"rules": "off"},
-        devices=[make_device()],
-        choices=proposers.available(),
+        {"steps": "2", "at_once": "1", "concurrency": "1", "seeds": "same", "preset": "default"} | {"rules": "off"}
     )
     form.is_valid()
     assert form.memory() == OFF
     wanted = MemoryChoice(threshold=7)
     started = {"problems": [make_problem()], "device": make_device(), "proposer": "builtin", "steps": 2}
     campaign = campaign_start(**started, memory=wanted)
-    campaign_advance(campaign_id=campaign.pk)
+    CAMPAIGNS.advance(campaign.pk)
     page = client_of("viewer").get(f"/campaigns/{campaign.pk}/").content.decode()
     assert "approved rules in prompts" in page and "learns from failures" not in page
     assert choice_of(RunMemory.objects.get()) == wanted
@@ -116,7 +113,7 @@ def test_a_search_without_rules_says_so():
     client = client_of("viewer")
     for made, words in (
         (make_run(memory=OFF), "No rules in its prompts"),
-        (make_run(memory=MemoryChoice()), "No rule was in force here"),
+        (make_run(memory=MemoryChoice()), "No rule was active here"),
     ):
         assert words in client.get(f"/s/{made.pk}/").content.decode()
     RunMemory.objects.all().delete()
@@ -131,7 +128,7 @@ def test_the_page_of_a_node_says_what_its_prompt_had_and_what_was_withheld():
     assert "Rules from memory" not in pages[0]
     assert all("Rules from memory" in page for page in pages[1:])
     every = "".join(pages)
-    assert all(title in every for title in ("In the prompt", "Withheld on purpose", "Left out: no room"))
+    assert all(title in every for title in ("In the prompt", "Withheld at random", "Left out: no room"))
 
 
 def test_a_frame_of_the_live_view_asks_nothing_of_memory():

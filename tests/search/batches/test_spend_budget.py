@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from adaexplore_site.core.models import AuditEntry
 from memory.adapt.models import AdaptRun, AdaptTask
-from search.batches.campaign_advance import campaigns_advance
+from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign
 from search.batches.site_budget import budget_pause_undo, budget_set, budget_watch
 from search.ledger.models import SpendBudget, Spending
@@ -141,7 +141,7 @@ def test_a_budget_that_is_none_is_refused_with_the_form(fields):
 
 def test_a_campaign_that_a_person_resumes_is_not_paused_again_nor_are_its_new_searches():
     campaign = make_campaign("relu", "gelu", at_once=1)
-    campaigns_advance()
+    CAMPAIGNS.advance_all()
     first = Run.objects.get()
     Campaign.objects.update(proposer="openai")
     Run.objects.update(proposer="openai")
@@ -149,6 +149,8 @@ def test_a_campaign_that_a_person_resumes_is_not_paused_again_nor_are_its_new_se
     paid(first, "6")
     act = budget_watch(now=timezone.now())
     assert (act.after["campaigns"], act.after["runs"], act.after["within"]) == ([campaign.pk], [], [first.pk])
+    page = client_of("viewer").get(f"/campaigns/{campaign.pk}/").content.decode()
+    assert "The budget is exceeded: $6.00 of $5.00 today." in page
     budget_pause_undo(action=act, user=None)
     late = paying_run(seed=3)
     campaign.entries.filter(run=None).update(run=late, state="started")

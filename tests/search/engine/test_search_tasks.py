@@ -86,11 +86,11 @@ def test_a_broker_that_is_away_is_left_to_the_reaper(monkeypatch, caplog):
 def test_what_follows_a_task_of_an_adapt_run_is_sent(post, monkeypatch, name):
     done = []
 
-    def work(*, task_id, **given):
+    def work(task_id, **given):
         done.append(task_id)
         return [Hop("admit_task", task_id, queue="device.interpreter")] if len(done) == 1 else []
 
-    monkeypatch.setattr(tasks, f"task_{name}", work)
+    monkeypatch.setattr(tasks.ADAPTS, name, work)
     for _ in range(2):
         getattr(tasks, f"{name}_task")(7)
     assert (done, post.sent) == ([7, 7], [("search.tasks.admit_task", [7], "device.interpreter", None)])

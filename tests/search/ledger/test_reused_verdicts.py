@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judge.evaluations.models import Evaluation
-from search.batches.adapt_spending import spent_of
+from search.batches.adapt_budget import spent_of
+from search.batches.adapts import ADAPTS
 from search.ledger.books import ledger_of
 from search.ledger.models import Spending
 from search.live.budget import budget_panel
@@ -13,6 +13,7 @@ from search.pictures.book import Book
 from search.proposers.protocol import Reply
 from search.records.models import Node, Run
 from tests.search.adapt_rows import AdaptWorker, make_adapt
+from tests.search.campaign_rows import AdmittingBench
 from tests.search.fakes import ScriptedProposer
 from tests.search.ledger.test_budgets import SlowBench, limited
 from tests.search.makers import Worker, make_run, told
@@ -24,6 +25,10 @@ STEPS = 6
 def same() -> ScriptedProposer:
     """Every step has the same kernel, differently written."""
     return ScriptedProposer({n: lambda task: Reply(source=f"class ModelNew: pass  # {task.number}") for n in range(9)})
+
+
+class SlowAdmittingBench(SlowBench, AdmittingBench):
+    """Examines problems, too."""
 
 
 @pytest.fixture
@@ -54,9 +59,9 @@ def test_pages_and_pictures_show_no_device_time(known):
 
 
 def test_an_adapt_run_pays_for_its_preflights_alone_where_every_verdict_was_known():
-    adapt = AdaptWorker().complete(make_adapt(tasks=2))
-    Evaluation.objects.update(wall_ms=1500.0)
-    judged = spent_of(adapt)
-    assert judged.device_s > judged.preflight_s
-    Node.objects.filter(evaluation__isnull=False).update(reused=True)
-    assert spent_of(adapt).device_s == judged.preflight_s
+    first = AdaptWorker(bench=SlowAdmittingBench()).complete(make_adapt(tasks=2))
+    assert spent_of(first).device_s > spent_of(first).preflight_s
+    again = AdaptWorker(bench=SlowAdmittingBench()).complete(make_adapt(tasks=2))
+    nodes = Node.objects.filter(run__in=ADAPTS.searches(again), evaluation__isnull=False)
+    assert nodes.exists() and not nodes.filter(reused=False).exists()
+    assert spent_of(again).device_s == spent_of(again).preflight_s

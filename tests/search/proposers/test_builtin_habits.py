@@ -10,15 +10,16 @@ from adaexplore_site.core.audit import ActionRefused
 from judge.bench.runner import Bench
 from judge.values import Job, ProblemSpec, Verdict
 from memory.patterns.table import BY_CODE as KNOWN
+from memory.prompting.assignment import PromptRule
 from search.proposers.builtin import BuiltinProposer
 from search.proposers.builtin.habits import BY_CODE, HABITS, Habit, spoken
-from search.proposers.protocol import Lesson, Task
+from search.proposers.protocol import Task
 from search.runs.services import proposer_check
 from tests.search.builtin_graphs import LINEAR_SOURCE, SOFTMAX_SOURCE, linear_graph, softmax_graph
 from tests.search.proposers.test_builtin_proposer import task
 
 MIXED = {"dialect": "mixed"}
-ALL = tuple(Lesson("", habit.code) for habit in HABITS)
+ALL = tuple(PromptRule("", habit.code) for habit in HABITS)
 TANH = """import torch
 import torch.nn.functional as F
 
@@ -44,7 +45,7 @@ def kernels() -> tuple[str, ...]:
     return tuple(BuiltinProposer().propose(one).source for one in asked)
 
 
-def codes(kernel: str, seed: int, rules: tuple[Lesson, ...] = ()) -> set[str]:
+def codes(kernel: str, seed: int, rules: tuple[PromptRule, ...] = ()) -> set[str]:
     return set(spoken(kernel, seed, rules)[1])
 
 
@@ -67,8 +68,8 @@ def test_each_mistake_is_made_at_its_rate():
 
 @pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.code)
 def test_a_rule_takes_away_its_own_mistake_and_no_other(habit: Habit):
-    by_code = Lesson("Say it otherwise.", habit.code)
-    by_words = Lesson(f"You cannot {' and '.join(habit.words[0])} here.")
+    by_code = PromptRule("Say it otherwise.", habit.code)
+    by_words = PromptRule(f"You cannot {' and '.join(habit.words[0])} here.")
     for kernel in kernels():
         for seed in range(40):
             free = codes(kernel, seed)
@@ -76,7 +77,7 @@ def test_a_rule_takes_away_its_own_mistake_and_no_other(habit: Habit):
 
 
 def test_a_rule_about_something_else_takes_nothing_away():
-    lessons = (Lesson("Do not use cooperative groups."), Lesson("x", "unknown-code"))
+    lessons = (PromptRule("Do not use cooperative groups."), PromptRule("x", "unknown-code"))
     assert all(codes(kernels()[0], seed) == codes(kernels()[0], seed, lessons) for seed in range(60))
 
 
@@ -125,5 +126,5 @@ def _kernels(bench: Bench, source: str, graph: dict | None) -> list[str]:
 def test_the_known_errors_that_warn_of_a_mistake_exist_and_no_word_warns_of_another():
     for habit in HABITS:
         assert all(cause in KNOWN for cause in habit.causes), habit.code
-    relu = Lesson("Do not use triton.language.relu, which this Triton does not have; use tl.maximum(x, 0) instead.")
+    relu = PromptRule("Do not use triton.language.relu, which this Triton does not have; use tl.maximum(x, 0) instead.")
     assert [habit.code for habit in HABITS if habit.named_by(relu)] == ["tl-relu"]

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from memory.prompting.assignment import PromptRule
 from search.proposers.prompts import FOLDER, build_prompt, build_repair, fenced
-from search.proposers.protocol import Exhibit, Lesson, Task
+from search.proposers.protocol import Exhibit, Task
 from search.proposers.replies import fenced_blocks
 
 PROBLEM = "class Model:\n    'a < b & c'\n"
@@ -104,7 +105,7 @@ LEADS = {
     ("small", "Task: improve the last kernel below by small patches.", "<<<<<<< OLD\n"),
 ])  # fmt: skip
 def test_a_prompt_is_the_task_all_that_is_known_and_the_form_of_the_answer(kind, begins, form):
-    rules = (Lesson("Do not call tl.any.", "no-any"), Lesson("Mask every load."))
+    rules = (PromptRule("Do not call tl.any.", "no-any"), PromptRule("Mask every load."))
     prompt = build_prompt(task(kind, device=DEVICE, rules=rules))
     asks, told, answer = re.split(r"(^Device$.*?)(?=^Answer )", prompt.user, flags=re.MULTILINE | re.DOTALL)
     assert told == TOLD.format(lead=LEADS[kind])

@@ -14,7 +14,6 @@ from adaexplore_site.actions.registry import APPS
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.saved_views.models import SavedView
 from memory.adapt.models import AdaptRun
-from memory.rules.decisions import rule_edit
 from memory.rules.models import Rule
 from search.batches.models import Campaign
 from search.interchange.imports import search_import
@@ -25,6 +24,7 @@ from search.records.models import Run
 from tests import pages
 from tests.judge.gpu_rows import gpu
 from tests.memory import failure_rows, rule_rows
+from tests.memory.decisions import rule_edit
 from tests.search import kernel_rows, steered
 from tests.search.campaign_rows import make_campaign
 from tests.search.fleet.test_revoking import on_device

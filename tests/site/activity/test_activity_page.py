@@ -17,17 +17,15 @@ from adaexplore_site.activity import trail
 from adaexplore_site.core.audit import action_on
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
-from memory.clusters.services import cluster_mute
 from memory.failures.models import FailureCluster
-from memory.rules.decisions import rule_approve
+from memory.prompting.scopes import Scope
 from memory.rules.models import Rule
-from memory.rules.scopes import Scope
-from memory.rules.services import rule_create
-from search.batches.campaigns import campaign_pause
+from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign
 from search.fleet.services import device_state_set
 from search.records.models import Run
 from search.runs.services import run_pause
+from tests.memory.decisions import cluster_mute, rule_approve, rule_create
 from tests.memory.failure_rows import cluster_of
 from tests.pages import HOSTILE, client_of, full_run
 from tests.search.makers import make_device, make_run
@@ -76,7 +74,7 @@ def some_acts(run: Run) -> dict[str, str]:
     run_concurrency(run=run, concurrency=3, user=person)
     device_state_set(device=make_device(), state=Device.State.DRAINING, user=person)
     campaign = Campaign.objects.create(title="many", device=make_device(), proposer="builtin", steps=5)
-    campaign_pause(campaign=campaign, user=person)
+    CAMPAIGNS.pause(campaign, user=person)
     cluster_mute(cluster=FailureCluster.objects.get(pk=cluster_of(run, count=1).pk), user=person)
     rule = rule_create(text="Do not call tl.dot on one row.", scope=Scope(), user=person).object_id
     card = {"rule_id": int(rule), "revision": 0, "user": person, "key": None}

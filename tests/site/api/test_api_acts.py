@@ -14,8 +14,8 @@ from adaexplore_site.accounts.services import SCOPES, token_issue
 from adaexplore_site.actions.registry import actions
 from adaexplore_site.api.site import act_path, schema
 from adaexplore_site.core.models import AuditEntry
+from memory.rules.files import rules_import
 from memory.rules.models import Rule
-from memory.rules.transfer import rules_import
 from search.batches.models import Campaign
 from search.records.models import Run
 from search.runs.services import run_stop

@@ -21,8 +21,8 @@ from adaexplore_site.accounts.services import token_issue, token_revoke
 from adaexplore_site.api.shapes import flat
 from adaexplore_site.api.site import schema
 from adaexplore_site.core.audit import ActionRefused
+from memory.rules.files import rules_import
 from memory.rules.models import Rule
-from memory.rules.transfer import rules_import
 from tests.pages import adapt, client_of, full_run
 from tests.search.live_rows import grow, new_best
 from tests.search.makers import make_run

@@ -7,8 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from adaexplore_site.palette.find import MOST, found
-from memory.rules.scopes import Scope
-from memory.rules.services import rule_create
+from memory.prompting.scopes import Scope
+from tests.memory.decisions import rule_create
 from tests.pages import HOSTILE, client_of, full_run
 from tests.search.makers import make_problem, make_run
 

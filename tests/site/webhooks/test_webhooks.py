@@ -32,13 +32,13 @@ from adaexplore_site.webhooks.services import (
     send,
     target_of,
 )
+from memory.prompting.scopes import Scope
 from memory.rules.models import Rule
-from memory.rules.scopes import Scope
-from memory.rules.services import rule_create
 from search.engine.completion import run_end
 from search.interchange.imports import search_import
 from search.ledger.stops import Stop
 from search.records.models import Run
+from tests.memory.decisions import rule_create
 from tests.pages import client_of
 from tests.search.live_rows import grow, new_best
 from tests.search.makers import make_run

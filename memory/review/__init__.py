@@ -1,1 +1,0 @@
-"""Pages for the review of rules: queue, library, history, files."""
