@@ -22,7 +22,6 @@ from search.rechecks.marking import VERBS as MARKS
 from search.replay import views as what_if
 from search.reports import views as reports
 from search.runs import views as runs
-from search.steering import bulk_views as steering_bulk
 from search.steering import views as steering
 
 _MOVED = RedirectView.as_view(pattern_name="device-list", query_string=True, http_method_names=["get", "head"])
@@ -70,7 +69,7 @@ urlpatterns = [
         name="run-archive",
     ),
     path("s/<int:run_id>/steer", actions_view("act", STEER), name="run-steer"),
-    path("s/<int:run_id>/bulk/", steering_bulk.run_bulk, name="run-bulk"),
+    path("s/<int:run_id>/bulk/", steering.run_bulk, name="run-bulk"),
     path("s/<int:run_id>/remove", imports.run_remove, name="run-remove"),
     path("s/<int:run_id>/activity/", steering.run_activity, name="run-activity"),
     path("s/<int:run_id>/counterfactual/", what_if.counterfactual, name="run-counterfactual"),

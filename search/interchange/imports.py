@@ -41,7 +41,7 @@ from search.records.facts import fingerprint_of
 from search.records.models import Node, Proposal, Run, RunEvent
 from search.records.texts import clip
 from search.runs.services import root_create
-from search.steering.recorded_acts import RecordedAct
+from search.steering.activity import RecordedAct
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser

@@ -20,7 +20,7 @@ from search.interchange.recording import OWN
 from search.interchange.run_folder import files_of
 from search.records.facts import NodeRow, node_rows
 from search.records.models import Node, Proposal, Run
-from search.steering.history import acts_document
+from search.steering.activity import acts_document
 
 KINDS = {Node.Kind.ROOT: "dummy_root", Node.Kind.LARGE: "large_step", Node.Kind.SMALL: "small_step"}
 EXTERNAL = "external:"

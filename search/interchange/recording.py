@@ -18,7 +18,7 @@ from judge.values import Audit, Basis, Verdict
 from memory.prompting.assignment import CONTROL, NO_ROOM, TREATMENT
 from memory.prompting.choices import MemoryChoice
 from search.algorithm.tree import LARGE, SMALL
-from search.steering.recorded_acts import RecordedAct, acts_read
+from search.steering.activity import RecordedAct, acts_read
 
 MAX_RULES = 5000
 TEXT_CHARS = 1000

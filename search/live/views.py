@@ -21,7 +21,7 @@ from search.live.columns import node_columns, replay_columns
 from search.live.outline import PAGE, outline
 from search.live.packing import packed
 from search.live.panels import panel_context
-from search.nodes.rules_panel import rules_panel
+from search.nodes.page import rules_panel
 from search.records.models import Run
 from search.records.node_styles import LOOKS, WORDS
 from search.runs.removal import removed

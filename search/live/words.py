@@ -12,7 +12,7 @@ from judge.values import Basis
 from search.records.events import HISTORY
 from search.records.models import RunEvent
 from search.records.node_styles import look_of
-from search.steering.labels import Said, told
+from search.steering.activity import Said, told
 
 _RUN = {
     "run.started": ("running", "Search started"),

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import Measure, basis_word
 from judge.evaluations.models import Measurement
 from judge.values import Basis, Subject
 from search.algorithm.ranking import rank, standing
@@ -123,12 +123,7 @@ class Book:
         if self.other_basis:
             many = self.other_basis != 1
             found.append(
-                f"{self.other_basis} attempt{'s' * many} with a speedup that is not {words_of(self.basis)} "
+                f"{self.other_basis} attempt{'s' * many} with a speedup that is not {basis_word(self.basis)} "
                 f"{'are' if many else 'is'} left out."
             )
         return tuple(found)
-
-
-def words_of(basis: Basis) -> str:
-    """How a basis is named to people."""
-    return "MODELLED" if basis is Basis.MODELLED else basis.value

@@ -8,19 +8,15 @@ from collections.abc import Iterable
 from celery import current_app
 from kombu.exceptions import OperationalError
 
+from adaexplore_site.actions.action import Result
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
 from search.records.follow_ups import Hop
 
 log = logging.getLogger(__name__)
 
-
 COMPILE_QUEUE = "compile"  # served beside GPUs only
-
-
-COMPILE_S = 60.0  # later than that, whoever judges has compiled for himself
-
-
+COMPILE_S = 60.0  # later than that the judge has compiled it
 CHECK_S = 3500.0  # the next hourly calibration is on its way by then
 
 
@@ -38,6 +34,11 @@ def send(hops: Iterable[Hop]) -> None:
             )
         except OperationalError as error:
             log.warning("%s(%s) waits for the reaper: the broker is away (%s)", hop.task, hop.target, error)
+
+
+def sent(message: str, hops: Iterable[Hop], location: str = "") -> Result:
+    """The result of an action whose follow-up tasks are sent after its transaction."""
+    return Result(message, then=lambda: send(hops), location=location)
 
 
 def check_send(device: Device, asked: AuditEntry | None = None) -> bool:

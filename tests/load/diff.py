@@ -20,7 +20,7 @@ from django.core.cache import caches  # noqa: E402
 
 from judge.sources import highlighting  # noqa: E402
 from search.diffing.cached import diff  # noqa: E402
-from search.diffing.values import Options  # noqa: E402
+from search.diffing.comparing import Options  # noqa: E402
 
 SOURCES = ("search/algorithm/steering.py", "judge/sources/highlighting.py", "search/proposers/builtin/kernels.py")
 

@@ -24,7 +24,7 @@ from judge.values.parsing import MOST_PARTS, parse_module
 from memory.patterns.messages import cause_of, masked
 from memory.patterns.table import recognised
 from memory.rules.wording import claim_check, names_in, normal, wording, words_hash
-from search.diffing.aligning import opcodes, word_marks
+from search.diffing.comparing import opcodes, word_marks
 from search.engine.sketches import shingles
 from search.proposers.builtin.proposer import patches
 from search.proposers.exchange import apply_patches, fenced_blocks, parse_patches, parse_reply

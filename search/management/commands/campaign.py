@@ -32,7 +32,7 @@ from search.proposers import get as get_proposer
 from search.records.models import Run
 from search.records.queries import told_counts
 from search.reports.page import report_text
-from search.runs.memory_options import memory_arguments, memory_chosen
+from search.runs.memory_fields import memory_arguments, memory_chosen
 
 
 class Command(BatchCommand):

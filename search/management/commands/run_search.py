@@ -35,7 +35,7 @@ from search.proposers import get as get_proposer
 from search.records.models import Node, Run
 from search.records.queries import events_since
 from search.records.winning import NOTHING, standing_of
-from search.runs.memory_options import memory_arguments, memory_chosen
+from search.runs.memory_fields import memory_arguments, memory_chosen
 from search.runs.services import run_start, run_stop
 
 

@@ -17,9 +17,9 @@ from search.interchange.imports import search_import
 from search.records.events import event_write
 from search.records.follow_ups import Hop
 from search.records.models import Node, Run
-from search.runs.removing import run_remove
 from tests.search.makers import Worker, kinds, make_run, told
 from tests.search.recorded import packed, quick_hashes, step  # noqa: F401
+from tests.search.steered import run_remove
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

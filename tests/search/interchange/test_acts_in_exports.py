@@ -20,12 +20,10 @@ from search.records.models import Run
 from search.records.steering_log import steering_of
 from search.replay.check import replay_run
 from search.steering.activity import activity_of
-from search.steering.branching import run_branch
-from search.steering.nodes import steer_boost, steer_note, steer_pin
-from search.steering.run import steer_params, steer_undo
 from tests.search.interchange.test_round_trips import there_and_back
 from tests.search.makers import Worker, make_run
 from tests.search.recorded import REFERENCE, packed, quick_hashes, step  # noqa: F401
+from tests.search.steered import run_branch, steer_boost, steer_note, steer_params, steer_pin, steer_undo
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quick_hashes")]
 ACT = {"verb": "steer.pin", "who": "ada", "at": "2026-01-31T12:00:00+00:00", "told": 1, "before": {}}

@@ -14,7 +14,7 @@ from search.engine.completion import node_tell
 from search.proposers.exchange import build_prompt
 from search.proposers.protocol import Reply, Task
 from search.rechecks import marking
-from search.rechecks.marking import FLAKY, QUARANTINE, RELEASE, kernel_mark
+from search.rechecks.marking import FLAKY, QUARANTINE, RELEASE
 from search.records.facts import node_rows, tree_of
 from search.records.follow_ups import Hop
 from search.records.models import Node, Run
@@ -23,6 +23,7 @@ from search.replay.check import replay_run
 from search.replay.what_if import what_if
 from tests.search.fakes import FakeBench, ScriptedProposer, kernel, passed, wrong
 from tests.search.makers import Worker, make_run
+from tests.search.steered import kernel_mark
 
 pytestmark = pytest.mark.django_db
 CHAIN: dict[str, Any] = {"policy": "chain", "p_large": 1.0}  # each pool holds everything that was told before

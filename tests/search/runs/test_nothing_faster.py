@@ -25,8 +25,8 @@ from search.live.panels import evidence_of
 from search.live.words import feed_items
 from search.management.commands import run_search
 from search.pictures.book import Book
-from search.pictures.gallery import picture_of
-from search.rechecks.marking import QUARANTINE, kernel_mark
+from search.pictures.views import picture_of
+from search.rechecks.marking import QUARANTINE
 from search.records.models import Node, Run
 from search.records.queries import best_node, run_summary, run_tree
 from search.records.winning import has_won, standing_of, standings_logged, won_of
@@ -36,6 +36,7 @@ from tests.pages import client_of
 from tests.search.fakes import FakeBench, passed
 from tests.search.kernel_rows import gpu_run, kernel
 from tests.search.makers import Worker, make_run
+from tests.search.steered import kernel_mark
 
 HOUR = timedelta(hours=1)
 COMPILE = {"value": 1.3, "low": 1.2, "high": 1.4, "n": 60, "basis": "measured"}

@@ -14,7 +14,6 @@ from judge.devices.models import Device
 from judge.problems import views as judge_views
 from judge.problems.models import Problem
 from search.records.models import Run
-from search.runs import actions as page
 from tests.pages import client_of
 from tests.search.makers import make_device, make_problem, make_run
 
@@ -27,7 +26,7 @@ def hops(monkeypatch) -> list[Any]:
     """What would have been sent to the queues."""
     make_device()
     sent: list[Any] = []
-    monkeypatch.setattr(page, "send", sent.extend)
+    monkeypatch.setattr("search.records.queue.send", sent.extend)
     monkeypatch.setattr(judge_views.admit_problem, "apply_async", lambda **given: sent.append(given["queue"]))
     return sent
 
@@ -59,9 +58,9 @@ def test_a_sample_is_one_link_and_one_button_away(operator, hops):
 
 def test_a_viewer_is_told_that_it_reads_only_where_an_operator_uploads(operator):
     html = client_of("viewer").get("/new").content.decode()
-    assert "data-dropzone" not in html and "Your account reads only" in html
+    assert "data-dropzone" not in html and "Your account is read-only" in html
     html = operator.get("/new").content.decode()
-    assert "data-dropzone" in html and "reads only" not in html
+    assert "data-dropzone" in html and "read-only" not in html
 
 
 def test_a_device_that_takes_no_searches_is_named_with_why_and_a_way_to_the_fleet(operator, hops):

@@ -1,23 +1,33 @@
-"""Which nodes of a search are meant: by state, kind, speedup, place in the tree and words. For acts on all of them.
+"""One action on every node that matches a filter: one batch in the log, one row of the audit, undone as one.
 
-A value that cannot be read is refused, never left out: the act would reach more nodes than were asked for.
+A value of the filter that cannot be read is refused, never left out: the action would reach more nodes than were meant.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlencode
 
-from adaexplore_site.core.audit import FieldsRefused
+from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.text import storable_text
-from judge.evaluations.verdict_styles import verdict_look
+from judge.evaluations.measures import verdict_look
+from search.algorithm.spans import spans
+from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, RESTORE
 from search.records.facts import NodeRow
 from search.records.models import Node
+from search.steering.snapshot import Change, Snapshot
 
-STATES = {  # looks of told nodes, in the words of the tree's legend
+VERB = "steer.bulk"
+ACTS = (PRUNE, PIN, BOOST, RESTORE)
+MAX_PINS = 50  # each has its own selections and its own event
+MAX_RELEASES = 200  # pins and forced steps that one prune ends; all of them stand in its event
+SPAN_CHARS = 700  # of the numbers in one event, which holds 2 kB
+STATES = {  # looks of completed nodes, in the words of the tree's legend
     "wrong": "failed",
     "compile-error": "does not compile",
     "slower": "correct, slower",
@@ -33,7 +43,7 @@ Q_CHARS = 80
 class NodeFilter:
     """All that is set must hold; the start and nodes without a verdict never match. `under` is a speedup over eager,
     `below` a node whose descendants are meant. `q` is a node's number, else words of its reason or of what it changed.
-    Of a page that was looked at, `told` is how many nodes had been told: later ones do not match."""
+    Of a page that was looked at, `told` is how many nodes were completed: later ones do not match."""
 
     states: tuple[str, ...] = ()
     kind: str = ""
@@ -117,7 +127,7 @@ class NodeFilter:
 
 
 def look_of_row(row: NodeRow) -> str:
-    """How a told node looks in the tree."""
+    """How a completed node looks in the tree."""
     return "suspect" if row.doubt else verdict_look(row.verdict, row.speedup)
 
 
@@ -151,3 +161,79 @@ def _whole(given: Mapping[str, str], name: str, wrong: dict[str, str]) -> int | 
         wrong[name] = f"Enter a whole number for {name}, not {text[:40]!r}."
         return None
     return int(text) if text else None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an action would reach: its nodes, and why others of the filter are left out, counted. `closes` counts the
+    nodes that a prune would close, those below included. With `why_not` it cannot be done."""
+
+    act: str
+    ready: tuple[int, ...]
+    left: tuple[tuple[str, int], ...] = ()
+    closes: int = 0
+    releases: tuple[int, ...] = ()
+    why_not: str = ""
+
+    @property
+    def seen(self) -> str:
+        """Sixteen hexadecimal digits of which nodes are ready: what a preview has shown."""
+        return hashlib.sha256(",".join(map(str, self.ready)).encode()).hexdigest()[:16]
+
+    def change(self, said: dict[str, Any], values: dict[str, Any]) -> Change:
+        """The first event says what the action is, those after it hold what it has no room for. A pin is an event of
+        its own, so that its selections are counted and it can be undone by itself."""
+        if self.act == PIN:
+            pins = [("steer.pin", {"number": number, **values}) for number in self.ready]
+            return Change(said, parts=tuple(pins), said=said)
+        first, *rest = spans(self.ready, SPAN_CHARS)
+        parts = [{"verb": self.act, "numbers": numbers, **values} for numbers in rest]
+        if self.releases:
+            parts.append({"verb": self.act, "numbers": "", "releases": list(self.releases)})
+        return Change({**said, "numbers": first}, parts=tuple((VERB, part) for part in parts), said=said)
+
+
+def batch_of(now: Snapshot, act: str, chosen: NodeFilter) -> Batch:
+    """The nodes of a filter that the action fits, as of now. Raises ActionRefused for an unknown action."""
+    if act not in ACTS:
+        raise ActionRefused(f"There is no action {act!r} on many nodes. Choose one of {', '.join(ACTS)}.")
+    ready, left = [], Counter[str]()
+    for row in chosen.matching(now.rows):
+        why = _unfit(now, act, row.number)
+        if why:
+            left[why] += 1
+        else:
+            ready.append(row.number)
+    closing = _closing(now, ready) if act == PRUNE else set()
+    over = tuple(one.seq for one in now.steering.acts if one.verb in (PIN, FORCE) and one.node in closing)
+    why_not = ""
+    if act == PIN and len(ready) > MAX_PINS:
+        why_not = f"One action pins at most {MAX_PINS} nodes, not {len(ready)}. Narrow the filter."
+    elif len(over) > MAX_RELEASES:
+        why_not = f"{len(over)} pins and forced steps lie below these nodes. Undo some of them first."
+    elif act != RESTORE and not chosen.narrows:
+        why_not = "Choose which nodes: without a filter it would be all of them."
+    return Batch(act, tuple(ready), tuple(left.items()), len(closing), over, why_not)
+
+
+def _unfit(now: Snapshot, act: str, number: int) -> str:
+    branch = now.tree.branches.get(number)
+    if branch is None:
+        return "withdrawn"
+    if act == RESTORE:
+        return "" if number in now.steering.pruned else "not pruned"
+    if not branch.closed:
+        return ""
+    return "pruned already" if number in now.steering.pruned else "below a pruned node"
+
+
+def _closing(now: Snapshot, numbers: Iterable[int]) -> set[int]:
+    """What is open now at or below these nodes. Each node is walked once."""
+    found: set[int] = set()
+    stack = [now.tree[number] for number in numbers]
+    while stack:
+        branch = stack.pop()
+        if branch.number not in found and not branch.closed:
+            found.add(branch.number)
+            stack += branch.children
+    return found

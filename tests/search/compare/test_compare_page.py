@@ -15,7 +15,6 @@ from django.test.utils import CaptureQueriesContext
 from judge.bench.processes.artefacts import artefact_key
 from judge.evaluations.services import case_of
 from judge.values import SpeedCall
-from search.nodes import actions as kernel_actions
 from search.rechecks.models import Recheck
 from search.rechecks.services import recheck_run
 from search.records.models import Proposal, Run
@@ -225,7 +224,7 @@ def test_more_kernels_cost_no_more_queries(run, viewer):
 
 
 def test_a_pair_is_raced_from_the_page_and_its_verdict_is_shown_with_its_interval(viewer, monkeypatch):
-    monkeypatch.setattr(kernel_actions, "send", lambda hops: None)
+    monkeypatch.setattr("search.records.queue.send", lambda hops: None)
     search = gpu_run("gelu", steps=9)
     one, other = kernel(search, 2.0, spread=0.1), kernel(search, 2.05, spread=0.1)
     operator, path = client_of("operator"), f"/compare?k={key(one)},{key(other)}"
@@ -233,7 +232,7 @@ def test_a_pair_is_raced_from_the_page_and_its_verdict_is_shown_with_its_interva
     assert "/race" not in viewer.get(path).content.decode()
     body = {"key": "k", "rival": key(one), "back": path}
     assert operator.post(f"/s/{search.pk}/n/{other.number}/race", body)["Location"] == path
-    assert "Waits for its device" in viewer.get(path).content.decode()
+    assert "Waiting for its device" in viewer.get(path).content.decode()
     recheck_run(recheck_id=Recheck.objects.get().pk, bench_for=FakeBench({0: raced(1.05, SpeedCall.FASTER)}))
     html = viewer.get(path).content.decode()
     assert "FASTER" in html and "[1.04–1.06]" in html and "n=60" in html

@@ -1,4 +1,4 @@
-"""The one way to steer a run: under its row lock, as an event in its log, with an audit row that Undo can find."""
+"""The one way to steer a search: under its row lock, as an event in its log, with an audit row that Undo can find."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
+from adaexplore_site.actions.action import Call
 from adaexplore_site.core.audit import ActionRefused, action_done
 from search.algorithm.params import SearchParams
 from search.algorithm.steering import Steering
 from search.algorithm.tree import Branch, Tree
-from search.engine.completion import run_locked
+from search.engine.budgets import budget_own
+from search.ledger.limits import MAX_STEPS
 from search.records.actions import action_record
 from search.records.events import event_write
 from search.records.facts import NodeRow, node_rows, tree_of
 from search.records.follow_ups import Hop
 from search.records.models import Run
 from search.records.steering_log import steering_of
-from search.runs.pairing import pair_check
+from search.runs.services import pair_check, run_held
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
 
 @dataclass(frozen=True)
-class Done:
-    """What an act amounts to: the event's payload, what held before it, and what follows once it is in the log.
+class Change:
+    """What an action writes: the event's payload, what held before it, and what follows once it is in the log.
 
     `parts` are (kind, payload) of events that go on with the first one: they get its number as `of`. `said` is what the
     audit keeps in place of the payload.
@@ -41,10 +43,10 @@ class Done:
     said: dict[str, Any] | None = None
 
 
-class Desk:
-    """A locked run with its tree and its steering as of now."""
+class Snapshot:
+    """A search with its tree and its steering as of now; locked while it is steered."""
 
-    def __init__(self, run: Run, user: AbstractBaseUser | None) -> None:
+    def __init__(self, run: Run, user: AbstractBaseUser | None = None) -> None:
         self.run, self.user = run, user
         self.now = timezone.now()
         self.rows: list[NodeRow] = node_rows(run.pk)
@@ -69,37 +71,43 @@ class Desk:
         return branch
 
     def event(self, kind: str, payload: dict[str, Any]) -> int:
-        """Write one event of the act; its place in the log."""
+        """Write one event of the action; its place in the log."""
         return event_write(run=self.run, kind=kind, payload=payload, actor=self.user).seq
 
+    def steps_add(self, steps: int) -> None:
+        """Widen the budget. Raises ActionRefused when that is too much."""
+        budget_own(self.run)
+        if self.run.steps + steps > MAX_STEPS:
+            raise ActionRefused(f"A search has at most {MAX_STEPS} steps; this one has {self.run.steps}.")
+        self.steps_set(self.run.steps + steps)
 
-def steer(
-    *, run: Run, verb: str, user: AbstractBaseUser | None, key: str | None, act: Callable[[Desk], Done | None]
-) -> list[Hop]:
-    """Do one act and log it; hops for the caller to send. The same key again does nothing, nor does an act that
+    def steps_set(self, steps: int) -> None:
+        """Write the budget."""
+        self.run.steps = steps
+        self.run.save(update_fields=["steps"])
+
+
+def steer(*, run: Run, verb: str, call: Call, change: Callable[[Snapshot], Change | None]) -> list[Hop]:
+    """Do one action and log it; hops for the caller to send. The same key again does nothing, nor does a `change` that
     returns None: what it asks for is so already.
 
-    Raises ActionRefused, nothing changed, when the search has ended or is stopping, or when `act` refuses.
+    Raises ActionRefused, nothing changed, when the search has ended or is stopping, or when `change` refuses.
     """
     with transaction.atomic():
-        locked = run_locked(run.pk)
-        if locked is None:
-            raise ActionRefused("This search no longer exists.")
-        if action_done(key=key, verb=verb):
+        locked = run_held(run)
+        if action_done(key=call.key, verb=verb):
             return []
         if locked.ended or locked.state == Run.State.STOPPING:
             how = "is stopping" if locked.state == Run.State.STOPPING else f"has already ended ({locked.state})"
-            raise ActionRefused(
-                f"This search {how}: no step is left to steer. Branch a new search from a node instead."
-            )
+            raise ActionRefused(f"This search {how} and cannot be steered. Branch a new search from a node instead.")
         pair_check(run=locked, verb=verb)
-        desk = Desk(locked, user)
-        done = act(desk)
+        now = Snapshot(locked, call.user)
+        done = change(now)
         if done is None:
             return []
-        seq = desk.event(verb, done.payload)
+        seq = now.event(verb, done.payload)
         for kind, payload in done.parts:
-            desk.event(kind, {**payload, "of": seq})
+            now.event(kind, {**payload, "of": seq})
         after = {**(done.payload if done.said is None else done.said), "seq": seq}
-        action_record(verb=verb, run=locked, user=user, key=key, before=done.before, after=after)
+        action_record(verb=verb, run=locked, **call.who, before=done.before, after=after)
         return done.then()

@@ -1,4 +1,4 @@
-"""Best so far: every attempt on the one scale of speedups, the best as a step with the band of its interval."""
+"""Pictures of speedups and times: the best so far, the lineage of the best kernel, samples of the fastest kernels."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
-from adaexplore_site.core.plots import Axis, Linear, speedup_axis, speedup_ticks, time_unit
-from judge.templatetags.units import duration
+from adaexplore_site.core.plots import Axis, Linear, Tick, Times, speedup_axis, speedup_ticks, strips, time_unit
+from judge.evaluations.facts import SUBJECTS
+from judge.evaluations.models import Measurement
+from judge.sources.highlighting import visible
+from judge.templatetags.units import duration, microseconds
 from judge.values import Basis, Subject
+from search.algorithm.ranking import rank
 from search.pictures.book import Book
 from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rows, Rule, Spot, Table
 from search.records.facts import NodeRow
+from search.records.texts import counted
 from search.records.winning import nothing_faster
 
 MOST_SPOTS = 400  # drawn; new bests always are
 FLOOR = 93.0  # below this lies the strip of failed attempts
-HEADS = ("Attempt", "Node", "Result", "Speedup over eager", "Best so far")
 KEY = (
     ("best", "new best"),
     ("tied", "its interval overlaps the best"),
@@ -29,7 +33,19 @@ KEY = (
     ("suspect", "not settled"),
     ("cancelled", "withdrawn"),
 )
-NAMES = ("x", "node", "result", "speedup", "best_node")
+COLUMNS = {"node": "Node", "result": "Result", "speedup": "Speedup over eager", "best_node": "Best so far"}
+LINEAGE = {
+    "node": "Node",
+    "step": "Step",
+    "result": "Result",
+    "speedup": "Speedup over eager",
+    "summary": "Change described by the proposer",
+}
+LABELS = 14  # numbers drawn beside marks of a lineage; the table has all
+BEST = 5  # kernels whose samples are drawn
+SUBJECT = {"subject": "Subject", "node": "Node", "method": "Method"}
+SAMPLES = {**SUBJECT, "sample": "Sample", "us": "µs"}
+MODELLED = {**SUBJECT, "us": "Time, µs", "low_us": "Range from, µs", "high_us": "to, µs"}
 
 
 @dataclass(frozen=True)
@@ -62,20 +78,24 @@ class Point(NamedTuple):
     best: NodeRow | None
 
 
+def result_of(row: NodeRow) -> str:
+    """Its verdict in words."""
+    return row.verdict.replace("_", " ")
+
+
 def best_so_far(book: Book, x: str = "attempts") -> Picture:
     """`x` is one of AXES; one that this search has no values for gives attempts."""
     offered = [name for name in AXES if _has(book, name)]
     across = AXES[x if x in offered else "attempts"]
     points = _points(book, across.name)
-    table = Table(NAMES, (across.words.capitalize(), *HEADS[1:]), Rows(points, partial(_line, book)))
+    table = Table({"x": across.words.capitalize(), **COLUMNS}, Rows(points, partial(_line, book)))
     choices = tuple((name, AXES[name].words, name == across.name) for name in offered)
-    title = "Best so far"
     if not points:
-        return Picture("best-so-far", title, "No attempt has ended yet.", table=table, choices=choices)
+        return Picture("No attempt has ended yet.", table=table, choices=choices)
     notes = list(book.left_out())
     unknown = sum(point.x is None for point in points)
     if unknown:
-        notes.append(f"{unknown} attempt{'s' * (unknown != 1)} with unknown {across.words}, left out.")
+        notes.append(f"{counted(unknown, 'attempt')} with unknown {across.words}, left out.")
     if book.basis is Basis.REPORTED:
         notes.append("The source reported no intervals, so there is no band.")
     elif book.basis is Basis.MODELLED:
@@ -83,7 +103,7 @@ def best_so_far(book: Book, x: str = "attempts") -> Picture:
     panel = _panel(book, [point for point in points if point.x is not None], across)
     looks = {spot.look for spot in panel.spots}
     key = tuple((look, word) for look, word in KEY if look in looks)
-    return Picture("best-so-far", title, _says(book, points), (panel,), None, table, tuple(notes), (), key, choices)
+    return Picture(_says(book, points), (panel,), table=table, notes=notes, key=key, choices=choices)
 
 
 def _has(book: Book, name: str) -> bool:
@@ -110,7 +130,11 @@ def _points(book: Book, x: str) -> list[Point]:
             part = book.spent(row)[x == "cost"]
             known += Decimal(part or 0)
             at = None if part is None else float(known)
-        record = timed and row.may_be_best and (best is None or _faster(row, best))
+        record = (
+            timed
+            and row.may_be_best
+            and (best is None or rank(row.speedup, row.number) > rank(best.speedup, best.number))
+        )
         tied = not record and timed and book.basis is Basis.MEASURED and _reaches(row, best)
         best = row if record else best
         found.append(Point(row, at, timed, record, tied, best))
@@ -122,14 +146,10 @@ def _reaches(row: NodeRow, best: NodeRow | None) -> bool:
     return best is not None and (row.high or 0.0) >= (best.speedup or 0.0)
 
 
-def _faster(row: NodeRow, best: NodeRow) -> bool:
-    return ((row.speedup or 0.0), -row.number) > ((best.speedup or 0.0), -best.number)
-
-
 def _line(book: Book, point: Point) -> tuple[Cell, ...]:
     best = None if point.best is None else NodeRef(point.best.number)
     x = None if point.x is None else round(point.x, 6)
-    return (x, NodeRef(point.row.number), point.row.verdict.replace("_", " "), book.speedup(point.row), best)
+    return (x, NodeRef(point.row.number), result_of(point.row), book.speedup(point.row), best)
 
 
 def _panel(book: Book, points: list[Point], across: Across) -> Panel:
@@ -142,7 +162,6 @@ def _panel(book: Book, points: list[Point], across: Across) -> Panel:
     if compiled:
         rules.append(Rule("rule-compile", 0, up.at(compiled), 100, up.at(compiled), "torch.compile"))
     return Panel(
-        title="Speedup over eager",
         says=_says(book, points),
         height=260,
         x_name=across.words,
@@ -196,7 +215,7 @@ def _spots(book: Book, points: list[Point], along: Linear, up: Axis) -> tuple[Sp
         look = (
             "best" if point.record and point.row.number in book.won else "tied" if point.tied else book.look(point.row)
         )
-        said = str(measure) if measure else point.row.verdict.replace("_", " ")
+        said = str(measure) if measure else result_of(point.row)
         found.append(Spot(look, along.at(point.x), y, f"node {point.row.number}: {said}"))
     return tuple(found)
 
@@ -208,8 +227,7 @@ def _compiled(book: Book) -> float | None:
 
 
 def _says(book: Book, points: list[Point]) -> str:
-    count = f"{len(points)} attempt{'s' * (len(points) != 1)}"
-    best = book.best
+    count, best = counted(len(points), "attempt"), book.best
     if best is None and book.leader is not None:
         said = nothing_faster(ended=book.run.ended)
         return f"{count}. {said}; the closest is node {book.leader.number}, {book.speedup(book.leader)}."
@@ -218,5 +236,122 @@ def _says(book: Book, points: list[Point]) -> str:
     records = sum(point.record and point.row.number in book.won for point in points)
     rose = "set once" if records == 1 else f"raised {records} times"
     tied = sum(point.tied for point in points)
-    also = f" The interval of {tied} other attempt{'s' * (tied != 1)} reaches a best before it." if tied else ""
+    also = f" The interval of {counted(tied, 'other attempt')} reaches a best before it." if tied else ""
     return f"{count}; the best was {rose} and is node {best.number}, {book.speedup(best)}.{also}"
+
+
+def lineage(book: Book) -> Picture:
+    """The path of parents. A node that failed stands at the foot: it was repaired or taken up by its child."""
+    if book.leader is None:
+        return Picture("There is no best kernel yet, so there is no lineage to show.")
+    by_id = {row.id: row for row in book.rows}
+    line: list[NodeRow] = [book.leader]
+    while (parent := line[-1].parent) is not None:
+        line.append(by_id[parent])
+    line.reverse()
+    steps = line[1:]
+    rows = [
+        (NodeRef(row.number), f"{row.kind} step", result_of(row), book.speedup(row), visible(row.summary))
+        for row in steps
+    ]
+    large = sum(row.kind == "large" for row in steps)
+    failed = sum(book.speedup(row) is None for row in steps)
+    said = "" if book.best else f"{nothing_faster(ended=book.run.ended)}; this is the line of the closest kernel. "
+    said += f"Node {book.leader.number} stands {counted(len(steps), 'step')} below the start, {large} of them large."
+    if failed:
+        said += f" {counted(failed, 'kernel')} on the way did not pass."
+    key = (("best", "best"), ("correct", "correct"), ("slower", "slower than eager"), ("wrong", "did not pass"))
+    panel = _lineage_panel(book, line, said)
+    return Picture(said, (panel,), table=Table(LINEAGE, rows), notes=book.left_out(), key=key)
+
+
+def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
+    up = speedup_axis([row.speedup for row in line if row.speedup], 84.0, 14.0)
+    gap = 92.0 / max(1, len(line) - 1)
+    places = [
+        (4.0 + gap * place, up.at(1.0) if not place else up.at(row.speedup) if row.speedup else 97.0)
+        for place, row in enumerate(line)
+    ]
+    paths = [
+        Path(f"edge edge-{row.kind}", f"M{x1:.2f} {y1}L{x2:.2f} {y2}")
+        for row, (x1, y1), (x2, y2) in zip(line[1:], places, places[1:], strict=False)
+    ]
+    stride = 1 + (len(line) - 1) // LABELS
+    spots = []
+    for place, (row, (x, y)) in enumerate(zip(line, places, strict=True)):
+        last = place == len(line) - 1
+        look = "best" if last and book.best else book.look(row)
+        label = "start" if not place else str(row.number) if last or not place % stride else ""
+        spots.append(
+            Spot(look, round(x, 2), y, f"node {row.number}: {book.speedup(row) or row.verdict or 'start'}", label)
+        )
+    return Panel(
+        says=says,
+        height=200,
+        x_name="steps from the start",
+        x_ticks=(Tick(4.0, "0"), Tick(96.0, str(len(line) - 1))),
+        y_ticks=speedup_ticks(up, 4),
+        paths=tuple(paths),
+        rules=(Rule("rule-one", 0, up.at(1.0), 100, up.at(1.0), ""),),
+        spots=tuple(spots),
+    )
+
+
+def samples(book: Book) -> Picture:
+    """The files hold every sample, the page's table their medians. A modelled time has a range and no samples."""
+    chosen = book.correct[:BEST]
+    rows = _rows(book, chosen)
+    if not rows:
+        return Picture(_missing(book))
+    modelled = book.basis is Basis.MODELLED
+    times = [
+        Times(label, kind, () if modelled else row.samples_us, row.low_us, row.median_us, row.high_us)
+        for label, kind, _, row in rows
+    ]
+    drawn = strips(times, microseconds)
+    count = sum(kind in {"best", "correct"} for _, kind, _, _ in rows)
+    fastest = "The fastest correct kernel" if count == 1 else f"The {count} fastest correct kernels"
+    says = f"{fastest} and what the best was compared with, over one logarithmic axis. "
+    says += (
+        "The long line is the modelled time and the bar its range. Nothing was measured, so there are no samples."
+        if modelled
+        else "Each thin line is one call, the long line is the median, and the bar below is its 99.8 % interval."
+    )
+    notes = list(book.left_out())
+    lacking = len(chosen) - count
+    if lacking:
+        notes.append(f"{lacking} of the fastest {len(chosen)} without a stored time, left out.")
+    return Picture(says, strips=drawn, table=_samples_table(rows, modelled), notes=notes)
+
+
+def _missing(book: Book) -> str:
+    if book.basis is Basis.REPORTED:
+        return "Imported searches have two medians for each kernel and no samples, so there is nothing to draw."
+    return "No correct kernel has been timed yet."
+
+
+def _rows(book: Book, chosen: list[NodeRow]) -> list[tuple[str, str, int | None, Measurement]]:
+    """(label, kind, node, measurement): the kernels by speed, then eager and torch.compile beside the best."""
+    wanted = {book.evaluations[row.id]: row for row in reversed(chosen) if row.id in book.evaluations}
+    timed = Measurement.objects.filter(evaluation__in=wanted, subject=Subject.CANDIDATE.value, basis=book.basis.value)
+    found = {row.evaluation_id: row for row in timed}
+    rows: list[tuple[str, str, int | None, Measurement]] = []
+    for node in chosen:
+        measurement = found.get(book.evaluations.get(node.id, 0))
+        if measurement is not None:
+            best = book.best is not None and node.number == book.best.number
+            rows.append((f"node {node.number}", "best" if best else "correct", node.number, measurement))
+    if not rows:
+        return []
+    for name in (Subject.EAGER, Subject.COMPILE):
+        baseline = book.baselines.get(name.value)
+        if baseline is not None:
+            rows.append((SUBJECTS[name], "eager" if name is Subject.EAGER else "compile", None, baseline))
+    return rows
+
+
+def _samples_table(rows: list[tuple[str, str, int | None, Measurement]], modelled: bool) -> Table:
+    named = [((label, number and NodeRef(number), row.method), row) for label, _, number, row in rows]
+    if modelled:
+        return Table(MODELLED, [(*name, row.median_us, row.low_us, row.high_us) for name, row in named])
+    return Table(SAMPLES, [(*name, place, float(us)) for name, row in named for place, us in enumerate(row.samples_us)])
