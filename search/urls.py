@@ -10,9 +10,9 @@ from search.batches import views as batches
 from search.compare import views as compare
 from search.failures import views as failures
 from search.fleet import views as devices
-from search.interchange import gallery_views as gallery
-from search.interchange import import_views as imports
 from search.interchange import views as downloads
+from search.interchange import views as gallery
+from search.interchange import views as imports
 from search.kernels import views as kernels
 from search.lab import views as lab
 from search.ledger import views as spend
@@ -23,7 +23,6 @@ from search.rechecks.marking import VERBS as MARKS
 from search.replay import views as what_if
 from search.reports import views as reports
 from search.runs import views as runs
-from search.steering import bulk_views as steering_bulk
 from search.steering import views as steering
 
 _MOVED = RedirectView.as_view(pattern_name="device-list", query_string=True, http_method_names=["get", "head"])
@@ -76,7 +75,7 @@ urlpatterns = [
         name="run-archive",
     ),
     path("s/<int:run_id>/steer", actions_view("act", STEER), name="run-steer"),
-    path("s/<int:run_id>/bulk/", steering_bulk.run_bulk, name="run-bulk"),
+    path("s/<int:run_id>/bulk/", steering.run_bulk, name="run-bulk"),
     path("s/<int:run_id>/remove", imports.run_remove, name="run-remove"),
     path("s/<int:run_id>/activity/", steering.run_activity, name="run-activity"),
     path("s/<int:run_id>/counterfactual/", what_if.counterfactual, name="run-counterfactual"),

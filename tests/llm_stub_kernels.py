@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from search.proposers.replies import fenced_blocks
+from search.proposers.exchange import fenced_blocks
 
 TAIL = """
 

@@ -10,7 +10,7 @@ from judge.problems.models import Problem
 from search.interchange.imports import search_import
 from search.proposers import get as get_proposer
 from search.rechecks.models import Recheck
-from search.rechecks.services import recheck_ask, recheck_run
+from search.rechecks.services import recheck_run
 from search.records.models import Run
 from tests import pages
 from tests.judge import gpu_rows
@@ -18,6 +18,7 @@ from tests.memory import failure_rows, rule_pictures
 from tests.search.fakes import FakeBench, passed, wrong
 from tests.search.makers import Worker, make_device, make_problem, make_run
 from tests.search.recorded import packed, step
+from tests.search.steered import recheck_ask
 
 Names = dict[str, int | str]
 

@@ -22,9 +22,8 @@ from memory.rules.files import rules_import
 from memory.rules.models import Rule
 from search.batches.models import Campaign, CampaignEntry
 from search.engine.completion import failures_keep
-from search.lab.models import LabResult
+from search.lab.models import LabResult, lab_result_record
 from search.lab.results import result_document
-from search.lab.services import lab_result_record
 from search.ledger.models import ModelPrice
 from search.records.models import Run
 from tests.search.lab_spaces import explored

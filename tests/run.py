@@ -32,7 +32,7 @@ ONE_DATABASE = (
     "search/batches/test_adapt_pages.py",
     "search/ledger/test_budget_panel.py",
     "search/batches/test_campaign_pages.py",
-    "search/kernels/test_compare_page.py",
+    "search/compare/test_compare_page.py",
     "search/fleet/test_device_pages.py",
     "search/lab/test_lab_pages.py",
     "search/live/test_live_pages.py",

@@ -94,8 +94,6 @@ class Tour:
         page.get_by_label("Steps").fill(str(steps))
         page.get_by_label("Seed").fill("7")
         page.locator(f"input[name=proposer][value={proposer}]").check()
-        if proposer == "builtin":
-            page.locator("select[name=dialect]").select_option("mixed")  # some kernels fail, as a model's do
         page.locator("#start-button").click()
         page.wait_for_url("**/s/*/**", timeout=60_000)
         self.names[name] = int(page.url.split("/s/")[1].split("/")[0])
@@ -152,7 +150,7 @@ class Tour:
 def tour(folder: Path, only: list[str], chosen: bool = False) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="adaexplore-pictures-") as data, launched() as browser:
-        stack = Stack(Path(data) / "data").start()
+        stack = Stack(Path(data) / "data", DJANGO_SETTINGS_MODULE="tests.mistaken_site").start()
         try:
             tour = Tour(stack, browser, folder, only, chosen=chosen)
             walk(tour)

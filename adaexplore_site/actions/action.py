@@ -20,6 +20,7 @@ from adaexplore_site.core.models import AuditEntry
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+    from django.db.models import QuerySet
 
 
 class ActionForm(forms.Form):
@@ -108,6 +109,15 @@ class Kind:
     noun: ClassVar[str] = ""  # as people say it; `name` when empty
     aliases: ClassVar[tuple[str, ...]] = ()  # other nouns in the filter of the activity log
 
+    def objects(self) -> QuerySet[Any] | None:
+        """The objects, with what their pages read; None where no action takes one."""
+        return None
+
+    def look_up(self, pk: object) -> Any:
+        """The object; None when there is none."""
+        found = self.objects()
+        return None if found is None else found.filter(pk=pk).first()
+
     def load(self, entries: Sequence[AuditEntry]) -> Any:
         """What describes these entries and decides whether they can be undone: any value, in a few queries."""
         return None
@@ -118,7 +128,10 @@ class Kind:
 
     def find(self, entry: AuditEntry) -> Any:
         """The object of an entry, to undo what was done to it. Raises ActionRefused when it is gone."""
-        raise ActionRefused(f"The {self.noun or self.name} is gone.")
+        found = self.look_up(entry.object_id)
+        if found is None:
+            raise ActionRefused(f"The {self.noun or self.name} is gone.")
+        return found
 
     def lock(self, target: Any) -> Any:
         """The object's row, locked for this transaction."""
@@ -182,8 +195,13 @@ class Action(Recorded):
     open_schema: ClassVar[bool] = False  # takes fields that the form does not name
 
     def locate(self, where: Mapping[str, Any]) -> Any:
-        """The object that the parts of an address name. Raises Http404."""
-        return None
+        """The object that the parts of an address name; None for an action that takes none. Raises Http404."""
+        if not self.takes:
+            return None
+        found = self.kind.look_up(where[self.takes[0]])
+        if found is None:
+            raise missing(f"such {self.kind.noun or self.kind.name}")
+        return found
 
     def visible(self, target: Any, user: User) -> bool:
         """Whether the object is there for this person: 404 otherwise."""

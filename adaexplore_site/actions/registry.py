@@ -1,11 +1,10 @@
-"""All actions, found in the `actions` module of each room."""
+"""All actions, found in the modules `actions` and `*_actions` of each room."""
 
 from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TypeVar
 
 from adaexplore_site.actions.action import Action, Kind, Recorded
@@ -41,12 +40,13 @@ def _checked(row: Action) -> None:
 
 
 def discover() -> None:
-    """Import the `actions` module of every room, so that its actions are registered."""
+    """Import the modules of every room that hold actions, so that these are registered."""
     for app in APPS:
-        package = import_module(app)
-        for room in pkgutil.iter_modules(package.__path__, f"{app}."):
-            if room.ispkg and find_spec(f"{room.name}.actions") is not None and room.name != __package__:
-                import_module(f"{room.name}.actions")
+        for room in pkgutil.iter_modules(import_module(app).__path__, f"{app}."):
+            if room.ispkg and room.name != __package__:
+                for module in pkgutil.iter_modules(import_module(room.name).__path__):
+                    if module.name == "actions" or module.name.endswith("_actions"):
+                        import_module(f"{room.name}.{module.name}")
 
 
 def actions() -> Iterator[Action]:

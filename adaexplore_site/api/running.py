@@ -33,9 +33,7 @@ from adaexplore_site.core.access import roles_of
 from judge.devices.models import Device
 from search.fleet import queries
 from search.fleet.queries import FleetRow, fleet_rows
-from search.ledger.amounts import Amount
-from search.ledger.page import Spending, spending
-from search.ledger.sums import Period
+from search.ledger.spending import Amount, Period, SpendPage, spending
 
 router = Router()
 
@@ -101,7 +99,7 @@ def spend(
     return SpendOut(items=lines, total=AmountOut(**_amount(found.total)), held_usd=str(found.held_usd))
 
 
-def _lines(found: Spending) -> list[SpendLine]:
+def _lines(found: SpendPage) -> list[SpendLine]:
     measures = Measures(line.best for line in found.lines)
     return [
         SpendLine(

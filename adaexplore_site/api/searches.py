@@ -33,7 +33,6 @@ from adaexplore_site.api.shapes import (
     listed,
 )
 from judge.evaluations import facts as evaluation_facts
-from judge.evaluations import samples as evaluation_samples
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from search.compare.columns import calls_summed
@@ -43,8 +42,7 @@ from search.records.facts import standing_of
 from search.records.log import params_in_force
 from search.records.models import Node, Run
 from search.records.queries import TreeNode, events_since, run_summaries, run_tree
-from search.runs.filters import RunFilter
-from search.runs.rows import RunRow, run_rows
+from search.runs.listing import RunFilter, RunRow, run_rows
 
 router = Router(tags=["searches"])
 
@@ -222,7 +220,8 @@ def _node(node: TreeNode, measures: Measures, evaluation: int | None) -> dict[st
 @router.get("/searches/{int:run_id}/nodes/{int:number}", response=NodeDetail, summary="One node")
 def node(request: HttpRequest, run_id: int, number: int) -> Any:
     """Source, verdict, times, cases, what it cost."""
-    run, row = node_load(run_id, number)
+    row = node_load(run_id, number)
+    run = row.run
     found = row.evaluation
     measures = Measures([found])
     calls = calls_summed(list(row.proposals.defer("prompt", "reply", "error")))
@@ -246,7 +245,7 @@ def node(request: HttpRequest, run_id: int, number: int) -> Any:
                 basis=basis_word(one.basis),
                 method=one.method,
             )
-            for one in evaluation_samples.slim_measurements(found)
+            for one in (evaluation_facts.measurements(found, samples=False) if found else ())
         ],
         cases=list(found.report.get("cases", ())) if found else [],
         judged_in_ms=(found.wall_ms or None) if found and not found.elsewhere else None,

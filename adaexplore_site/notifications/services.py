@@ -35,7 +35,7 @@ from search.batches.site_budget import ALERT, PAUSE
 from search.records.events import NodeBest
 from search.records.models import Node, Run, RunEvent
 from search.records.queries import run_summaries
-from search.runs.rows import SILENT_AT_LEAST_S, run_row
+from search.runs.listing import SILENT_AT_LEAST_S, run_row
 
 
 def notice_mark_set(*, user: User, until: datetime) -> None:

@@ -26,7 +26,7 @@ from django.http import HttpRequest, parse_cookie
 from twisted.web.http import HTTPChannel
 
 from adaexplore_site.operations.busy import RETRY_AFTER_S
-from search.interchange.archives import MAX_ZIP_BYTES
+from search.interchange.run_folder import MAX_ZIP_BYTES
 
 log = logging.getLogger("adaexplore_site.operations.web")  # not __main__
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from judge.devices.models import Device
-from search.ledger.site_budget import Standing, standing_of
+from search.ledger.spending import Standing, standing_of
 from search.records.models import Node
 
 KEPT_S = 5  # a page may show what held so long ago

@@ -19,9 +19,7 @@ from adaexplore_site.core.access import Role, can, roles_of
 from adaexplore_site.core.llm import endpoint_from_settings
 from adaexplore_site.core.requests import SiteRequest
 from search import proposers
-from search.ledger.listed import RELEASED, source
-from search.ledger.prices import BadPrices, Price
-from search.ledger.pricing import price_of, price_table
+from search.ledger.prices import RELEASED, BadPrices, Price, price_of, price_table, source
 
 
 @never_cache

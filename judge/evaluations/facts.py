@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
+from django.utils import timezone
+
+from adaexplore_site.core.plots import Strips, Times, strips
+from judge.bench.processes.artefacts import artefact_key, kept_texts
 from judge.evaluations.measures import Measure
-from judge.evaluations.models import Evaluation
+from judge.evaluations.models import Evaluation, Measurement
+from judge.evaluations.services import case_of
+from judge.problems.models import flag_codes
+from judge.selftest.trust import doubt_about
 from judge.sources.highlighting import visible
-from judge.values import Basis, SpeedCall
+from judge.templatetags.units import microseconds
+from judge.values import Basis, SpeedCall, Subject
 
 TEXT_CHARS = 200_000  # of a log shown on a page
 ROWS = 200
+MESSAGE_CHARS = 20_000
 CALLS = {
     SpeedCall.FASTER: "faster: the whole interval is beyond 1 %, and beyond the resolution of the clock",
     SpeedCall.SLOWER: "slower: the whole interval is beyond 1 %, and beyond the resolution of the clock",
@@ -45,6 +58,37 @@ FINDINGS = {
     "compile.capped": "Not every configuration was compiled",
     "compile.incomplete": "Not every kernel was compiled ahead of time",
 }
+_COMPARED = {
+    "speedup_compile": "torch.compile",
+    "speedup_autotune": "torch.compile, max-autotune",
+    "versus_incumbent": "the previous best",
+}
+SUBJECTS = {
+    Subject.CANDIDATE: "this kernel",
+    Subject.INCUMBENT: "previous best",
+    Subject.EAGER: "eager",
+    Subject.COMPILE: "torch.compile",
+    Subject.AUTOTUNE: "torch.compile, max-autotune",
+}
+_KINDS = {Subject.CANDIDATE: "best", Subject.INCUMBENT: "incumbent", Subject.EAGER: "eager"}
+_CIRCUMSTANCES = {
+    "l2": "L2 cache",
+    "order": "order",
+    "launch_gaps": "gaps between launches",
+    "precision": "precision",
+    "host_us": "CPU time per call, µs",
+    "sm_clock_mhz": "SM clock, MHz",
+    "throttled": "throttled",
+    "dropped_pairs": "pairs left out",
+    "empty_us": "empty measurement, µs",
+    "target": "modelled for",
+    "launches": "launches",
+    "triton_launches": "of them its own kernels",
+    "unique_bytes": "bytes moved",
+}
+PTX = ".ptx"
+OPTIONS = ".json"
+_AUTOTUNER = ".autotune.json"
 
 
 @dataclass(frozen=True)
@@ -71,13 +115,6 @@ def speeds(evaluation: Evaluation) -> list[Speed]:
     return found
 
 
-_COMPARED = {
-    "speedup_compile": "torch.compile",
-    "speedup_autotune": "torch.compile, max-autotune",
-    "versus_incumbent": "the previous best",
-}
-
-
 def case_said(report: Mapping[str, Any]) -> str:
     """The case that was judged, `plain constants` without one; empty where the report does not say."""
     if "case" not in report:
@@ -93,6 +130,29 @@ def measure_of(row: dict[str, Any] | None) -> Measure | None:
 def over_compile(evaluation: Evaluation | None) -> Measure | None:
     """The speedup over torch.compile, when it was measured."""
     return measure_of(evaluation.report.get("speedup_compile")) if evaluation else None
+
+
+def evaluation_context(evaluation: Evaluation, rows: Sequence[Measurement]) -> dict[str, Any]:
+    """What every page that shows an evaluation needs, for the partials of `templates/evaluations/`."""
+    report = evaluation.report
+    cases = report.get("cases", ())
+    stage_lines, audit = stages(evaluation)
+    return {
+        "evaluation": evaluation,
+        "doubt": doubt_about(evaluation, now=timezone.now()),
+        "message": visible(evaluation.message[:MESSAGE_CHARS]),
+        "reason": evaluation.reason,
+        "timings": timings(rows),
+        "over_compile": over_compile(evaluation),
+        "stages": stage_lines,
+        "audit": audit,
+        "findings": findings(evaluation),
+        "cases": cases[:ROWS],
+        "cases_hidden": max(0, len(cases) - ROWS),
+        "kernels": kernels(evaluation),
+        "environment": environment(evaluation),
+        "layers": sandbox(report.get("environment", {})),
+    }
 
 
 @dataclass(frozen=True)
@@ -137,6 +197,16 @@ def sealed_check(stages: Any) -> str:
     if row.get("state") != "ok":
         return str(row.get("state"))[:20]
     return detail if detail[:1].isdigit() else ""  # else the problem has none
+
+
+def closest_round(cases: Any) -> tuple[float, float] | None:
+    """(error, what was allowed) of the round that came closest to its limit; None where no round says both."""
+    known = [
+        (float(row["error"]), float(row["allowed"]))
+        for row in (cases if isinstance(cases, list | tuple) else ())
+        if isinstance(row, dict) and isinstance(row.get("error"), int | float) and row.get("allowed")
+    ]
+    return max(known, key=lambda pair: pair[0] / pair[1], default=None)
 
 
 def findings(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -225,3 +295,116 @@ def sandbox(found: dict[str, Any]) -> list[Layer]:
         Layer(name, tuple((state, "" if len(states) == 1 else ", ".join(who)) for state, who in states.items()))
         for name, states in layers.items()
     ]
+
+
+def measurements(evaluation: Evaluation, *, samples: bool = True) -> list[Measurement]:
+    """Every subject, the kernel first; without `samples` the raw samples stay where they are. One query."""
+    found = evaluation.measurements.all() if samples else evaluation.measurements.defer("samples_us")
+    rows = {row.subject: row for row in found}
+    return [rows[subject] for subject in SUBJECTS if subject in rows]
+
+
+def timings(rows: Iterable[Measurement]) -> list[dict[str, Any]]:
+    """Label and row of each subject, in the order given."""
+    return [{"label": SUBJECTS[Subject(row.subject)], "row": row} for row in rows]
+
+
+def circumstances(rows: Iterable[Measurement]) -> list[tuple[str, str]]:
+    """How the kernel's own time came about: (name, value)."""
+    found: list[tuple[str, str]] = []
+    detail: dict[str, Any] = next((row.detail for row in rows if row.subject == Subject.CANDIDATE), {})
+    for key, name in _CIRCUMSTANCES.items():
+        value = detail.get(key)
+        if value not in (None, "", [], False):
+            parts = value if isinstance(value, list) else [value]
+            found.append((name, visible(" – ".join(map(_plain, parts)))[:300]))
+    return found
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+
+
+def samples_plot(rows: Sequence[Measurement]) -> Strips | None:
+    """The raw samples of every subject over one axis; a modelled time has a range and no samples."""
+    subjects = [
+        Times(
+            SUBJECTS[Subject(row.subject)],
+            _KINDS.get(Subject(row.subject), "compile"),
+            () if row.basis == Basis.MODELLED.value else row.samples_us,
+            row.low_us,
+            row.median_us,
+            row.high_us,
+        )
+        for row in rows
+    ]
+    return strips(subjects, microseconds)
+
+
+def samples_csv(rows: Iterable[Measurement]) -> str:
+    """One line per sample: subject, basis, method, number, microseconds."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["subject", "basis", "method", "sample", "us"])
+    for row in rows:
+        for number, us in enumerate(row.samples_us):
+            writer.writerow([row.subject, row.basis, row.method, number, repr(float(us))])
+    return out.getvalue()
+
+
+def samples_document(evaluation: Evaluation, rows: Iterable[Measurement]) -> dict[str, Any]:
+    """The samples with everything that says what they are worth."""
+    problem, device = evaluation.problem, evaluation.device
+    names = ("subject", "basis", "method", "n", "median_us", "low_us", "high_us", "samples_us", "detail")
+    return {
+        "evaluation": evaluation.pk,
+        "problem": {
+            "slug": problem.slug,
+            "sha256": problem.source_hash,
+            "state": problem.state,
+            "flags": flag_codes(problem),
+        },
+        "candidate_hash": evaluation.candidate_hash,
+        "device": {"name": device.name, "title": device.title, "arch": device.arch},
+        "toolchain": evaluation.toolchain,
+        "protocol": evaluation.protocol,
+        "verdict": evaluation.verdict,
+        "audit": evaluation.audit or "none",
+        "judged_at": evaluation.created_at.isoformat(),
+        "measurements": [{name: getattr(row, name) for name in names} for row in rows],
+    }
+
+
+def ptx_of(evaluation: Evaluation | None) -> str:
+    """The PTX of an evaluation's kernels, each under its name; empty where none is kept.
+
+    A child that ran the candidate wrote it, so it is a text to read and no evidence.
+    """
+    return "\n".join(f"// {name}\n{text.rstrip()}\n" for name, text in _texts(evaluation, PTX))
+
+
+def options_of(evaluation: Evaluation | None) -> str:
+    """What the compiler was told for each kernel and what it noted, one fact a line; empty where nothing is kept."""
+    found = []
+    for name, text in _texts(evaluation, OPTIONS):
+        if name.endswith(_AUTOTUNER):
+            continue
+        try:
+            facts = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(facts, dict):
+            lines = [f"{key} = {json.dumps(value, sort_keys=True)}" for key, value in sorted(facts.items())]
+            found.append("\n".join([f"# {name.removesuffix(OPTIONS)}", *lines, ""]))
+    return "\n".join(found)
+
+
+def _texts(evaluation: Evaluation | None, suffix: str) -> list[tuple[str, str]]:
+    if evaluation is None or evaluation.elsewhere:
+        return []
+    problem = evaluation.problem
+    case = case_of(problem, evaluation.device)
+    key = artefact_key(evaluation.source, problem.spec(case).hash, case)
+    return kept_texts(settings.DATA_DIR / "artefacts", evaluation.toolchain, key, suffix)

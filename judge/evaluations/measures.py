@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from judge.bench.interpreting.calibration import claim, factor
-from judge.values import Basis
+from judge.values import Basis, Verdict
 
 EVEN = 1e-3  # of a logarithm: what rounding leaves of a range that reaches as far down as up
+_LOOKS = {
+    Verdict.BAD_SOURCE: "compile-error",
+    Verdict.LOAD_FAILED: "compile-error",
+    Verdict.COMPILE_FAILED: "compile-error",
+    Verdict.DISHONEST: "suspect",
+    Verdict.SUSPECT: "suspect",
+    Verdict.UNSUPPORTED: "suspect",
+    Verdict.COMPILED_ONLY: "suspect",
+    Verdict.CANCELLED: "cancelled",
+}
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,11 @@ class Measure:
         return " ".join(part for part in (self.number, self.interval, count, self.source) if part)
 
 
+def basis_word(basis: str) -> str:
+    """How a basis is named to people and in files."""
+    return "MODELLED" if basis == Basis.MODELLED else str(Basis(basis).value)
+
+
 def _either(row: Any, first: str, second: str) -> Any:
     value = getattr(row, first, None)
     return getattr(row, second, None) if value is None else value
@@ -88,3 +103,10 @@ def _digits(value: float, basis: Basis) -> str:
     if basis is Basis.MODELLED:
         return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 99.95 else f"{value:.2f}"
+
+
+def verdict_look(verdict: str, speedup: float | None) -> str:
+    """correct, slower, compile-error, suspect, cancelled or wrong; "wrong" also for none."""
+    if verdict == Verdict.PASS:
+        return "slower" if speedup is not None and speedup < 1 else "correct"
+    return _LOOKS.get(Verdict(verdict), "wrong") if verdict else "wrong"

@@ -14,7 +14,7 @@ PROTOCOL_ELSEWHERE = "adaexplore/reported"  # of evaluations that came with an i
 
 class Evaluation(models.Model):
     """One verdict on one candidate. What was found is never edited; a re-measurement is another row. Marks are people's
-    or a later verdict's, and equal for every row of one kernel on one problem and device (judge.evaluations.marks)."""
+    or a later verdict's, and equal for every row of one kernel on one problem and device (see services)."""
 
     class Doubt(models.TextChoices):
         """Why a kernel is not believed although its verdict says that it may be."""
@@ -70,6 +70,12 @@ class Evaluation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.candidate_hash[:12]} on {self.problem_id}: {self.verdict}"
+
+    @property
+    def kernel(self) -> dict[str, int | str]:
+        """What names the kernel, for all verdicts on it there."""
+        names = ("problem_id", "device_id", "candidate_hash")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def elsewhere(self) -> bool:

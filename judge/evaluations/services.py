@@ -7,6 +7,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 from django.conf import settings
 from django.db import transaction
@@ -16,7 +17,6 @@ from judge.bench.runner import Bench
 from judge.devices.benches import toolchain_of, with_retries
 from judge.devices.models import Device
 from judge.devices.services import device_trusted
-from judge.evaluations.marks import marks_locked
 from judge.evaluations.models import Evaluation, Measurement, Race
 from judge.problems.models import Problem
 from judge.sources.checks import case_for, declared_cases
@@ -34,11 +34,45 @@ from judge.values import (
     canonical_hash,
 )
 
+REASON_CHARS = 300
 _LIMITS = {
     Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),
     Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
     Device.Kind.COMPILE: Limits(wall_s=90, stage_s=60),
 }
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What is said of a kernel beside its verdict."""
+
+    doubt: str = ""
+    doubt_reason: str = ""
+    retired: bool = False
+
+
+def marks_of(**kernel: int | str) -> Marks:
+    """The marks in force on a kernel, which `problem_id`, `device_id` and `candidate_hash` name."""
+    rows = Evaluation.objects.filter(**kernel).order_by("-id").values_list("doubt", "doubt_reason", "retired")
+    found = rows.first()
+    return Marks(*found) if found else Marks()
+
+
+def marks_locked(**kernel: int | str) -> Marks:
+    """The marks in force, and nobody changes them or adds a verdict without them until the caller's transaction ends.
+
+    Who locks runs too locks those before.
+    """
+    list(Evaluation.objects.filter(**kernel).select_for_update(no_key=True).order_by("pk").values_list("pk"))
+    return marks_of(**kernel)
+
+
+def marks_set(evaluation: Evaluation, before: Marks, after: Marks) -> None:
+    """Write what differs on the kernel of `evaluation`, in the caller's transaction, which has locked its marks."""
+    now = {**asdict(after), "doubt_reason": after.doubt_reason[:REASON_CHARS]}
+    changed = {name: value for name, value in now.items() if asdict(before)[name] != value}
+    if changed:
+        Evaluation.objects.filter(**evaluation.kernel).update(**changed)
 
 
 def evaluation_run(

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from adaexplore_site.core.requests import SiteRequest
-from judge.evaluations import facts as evaluation_facts
-from judge.evaluations import samples as evaluation_samples
+from judge.evaluations import facts
 from judge.evaluations.models import Evaluation
-from judge.selftest.trust import doubt_about
-from judge.sources.highlighting import listing, visible
+from judge.sources.highlighting import listing
 
 
 @never_cache
@@ -23,33 +18,17 @@ from judge.sources.highlighting import listing, visible
 def evaluation_detail(request: SiteRequest, evaluation_id: int) -> HttpResponse:
     """Stages, rounds, samples, speed, audit, findings, kernels, environment, log and source."""
     evaluation = _load(evaluation_id)
-    rows = evaluation_samples.measurements(evaluation)
-    stages, audit = evaluation_facts.stages(evaluation)
-    report = evaluation.report
-    cases = report.get("cases", ())
-    environment = report.get("environment", {})
-    context: dict[str, Any] = {
-        "evaluation": evaluation,
+    rows = facts.measurements(evaluation)
+    context = facts.evaluation_context(evaluation, rows) | {
         "problem": evaluation.problem,
         "device": evaluation.device,
-        "doubt": doubt_about(evaluation, now=timezone.now()),
-        "nodes": evaluation.nodes.select_related("run").order_by("-run_id", "number")[: evaluation_facts.ROWS],
-        "message": visible(evaluation.message[:20_000]),
-        "speeds": evaluation_facts.speeds(evaluation),
-        "timings": evaluation_samples.timings(rows),
-        "circumstances": evaluation_samples.circumstances(rows),
-        "plot": evaluation_samples.samples_plot(rows),
-        "stages": stages,
-        "audit": audit,
-        "findings": evaluation_facts.findings(evaluation),
-        "case": evaluation_facts.case_said(report),
-        "cases": cases[: evaluation_facts.ROWS],
-        "cases_hidden": max(0, len(cases) - evaluation_facts.ROWS),
-        "kernels": evaluation_facts.kernels(evaluation),
-        "environment": evaluation_facts.environment(evaluation),
-        "layers": evaluation_facts.sandbox(environment),
-        "children": len(environment.get("children") or {}),
-        "log": evaluation_facts.log_of(evaluation),
+        "nodes": evaluation.nodes.select_related("run").order_by("-run_id", "number")[: facts.ROWS],
+        "speeds": facts.speeds(evaluation),
+        "circumstances": facts.circumstances(rows),
+        "plot": facts.samples_plot(rows),
+        "case": facts.case_said(evaluation.report),
+        "children": len(evaluation.report.get("environment", {}).get("children") or {}),
+        "log": facts.log_of(evaluation),
         "code": listing(evaluation.source),
     }
     return render(request, "evaluations/evaluation_detail.html", context)
@@ -60,7 +39,7 @@ def evaluation_detail(request: SiteRequest, evaluation_id: int) -> HttpResponse:
 def samples_csv(request: SiteRequest, evaluation_id: int) -> HttpResponse:
     """Every raw sample, one a line."""
     evaluation = _load(evaluation_id)
-    text = evaluation_samples.samples_csv(evaluation_samples.measurements(evaluation))
+    text = facts.samples_csv(facts.measurements(evaluation))
     return _file(HttpResponse(text, content_type="text/csv; charset=utf-8"), evaluation, "csv")
 
 
@@ -69,7 +48,7 @@ def samples_csv(request: SiteRequest, evaluation_id: int) -> HttpResponse:
 def samples_json(request: SiteRequest, evaluation_id: int) -> HttpResponse:
     """The samples with their intervals, methods and circumstances."""
     evaluation = _load(evaluation_id)
-    document = evaluation_samples.samples_document(evaluation, evaluation_samples.measurements(evaluation))
+    document = facts.samples_document(evaluation, facts.measurements(evaluation))
     return _file(JsonResponse(document, json_dumps_params={"indent": 1}), evaluation, "json")
 
 

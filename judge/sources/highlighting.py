@@ -1,4 +1,4 @@
-"""Hostile source text as safe HTML lines: Pygments classes, every hidden character shown as its code point.
+"""Hostile source text as safe HTML lines: Pygments' classes, every hidden character shown as its code point.
 
 One of the two places that may call `mark_safe`: everything that goes in is escaped here, token by token.
 """
@@ -8,18 +8,49 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from html import escape
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Any
 
 from django.utils.safestring import SafeString, mark_safe
-
-from judge.sources.lexing import Run, runs_by_line
+from pygments.lexers.python import PythonLexer
+from pygments.token import STANDARD_TYPES, Token, _TokenType
 
 COLOUR_LINES, COLOUR_CHARS = 4_000, 200_000  # above: plain text
 SHOW_LINES, SHOW_CHARS = 20_000, 1_000_000  # above: download only
 
+Run = tuple[str, str]  # CSS class of a token ("" for none), its text without line ends
 Span = tuple[int, int]  # half-open range of columns
+
+# Pieces of Pygments' patterns that scan the rest of a text again and again, and the same bounded or without retries.
+_LINEAR = (
+    (r"^(\s*)(", r"^([^\S\n]*)("),  # of blank lines before a docstring
+    (r"\[[^\]]+\]", r"\[[^\]\n]{1,100}\]"),  # an index in a replacement field that is never closed
+    (r"N\{.*?\}", r"N\{[^}\n]{0,100}\}"),  # a character's name that is never closed; the longest has 83 letters
+    (r"[-#0 +]*([0-9]+|[*])?(\.([0-9]+|[*]))?", r"[-#0 +]*+([0-9]++|[*])?(\.([0-9]++|[*]))?"),  # "%0000..."
+    (r"(\s+)([^\n_]*)(_\b)", r"(\s++)([^\n_]*+)(_\b)"),  # "match" and blanks
+)
+
+
+def _linear(rule: Any) -> Any:
+    """A rule of Pygments with its pattern in linear form."""
+    if not isinstance(rule, tuple) or not isinstance(rule[0], str):
+        return rule
+    pattern = rule[0]
+    for slow, quick in _LINEAR:
+        pattern = pattern.replace(slow, quick)
+    return (pattern, *rule[1:])
+
+
+class _Lexer(PythonLexer):  # type: ignore[misc]
+    """PythonLexer, whose time grows with the text alone."""
+
+    tokens = {state: [_linear(rule) for rule in rules] for state, rules in PythonLexer.tokens.items()}
+
+
+_LEXER = _Lexer(stripnl=False, ensurenl=False)
 
 
 @dataclass(frozen=True)
@@ -67,6 +98,33 @@ def token_lines(source: str) -> tuple[tuple[Run, ...], ...]:
     if not colourable(source):
         return tuple((("", line),) for line in source.split("\n"))
     return runs_by_line(source)
+
+
+def runs_by_line(source: str) -> tuple[tuple[Run, ...], ...]:
+    """What Pygments says of each line, in order; neighbours of one class are one run."""
+    rows: list[list[Run]] = [[]]
+    for _, kind, text in _LEXER.get_tokens_unprocessed(source):
+        style = css_class(kind)
+        first, *others = text.split("\n")
+        rows[-1].append((style, first))
+        rows += ([(style, piece)] for piece in others)
+    return tuple(tuple(_joined(row)) for row in rows)
+
+
+def _joined(row: Iterable[Run]) -> Iterator[Run]:
+    """Joined once, since adding piece by piece copies the line each time."""
+    for style, runs in groupby((run for run in row if run[1]), key=itemgetter(0)):
+        yield style, "".join(text for _, text in runs)
+
+
+@cache
+def css_class(kind: _TokenType) -> str:
+    """Pygments' short class of a token type; plain text and whitespace have none."""
+    while kind not in STANDARD_TYPES:
+        kind = kind.parent
+    if kind in {Token.Text, Token.Text.Whitespace, Token.Name, Token.Punctuation, Token.Error}:
+        return ""
+    return str(STANDARD_TYPES[kind])
 
 
 def render(runs: Iterable[Run], marked: tuple[Span, ...] = ()) -> SafeString:

@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from judge.evaluations.verdict_styles import verdict_look
+from judge.evaluations.measures import verdict_look
 
 register = template.Library()
 

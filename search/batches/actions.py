@@ -35,7 +35,7 @@ from search.batches.campaigns import CAMPAIGNS, campaign_start
 from search.batches.engine import Source
 from search.batches.forms import AdaptForm, CampaignForm, TransferForm
 from search.ledger.forms import BudgetForm
-from search.ledger.site_budget import budget_now
+from search.ledger.spending import budget_now
 from search.records.queue import send
 
 
@@ -201,7 +201,7 @@ class StartCampaign(StartBatch):
     pages, route = ("campaign-new",), "campaign-new"
 
     def create(self, target: Any, data: dict[str, Any], call: Call) -> Any:
-        names = ("device", "proposer", "options", "steps", "title", "seed", "seeds", "at_once", "concurrency", "memory")
+        names = ("device", "proposer", "steps", "title", "seed", "seeds", "at_once", "concurrency", "memory")
         given = {name: data[name] for name in names}
         return campaign_start(problems=data["problem"], params=data["preset"].params.to_json(), **given, **call.who)
 

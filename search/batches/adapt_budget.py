@@ -18,10 +18,10 @@ from judge.problems.preflight import preflight
 from judge.problems.services import admission_limits
 from memory.adapt.models import AdaptRun, AdaptTask
 from search.batches.composers import MODEL
-from search.ledger.limit_checks import check_use, price_for, step_tokens
+from search.ledger.books import check_use, price_for, step_tokens
 from search.ledger.limits import RunLimits
 from search.ledger.models import Spending
-from search.ledger.sums import MICRO
+from search.ledger.spending import MICRO
 from search.records.models import Run
 
 NAMES = ("tokens", "usd", "device_s", "wall_s")

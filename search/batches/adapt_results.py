@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import Count, Min, Q
 
 from adaexplore_site.core.downloads import safe
+from adaexplore_site.core.text import one_line
 from judge.values import Verdict
 from memory.adapt.effect import Arm, Effect, Outcome, effect_of
 from memory.adapt.models import AdaptRun, AdaptTask
@@ -20,7 +21,6 @@ from memory.prompting.lift import NOT_TRIED, UNDECIDED
 from memory.prompting.models import FrozenRule
 from memory.rules.models import Rule, Sighting
 from search.batches.adapt_budget import spent_of
-from search.proposers.replies import one_line
 from search.records.facts import verdict_of
 from search.records.models import Node, Run
 

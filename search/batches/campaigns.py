@@ -21,8 +21,7 @@ from search.batches.models import Campaign, CampaignEntry
 from search.records.models import Run
 from search.records.queries import RunSummary, run_summaries, told_counts
 from search.records.queue import FollowUp
-from search.reports.build import report_of
-from search.reports.reading import report_runs
+from search.reports.build import report_of, report_runs
 from search.reports.values import BEST, Report
 from search.runs.services import MAX_STEPS, run_start
 

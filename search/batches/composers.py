@@ -12,12 +12,13 @@ from django.template import Context, Engine
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.llm import ChatClient, LLMError, endpoint_from_settings
+from adaexplore_site.core.text import escaped as storable
+from adaexplore_site.core.text import fenced
 from judge.libraries.operators import operators_document
 from judge.problems.models import Problem
 from memory.adapt.composing import SEEDS, Catalogue, Composed, Seed, catalogue_of, compose, drawn
-from search.ledger.pricing import call_of
-from search.proposers.prompts import FOLDER, fenced
-from search.proposers.replies import fenced_blocks, storable
+from search.ledger.prices import call_of
+from search.proposers.exchange import FOLDER, fenced_blocks
 
 BUILTIN, MODEL = "builtin", "model"
 TEMPLATE = "task.txt"

@@ -162,7 +162,7 @@ class Source(ABC):
         return []
 
     def resume(self, batch: Batch, *, user: AbstractBaseUser | None, key: str | None = None) -> Any:
-        """Go on, with the searches that its last pause had paused. The caller sends `follow_ups(batch)` and
+        """Go on, with the searches that its last pause had paused. The caller sends `follow-up tasks(batch)` and
         advances it."""
         with transaction.atomic():
             locked = self._open(batch)

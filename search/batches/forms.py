@@ -24,7 +24,6 @@ from search.batches.adapts import CONTROL_STEPS, MAX_TASKS
 from search.batches.campaigns import MAX_PROBLEMS
 from search.batches.engine import BY_HAND, MAX_AT_ONCE
 from search.batches.models import Campaign
-from search.runs.dialect_fields import DialectFields
 from search.runs.memory_fields import MemoryFields, placeholders
 from search.runs.services import MAX_CONCURRENCY, MAX_STEPS
 
@@ -152,7 +151,7 @@ class BatchForm(forms.Form):
         return preset_get(self.cleaned_data["preset"])
 
 
-class CampaignForm(BatchForm, MemoryFields, DialectFields):
+class CampaignForm(BatchForm, MemoryFields):
     """What all searches of a campaign share."""
 
     USUAL = {**BatchForm.USUAL, "seeds": Campaign.Seeds.SPREAD}
@@ -169,9 +168,9 @@ class CampaignForm(BatchForm, MemoryFields, DialectFields):
         placeholders(self)
 
     def clean(self) -> dict[str, Any]:
-        """With `memory` and `options` as the service takes them."""
+        """With `memory` as the service takes it."""
         data = super().clean() or {}
-        return data if self.errors else {**data, "memory": self.memory(), "options": self.options()}
+        return data if self.errors else {**data, "memory": self.memory()}
 
 
 class AdaptForm(BatchForm):

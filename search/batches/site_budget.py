@@ -19,7 +19,7 @@ from search.batches.campaigns import CAMPAIGNS
 from search.batches.composers import MODEL
 from search.batches.engine import Source
 from search.ledger.models import SpendBudget
-from search.ledger.site_budget import Share, budget_now, standing_of
+from search.ledger.spending import Share, budget_now, standing_of
 from search.records.models import Run
 from search.records.queue import FollowUp
 from search.runs.services import run_pause, run_resume

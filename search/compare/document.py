@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaexplore_site.core.downloads import safe
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import Measure, basis_word
 from search.compare.columns import Column
-from search.compare.deltas import cautions, ratio, why_not
+from search.compare.table import cautions, ratio, why_not
 from search.rechecks.queries import Rechecked, races_between
 
 FORMAT = "adaexplore-comparison/1"
@@ -30,34 +30,22 @@ def comparison_json(columns: Sequence[Column], base: Column, names: Mapping[str,
 
 def _race(one: Rechecked) -> dict[str, Any]:
     """The first over the second, side by side."""
-    row, ratio = one.row, one.ratio
-    rival = f"{row.rival.run_id}.{row.rival.number}" if row.rival else None
-    figures = {**dataclasses.asdict(ratio), "basis": ratio.basis.value} if ratio else None
-    first = f"{row.node.run_id}.{row.node.number}"
-    return {"first": first, "second": rival, "call": one.call, "ratio": figures, "at": row.created_at.isoformat()}
+    row = one.row
+    return {
+        "first": f"{row.node.run_id}.{row.node.number}",
+        "second": f"{row.rival.run_id}.{row.rival.number}" if row.rival else None,
+        "call": one.call,
+        "ratio": _plain(one.ratio) if one.ratio else None,
+        "at": row.created_at.isoformat(),
+    }
 
 
 def comparison_csv(columns: Sequence[Column], base: Column, names: Mapping[str, str] = NAMELESS) -> str:
     """One line a kernel and figure, with its basis, the baseline of a ratio, and why there is none."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [
-            "kernel",
-            "name",
-            "problem",
-            "device",
-            "case",
-            "basis",
-            "metric",
-            "value",
-            "low",
-            "high",
-            "n",
-            "baseline",
-            "not_comparable",
-        ]
-    )
+    places, numbers = ("kernel", "name", "problem", "device", "case"), ("value", "low", "high", "n")
+    writer.writerow([*places, "basis", "metric", *numbers, "baseline", "not_comparable"])
     for column in columns:
         barred = why_not(column, base)
         device = column.evaluation.device.name if column.evaluation else ""
@@ -65,8 +53,8 @@ def comparison_csv(columns: Sequence[Column], base: Column, names: Mapping[str, 
         place = [str(column.key), name, safe(column.run.problem.slug), safe(device), safe(column.case or "")]
         for metric, measure in _figures(column, base):
             against = str(base.key) if metric.endswith("_ratio") else ""
-            numbers = [_plain(measure.value), _plain(measure.low), _plain(measure.high), measure.n or ""]
-            writer.writerow([*place, _basis(measure), metric, *numbers, against, barred])
+            ends = ["" if value is None else f"{value:.6g}" for value in (measure.value, measure.low, measure.high)]
+            writer.writerow([*place, basis_word(measure.basis), metric, *ends, measure.n or "", against, barred])
         for metric, count in dataclasses.asdict(column.resources).items():
             if count is not None:
                 writer.writerow([*place, "", metric, count, "", "", "", "", barred])
@@ -83,8 +71,8 @@ def _figures(column: Column, base: Column) -> list[tuple[str, Measure]]:
 
 
 def _kernel(column: Column, base: Column) -> dict[str, Any]:
-    evaluation = column.evaluation
-    timing = column.timing
+    evaluation, timing, price = column.evaluation, column.timing, column.calls.price_usd
+    names = ("basis", "method", "n", "median_us", "low_us", "high_us")
     return {
         "kernel": str(column.key),
         "problem": {
@@ -100,28 +88,16 @@ def _kernel(column: Column, base: Column) -> dict[str, Any]:
         "verdict": evaluation.verdict if evaluation else None,
         "audit": (evaluation.audit or "none") if evaluation else None,
         "basis": column.basis or None,
-        "figures": {
-            name: {**dataclasses.asdict(row), "basis": row.basis.value} for name, row in _figures(column, base)
-        },
+        "figures": {name: _plain(row) for name, row in _figures(column, base)},
         "not_comparable": why_not(column, base) or None,
         "cautions": cautions(column, base),
-        "time_us": None
-        if timing is None
-        else {key: getattr(timing, key) for key in ("basis", "method", "n", "median_us", "low_us", "high_us")},
+        "time_us": {name: getattr(timing, name) for name in names} if timing else None,
         "resources": dataclasses.asdict(column.resources),
         "kernels": list(column.kernels),
         "cases": [dataclasses.asdict(case) for case in column.cases],
-        "calls": {**dataclasses.asdict(column.calls), "price_usd": _price(column)},
+        "calls": {**dataclasses.asdict(column.calls), "price_usd": None if price is None else str(price)},
     }
 
 
-def _price(column: Column) -> str | None:
-    return None if column.calls.price_usd is None else str(column.calls.price_usd)
-
-
-def _basis(measure: Measure) -> str:
-    return "MODELLED" if measure.basis.value == "modelled" else measure.basis.value
-
-
-def _plain(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+def _plain(measure: Measure) -> dict[str, Any]:
+    return {**dataclasses.asdict(measure), "basis": measure.basis.value}

@@ -1,19 +1,53 @@
-"""Differences that were asked for before: by both texts' hashes, the options and the version of what writes them."""
+"""Differences out of the cache; long ones are made in a process of their own, at most two at once, a few seconds each.
+
+`python -m search.diffing.cached` is that process: it reads the texts, writes the difference, and ends.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 
 import pygments
 from django.core.cache import caches
 
-from search.diffing.aside import compare_aside
-from search.diffing.comparing import compare, longest, too_long
-from search.diffing.values import ASIDE_LINES, SLOW, Diff, Options
+from search.diffing.comparing import ASIDE_LINES, ASIDE_S, SLOW, Diff, Options, compare, longest, too_long
 
+ROOT = Path(__file__).resolve().parents[2]
+_ROOM = threading.BoundedSemaphore(2)
 FORMATTER = f"4-pygments-{pygments.__version__}"  # raise the number when the table or the colours change
 KEPT_S = 3600
 MOST_KEPT = 1_500_000  # characters of a table; longer ones are made anew
+
+
+def compare_aside(old: str, new: str, options: Options, *, limit_s: float = ASIDE_S) -> Diff:
+    """As `compare` does; what takes longer, the wait for a place included, says so instead."""
+    slow = Diff(lines=longest(old, new), too_large=SLOW, options=options)
+    until = time.monotonic() + limit_s
+    if not _ROOM.acquire(timeout=limit_s):
+        return slow
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__],
+            input=pickle.dumps((old, new, options)),
+            capture_output=True,
+            cwd=ROOT,
+            env={"PYTHONPATH": str(ROOT)},
+            timeout=max(until - time.monotonic(), 0.01),
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        return slow
+    finally:
+        _ROOM.release()
+    found = pickle.loads(done.stdout)
+    assert isinstance(found, Diff)
+    return found
 
 
 def diff(old: str, new: str, options: Options | None = None) -> Diff:
@@ -40,3 +74,7 @@ def cache_key(old: str, new: str, options: Options) -> str:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(pickle.dumps(compare(*pickle.load(sys.stdin.buffer))))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from search.diffing.values import Diff, Options, Part
+from search.diffing.comparing import Diff, Options, Part
 
 MOST_OPENED = 200
 MOST_CHARS = 2_000  # of a parameter that is read

@@ -21,7 +21,7 @@ from memory.prompting.models import RunMemory
 from search.algorithm.ranking import rank, reward
 from search.engine.spending import verdict_add
 from search.ledger.books import stop_of
-from search.ledger.stops import Stop
+from search.ledger.limits import Stop
 from search.records.events import NodeBest, NodeCancelled, NodeCompleted, RunEnded
 from search.records.facts import fingerprint_of, has_won, standing_of, verdict_of
 from search.records.log import event_write

@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from adaexplore_site.core.text import storable_text
 from judge.evaluations.models import Evaluation
-from search.ledger.books import FREE_MODELS
 from search.ledger.models import Spending
+from search.ledger.spending import FREE_MODELS
 from search.proposers.protocol import Call
 from search.records.models import Node, Proposal
 

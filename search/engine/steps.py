@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.text import clip, storable_text
+from adaexplore_site.core.text import escaped as storable
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
@@ -44,10 +45,10 @@ from search.engine.leases import (
 )
 from search.engine.sketches import sketch
 from search.engine.spending import proposals_record
-from search.ledger.ledger import Amounts
+from search.ledger.limits import Amounts
 from search.proposers import get as get_proposer
+from search.proposers.exchange import parse_reply
 from search.proposers.protocol import Call, Exhibit, Proposer, ProposerError, Reply, Task, WaitingForPerson
-from search.proposers.replies import parse_reply, storable
 from search.records.events import NodeJudging, NodeProposed, NodeReserved, NodeWaiting
 from search.records.facts import has_won, node_rows, tree_of, verdict_of
 from search.records.kinds import action_record

@@ -16,9 +16,8 @@ from adaexplore_site.core.models import AuditEntry
 from judge.devices.services import judging_devices
 from judge.problems.models import Problem
 from judge.problems.views import preflight_start
-from search.interchange.archives import MAX_ZIP_BYTES
-from search.interchange.imports import search_import
-from search.interchange.recorded_files import recorded_read
+from search.interchange.imports import recorded_read, search_import
+from search.interchange.run_folder import MAX_ZIP_BYTES
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Run
 
@@ -117,7 +116,7 @@ class ImportRecording(Import):
 
 @register
 class Exported(Recorded):
-    """Somebody downloaded a search, or one of its nodes."""
+    """A search, or one of its nodes, was downloaded."""
 
     kind = RUN
     name = "run.export"

@@ -1,9 +1,10 @@
-"""Takes a recorded search in: problem, external device, finished run, nodes, verdicts and the event log, or nothing."""
+"""Imports a recorded search: problem, external device, finished run, nodes, verdicts and the event log, or nothing."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from adaexplore_site.core import env
 from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.text import clip, storable, storable_text
@@ -24,10 +26,15 @@ from memory.prompting.freezing import memory_recorded
 from search.algorithm.params import SearchParams
 from search.engine.completion import best_event, completed_event, failures_keep, is_better
 from search.engine.sketches import sketch
-from search.interchange.archives import ArchiveRejected, files_in_folder, files_in_zip
-from search.interchange.recorded_verdicts import verdict_of_step
-from search.interchange.recording import RecordedStep, Recording, RecordingRejected, Withdrawn, read_recording
-from search.interchange.run_folder import folder_of, read_folder
+from search.interchange.recording import (
+    RecordedStep,
+    Recording,
+    RecordingRejected,
+    Withdrawn,
+    read_recording,
+    verdict_of_step,
+)
+from search.interchange.run_folder import ArchiveRejected, files_in_folder, files_in_zip, folder_of, read_folder
 from search.records.events import (
     Event,
     NodeCancelled,
@@ -45,6 +52,7 @@ from search.runs.services import root_create
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
+
 
 ZIP_MAGIC = b"PK"
 BATCH = 500
@@ -150,7 +158,7 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
 
 
 def _device(recording: Recording) -> Device:
-    """Owns the figures. One whose figures a time model made is no device that somebody reported.
+    """Owns the figures. One whose figures a time model made is no reported device.
 
     Its row is locked: who removes the only other search on it at this moment would take it away.
     """
@@ -194,7 +202,7 @@ def _evaluation(step: RecordedStep, problem: Problem, device: Device) -> Evaluat
 
 
 def _evidence(step: RecordedStep) -> dict[str, Any]:
-    """What stands behind the speedup: a range and an audit where a time model made it, else somebody's word."""
+    """The basis of the speedup: a range and an audit where a time model made it, else a report."""
     if step.speedup is None:
         return {"basis": ""}
     if (told := step.modelled) is None:
@@ -290,3 +298,41 @@ def _history(acts: deque[RecordedAct], told: int, *, rest: bool = False) -> Iter
     """What people had done before node `told` + 1 had its verdict: as history, which nothing acts on."""
     while acts and (rest or acts[0].told <= told):
         yield acts.popleft()
+
+
+FOLDER = "recorded_searches"
+ENDINGS = (".json.gz", ".json", ".zip")
+MOST = 60
+
+
+@dataclass(frozen=True)
+class RecordedFile:
+    """One file by name, with its size in bytes."""
+
+    name: str
+    size: int
+
+
+def recorded_files() -> list[RecordedFile]:
+    """Files that can be imported, by name; none where the variable is not set or names no folder."""
+    folder = _folder()
+    if folder is None:
+        return []
+    try:
+        found = sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS) and path.is_file())
+        return [RecordedFile(path.name, path.stat().st_size) for path in found[:MOST]]
+    except OSError:
+        return []
+
+
+def recorded_read(name: str) -> bytes | None:
+    """The bytes of a file that `recorded_files` lists; None for any other name. Raises OSError."""
+    folder = _folder()
+    if folder is None or name not in {file.name for file in recorded_files()}:
+        return None
+    return (folder / name).read_bytes()
+
+
+def _folder() -> Path | None:
+    named = env.text("ADAEXPLORE_FIXTURES")
+    return Path(named) / FOLDER if named else None

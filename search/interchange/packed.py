@@ -1,34 +1,38 @@
-"""A run as AdaExplore's packed document: what the format has no place for goes under a key of ours, or is named."""
+"""A run as AdaExplore's packed document or folder; what the format has no place for goes under a key of ours."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import F
 
+from adaexplore_site.core.text import storable
 from judge.devices.models import MODELLED_ELSEWHERE, Device
 from judge.evaluations.models import Evaluation, Measurement
 from judge.values import Subject, Verdict
 from search.algorithm.ranking import rank
-from search.interchange.provenance import PRODUCT, product_version
+from search.interchange.exports import PRODUCT, memory_document, product_version, zipped
 from search.interchange.recording import OWN
-from search.interchange.rules import memory_document
+from search.interchange.run_folder import files_of
 from search.records.facts import NodeRow, node_rows
 from search.records.models import Node, Proposal, Run
-from search.steering.history import acts_document
+from search.steering.activity import acts_document
 
 KINDS = {Node.Kind.ROOT: "dummy_root", Node.Kind.LARGE: "large_step", Node.Kind.SMALL: "small_step"}
 EXTERNAL = "external:"
 
-# Named in every export: what somebody who reads the file elsewhere, or imports it here again, will not find.
+# Named in every export: what the file does not hold for another program, or for an import here.
 LOST = (
     "timing samples, intervals and sample counts: one speedup and two medians a node remain",
     "correctness cases, stages, findings, audits and environments: a measured speedup counts as reported once "
     "imported, a MODELLED one stays MODELLED with its range",
     "replies of the proposer, tokens, prices and every call but the last of a node",
     "score parts of each decision, leases and the times of events",
-    "the events themselves; acts of people and their notes are history once imported, done or undone no more",
+    "the events themselves; people's actions and notes are read-only history once imported",
     "policy and sealed cases of the problem: only its source is kept",
     "nodes that ended without an evaluation have a reported one once imported",
     "the contexts of cancelled nodes",
@@ -183,3 +187,26 @@ def _prompts(run: Run) -> dict[int, str]:
     """Node -> prompt of its last call that has one."""
     calls = Proposal.objects.filter(node__run=run).exclude(prompt="").order_by("attempt")
     return dict(calls.values_list("node_id", "prompt"))
+
+
+def run_stem(run: Run) -> str:
+    """`adaexplore_row_softmax_run7`."""
+    slug = re.sub(r"[^a-z0-9]+", "_", run.problem.slug.lower()).strip("_")[:60] or "problem"
+    return f"adaexplore_{slug}_run{run.pk}"
+
+
+def run_folder_files(run: Run) -> dict[str, str]:
+    """Name -> text of AdaExplore's run folder."""
+    return files_of(storable(packed_document(run)))
+
+
+def run_folder_zip(run: Run) -> tuple[str, bytes]:
+    """(file name, bytes): the run folder inside a zip, in a folder of its own."""
+    stem = run_stem(run)
+    return f"{stem}.zip", zipped({f"{stem}/{name}": text for name, text in run_folder_files(run).items()})
+
+
+def run_packed(run: Run) -> tuple[str, bytes]:
+    """(file name, bytes): the packed JSON, gzipped."""
+    text = json.dumps(storable(packed_document(run)), ensure_ascii=False).encode()
+    return f"{run_stem(run)}.json.gz", gzip.compress(text, mtime=0)

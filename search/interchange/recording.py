@@ -1,4 +1,4 @@
-"""Reads a recorded search (AdaExplore's packed JSON, gzipped or not) into checked values; trusts nothing."""
+"""Reads a recorded search (AdaExplore's packed JSON, gzipped or not) into checked values; trusts nothing. Pure."""
 
 from __future__ import annotations
 
@@ -6,18 +6,125 @@ import gzip
 import hashlib
 import io
 import json
+import math
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adaexplore_site.core.text import storable_text
-from judge.values import Basis, Verdict
+from adaexplore_site.core.text import storable, storable_text
+from judge.values import Audit, Basis, Verdict
+from memory.prompting.assignment import CONTROL, NO_ROOM, TREATMENT
+from memory.prompting.choices import MemoryChoice
 from search.algorithm.tree import LARGE, SMALL
-from search.interchange.recorded_memory import RecordedMemory, memory_read
-from search.interchange.recorded_modelled import Modelled, modelled_read
 from search.records.events import RecordedAct
-from search.steering.recorded_acts import acts_read
+from search.steering.activity import acts_read
+
+MAX_RULES = 5000
+TEXT_CHARS = 1000
+ARMS = (TREATMENT, CONTROL, NO_ROOM)
+SCOPE = ("family", "arch", "triton")
+_SETTINGS = ("uses", "learns", "trust", "threshold", "budget_tokens", "withhold")
+
+
+@dataclass(frozen=True)
+class RecordedMemory:
+    """Settings, toolchain, and `elsewhere`: {"rules": [place, text, version, scope, score], "uses": number -> arm ->
+    places, "beyond": rules that no prompt could reach}."""
+
+    choice: MemoryChoice
+    toolchain: str
+    elsewhere: dict[str, Any]
+
+
+def memory_read(document: Any, numbers: Mapping[int, int]) -> RecordedMemory:
+    """From our own export; `numbers` gives the node number of an id in the file. Raises ValueError with a sentence."""
+    if not isinstance(document, dict):
+        raise ValueError("the memory of the search must be an object")
+    rules = document.get("rules") or []
+    if not isinstance(rules, list) or len(rules) > MAX_RULES:
+        raise ValueError(f"a search lists up to {MAX_RULES} rules")
+    read = [_rule(place, rule) for place, rule in enumerate(rules, start=1)]
+    beyond = document.get("beyond")
+    elsewhere = {
+        "rules": read,
+        "uses": _uses(document.get("in_prompts") or {}, numbers, len(read)),
+        "beyond": beyond if isinstance(beyond, int) and not isinstance(beyond, bool) and beyond >= 0 else 0,
+    }
+    choice = MemoryChoice.from_json({name: document[name] for name in _SETTINGS if name in document})
+    return RecordedMemory(choice, storable_text(str(document.get("toolchain") or ""))[:120], elsewhere)
+
+
+def _rule(place: int, rule: Any) -> dict[str, Any]:
+    if not isinstance(rule, dict) or not isinstance(rule.get("text"), str):
+        raise ValueError(f"rule {place} has no text")
+    scope, score = rule.get("scope"), rule.get("score")
+    known = scope if isinstance(scope, dict) else {}
+    plain = {
+        str(key)[:40]: value for key, value in (score if isinstance(score, dict) else {}).items() if _plain_json(value)
+    }
+    version = rule.get("version")
+    return {
+        "place": place,
+        "text": storable_text(rule["text"])[:TEXT_CHARS],
+        "version": version if isinstance(version, int) and not isinstance(version, bool) else None,
+        "scope": {name: storable_text(str(known.get(name) or ""))[:60] for name in SCOPE},
+        "score": storable(dict(list(plain.items())[:20])),
+    }
+
+
+def _plain_json(value: Any) -> bool:
+    return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 53)
+
+
+def _uses(told: Any, numbers: Mapping[int, int], rules: int) -> dict[str, dict[str, list[int]]]:
+    if not isinstance(told, dict):
+        raise ValueError("its prompts must be listed by node")
+    found: dict[str, dict[str, list[int]]] = {}
+    for node, arms in told.items():
+        known = numbers.get(int(node)) if node.isascii() and node.isdigit() and len(node) < 10 else None
+        if not isinstance(arms, dict) or not set(arms) <= set(ARMS):
+            raise ValueError(f"the rules of node {node[:20]} must be listed as {', '.join(ARMS)}")
+        if known is not None:
+            found[str(known)] = {arm: _places(arms[arm], rules) for arm in ARMS if arm in arms}
+    return found
+
+
+def _places(told: Any, rules: int) -> list[int]:
+    whole = isinstance(told, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in told)
+    if not whole or len(told) > rules or not all(1 <= one <= rules for one in told):
+        raise ValueError(f"a prompt names a rule that is none of the {rules}")
+    return list(told)
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """The range that a modelled speedup lies in, and whether it was audited where it was made."""
+
+    low: float
+    high: float
+    n: int | None
+    audit: Audit
+
+
+def modelled_read(own: Mapping[str, Any], speedup: float | None) -> Modelled | None:
+    """From a step of a search whose figures a time model made; None without a speedup. Raises ValueError."""
+    if speedup is None:
+        return None
+    low, high, n, audit = _end(own.get("low")), _end(own.get("high")), own.get("n"), own.get("audit")
+    if own.get("basis") != Basis.MODELLED or not 0 < low <= speedup <= high:
+        raise ValueError("a MODELLED speedup must come with the range it lies in, low and high")
+    counted = isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 31
+    return Modelled(low, high, n if counted else None, Audit(audit) if audit in list(Audit) else Audit.NONE)
+
+
+def _end(value: Any) -> float:
+    """One end of a range; 0, which no range has, for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
+        return 0.0
+    return float(value) if math.isfinite(value) else 0.0
+
 
 OWN = "adaexplore_dashboard"  # key of what this product adds to the format; others pass it by
 MAX_BYTES = 64 << 20
@@ -310,3 +417,22 @@ def _text(row: dict[str, Any], name: str, number: int) -> str:
 def _plain(value: Any) -> bool:
     """A text or a finite number, nothing else."""
     return isinstance(value, str) or (isinstance(value, int | float) and abs(value) <= MAX_FIGURE)
+
+
+def verdict_of_step(step: RecordedStep) -> Verdict:
+    """The verdict that the published score and error text amount to; our own exports name it."""
+    if step.verdict is not None:
+        return step.verdict
+    if step.correct:
+        return Verdict.PASS
+    error = step.error.lower()
+    told = {
+        "timeout": Verdict.TIMED_OUT,
+        "syntaxerror": Verdict.BAD_SOURCE,
+        "out of memory": Verdict.OUT_OF_MEMORY,
+        "triton.compiler.errors": Verdict.COMPILE_FAILED,
+        "outofresources": Verdict.COMPILE_FAILED,
+        "incorrect output": Verdict.WRONG,
+    }
+    found = next((verdict for words, verdict in told.items() if words in error), None)
+    return found or (Verdict.CRASHED if step.loads else Verdict.LOAD_FAILED)

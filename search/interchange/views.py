@@ -1,21 +1,41 @@
-"""Files that leave the house: kernels, proofs, solutions, whole searches. Every download is in the audit."""
+"""Downloads, the import form and the gallery of imported searches. Every download is in the audit log."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
+from adaexplore_site.actions import registry
+from adaexplore_site.actions.action import Action
+from adaexplore_site.actions.views import done, submit
+from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.downloads import attachment
+from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
-from search.interchange.exports import NothingToExport, kernel_file, proof_zip
-from search.interchange.files import run_folder_zip, run_packed
-from search.interchange.flashinfer import solution_file
-from search.interchange.services import export_record
+from search.interchange.actions import play_address
+from search.interchange.exports import NothingToExport, kernel_file, proof_zip, solution_file
+from search.interchange.imports import recorded_files
+from search.interchange.packed import run_folder_zip, run_packed
+from search.interchange.run_folder import MAX_ZIP_BYTES
+from search.records.kinds import action_record
 from search.records.models import Node, Run
+from search.records.queries import run_summaries
+from search.runs.removal import removal_of, removed_lately
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+
+def export_record(*, run: Run, what: str, user: AbstractBaseUser | None, node: int | None = None) -> AuditEntry:
+    """Write that `what` of a run, or of one of its nodes, was exported. A second export is a second row."""
+    after = {"what": what} | ({} if node is None else {"node": node})
+    return action_record(verb="run.export", run=run, user=user, key=None, after=after)
 
 
 @never_cache
@@ -79,3 +99,70 @@ def _of_run(
     if request.method == "GET":
         export_record(run=run, what=what, user=request.user)
     return attachment(name, body, content_type)
+
+
+Page = Callable[[SiteRequest, str], HttpResponse]
+LATELY = 10  # removals listed
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def run_import(request: SiteRequest) -> HttpResponseBase:
+    """Import a packed search or a zipped run folder. A file that cannot be imported is 422 with the reason."""
+    return import_form(request, registry.action("run.import"), _page)
+
+
+def _page(request: SiteRequest, error: str = "") -> HttpResponse:
+    context: dict[str, Any] = {"limit_mib": MAX_ZIP_BYTES >> 20, "removed": removed_lately(LATELY), "error": error}
+    return render(request, "interchange/run_import.html", context, status=422 if error else 200)
+
+
+def import_form(request: SiteRequest, action: Action, page: Page) -> HttpResponseBase:
+    """A page with a form that imports: `page` shows it, also with why a file was not imported."""
+    if request.method != "POST":
+        return page(request, "")
+    try:
+        outcome = submit(request, action, {})
+    except ActionRefused as error:
+        return page(request, str(error))
+    return done(request, action, outcome)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def run_remove(request: SiteRequest, run_id: int) -> HttpResponseBase:
+    """Say what removing an imported search takes along and what is against it, and ask; a POST removes it."""
+    action, error, status = registry.action("run.remove"), "", 200
+    if request.method == "POST":
+        try:
+            return done(request, action, submit(request, action, {"run_id": run_id}))
+        except ActionRefused as refusal:
+            error, status = str(refusal), 409
+    run = action.locate({"run_id": run_id})
+    context = {"run": run, "removal": removal_of(run), "error": error, "key": secrets.token_urlsafe(16)}
+    return render(request, "interchange/run_remove.html", context, status=status)
+
+
+SHOWN = 24
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def gallery(request: SiteRequest) -> HttpResponseBase:
+    """A POST imports an uploaded file, or the one `name`d among those on this machine, and leads to its replay."""
+    return import_form(request, registry.action("gallery.import"), _gallery_page)
+
+
+def _gallery_page(request: SiteRequest, error: str = "") -> HttpResponse:
+    runs = Run.objects.filter(origin=Run.Origin.IMPORT).select_related("problem", "device", "owner").order_by("-pk")
+    imported = list(runs[:SHOWN])
+    by_file = {run.imported.get("file"): run for run in reversed(imported)}
+    files = [(file, by_file.get(file.name)) for file in recorded_files()]
+    context: dict[str, Any] = {
+        "rows": [(summary, play_address(summary.run)) for summary in run_summaries(imported)],
+        "more": max(0, runs.count() - SHOWN),
+        "files": [(file, run, play_address(run) if run else "") for file, run in files],
+        "limit_mib": MAX_ZIP_BYTES >> 20,
+        "error": error,
+    }
+    return render(request, "interchange/gallery.html", context, status=422 if error else 200)

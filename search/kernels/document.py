@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from adaexplore_site.core.downloads import safe
+from judge.evaluations.measures import basis_word
 from search.kernels.winners import Kernel, Winner
 
 MOST = 5_000
@@ -64,7 +65,7 @@ def _kernel(one: Kernel) -> dict[str, Any]:
         "low": measure.low,
         "high": measure.high,
         "n": measure.n,
-        "basis": "MODELLED" if measure.basis.value == "modelled" else measure.basis.value,
+        "basis": basis_word(measure.basis),
         "audit": one.evaluation.audit or "none",
         "assisted": one.node.touched,
     }

@@ -19,8 +19,7 @@ from judge.devices.models import Device
 from judge.values import Basis
 from search.interchange.exports import kernel_stem
 from search.kernels.document import MOST, winners_csv, winners_json
-from search.kernels.marked import DOUBTED, RETIRED, left_out
-from search.kernels.winners import Wanted, Winner, all_winners, running_searches, winners
+from search.kernels.winners import DOUBTED, RETIRED, Wanted, Winner, all_winners, left_out, running_searches, winners
 from search.rechecks.queries import Rechecked, last_rechecks
 
 TABS = ((Basis.MEASURED, "Measured"), (Basis.MODELLED, "MODELLED"), (Basis.REPORTED, "Reported elsewhere"))

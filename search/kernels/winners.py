@@ -9,23 +9,50 @@ from functools import reduce
 from operator import or_
 
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
+from django.db.models.fields.json import KeyTransform
 
 from judge.devices.models import Device
+from judge.evaluations.facts import closest_round, sealed_check
 from judge.evaluations.measures import Measure
-from judge.evaluations.models import AUDITED, Evaluation, Race
+from judge.evaluations.models import AUDITED, CARRIES_MARK, Evaluation, Race
 from judge.problems.models import Problem
 from judge.values import Audit, Basis, Policy
-from search.kernels.checks import checks_of
-from search.kernels.marked import MARKED
-from search.rechecks.races import Place, Races, race_measure, races_of
+from search.rechecks.queries import Place, Races, race_measure, races_of
 from search.records.facts import won_of
 from search.records.models import Node, Run
 
+RETIRED, DOUBTED = "retired", "doubt"
+MARKED = {"": Q(doubt="", retired=False), RETIRED: Q(doubt="", retired=True), DOUBTED: ~Q(doubt="")}
+MOST = 2_000  # rows read to count them
 PAGE = 50  # problems
 MOST_ROWS = 200
 MOST_TIED = 2_000  # rows read to name who ties, over the whole page
 LISTED_TIED = 8  # kernels named beside a leader
 BY_HAND = "manual"
+
+
+def checks_of(evaluations: list[int]) -> dict[int, tuple[tuple[float, float] | None, str]]:
+    """Tolerance and sealed check of each, without the rest of their reports."""
+    rows = Evaluation.objects.filter(pk__in=evaluations).order_by()
+    parts = rows.annotate(cases=KeyTransform("cases", "report"), checks=KeyTransform("stages", "report"))
+    return {
+        pk: (closest_round(cases), sealed_check(checks))
+        for pk, cases, checks in parts.values_list("pk", "cases", "checks")
+    }
+
+
+def marked_rows() -> QuerySet[Evaluation]:
+    """Evaluations with a mark, by their own index: they are few among many."""
+    return Evaluation.objects.filter(CARRIES_MARK)
+
+
+def left_out(basis: Basis, device: str = "") -> tuple[int, int]:
+    """(retired, in doubt): kernels with a speedup of this basis, on a device or on all."""
+    nodes = Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.COMPLETED)
+    rows = marked_rows().filter(Exists(nodes), speedup__isnull=False, basis=basis.value).order_by()
+    rows = rows.filter(device__name=device) if device else rows
+    kernels = set(rows.values_list("problem", "device", "candidate_hash", "doubt")[:MOST])
+    return sum(not doubt for *_, doubt in kernels), sum(bool(doubt) for *_, doubt in kernels)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import models
+
+from adaexplore_site.core.text import clip
 
 
 class LabResult(models.Model):
@@ -22,3 +25,14 @@ class LabResult(models.Model):
 
     def __str__(self) -> str:
         return f"laboratory result {self.pk}"
+
+
+def lab_result_record(*, document: Mapping[str, Any], command: str) -> LabResult:
+    """Store one result whole, with the command that repeats it."""
+    return LabResult.objects.create(
+        command=clip(command, 2000),
+        protocol=document["protocol"],
+        partial=document["partial"],
+        seconds=document["seconds"],
+        result=dict(document),
+    )

@@ -12,7 +12,7 @@ from adaexplore_site.actions.action import CHANGED, UNDO, Action, Call, Kind, Re
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from search.ledger import price_services as services
+from search.ledger import prices as services
 from search.ledger.forms import PriceForm
 from search.ledger.models import ModelPrice
 

@@ -1,44 +1,42 @@
-"""Reads a run's books from its rows: what each node holds and has used, and whether the run has had enough."""
+"""A run's budget from its rows: what each node holds and has used, and whether new limits make sense."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, DecimalField, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Sum
-from django.db.models.functions import Ceil, Coalesce
+from django.db.models import Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Ceil
+from django.utils import timezone
 
+from adaexplore_site.core.audit import ActionRefused, FieldsRefused
+from judge.devices.models import Device
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
+from judge.evaluations.services import evaluation_limits
+from judge.problems.models import Problem
 from judge.values import Subject
-from search.ledger.ledger import Amounts, Entry, Ledger
-from search.ledger.limits import RunLimits
-from search.ledger.stops import Progress, Stop, budget_stop, goal_stop
+from search.ledger.limits import Amounts, BadLimit, Entry, Ledger, Progress, RunLimits, Stop, budget_stop, goal_stop
+from search.ledger.prices import STEP_TOKENS_IN, STEP_TOKENS_OUT, BadPrices, Price, price_of
+from search.ledger.spending import (
+    CALL_SUMS,
+    FREE_MODELS,
+    NOTHING,
+    UNPRICED,
+    UNTOLD,
+    Amount,
+    billed_calls,
+    calls_by_node,
+    money,
+)
 from search.records.models import Node, Proposal, Run
 from search.records.queries import best_node
 
-FREE_MODELS = ("", "builtin", "recorded", "person")  # nobody bills for these
-UNTOLD = Q(tokens_in__isnull=True, tokens_out__isnull=True)
-UNPRICED = Q(price_usd__isnull=True)
 NEW_STEP = Amounts(steps=1, evaluations=1)  # held by nodes from before budgets
 COUNTED = ("device_s", "tokens", "usd", "evaluations")  # limits that need the books and not only the rows' states
-
-
-@dataclass(frozen=True)
-class Calls:
-    """The billed calls of one node: sums of what is known, counts of what is not."""
-
-    tokens: int = 0
-    usd: Decimal = Decimal(0)
-    untold: int = 0
-    unpriced: int = 0
-
-
-NO_CALLS = Calls()
 
 
 def limits_of(run: Run) -> RunLimits:
@@ -51,7 +49,7 @@ def ledger_of(run_id: int) -> Ledger:
     return books_of(run_id)[0]
 
 
-def books_of(run_id: int) -> tuple[Ledger, Calls]:
+def books_of(run_id: int) -> tuple[Ledger, Amount]:
     """The run's books and its billed calls as far as they are known, in at most four queries.
 
     Nodes in flight and those with unknown costs are read one by one, all others as sums.
@@ -60,14 +58,11 @@ def books_of(run_id: int) -> tuple[Ledger, Calls]:
     unknown = Proposal.objects.filter(UNTOLD | UNPRICED, node=OuterRef("pk")).exclude(model__in=FREE_MODELS)
     apart = Q(state__in=Node.IN_FLIGHT) | Exists(unknown)
     rows = list(nodes.filter(apart).values_list(*_COLUMNS))
-    calls = calls_of(run_id, [row[0] for row in rows])
-    every, largest = call_totals(run_id)
-    rest = Amounts(
-        tokens=every.tokens - sum(one.tokens for one in calls.values()),
-        usd=every.usd - sum((one.usd for one in calls.values()), Decimal(0)),
-    )
+    calls = calls_by_node(run_id, [row[0] for row in rows])
+    (every, largest), known = _all_calls(run_id), sum(calls.values(), NOTHING)
+    rest = Amounts(tokens=every.tokens - known.tokens, usd=every.usd - known.usd)
     judged, longest = _judged(nodes.exclude(apart))
-    ledger = Ledger.of(_entry(row, calls.get(row[0], NO_CALLS)) for row in rows)
+    ledger = Ledger.of(_entry(row, calls.get(row[0], NOTHING)) for row in rows)
     return ledger.joined(judged + rest, longest.largest(largest)), every
 
 
@@ -76,7 +71,7 @@ _MS = Ceil("evaluation__wall_ms", output_field=IntegerField())
 _JUDGED = Q(evaluation__isnull=False, reused=False)
 
 
-def _entry(row: tuple[Any, ...], known: Calls) -> Entry:
+def _entry(row: tuple[Any, ...], known: Amount) -> Entry:
     """One node; a withdrawn one keeps what its calls have used."""
     _, state, held, reused, evaluation, wall_ms = row
     judged = evaluation is not None and not reused
@@ -95,6 +90,14 @@ def _entry(row: tuple[Any, ...], known: Calls) -> Entry:
     )
 
 
+def _all_calls(run_id: int) -> tuple[Amount, Amounts]:
+    """All billed calls of the run together, and the most that one node's calls have used. One query."""
+    sums = {f"every_{name}": Sum(f"sum_{name}", default=0) for name in CALL_SUMS}
+    found = billed_calls(run_id).aggregate(**sums, most_tokens=Max("tokens", default=0), most_usd=Max("sum_usd"))
+    every = Amount(**{name: found[f"every_{name}"] for name in CALL_SUMS} | {"usd": money(found["every_usd"])})
+    return every, Amounts(tokens=found["most_tokens"], usd=money(found["most_usd"] or 0))
+
+
 def _judged(nodes: QuerySet[Node]) -> tuple[Amounts, Amounts]:
     """Steps, evaluations and device time of ended nodes: (sum, largest of one)."""
     found = nodes.aggregate(
@@ -105,49 +108,6 @@ def _judged(nodes: QuerySet[Node]) -> tuple[Amounts, Amounts]:
     )
     longest = Amounts(device_ms=found.pop("longest_ms"))
     return Amounts(**found), longest
-
-
-def calls_of(run_id: int, node_ids: Collection[int] | None = None) -> dict[int, Calls]:
-    """The billed calls of these nodes, or of all, for those that have made any. One query."""
-    if node_ids is None:
-        rows = _per_node(run_id)
-    else:
-        rows = _per_node(run_id).filter(node__in=node_ids) if node_ids else Proposal.objects.none().values()
-    return {row["node"]: Calls(row["tokens"], _money(row["usd"]), row["untold"], row["unpriced"]) for row in rows}
-
-
-def call_totals(run_id: int) -> tuple[Calls, Amounts]:
-    """All billed calls of the run together, and the most that one node's calls have used. One query."""
-    found = _per_node(run_id).aggregate(
-        every_token=Sum("tokens", default=0),
-        every_usd=Sum("usd", default=Decimal(0)),
-        every_untold=Sum("untold", default=0),
-        every_unpriced=Sum("unpriced", default=0),
-        most_tokens=Max("tokens", default=0),
-        most_usd=Max("usd", default=Decimal(0)),
-    )
-    every = Calls(found["every_token"], _money(found["every_usd"]), found["every_untold"], found["every_unpriced"])
-    return every, Amounts(tokens=found["most_tokens"], usd=_money(found["most_usd"]))
-
-
-def _per_node(run_id: int) -> QuerySet[Proposal, Any]:
-    """Per node with billed calls: their sums and how many lack a count or a price."""
-    billed = Proposal.objects.filter(node__run_id=run_id).exclude(model__in=FREE_MODELS).order_by()
-    return billed.values("node").annotate(
-        tokens=Sum(Coalesce("tokens_in", 0) + Coalesce("tokens_out", 0)),
-        usd=Sum(Coalesce("price_usd", Decimal(0), output_field=_MONEY)),
-        untold=Count("pk", filter=UNTOLD),
-        unpriced=Count("pk", filter=UNPRICED),
-    )
-
-
-def _money(total: Decimal) -> Decimal:
-    """A sum to the millionth: SQLite adds up binary fractions, and a difference of sums must not fall below zero."""
-    return total.quantize(_MICRO)
-
-
-_MICRO = Decimal("0.000001")
-_MONEY = DecimalField(max_digits=18, decimal_places=6)
 
 
 def stop_of(run: Run, now: datetime) -> Stop | None:
@@ -201,3 +161,77 @@ def bound_share(run: Run, evaluation: Evaluation) -> float | None:
     timed = Measurement.objects.filter(evaluation=evaluation, subject=Subject.CANDIDATE.value)
     median_us = timed.values_list("median_us", flat=True).first()
     return bound / median_us if bound and median_us else None
+
+
+BILLED = "openai"  # the only billed proposer
+
+
+def limits_checked(
+    *,
+    problem: Problem,
+    device: Device,
+    proposer: str,
+    options: Mapping[str, Any],
+    steps: int,
+    limits: Mapping[str, Any],
+) -> RunLimits:
+    """The limits as a value, what a step holds filled in. Raises ActionRefused with what to change."""
+    given = {name: value for name, value in limits.items() if value not in (None, "")}
+    if not given:
+        return RunLimits(steps=steps)
+    check_use(proposer, given)
+    given.setdefault("step_device_s", evaluation_limits(device).wall_s)
+    tokens = step_tokens(options)
+    given.setdefault("step_tokens", sum(tokens))
+    if "usd" in given:
+        price = price_for(options)
+        given.setdefault("step_usd", str(max(price.usd(*tokens), Decimal("0.000001"))))
+    if "roofline_share" in given:
+        _check_bound(problem, device)
+    try:
+        return RunLimits.from_json(given, steps=steps)
+    except BadLimit as error:
+        raise FieldsRefused({error.name: str(error)}) from error
+
+
+def check_use(proposer: str, given: Mapping[str, Any]) -> None:
+    """Raise ActionRefused for a limit of what the proposer never uses."""
+    if proposer != BILLED:
+        if "usd" in given:
+            raise FieldsRefused({"usd": f"The proposer {proposer!r} costs no money: leave the limit of money empty."})
+        if "tokens" in given:
+            raise FieldsRefused(
+                {"tokens": f"The proposer {proposer!r} uses no tokens: leave the limit of tokens empty."}
+            )
+
+
+def step_tokens(options: Mapping[str, Any]) -> tuple[int, int]:
+    """(in, out) of one step at most; a run that bounds its replies bounds both of its calls."""
+    longest = options.get("max_completion_tokens") or options.get("max_tokens")
+    return STEP_TOKENS_IN, 2 * int(longest) if longest else STEP_TOKENS_OUT
+
+
+def price_for(options: Mapping[str, Any]) -> Price:
+    """Today's price of the configured model. Raises ActionRefused where none is known."""
+    model = str(options.get("model") or "")
+    try:
+        price = price_of(model=model, on=timezone.now().date())
+    except BadPrices as error:
+        raise ActionRefused(str(error)) from error
+    if price is None:
+        why = (
+            f"No price is known for {model or 'the configured model'}, so a limit of money cannot be held. Leave it "
+            "empty, or set a price on the page Spend or in the file that LLM_PRICES names."
+        )
+        raise FieldsRefused({"usd": why})
+    return price
+
+
+def _check_bound(problem: Problem, device: Device) -> None:
+    report = problem.report_for(device.name) or {}
+    if not (report.get("roofline") or {}).get("bound_us"):
+        why = (
+            f"The preflight of {problem.title} on {device.name} found no time bound, so there is no roofline to "
+            "reach a share of. Leave that goal empty."
+        )
+        raise FieldsRefused({"roofline_share": why})

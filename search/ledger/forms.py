@@ -1,9 +1,12 @@
-"""The forms of the page of spending: the budget of all searches, and a price for a model."""
+"""The forms of limits, of the budget of all searches, and of prices."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 
+from search.ledger.limits import LONGEST
 from search.ledger.models import SpendBudget
 
 
@@ -55,3 +58,66 @@ class PriceForm(forms.Form):
     usd_per_m_in = forms.DecimalField(min_value=0, decimal_places=6, label="US$ per million in")
     usd_per_m_out = forms.DecimalField(min_value=0, decimal_places=6, label="US$ per million out")
     source = forms.CharField(max_length=200, required=False, label="Source", help_text="Stored with the price.")
+
+
+MINUTE_S = 60
+RENAMED = {"device_s": "device_minutes", "wall_s": "wall_minutes", "roofline_share": "roofline_percent"}  # other units
+
+
+class LimitFields(forms.Form):
+    """An empty field is no limit. `limits()` gives what was filled in by the names of RunLimits."""
+
+    evaluations = forms.IntegerField(
+        min_value=1, required=False, label="Evaluations", help_text="On the device; reused verdicts are not counted."
+    )
+    device_minutes = forms.FloatField(
+        min_value=0.05, required=False, label="Device minutes", help_text="Time of the device's worker (GPU time)."
+    )
+    tokens = forms.IntegerField(min_value=1, required=False, label="Tokens", help_text="Input and output of all calls.")
+    usd = forms.DecimalField(
+        min_value=0, decimal_places=6, required=False, label="Money (US$)", help_text="Requires a known price."
+    )
+    wall_minutes = forms.FloatField(
+        min_value=0.05, required=False, label="Wall-clock minutes", help_text="From the start, including pauses."
+    )
+    stale_steps = forms.IntegerField(
+        min_value=1,
+        max_value=LONGEST,
+        required=False,
+        label="Attempts without a new best",
+        help_text="Then the search ends.",
+    )
+    target_speedup = forms.FloatField(
+        min_value=0.01, required=False, label="Target speedup", help_text="Ends when the audited best reaches it."
+    )
+    roofline_percent = forms.FloatField(
+        min_value=1, max_value=100, required=False, label="Share of the roofline (%)", help_text="Ends when reached."
+    )
+    step_device_s = forms.FloatField(
+        min_value=0.001, required=False, label="Device seconds held for a step", help_text="Released when it completes."
+    )
+    step_tokens = forms.IntegerField(
+        min_value=1, required=False, label="Tokens held for a step", help_text="Maximum that a step may need."
+    )
+    step_usd = forms.DecimalField(
+        min_value=0, decimal_places=6, required=False, label="Money held for a step", help_text="Empty: from the price."
+    )
+
+    def limit_rows(self) -> list[forms.BoundField]:
+        """The fields in order, for the page."""
+        return [self[name] for name in LimitFields.base_fields]
+
+    def limits_touched(self) -> bool:
+        """Whether any of them, or how many steps go at once, was filled in: then the page shows them open."""
+        folded = (*LimitFields.base_fields, "concurrency")
+        return any(self.data.get(name) for name in folded) if self.is_bound else False
+
+    def limits(self) -> dict[str, Any]:
+        """What was filled in, in the units of RunLimits. Call it on a valid form."""
+        given = {name: self.cleaned_data.get(name) for name in LimitFields.base_fields}
+        minutes = {"device_s": given.pop("device_minutes"), "wall_s": given.pop("wall_minutes")}
+        percent = given.pop("roofline_percent")
+        given |= {name: value * MINUTE_S for name, value in minutes.items() if value is not None}
+        if percent is not None:
+            given["roofline_share"] = percent / 100
+        return {name: value for name, value in given.items() if value is not None}

@@ -1,12 +1,14 @@
-"""The limits of a run: a frozen value stored on it, checked once. `None` is no limit."""
+"""What a run may use, and the arithmetic of its budget: limits, amounts, stops and forecasts. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from statistics import quantiles
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -166,3 +168,282 @@ def limits_from_texts(pairs: Iterable[str]) -> dict[str, str]:
             raise ValueError(f"{pair!r} is not name=value with a name out of {', '.join(names)}.")
         found[name] = text
     return found
+
+
+WORDS = {
+    "steps": "steps",
+    "evaluations": "evaluations",
+    "device_ms": "device seconds",
+    "tokens": "tokens",
+    "usd": "money",
+}
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """An amount of everything that is counted. Whole numbers and Decimals, so that sums are exact."""
+
+    steps: int = 0
+    evaluations: int = 0
+    device_ms: int = 0
+    tokens: int = 0
+    usd: Decimal = Decimal(0)
+
+    def __post_init__(self) -> None:
+        if any(getattr(self, field.name) < 0 for field in fields(self)):
+            raise ValueError("an amount is never negative")
+
+    def __add__(self, other: Amounts) -> Amounts:
+        return Amounts(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+    def largest(self, other: Amounts) -> Amounts:
+        """The larger of the two in each kind."""
+        return Amounts(*(max(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types, money as text; `from_json` is its inverse."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Missing kinds are 0: nothing was held of them."""
+        money = {"usd": Decimal(data["usd"])} if "usd" in data else {}
+        return cls(**{**data, **money})
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Decimal) else value
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One node in the books.
+
+    `held` was reserved for it, `used` is what its calls and its evaluation are known to have taken. A call without a
+    token count or a price leaves `tokens_unknown` or `usd_unknown`: such a step counts as no less than what was held
+    for it, so that an unknown is never taken for nothing. A withdrawn node has used no step.
+    """
+
+    open: bool
+    held: Amounts
+    used: Amounts
+    tokens_unknown: bool = False
+    usd_unknown: bool = False
+
+    @property
+    def reserved(self) -> Amounts:
+        """What is held beyond what is used already; nothing once the node has ended."""
+        if not self.open:
+            return Amounts()
+        return Amounts(*(max(getattr(self.held, f.name) - getattr(self.spent, f.name), 0) for f in fields(Amounts)))
+
+    @property
+    def spent(self) -> Amounts:
+        """What counts against the limits as used."""
+        used = self.used
+        tokens = max(used.tokens, self.held.tokens) if self.tokens_unknown else used.tokens
+        usd = max(used.usd, self.held.usd) if self.usd_unknown else used.usd
+        return Amounts(used.steps, used.evaluations, used.device_ms, tokens, usd)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Sums over a run. `largest` is the most that one step is known to have used, of each kind."""
+
+    spent: Amounts = Amounts()
+    reserved: Amounts = Amounts()
+    largest: Amounts = Amounts()
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Self:
+        """The books of these nodes."""
+        spent, reserved, largest = Amounts(), Amounts(), Amounts()
+        for entry in entries:
+            spent += entry.spent
+            reserved += entry.reserved
+            largest = largest.largest(entry.used)
+        return cls(spent, reserved, largest)
+
+    def joined(self, spent: Amounts, largest: Amounts) -> Ledger:
+        """These books with what other, ended nodes have used."""
+        return Ledger(self.spent + spent, self.reserved, self.largest.largest(largest))
+
+
+@dataclass(frozen=True)
+class Places:
+    """How many steps may begin now; when none, the limit that prevents it."""
+
+    count: int
+    bound: str = ""
+
+
+def limit_amounts(limits: RunLimits) -> dict[str, Any]:
+    """The hard limits by the names of `Amounts`; those that are not set are left out."""
+    found = {
+        "steps": limits.steps,
+        "evaluations": limits.evaluations,
+        "device_ms": None if limits.device_s is None else int(limits.device_s * 1000),
+        "tokens": limits.tokens,
+        "usd": limits.usd,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def step_hold(limits: RunLimits, ledger: Ledger) -> Amounts:
+    """What the next step reserves: its configured share, or as much as the largest step so far."""
+    counted = limit_amounts(limits)
+    device_ms = round(limits.step_device_s * 1000) if "device_ms" in counted else 0
+    tokens = limits.step_tokens if "tokens" in counted else 0
+    usd = (limits.step_usd or Decimal(0)) if "usd" in counted else Decimal(0)
+    return Amounts(
+        steps=1,
+        evaluations=1,
+        device_ms=max(device_ms, ledger.largest.device_ms) if device_ms else 0,
+        tokens=max(tokens, ledger.largest.tokens) if tokens else 0,
+        usd=max(usd, ledger.largest.usd) if usd else Decimal(0),
+    )
+
+
+def places(limits: RunLimits, ledger: Ledger, wanted: int) -> Places:
+    """At most `wanted` steps, such that spent + reserved stays within every hard limit."""
+    hold, count, bound = step_hold(limits, ledger), wanted, ""
+    for name, limit in limit_amounts(limits).items():
+        left = limit - getattr(ledger.spent, name) - getattr(ledger.reserved, name)
+        step = getattr(hold, name)
+        room = max(int(left // step), 0) if step else (0 if left < 0 else count)
+        if room < count:
+            count, bound = room, name
+    return Places(count, bound if count == 0 else "")
+
+
+def kept(limits: RunLimits, ledger: Ledger) -> bool:
+    """Whether spent + reserved is within every hard limit."""
+    return all(
+        getattr(ledger.spent, name) + getattr(ledger.reserved, name) <= limit
+        for name, limit in limit_amounts(limits).items()
+    )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands. `best_speedup` is that of the audited best, with the told order at which it came.
+
+    `best_words` is the same speedup for people, with interval, n and basis.
+    `bound_share` is the roofline's bound over the best's time (0..1, None when either is unknown).
+    """
+
+    told: int
+    best_order: int | None = None
+    best_speedup: float | None = None
+    bound_share: float | None = None
+    best_words: str = ""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why nothing new begins. `limit` is the field of RunLimits; the sentence is for people."""
+
+    limit: str
+    text: str
+
+
+def goal_stop(limits: RunLimits, progress: Progress, *, started: datetime, now: datetime) -> Stop | None:
+    """The first of wall-clock, target, roofline and steps without improvement that is reached."""
+    if limits.wall_s is not None and now >= started + timedelta(seconds=limits.wall_s):
+        took = (now - started).total_seconds()
+        return Stop("wall_s", f"Wall-clock limit reached: {took:.0f} of {limits.wall_s:.0f} s.")
+    best = progress.best_speedup
+    if limits.target_speedup is not None and best is not None and best >= limits.target_speedup:
+        return Stop("target_speedup", f"Target of {limits.target_speedup:.2f}× reached: {progress.best_words}.")
+    share = progress.bound_share
+    if limits.roofline_share is not None and share is not None and share >= limits.roofline_share:
+        text = f"Goal of {limits.roofline_share:.0%} of the roofline reached: {share:.0%} ({progress.best_words})."
+        return Stop("roofline_share", text)
+    stale = progress.told - (progress.best_order or 0)
+    if limits.stale_steps is not None and stale >= limits.stale_steps:
+        return Stop(
+            "stale_steps", f"No improvement in the last {stale} completed steps; the limit is {limits.stale_steps}."
+        )
+    return None
+
+
+def budget_stop(limits: RunLimits, ledger: Ledger) -> Stop | None:
+    """The hard limit that leaves no room for one more step; None while there is room."""
+    bound = places(limits, ledger, 1).bound
+    if not bound:
+        return None
+    limit, spent = limit_amounts(limits)[bound], getattr(ledger.spent, bound)
+    held, step = getattr(ledger.reserved, bound), getattr(step_hold(limits, ledger), bound)
+    name = "device_s" if bound == "device_ms" else bound
+    text = f"{_TITLES[bound]} limit reached: {_said(bound, spent)} of {_said(bound, limit)} spent"
+    if held:
+        text += f", {_said(bound, held)} held for steps in flight"
+    if spent + held < limit:
+        text += f"; one more step may need {_said(bound, step)}"
+    return Stop(name, text + ".")
+
+
+_TITLES = {
+    "steps": "Step",
+    "evaluations": "Evaluation",
+    "device_ms": "Device time",
+    "tokens": "Token",
+    "usd": "Money",
+}
+
+
+def _said(name: str, value: Any) -> str:
+    if name == "usd":
+        return f"${Decimal(value):.4f}".rstrip("0").rstrip(".")
+    return f"{value / 1000:.1f} s" if name == "device_ms" else f"{value:,}"
+
+
+ENOUGH = 3
+
+
+@dataclass(frozen=True)
+class Range:
+    """From the lower to the upper quartile of the steps seen, times what is left. `n` is the number of steps seen."""
+
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """For the `steps` left: seconds, device seconds, tokens and dollars. None: not known (yet)."""
+
+    steps: int
+    wall_s: Range | None = None
+    device_s: Range | None = None
+    tokens: Range | None = None
+    usd: Range | None = None
+
+
+def spread(values: Sequence[float], times: float) -> Range | None:
+    """The middle half of `values` times `times`; None for fewer than three values."""
+    if len(values) < ENOUGH:
+        return None
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return Range(low * times, high * times, len(values))
+
+
+def forecast(
+    *,
+    steps_left: int,
+    concurrency: int,
+    step_s: Sequence[float],
+    device_s: Sequence[float],
+    tokens: Sequence[int],
+    usd: Sequence[Decimal],
+) -> Forecast:
+    """Quartiles over told steps. Time runs in `concurrency` lanes; steps whose cost is unknown are left out before."""
+    lanes = max(min(concurrency, steps_left), 1)
+    return Forecast(
+        steps=steps_left,
+        wall_s=spread(step_s, steps_left / lanes),
+        device_s=spread(device_s, steps_left),
+        tokens=spread(tokens, steps_left),
+        usd=spread([float(cost) for cost in usd], steps_left),
+    )

@@ -24,7 +24,7 @@ class Spending(models.Model):
         "memory.AdaptRun", null=True, blank=True, on_delete=models.CASCADE, related_name="spending"
     )
     day = models.DateField()  # UTC
-    model = models.CharField(max_length=120, blank=True)  # "" where nobody bills
+    model = models.CharField(max_length=120, blank=True)  # "" for what is not billed
     kind = models.CharField(max_length=8, choices=Kind.choices)
     calls = models.PositiveIntegerField(default=0)  # billed ones
     tokens_in = models.PositiveBigIntegerField(default=0)

@@ -18,11 +18,9 @@ from django.views.decorators.http import require_safe
 from adaexplore_site.core.downloads import attachment, safe
 from adaexplore_site.core.requests import SiteRequest
 from search.ledger.forms import BudgetForm, PriceForm
-from search.ledger.listed import source
 from search.ledger.models import ModelPrice
-from search.ledger.page import NAMES, Spending, records, spending
-from search.ledger.site_budget import standing_of
-from search.ledger.sums import GROUPS, Period
+from search.ledger.prices import source
+from search.ledger.spending import GROUPS, NAMES, Period, SpendPage, records, spending, standing_of
 
 MOST_PRICES = 20
 WORDS = {"search": "By search", "model": "By model", "kind": "By kind of call"}
@@ -72,7 +70,7 @@ def _period(texts: dict[str, str]) -> tuple[Period, str]:
     return Period(first, last), ""
 
 
-def _file(found: Spending, by: str, texts: dict[str, str], form: str) -> HttpResponse:
+def _file(found: SpendPage, by: str, texts: dict[str, str], form: str) -> HttpResponse:
     rows = records(found)
     if form == "json":
         document: dict[str, Any] = {"by": by, **texts, "held_usd": str(found.held_usd), "rows": rows}

@@ -42,7 +42,7 @@ from search.records.events import (
 from search.records.log import steering_of
 from search.records.models import Run, RunEvent, RunEventQuerySet
 from search.records.node_styles import style_of
-from search.steering.labels import Said, told
+from search.steering.activity import Said, told
 
 _ACTION_STYLES = {
     "steer.pin": "pinned",

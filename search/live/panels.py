@@ -19,10 +19,9 @@ from judge.values import Basis, Verdict
 from memory.patterns.messages import cause_of, masked, readable
 from memory.patterns.table import recognised
 from search.algorithm.ranking import HIGHEST, Standing
-from search.ledger.books import Calls, books_of, calls_of, ledger_of, limits_of
-from search.ledger.forecast import Forecast, Range, forecast
-from search.ledger.ledger import Ledger, limit_amounts
-from search.ledger.limits import RunLimits
+from search.ledger.books import books_of, ledger_of, limits_of
+from search.ledger.limits import Forecast, Ledger, Range, RunLimits, forecast, limit_amounts
+from search.ledger.spending import NOTHING, Amount, calls_by_node
 from search.records.events import RecordedAct
 from search.records.facts import nothing_faster, standing_of, verdict_of
 from search.records.log import in_force, params_in_force
@@ -105,7 +104,7 @@ class BudgetPanel:
 def budget_panel(run: Run) -> BudgetPanel:
     """The panel's facts, read now. Nothing in it grows with the page."""
     limits, (ledger, calls) = limits_of(run), books_of(run.pk)
-    coming = forecast_of(run, limits, ledger, billed=calls != Calls())
+    coming = forecast_of(run, limits, ledger, billed=calls != NOTHING)
     saved = Node.objects.filter(run=run, reused=True).aggregate(n=Count("pk"), ms=Sum("evaluation__wall_ms"))
     return BudgetPanel(
         lines=tuple(_lines(limits, ledger, calls, coming)),
@@ -120,7 +119,7 @@ def forecast_of(run: Run, limits: RunLimits, ledger: Ledger, *, billed: bool) ->
     """For the steps that are not completed yet, from the newest completed ones. An ended run has none to come."""
     told = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).order_by("-told_order")
     rows = list(told.values_list("pk", "created_at", "told_at", "reused", "evaluation__wall_ms")[:RECENT])
-    known = list(calls_of(run.pk, [row[0] for row in rows] if billed else []).values())
+    known = list(calls_by_node(run.pk, [row[0] for row in rows] if billed else []).values())
     return forecast(
         steps_left=0 if run.ended else max(limits.steps - ledger.spent.steps, 0),
         concurrency=run.concurrency,
@@ -131,9 +130,9 @@ def forecast_of(run: Run, limits: RunLimits, ledger: Ledger, *, billed: bool) ->
     )
 
 
-def _lines(limits: RunLimits, ledger: Ledger, calls: Calls, coming: Forecast) -> list[BudgetLine]:
+def _lines(limits: RunLimits, ledger: Ledger, calls: Amount, coming: Forecast) -> list[BudgetLine]:
     bounds = limit_amounts(limits)
-    billed = calls != Calls()
+    billed = calls != NOTHING
     return [
         _line(name, bounds.get(name), ledger, calls, coming)
         for name in TITLES
@@ -141,7 +140,7 @@ def _lines(limits: RunLimits, ledger: Ledger, calls: Calls, coming: Forecast) ->
     ]
 
 
-def _line(name: str, limit: Any, ledger: Ledger, calls: Calls, coming: Forecast) -> BudgetLine:
+def _line(name: str, limit: Any, ledger: Ledger, calls: Amount, coming: Forecast) -> BudgetLine:
     spent, held = getattr(ledger.spent, name), getattr(ledger.reserved, name)
     known, missing, lacking = {
         "tokens": (calls.tokens, calls.untold, "without a count"),
@@ -212,7 +211,7 @@ def told_of(run: Run) -> list[Told]:
     return [(pk, at, None if reused else ms) for pk, at, reused, ms in rows]
 
 
-def burn_down(run: Run, told: Iterable[Told], calls: Mapping[int, Calls]) -> dict[str, Sequence[Any]]:
+def burn_down(run: Run, told: Iterable[Told], calls: Mapping[int, Amount]) -> dict[str, Sequence[Any]]:
     """Columns over the completed steps in completion order: seconds since the start, and what was spent by then."""
     rows = list(told)
     money = [calls[pk].usd if pk in calls else Decimal(0) for pk, _, _ in rows]
@@ -236,7 +235,7 @@ def budget_document(run: Run) -> dict[str, Any]:
         "limits": {"steps": limits.steps, **run.limits},
         "spent": ledger.spent.to_json(),
         "reserved": ledger.reserved.to_json(),
-        "burn_down": burn_down(run, told_of(run), calls_of(run.pk)),
+        "burn_down": burn_down(run, told_of(run), calls_by_node(run.pk)),
     }
 
 

@@ -19,7 +19,7 @@ from search.live.chart import chart_of
 from search.live.columns import node_columns, packed, replay_columns
 from search.live.panels import budget_document, panel_context
 from search.live.table_view import PAGE, outline
-from search.nodes.rules_panel import rules_panel
+from search.nodes.page import rules_panel
 from search.records.models import Run
 from search.records.node_styles import LABELS, STYLES
 from search.runs.removal import removed

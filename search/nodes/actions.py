@@ -3,49 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
 from django.db.models import Q
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 
 from adaexplore_site.actions.action import CHANGED, UNDO, Action, ActionForm, Call, Result, Standing
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
-from search.compare.asked import key_of
+from adaexplore_site.core.text import clip, storable_text
+from judge.devices.models import Device
+from judge.evaluations.models import Evaluation
+from judge.evaluations.services import REASON_CHARS, Marks
+from judge.values import Basis, Verdict
+from search.compare.columns import key_of
 from search.engine.steps import reply_submit
 from search.nodes.views import node_load, node_panel, node_response
 from search.rechecks import marking
 from search.rechecks.models import Recheck
-from search.rechecks.services import recheck_ask, recheck_cancel
-from search.records.kinds import RUN, RunEntries
+from search.rechecks.services import QUEUED_S, recheck_hop
+from search.records.events import KernelAsked
+from search.records.kinds import GONE, RUN, RunEntries, RunVerb, action_record
+from search.records.log import event_write
 from search.records.models import Node, Run
-from search.records.queue import send
+from search.records.queue import sent
+from search.runs.services import run_held
 
 PANEL: tuple[str, ...] = ("run-detail", "node-detail")
 REPLY_CHARS = 1 << 20
-GONE = Standing(why_not="the search is gone")
+NOTE_CHARS = 1000
 QUEUED = "It was queued for its device. The new verdict will be shown beside the old one."
+BY_PERSON = "marked by a person"
 
-Marks = Mapping[tuple[int, int], Mapping[str, Any]]  # run and node -> doubt, retired
 
+class NodeAction(RunVerb, Action):
+    """Something done to a node, by a form of its panel or of a list."""
 
-class NodeAction(Action):
-    """Something done to a node, by a form of its panel or of a list. `says` stands after "Node 7"."""
-
-    kind = RUN
     takes = ("run_id", "number")
     pages = PANEL
-    says: ClassVar[str]
 
     def locate(self, where: Mapping[str, Any]) -> Node:
-        run, node = node_load(where["run_id"], where["number"])
-        node.run = run
-        return node
+        return node_load(where["run_id"], where["number"])
 
     def again(self, entry: AuditEntry) -> Result:
         """Back to the page that the form stands on."""
@@ -57,14 +62,6 @@ class NodeAction(Action):
     def panel(self, request: SiteRequest, target: Node, **context: Any) -> HttpResponse | None:
         """The node's panel where the form stands on it; lists and the comparison name no panel."""
         return node_panel(request, target.run_id, request.POST.get("panel", ""), **context)
-
-    def sentence(self, after: Mapping[str, Any]) -> str:
-        """What was done, after "Node 7"."""
-        return self.says
-
-    def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
-        number, text = entry.after.get("number"), self.sentence(entry.after)
-        return text if number is None else f"Node {number} {text}"
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
         """The reason that was given."""
@@ -79,24 +76,67 @@ class JudgeAgain(NodeAction):
     irreversible = "both verdicts are kept"
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
-        follow_ups = recheck_ask(node=target, kind=self.asks, **self.more(data), **call.who)
-        return Result(self.message, then=partial(send, follow_ups))
+        run = run_held(target.run)
+        node = Node.objects.select_related("evaluation__device").get(pk=target.pk)
+        before, rival, note = judged_here(node), data.get("rival"), data.get("reason", "")
+        if rival is not None:
+            _may_race(node, before, rival)
+        if node.rechecks.filter(kind=self.asks, state__in=Recheck.OPEN).exists():
+            raise ActionRefused(f"Node {node.number} is already being judged again. Wait for that verdict.")
+        row = Recheck.objects.create(
+            node=node,
+            kind=self.asks,
+            rival=rival,
+            note=note,
+            asked_by=call.user,
+            before=before,
+            lease_until=timezone.now() + timedelta(seconds=QUEUED_S),
+        )
+        after: dict[str, Any] = {"number": node.number, "recheck": row.pk}
+        after |= {"rival": f"{rival.run_id}.{rival.number}"} if rival else {}
+        event_write(run=run, event=KernelAsked(**after, kind=self.asks.value), actor=call.user)
+        said = {**after, "note": clip(note, 400)} if note else after
+        action_record(verb=self.name, run=run, **call.who, after=said)
+        return sent(self.message, [recheck_hop(row, before.device)])
 
-    def more(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """What the form adds to the request."""
-        return {}
+
+def judged_here(node: Node) -> Evaluation:
+    """The node's verdict. Raises ActionRefused unless a worker of this installation can judge the kernel again."""
+    evaluation = node.evaluation
+    if evaluation is None or not node.source:
+        raise ActionRefused(f"Node {node.number} has no kernel with a verdict. Choose another node, or wait.")
+    device = evaluation.device
+    if evaluation.elsewhere or not device.judges:
+        raise ActionRefused("This kernel was not judged here. Branch a search from it to have it judged here.")
+    if device.remote:
+        raise ActionRefused(f"{device.name} belongs to another machine: export jobs for it with judge_export_jobs.")
+    if device.state == Device.State.QUARANTINED:
+        raise ActionRefused(f"{device.name} is quarantined: nothing is judged there until a check has passed.")
+    return evaluation
+
+
+def _may_race(node: Node, mine: Evaluation, rival: Node) -> None:
+    other = judged_here(rival)
+    if (other.problem_id, other.device_id) != (mine.problem_id, mine.device_id):
+        raise ActionRefused("Only kernels of the same problem on the same device are measured as a pair.")
+    if other.candidate_hash == mine.candidate_hash:
+        raise ActionRefused("Both are the same kernel except for layout and comments: there is nothing to measure.")
+    if mine.device.basis is not Basis.MEASURED:
+        raise ActionRefused(f"Times on {mine.device.name} are modelled, so kernels cannot be measured as a pair there.")
+    if mine.verdict != Verdict.PASS.value or other.verdict != Verdict.PASS.value:
+        raise ActionRefused("Only correct kernels are raced.")
 
 
 @register
 class VerifyKernel(JudgeAgain):
     """Judge and measure the kernel again, with an audit. A kernel that passed and now fails is quarantined."""
 
-    name, label = "kernel.verify", "Judge and measure the kernel once more"
+    name, label = "kernel.verify", "Judge and measure the kernel again"
     key, on_node = "v", True
     pages = (*PANEL, "kernel-list")
     route = "kernel-verify"
     asks = Recheck.Kind.VERIFY
-    says = "was queued to be judged again"
+    done = "was queued to be judged again"
 
 
 class DisputeForm(ActionForm):
@@ -105,6 +145,13 @@ class DisputeForm(ActionForm):
         help_text="Why the verdict is wrong.",
         error_messages={"required": "Say why the verdict is wrong. The reason is shown beside both verdicts."},
     )
+
+    def clean_reason(self) -> str:
+        """On one line."""
+        reason = " ".join(storable_text(self.cleaned_data["reason"]).split())
+        if len(reason) > NOTE_CHARS:
+            raise forms.ValidationError(f"The reason has {len(reason)} characters; {NOTE_CHARS} fit.")
+        return reason
 
 
 @register
@@ -115,10 +162,7 @@ class DisputeVerdict(JudgeAgain):
     route = "kernel-dispute"
     Form = DisputeForm
     asks = Recheck.Kind.DISPUTE
-    says = "has a disputed verdict and was queued to be judged again"
-
-    def more(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        return {"note": data["reason"]}
+    done = "has a disputed verdict and was queued to be judged again"
 
 
 class RaceForm(ActionForm):
@@ -151,10 +195,7 @@ class RaceKernels(JudgeAgain):
     message = "The race was queued for its device."
     irreversible = "a measurement changes no verdict"
 
-    def more(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        return {"rival": data["rival"]}
-
-    def sentence(self, after: Mapping[str, Any]) -> str:
+    def says(self, after: Mapping[str, Any]) -> str:
         rival = str(after.get("rival", ""))  # of an imported search: anything
         named = f"#{rival}" if rival.replace(".", "", 1).isdecimal() else "another kernel"
         return f"was queued to be measured as a pair with {named}"
@@ -175,7 +216,7 @@ class CancelRecheck(NodeAction):
     route = "kernel-recheck-cancel"
     Form = CancelForm
     irreversible = "ask again to queue it again"
-    says = "was taken out of the queue and will not be judged again"
+    done = "was taken out of the queue and will not be judged again"
 
     def lock(self, target: Node) -> Run:
         """The requests before the search, in the order in which a worker that ends one locks them."""
@@ -184,7 +225,13 @@ class CancelRecheck(NodeAction):
         return run
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
-        recheck_cancel(node=target, recheck_id=data["recheck"], **call.who)
+        mine = Recheck.objects.filter(pk=data["recheck"], node=target, state=Recheck.State.QUEUED)
+        message = "The request was taken back before its device started it."
+        changed = mine.update(state=Recheck.State.FAILED, ended_at=timezone.now(), message=message)
+        run = run_held(target.run)  # after the request, as a worker that ends it does
+        if not changed:
+            raise ActionRefused("The request no longer waits: its device has started it, or it ended. Reload the page.")
+        action_record(verb=self.name, run=run, **call.who, after={"number": target.number, "recheck": data["recheck"]})
         return Result("The request was taken back. The kernel will not be judged again.")
 
 
@@ -193,17 +240,28 @@ class Mark(NodeAction):
 
     route = "kernel-mark"
     column: ClassVar[str]  # of the verdict that it changes: doubt or retired
+    value: ClassVar[Any]
     message: ClassVar[str]
 
     def lock(self, target: Node) -> Run:
         """Every search that has the kernel, in the order in which marks lock them."""
-        marking.kernel_lock(target)
+        if target.evaluation is not None:
+            marking.kernel_held(target.evaluation)
         run: Run = super().lock(target)
         return run
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
-        marking.kernel_mark(node=target, verb=self.name, reason=data.get("reason", ""), **call.who)
+        if target.evaluation_id is None:
+            raise ActionRefused(f"Node {target.number} has no verdict, so its kernel cannot be marked.")
+        held = marking.kernel_held(Evaluation.objects.get(pk=target.evaluation_id))
+        if getattr(held.marks, self.column) != self.value:
+            reason = clip(" ".join(data.get("reason", "").split()), REASON_CHARS)
+            marking.marks_put(node=target, held=held, verb=self.name, after=self.marked(held.marks, reason), **call.who)
         return Result(self.message)
+
+    def marked(self, marks: Marks, reason: str) -> Marks:
+        """The marks with this one."""
+        raise NotImplementedError
 
     def standing(self, entry: AuditEntry, loaded: RunEntries) -> Standing:
         """A mark that holds can be taken back, also after its search has ended."""
@@ -215,14 +273,37 @@ class Mark(NodeAction):
     def undo(self, entry: AuditEntry, call: Call) -> Result:
         """Put back the mark that held before, with its reason."""
         node = Node.objects.filter(run=RUN.find(entry), number=entry.after["number"]).first()
-        if node is None:
+        if node is None or node.evaluation_id is None:
             raise ActionRefused(f"Node {entry.after['number']} is gone.")
-        marking.kernel_unmark(node=node, verb=self.name, before=entry.before, **call.who)
+        held = marking.kernel_held(Evaluation.objects.get(pk=node.evaluation_id))
+        names = [name for name in ("doubt", "doubt_reason", "retired") if name.startswith(self.column)]
+        after = replace(held.marks, **{name: entry.before[name] for name in names})
+        if after != held.marks:
+            verb = marking.VERB_OF[self.column, getattr(after, self.column)]
+            marking.marks_put(node=node, held=held, verb=verb, after=after, **call.who)
         return Result("Undone.")
 
 
-def _marks(loaded: RunEntries) -> Marks:
-    """The marks of today on the kernels of these entries. One query."""
+class Doubt(Mark):
+    """A mark that says whether the verdict is believed."""
+
+    column, value = "doubt", ""
+
+    def marked(self, marks: Marks, reason: str) -> Marks:
+        return replace(marks, doubt=self.value, doubt_reason=(reason or BY_PERSON) if self.value else "")
+
+
+class Retirement(Mark):
+    """A mark that says whether the kernel may lead the list of kernels."""
+
+    column = "retired"
+
+    def marked(self, marks: Marks, reason: str) -> Marks:
+        return replace(marks, retired=self.value)
+
+
+def _marks(loaded: RunEntries) -> Mapping[tuple[int, int], Mapping[str, Any]]:
+    """The marks of today by search and node of these entries. One query."""
     wanted = Q()
     for entry in loaded.entries:
         if entry.verb in marking.VERBS:
@@ -236,58 +317,58 @@ class ReasonForm(ActionForm):
 
 
 @register
-class QuarantineKernel(Mark):
+class QuarantineKernel(Doubt):
     """Doubt the verdict: the kernel can't be the best of a search or a winner until it is released."""
 
     name, label = marking.QUARANTINE, "Quarantine the kernel"
     key, on_node = "q", True
-    sends, column, inverse = {"mark": "quarantine"}, "doubt", marking.RELEASE
+    sends, value, inverse = {"mark": "quarantine"}, Evaluation.Doubt.QUARANTINED.value, marking.RELEASE
     Form = ReasonForm
-    says = "is quarantined"
+    done = "is quarantined"
     message = "Quarantined: the kernel can't be the best of a search or a winner."
 
 
 @register
-class MarkFlaky(Mark):
+class MarkFlaky(Doubt):
     """Doubt a verdict that differs from time to time, until the kernel is released."""
 
     name, label = marking.FLAKY, "Mark the kernel as flaky"
-    sends, column, inverse = {"mark": "flaky"}, "doubt", marking.RELEASE
+    sends, value, inverse = {"mark": "flaky"}, Evaluation.Doubt.FLAKY.value, marking.RELEASE
     Form = ReasonForm
-    says = "is marked as flaky"
+    done = "is marked as flaky"
     message = "Marked as flaky: the kernel can't be the best of a search or a winner."
 
 
 @register
-class ReleaseKernel(Mark):
+class ReleaseKernel(Doubt):
     """End the doubt about the verdict."""
 
-    name, label = marking.RELEASE, "Believe the kernel again"
+    name, label = marking.RELEASE, "Release the kernel"
     pages = (*PANEL, "kernel-list")
-    sends, column, inverse = {"mark": "release"}, "doubt", marking.QUARANTINE
-    says = "is believed again"
-    message = "The kernel is believed again."
+    sends, inverse = {"mark": "release"}, marking.QUARANTINE
+    done = "is released: its verdict counts again"
+    message = "Released: the verdict of the kernel counts again."
 
 
 @register
-class RetireKernel(Mark):
+class RetireKernel(Retirement):
     """Keep a correct kernel from leading the list of kernels."""
 
-    name, label, key = marking.RETIRE, "Retire the kernel from the lead", "x"
+    name, label, key = marking.RETIRE, "Retire the kernel", "x"
     pages = ("kernel-list",)
-    sends, column, inverse = {"mark": "retire"}, "retired", marking.RESTORE
-    says = "is retired: it can't lead the list of kernels"
+    sends, value, inverse = {"mark": "retire"}, True, marking.RESTORE
+    done = "is retired: it can't lead the list of kernels"
     message = "Retired: the kernel can't lead the list of kernels."
 
 
 @register
-class RestoreKernel(Mark):
+class RestoreKernel(Retirement):
     """Let a retired kernel lead the list of kernels again."""
 
-    name, label = marking.RESTORE, "Let the kernel lead again"
+    name, label = marking.RESTORE, "Restore the kernel"
     pages = ("kernel-list",)
-    sends, column, inverse = {"mark": "restore"}, "retired", marking.RETIRE
-    says = "can lead the list of kernels again"
+    sends, value, inverse = {"mark": "restore"}, False, marking.RETIRE
+    done = "can lead the list of kernels again"
     message = "The kernel can lead the list of kernels again."
 
 
@@ -313,16 +394,16 @@ class SendReply(NodeAction):
     route = "node-reply"
     Form = ReplyForm
     irreversible = "the kernel is judged and stays in the tree; prune its node instead"
-    says = "was answered by hand"
+    done = "was answered by hand"
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
         follow_ups = reply_submit(node=target, text=data["text"], **call.who)
-        return Result("The reply was sent to the judge.", then=partial(send, follow_ups))
+        return sent("The reply was sent to the judge.", follow_ups)
 
     def panel(self, request: SiteRequest, target: Node, **context: Any) -> HttpResponse:
         """The node again; a refused reply stays in its form."""
         said = {"steer_done": context.get("done", "")}
         if "refused" in context:
             said = {"reply_error": context["refused"], "reply_text": context["typed"].get("text", "")}
-        run, node = node_load(target.run_id, target.number)
-        return node_response(request, run, node, status=context.get("status", 200), **said)
+        node = node_load(target.run_id, target.number)
+        return node_response(request, node, status=context.get("status", 200), **said)

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
+
+from django.urls import reverse
 
 from judge.evaluations.measures import Measure
 from judge.sources.highlighting import visible
+from memory.prompting.assignment import CONTROL, NO_ROOM, TREATMENT, PromptRule, tokens_of
+from memory.prompting.models import RunMemory
+from memory.prompting.queries import memory_of, uses_at
+from search.compare.columns import Key, key_of
+from search.diffing.cached import diff
+from search.diffing.view import DiffView, options_of, parameters
+from search.engine.sketches import NEAR, jaccard, likely, shingles
 from search.records.models import Node, Proposal, Run
 from search.records.node_styles import LABELS, style_of
 from search.records.queries import RunTree, TreeNode
 
 TEXT_CHARS = 200_000  # of a prompt, reply or log shown on the page
 ROWS = 200
+ARMS = (
+    (TREATMENT, "In the prompt"),
+    (CONTROL, "Withheld at random"),
+    (NO_ROOM, "Left out: no room"),
+)
+NAMES = ("parent", "best", "reference")  # bases that mean something in every search
+CHOICES = {"base": NAMES, "view": ("split", "unified"), "ws": ("show", "ignore")}  # what is remembered
 
 
 @dataclass(frozen=True)
@@ -59,16 +76,9 @@ def link(tree: RunTree, run: Run, number: int) -> NodeLink | None:
     return NodeLink(number, look, "best" if look == "best" else LABELS[look], Measure.of(node))
 
 
-def lineage(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
-    """From the root to the node's parent."""
-    path: list[NodeLink] = []
-    node = tree.get(number)
-    while node is not None and node.parent is not None:
-        found = link(tree, run, node.parent)
-        if found is not None:
-            path.append(found)
-        node = tree.get(node.parent)
-    return path[::-1]
+def links(tree: RunTree, run: Run, numbers: Iterable[int]) -> list[NodeLink]:
+    """Links to those of these nodes that are in the tree."""
+    return [found for number in numbers if (found := link(tree, run, number)) is not None]
 
 
 def path_up(tree: RunTree, number: int) -> list[int]:
@@ -79,12 +89,6 @@ def path_up(tree: RunTree, number: int) -> list[int]:
         path.append(node.number)
         node = None if node.parent is None else tree.get(node.parent)
     return path
-
-
-def children(tree: RunTree, run: Run, number: int) -> list[NodeLink]:
-    """The node's children by number."""
-    found = [link(tree, run, node.number) for node in tree.nodes if node.parent == number]
-    return [item for item in found if item is not None]
 
 
 def best_child(tree: RunTree, run: Run, number: int) -> NodeLink | None:
@@ -98,13 +102,8 @@ def best_child(tree: RunTree, run: Run, number: int) -> NodeLink | None:
 
 
 def waits_for_person(node: Node) -> bool:
-    """Whether a reply by hand is expected."""
+    """Whether a manual reply is expected."""
     return node.state == Node.State.PROPOSING and node.lease_owner == Node.PERSON
-
-
-def age_s(node: Node, *, now: datetime) -> float | None:
-    """Seconds in flight; None once it has ended."""
-    return (now - node.created_at).total_seconds() if node.state in Node.IN_FLIGHT else None
 
 
 def exchanges(node: Node) -> list[Exchange]:
@@ -115,3 +114,175 @@ def exchanges(node: Node) -> list[Exchange]:
         prompt, reply, error = (visible(text[:TEXT_CHARS]) for text in texts)
         found.append(Exchange(proposal, prompt, reply, error, cut=any(len(text) > TEXT_CHARS for text in texts)))
     return found
+
+
+@dataclass(frozen=True)
+class Near:
+    """An earlier node with much the same kernel. `share` is 0.95..1; `equal` when only layout and comments differ."""
+
+    number: int
+    share: float
+    equal: bool = False
+
+    @property
+    def percent(self) -> int:
+        """The share for people, rounded down."""
+        return int(self.share * 100)
+
+
+def near_of(node: Node) -> Near | None:
+    """The first equal node of the run, else the nearest with a share of 0.95 or more. At most three queries."""
+    if not node.source_hash:
+        return None
+    earlier = Node.objects.filter(run_id=node.run_id, number__lt=node.number).exclude(source_hash="").order_by("number")
+    equal = earlier.filter(source_hash=node.source_hash).values_list("number", flat=True).first()
+    if equal is not None:
+        return Near(equal, 1.0, equal=True)
+    rows = list(earlier.values_list("number", "sketch"))
+    numbers = [rows[place][0] for place in likely(bytes(node.sketch), [bytes(row[1]) for row in rows])]
+    sources = dict(earlier.filter(number__in=numbers).values_list("number", "source")) if numbers else {}
+    mine = shingles(node.source) if sources else frozenset()
+    shares = [(jaccard(mine, shingles(sources[number])), -number) for number in numbers]
+    share, number = max(shares, default=(0.0, 0))
+    return Near(-number, share) if share >= NEAR else None
+
+
+@dataclass(frozen=True)
+class RulesPanel:
+    """How a search uses memory. `settings` are those of elsewhere for an imported one."""
+
+    memory: RunMemory
+    settings: dict[str, Any]
+    rules: tuple[PromptRule, ...]
+    tokens: int  # of all rules together, estimated
+    elsewhere: bool
+
+    @property
+    def withheld_percent(self) -> float:
+        return 100 * float(self.settings["withhold"])
+
+
+def rules_panel(run: Run) -> RulesPanel | None:
+    """None for a search of a time before memory. Two queries."""
+    memory, rules = memory_of(run.pk)
+    if memory is None:
+        return None
+    names = ("uses", "learns", "trust", "threshold", "budget_tokens", "withhold")
+    here = {name: getattr(memory, name) for name in names}
+    return RulesPanel(
+        memory=memory,
+        settings=memory.elsewhere.get("settings", here),
+        rules=rules,
+        tokens=tokens_of(rules),
+        elsewhere=bool(memory.elsewhere),
+    )
+
+
+def prompt_rules(node: Node) -> list[tuple[str, str, list[PromptRule]]]:
+    """(arm, title, rules) of a node's prompt, empty arms left out. One query, two for an imported search."""
+    found = uses_at(node.pk, node.run_id, node.number)
+    groups = [(arm, title, [use for use in found if use.arm == arm]) for arm, title in ARMS]
+    return [group for group in groups if group[2]]
+
+
+@dataclass(frozen=True)
+class Base:
+    """What a node is compared with. `query` names it for good: a node by its number, of another search by both."""
+
+    name: str  # parent, best, reference, node
+    label: str
+    source: str
+    query: str
+    run_id: int
+    number: int | None = None  # None: the reference
+    note: str = ""  # why it is not what was asked for
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A node against its base; `view` is None when there is nothing to compare."""
+
+    base: Base
+    view: DiffView | None
+    itself: bool
+
+
+def comparison(run: Run, tree: RunTree, node: Node, query: Mapping[str, str], memory: Mapping[str, str]) -> Comparison:
+    """The difference that a query asks for; what it leaves open is as the reader had it last.
+
+    `base` is parent, best, reference, a node number, or `search.node` of any other search.
+    """
+    asked = {name: query.get(name) or memory.get(name, "") for name in CHOICES}
+    base = base_of(run, tree, node, asked["base"])
+    itself = base.number == node.number and base.run_id == run.pk
+    if itself or not node.source:
+        return Comparison(base, None, itself)
+    options = options_of({**query, **asked})
+    found = diff(base.source, node.source, options)
+    name = base.name if base.name in NAMES else base.query
+    files = [(f"node {node.number}", reverse("kernel-download", args=[run.pk, node.number]))]
+    if base.number is not None:
+        files.insert(0, (base.label, reverse("kernel-download", args=[base.run_id, base.number])))
+    view = DiffView(
+        diff=found,
+        old=base.label,
+        new=f"node {node.number}",
+        path=reverse("node-detail", args=[run.pk, node.number]),
+        keep={"tab": "diff", "base": name, **parameters(options)},
+        lasting={"base": base.query},
+        downloads=tuple(files),
+    )
+    return Comparison(base, view, itself)
+
+
+def remembered(query: Mapping[str, str], memory: Mapping[str, str]) -> dict[str, str]:
+    """The choices to remember after this query: a node by its number belongs to one search and is not among them."""
+    chosen = {name: query.get(name, "") for name, known in CHOICES.items() if query.get(name) in known}
+    return {**memory, **chosen}
+
+
+def base_of(run: Run, tree: RunTree, node: Node, wanted: str) -> Base:
+    """What `wanted` means for this node. Where nothing is, the parent stands in, and it is said."""
+    other = key_of(wanted)
+    if other is not None and other.run_id != run.pk:
+        return _elsewhere(run, tree, node, other)
+    number = str(other.number) if other else wanted
+    if number.isascii() and number.isdigit() and len(number) < 9 and tree.get(int(number)) is not None:
+        return _of_node(run, "node", f"node {int(number)}", int(number))
+    if wanted == "best" and tree.leader is not None:
+        word = "closest to PyTorch" if tree.best is None else "best"
+        return _of_node(run, "best", f"{word}, node {tree.leader}", tree.leader)
+    if wanted == "reference":
+        return _reference(run)
+    note = ""
+    if wanted == "best":
+        note = "This search has no best yet."
+    elif wanted and wanted != "parent":
+        note = f"There is no node {wanted[:20]!r} in this search. Write a number, or search.node, such as 12.3."
+    return _parent(run, tree, node, note)
+
+
+def _elsewhere(run: Run, tree: RunTree, node: Node, key: Key) -> Base:
+    found = Node.objects.filter(run_id=key.run_id, number=key.number).only("source", "run_id", "number").first()
+    if found is None:
+        return _parent(run, tree, node, f"There is no node {key.number} in a search {key.run_id}.")
+    label = f"node {key.number} of search {key.run_id}"
+    return Base("node", label, found.source, str(key), key.run_id, key.number)
+
+
+def _parent(run: Run, tree: RunTree, node: Node, note: str) -> Base:
+    """A parent without a source stands for the reference."""
+    row = tree.get(node.number)
+    parent = None if row is None or row.parent is None else tree.get(row.parent)
+    if parent is None or not parent.source_hash:
+        return _reference(run, note)
+    return _of_node(run, "parent", f"parent, node {parent.number}", parent.number, note)
+
+
+def _of_node(run: Run, name: str, label: str, number: int, note: str = "") -> Base:
+    source = run.nodes.filter(number=number).values_list("source", flat=True).first() or ""
+    return Base(name, label, source, str(number), run.pk, number, note)
+
+
+def _reference(run: Run, note: str = "") -> Base:
+    return Base("reference", "the reference", run.problem.source, "reference", run.pk, None, note)

@@ -18,17 +18,13 @@ from django_htmx.http import replace_url
 from adaexplore_site.core.requests import SiteRequest, current_path
 from judge.devices.services import judging_devices
 from judge.evaluations import facts as evaluation_facts
-from judge.evaluations import samples as evaluation_samples
-from judge.selftest.trust import doubt_about
 from judge.sources.highlighting import listing, visible
 from judge.values import Verdict
 from search.algorithm.params import POLICY_NAMES
 from search.compare.columns import calls_summed
 from search.compare.table import cost_text, tokens_text
-from search.nodes import diff as diff_page
+from search.nodes import page as diff_page
 from search.nodes import page as node_page
-from search.nodes.near import near_of
-from search.nodes.rules_panel import prompt_rules
 from search.rechecks.queries import rechecks_of
 from search.records.log import node_steering, steering_of
 from search.records.models import Node, Run
@@ -48,25 +44,24 @@ TABS = (
 @require_safe
 def node_detail(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
     """The node's page, or its panel for the drawer. Query: `tab`, and of the difference `base`, `view`,
-    `ws`, `open` and `large` (search.nodes.diff)."""
-    run, node = node_load(run_id, number)
-    response = node_response(request, run, node)
-    own = reverse("node-detail", args=[run.pk, node.number])
+    `ws`, `open` and `large` (search.nodes.page)."""
+    response = node_response(request, node_load(run_id, number))
+    own = reverse("node-detail", args=[run_id, number])
     on_own_page = request.htmx and current_path(request).split("?")[0] == own
     if on_own_page and not request.htmx.history_restore_request:
         replace_url(response, request.get_full_path())
     return response
 
 
-def node_load(run_id: int, number: int) -> tuple[Run, Node]:
-    """The run and the node of these numbers, or 404."""
-    run = get_object_or_404(Run.objects.select_related("problem", "device"), pk=run_id)
-    node = get_object_or_404(Node.objects.select_related("evaluation__device", "parent"), run=run, number=number)
-    return run, node
+def node_load(run_id: int, number: int) -> Node:
+    """The node of these numbers with its run, or 404."""
+    rows = Node.objects.select_related("run__problem", "run__device", "evaluation__device", "parent")
+    return get_object_or_404(rows, run=run_id, number=number)
 
 
-def node_response(request: SiteRequest, run: Run, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
+def node_response(request: SiteRequest, node: Node, *, status: int = 200, **more: Any) -> HttpResponse:
     """The node's page, for scripts its panel; `more` goes into the template."""
+    run = node.run
     tab = request.GET.get("tab", "overview")
     tab = tab if tab in dict(TABS) else "overview"
     tree = run_tree(run)
@@ -78,8 +73,6 @@ def node_response(request: SiteRequest, run: Run, node: Node, *, status: int = 2
         "look": node_page.node_look(row, run, tree.best),
         "word": _word(node, row),
         "evaluation": node.evaluation,
-        "message": visible((node.evaluation.message if node.evaluation else node.message)[:20_000]),
-        "reason": (node.evaluation.reason if node.evaluation else "") or node.reason,
         "tab": tab,
         "tabs": TABS,
         "is_best": tree.best == node.number,
@@ -89,7 +82,7 @@ def node_response(request: SiteRequest, run: Run, node: Node, *, status: int = 2
         "parent": node_page.link(tree, run, row.parent) if row.parent is not None else None,
         "best_child": node_page.best_child(tree, run, node.number),
         "waiting": node_page.waits_for_person(node),
-        "age_s": node_page.age_s(node, now=timezone.now()),
+        "age_s": (timezone.now() - node.created_at).total_seconds() if node.state in Node.IN_FLIGHT else None,
         "key": secrets.token_urlsafe(16),
         **steering_context(run, node, tree),
         **_BODIES[tab](request, run, node, tree),
@@ -118,8 +111,8 @@ def node_panel(
     known = number.isascii() and number.isdigit() and len(number) < 9
     if not known or not Node.objects.filter(run=run_id, number=int(number)).exists():
         return None
-    run, node = node_load(run_id, int(number))
-    return node_response(request, run, node, status=status, steer_done=done, steer_refused=refused, typed=typed or {})
+    node = node_load(run_id, int(number))
+    return node_response(request, node, status=status, steer_done=done, steer_refused=refused, typed=typed or {})
 
 
 def _word(node: Node, row: TreeNode) -> str:
@@ -127,7 +120,7 @@ def _word(node: Node, row: TreeNode) -> str:
     if node.kind == Node.Kind.ROOT:
         return "start: the empty candidate"
     if node_page.waits_for_person(node):
-        return "waiting for a reply by hand"
+        return "waiting for a manual reply"
     if node.state != Node.State.COMPLETED:
         return str(node.state)
     if row.doubt:
@@ -138,27 +131,23 @@ def _word(node: Node, row: TreeNode) -> str:
 
 
 def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
-    report = node.evaluation.report if node.evaluation else {}
-    links = [node_page.link(tree, run, number) for number in node.context if isinstance(number, int)]
-    cases = report.get("cases", ())
+    found = node.evaluation
+    above = node_page.path_up(tree, node.number)[:0:-1]
+    below = [one.number for one in tree.nodes if one.parent == node.number][: node_page.ROWS]
     calls = calls_summed(list(node.proposals.defer("prompt", "reply", "error")))
-    return {
-        "timings": evaluation_samples.timings(evaluation_samples.slim_measurements(node.evaluation)),
-        "doubt": doubt_about(node.evaluation, now=timezone.now()),
-        "over_compile": evaluation_facts.over_compile(node.evaluation),
-        "cases": cases[: node_page.ROWS],
-        "cases_hidden": max(0, len(cases) - node_page.ROWS),
-        "stages": report.get("stages", ())[: node_page.ROWS],
-        "kernels": evaluation_facts.kernels(node.evaluation),
-        "context_nodes": [item for item in links if item is not None],
-        "lineage": node_page.lineage(tree, run, node.number),
-        "children": node_page.children(tree, run, node.number)[: node_page.ROWS],
-        "environment": report.get("environment", {}),
+    context: dict[str, Any] = {"message": visible(node.message[: evaluation_facts.MESSAGE_CHARS])}
+    if found is not None:
+        rows = evaluation_facts.measurements(found, samples=False)
+        context = evaluation_facts.evaluation_context(found, rows)
+    return context | {
+        "reason": context.get("reason") or node.reason,
+        "context_nodes": node_page.links(tree, run, (number for number in node.context if isinstance(number, int))),
+        "lineage": node_page.links(tree, run, above),
+        "children": node_page.links(tree, run, below),
         "tokens": tokens_text(run, calls),
         "cost": cost_text(run, calls),
-        "findings": evaluation_facts.findings(node.evaluation) if node.evaluation else [],
-        "near": near_of(node),
-        "prompt_rules": prompt_rules(node),
+        "near": node_page.near_of(node),
+        "prompt_rules": node_page.prompt_rules(node),
     }
 
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import Measure, basis_word
 from judge.evaluations.models import Measurement
 from judge.values import Basis, Subject
 from search.algorithm.ranking import rank, standing
-from search.ledger.books import NO_CALLS, Calls, calls_of
+from search.ledger.spending import NOTHING, Amount, calls_by_node
 from search.records.facts import NodeRow, node_rows, winners_in
 from search.records.models import Node, Run
 from search.records.node_styles import style_of
@@ -86,9 +86,9 @@ class Book:
         return dict(self.run.nodes.exclude(evaluation=None).values_list("pk", "evaluation"))
 
     @cached_property
-    def calls(self) -> dict[int, Calls]:
+    def calls(self) -> dict[int, Amount]:
         """Billed calls by node row id."""
-        return calls_of(self.run.pk)
+        return calls_by_node(self.run.pk)
 
     @cached_property
     def device_ms(self) -> dict[int, float]:
@@ -113,7 +113,7 @@ class Book:
 
     def spent(self, row: NodeRow) -> tuple[int | None, Decimal | None]:
         """(tokens, dollars) of the row's billed calls; None for what is not wholly known."""
-        calls = self.calls.get(row.id, NO_CALLS)
+        calls = self.calls.get(row.id, NOTHING)
         return None if calls.untold else calls.tokens, None if calls.unpriced else calls.usd
 
     def left_out(self) -> tuple[str, ...]:
@@ -122,12 +122,7 @@ class Book:
         if self.other_basis:
             many = self.other_basis != 1
             found.append(
-                f"{self.other_basis} attempt{'s' * many} with a speedup that is not {words_of(self.basis)} "
+                f"{self.other_basis} attempt{'s' * many} with a speedup that is not {basis_word(self.basis)} "
                 f"{'are' if many else 'is'} left out."
             )
         return tuple(found)
-
-
-def words_of(basis: Basis) -> str:
-    """How a basis is named to people."""
-    return "MODELLED" if basis is Basis.MODELLED else basis.value

@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaexplore_site.core.plots import Linear, time_unit
+from adaexplore_site.core.text import counted
 from judge.templatetags.units import duration
-from search.ledger.books import NO_CALLS, books_of, limits_of
-from search.ledger.forecast import Range
-from search.ledger.ledger import limit_amounts
+from search.ledger.books import books_of, limits_of
+from search.ledger.limits import Range, limit_amounts
+from search.ledger.spending import NOTHING
 from search.live.panels import TITLES, burn_down, forecast_of, said
 from search.pictures.book import Book
 from search.pictures.values import Cell, Panel, Path, Picture, Rows, Rule, Table
 
-NAME, TITLE = "burn-down", "Budget burn-down"
-NAMES = ("steps", "at_s", "evaluations", "device_s", "tokens", "usd")
-HEADS = ("Completed steps", "Seconds since the start", "Evaluations", "Device seconds", "Tokens", "US dollars")
+HEADS = {
+    "steps": "Completed steps",
+    "at_s": "Seconds since the start",
+    "evaluations": "Evaluations",
+    "device_s": "Device seconds",
+    "tokens": "Tokens",
+    "usd": "US dollars",
+}
 COLUMNS = {"evaluations": "evaluations", "device_ms": "device_s", "tokens": "tokens", "usd": "usd"}
 MOST = 400  # points of a line
 
@@ -40,15 +46,15 @@ def burn_down_picture(book: Book) -> Picture:
     """One panel per limited budget; what has no limit is said in words."""
     run = book.run
     if book.imported:
-        return Picture(NAME, TITLE, "Imported searches have no budget, so there is nothing to draw.", timed=False)
+        return Picture("Imported searches have no budget, so there is nothing to draw.", timed=False)
     limits, (ledger, calls) = limits_of(run), books_of(run.pk)
     columns = burn_down(run, book.told_ms, book.calls)
-    table = Table(NAMES, HEADS, _rows(book, columns))
+    table = Table(HEADS, _rows(book, columns))
     bounds = limit_amounts(limits)
-    coming = forecast_of(run, limits, ledger, billed=calls != NO_CALLS)
+    coming = forecast_of(run, limits, ledger, billed=calls != NOTHING)
     told = len(columns["steps"])
     if not told:
-        return Picture(NAME, TITLE, "No step has ended yet, so nothing has been used.", table=table, timed=False)
+        return Picture("No step has ended yet, so nothing has been used.", table=table, timed=False)
     tracks = [_steps(columns, limits.steps, coming.wall_s)]
     ranges = {"device_ms": coming.device_s, "tokens": coming.tokens, "usd": coming.usd}
     alarms, notes = [], []
@@ -71,15 +77,14 @@ def burn_down_picture(book: Book) -> Picture:
             )
     for missing, words in ((calls.untold, "without a count of tokens"), (calls.unpriced, "unpriced")):
         if missing:
-            notes.append(f"{missing} call{'s' * (missing != 1)} {words}: the actual use is higher than shown.")
+            notes.append(f"{counted(missing, 'call')} {words}: the actual use is higher than shown.")
     if coming.steps and coming.wall_s is None:
         notes.append("No forecast yet: it needs three completed steps.")
-    left = f"{told} of {limits.steps} steps completed"
     says = (
-        f"{left}. The solid line is what is left; the wedge is a forecast from the interquartile range of this "
-        "search's own steps."
+        f"{told} of {limits.steps} steps completed. The solid line is what is left; the wedge is a forecast from the "
+        "interquartile range of this search's own steps."
     )
-    return Picture(NAME, TITLE, says, tuple(map(_panel, tracks)), None, table, tuple(notes), tuple(alarms), timed=False)
+    return Picture(says, tuple(map(_panel, tracks)), table=table, notes=notes, alarms=alarms, timed=False)
 
 
 def _first_unknown(book: Book, what: str) -> int:
@@ -93,7 +98,7 @@ def _rows(book: Book, columns: dict[str, Sequence[Any]]) -> Rows:
     gone = {"tokens": _first_unknown(book, "untold"), "usd": _first_unknown(book, "unpriced")}
 
     def row(place: int) -> tuple[Cell, ...]:
-        return tuple(None if place >= gone.get(name, place + 1) else columns[name][place] for name in NAMES)
+        return tuple(None if place >= gone.get(name, place + 1) else columns[name][place] for name in HEADS)
 
     return Rows(range(len(book.told)), row)
 

@@ -5,8 +5,8 @@ Widths and heights are per cent of the panel, so that it fits every screen while
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 from adaexplore_site.core.plots import Strips, Tick
@@ -14,6 +14,7 @@ from judge.evaluations.measures import Measure
 from judge.values import Basis
 
 ROWS_SHOWN = 200  # of a table on the page; the files hold all
+MEASURE_PARTS = ("", "_low", "_high", "_n", "_basis")
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ class Tile:
 class Panel:
     """Shapes over two axes, `height` pixels high."""
 
-    title: str
     says: str  # for whoever does not see it
+    title: str = ""  # among several of one picture
     height: int = 240
     x_name: str = ""
     y_name: str = ""
@@ -116,16 +117,15 @@ class Rows(Sequence[tuple[Cell, ...]]):
 
 @dataclass(frozen=True)
 class Table:
-    """The values behind a picture. `names` are the columns in the files, `heads` on the page; None is unknown."""
+    """The values behind a picture. `columns` gives the head on the page by the name in the files; None is unknown."""
 
-    names: tuple[str, ...]
-    heads: tuple[str, ...]
+    columns: Mapping[str, str] = field(default_factory=dict)
     rows: Sequence[tuple[Cell, ...]] = ()
 
     @property
     def shown(self) -> tuple[tuple[tuple[str, Cell], ...], ...]:
         """The first rows, each cell with the head of its column."""
-        return tuple(tuple(zip(self.heads, row, strict=True)) for row in self.rows[:ROWS_SHOWN])
+        return tuple(tuple(zip(self.columns.values(), row, strict=True)) for row in self.rows[:ROWS_SHOWN])
 
     @property
     def hidden(self) -> int:
@@ -136,17 +136,17 @@ class Table:
 class Picture:
     """One picture. Without panels `says` tells what is missing and how it would come; `notes` what is left out."""
 
-    name: str  # in addresses
-    title: str
     says: str
     panels: tuple[Panel, ...] = ()
     strips: Strips | None = None
-    table: Table = Table((), ())
-    notes: tuple[str, ...] = ()
-    alarms: tuple[str, ...] = ()
+    table: Table = Table()
+    notes: Sequence[str] = ()
+    alarms: Sequence[str] = ()
     key: tuple[tuple[str, str], ...] = ()  # (mark, word) of the states in it
     choices: tuple[tuple[str, str, bool], ...] = ()  # (value of x, words, chosen)
     timed: bool = True  # holds times or speedups, so that its basis is named
+    name: str = ""  # in addresses
+    title: str = ""
 
     @property
     def drawn(self) -> bool:
@@ -159,12 +159,9 @@ class Picture:
     def records(self) -> list[dict[str, Any]]:
         """One plain mapping per row; a speedup becomes its value with interval, count and basis."""
         return [
-            {key: value for name, cell in zip(self.table.names, row, strict=True) for key, value in plain(name, cell)}
+            {key: value for name, cell in zip(self.table.columns, row, strict=True) for key, value in plain(name, cell)}
             for row in self.table.rows
         ]
-
-
-MEASURE_PARTS = ("", "_low", "_high", "_n", "_basis")
 
 
 def plain(name: str, cell: Cell) -> list[tuple[str, Any]]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -10,12 +15,60 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from adaexplore_site.core.downloads import attachment
+from adaexplore_site.core.downloads import attachment, safe
 from adaexplore_site.core.requests import SiteRequest
+from judge.evaluations.measures import basis_word
+from judge.problems.models import flag_codes
 from judge.selftest.trust import doubts
 from search.pictures.book import Book
-from search.pictures.gallery import PICTURES, picture_csv, picture_document, picture_of, pictures_of
+from search.pictures.burndown import burn_down_picture
+from search.pictures.maps import elites, roofline
+from search.pictures.speeds import best_so_far, lineage, samples
+from search.pictures.values import Picture
 from search.records.models import Run
+
+PICTURES: dict[str, tuple[str, Callable[[Book], Picture]]] = {
+    "best-so-far": ("Best so far", best_so_far),
+    "roofline": ("Roofline", roofline),
+    "samples": ("Samples of the fastest kernels", samples),
+    "lineage": ("Lineage of the best kernel", lineage),
+    "elites": ("Map of elites", elites),
+    "burn-down": ("Budget burn-down", burn_down_picture),
+}
+
+
+def picture_of(book: Book, name: str, x: str) -> Picture:
+    """The picture of that name; `x` is the horizontal axis of the first. Raises KeyError."""
+    title, draw = PICTURES[name]
+    return replace(best_so_far(book, x) if draw is best_so_far else draw(book), name=name, title=title)
+
+
+def picture_document(book: Book, picture: Picture) -> dict[str, Any]:
+    """The JSON file: what the numbers are worth, then the numbers."""
+    run = book.run
+    device, problem = run.device, run.problem
+    return {
+        "run": run.pk,
+        "problem": {"slug": problem.slug, "state": problem.state, "flags": flag_codes(problem)},
+        "device": {"name": device.name, "title": device.title, "arch": device.arch},
+        "basis": basis_word(book.basis) if picture.timed else None,
+        **picture.document(),
+        "alarms": list(picture.alarms),
+    }
+
+
+def picture_csv(book: Book, picture: Picture) -> str:
+    """One line per row, each with the basis and whether the problem is degenerate; unknown is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    records = picture.records()
+    names = list(records[0]) if records else list(picture.table.columns)
+    writer.writerow([*names, "basis", "problem_state"])
+    basis = basis_word(book.basis) if picture.timed else ""
+    for record in records:
+        cells = ["" if record[name] is None else safe(record[name]) for name in names]
+        writer.writerow([*cells, basis, book.run.problem.state])
+    return out.getvalue()
 
 
 @never_cache
@@ -23,7 +76,7 @@ from search.records.models import Run
 def run_pictures(request: SiteRequest, run_id: int) -> HttpResponse:
     """Every picture with its caption and table. `x` chooses the horizontal axis of the first."""
     book = Book(_run(run_id))
-    pictures = pictures_of(book, request.GET.get("x", ""))
+    pictures = [picture_of(book, name, request.GET.get("x", "")) for name in PICTURES]
     context = {
         "run": book.run,
         "pictures": pictures,

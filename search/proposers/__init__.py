@@ -58,32 +58,31 @@ def get(name: str) -> Proposer:
 
     An endpoint without settings is an error of the first `propose`, not of `get`: see `available`.
     """
+    if name in settings.SEARCH_PROPOSERS:
+        return cast(Proposer, import_string(settings.SEARCH_PROPOSERS[name])())
     if name == "builtin":
         from search.proposers.builtin import BuiltinProposer
 
         return BuiltinProposer()
     if name == "openai":
         from adaexplore_site.core.llm import ChatClient, endpoint_from_settings
-        from search.proposers.openai import OpenAIProposer
+        from search.proposers.external import OpenAIProposer
 
         return OpenAIProposer(ChatClient(endpoint_from_settings(), rng=random.Random()), price=_usd_today)
     if name == "manual":
-        from search.proposers.manual import ManualProposer
+        from search.proposers.external import ManualProposer
 
         return ManualProposer()
     if name == "recorded":
-        from search.proposers.recorded import RecordedProposer
+        from search.proposers.external import RecordedProposer
 
         return RecordedProposer()
-    if name in settings.SEARCH_PROPOSERS:
-        return cast(Proposer, import_string(settings.SEARCH_PROPOSERS[name])())
     raise UnknownProposer(f"There is no proposer {name!r}. Choose one of: {', '.join(NAMES)}.")
 
 
 def _usd_today(model: str, tokens_in: int, tokens_out: int) -> Decimal | None:
     """What a call costs by today's prices; None for a model without one, or while the price file is broken."""
-    from search.ledger.prices import BadPrices
-    from search.ledger.pricing import price_of
+    from search.ledger.prices import BadPrices, price_of
 
     try:
         price = price_of(model=model, on=timezone.now().date())
@@ -94,7 +93,7 @@ def _usd_today(model: str, tokens_in: int, tokens_out: int) -> Decimal | None:
 
 
 def available() -> tuple[Choice, ...]:
-    """Every proposer, with the reason why it cannot be used now, if so. Asks nobody: configuration only."""
+    """Every proposer, with the reason why it cannot be used now, if so. Reads configuration only."""
     from adaexplore_site.core.llm import endpoint_from_settings
 
     endpoint = endpoint_from_settings()

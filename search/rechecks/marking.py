@@ -4,14 +4,13 @@ decided stays as it was; from a mark on it decides with the kernel as a wrong on
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.text import clip
-from judge.evaluations.marks import REASON_CHARS, Marks, marks_locked, marks_set
 from judge.evaluations.models import Evaluation
+from judge.evaluations.services import Marks, marks_locked, marks_set
 from search.engine.completion import BY_MARK, best_event
 from search.records.events import KernelMarked
 from search.records.kinds import action_record
@@ -26,65 +25,29 @@ QUARANTINE, FLAKY, RELEASE, RETIRE, RESTORE = (
     "kernel.quarantine", "kernel.flaky", "kernel.release", "kernel.retire", "kernel.restore",
 )  # fmt: skip
 VERBS = (QUARANTINE, FLAKY, RELEASE, RETIRE, RESTORE)
-BY_PERSON = "a person does not believe it"
-
-
-def kernel_mark(
-    *, node: Node, verb: str, user: AbstractBaseUser | None, reason: str = "", key: str | None = None
-) -> None:
-    """Put a mark on a node's kernel, or take one away. It holds for equal kernels of the same problem and device.
-
-    The same key, or what is so already, changes nothing. Raises ActionRefused where there is no verdict to doubt.
-    """
-    with transaction.atomic():
-        if action_done(key=key, verb=verb) is not None:
-            return
-        held = _held(_verdict(node))
-        after = _after(verb, held.marks, clip(" ".join(reason.split()), REASON_CHARS))
-        if (after.doubt, after.retired) != (held.marks.doubt, held.marks.retired):
-            _put(node=node, held=held, verb=verb, after=after, user=user, key=key)
+VERB_OF = {  # by the column that a mark changes, and its value
+    ("doubt", ""): RELEASE,
+    ("doubt", Evaluation.Doubt.QUARANTINED.value): QUARANTINE,
+    ("doubt", Evaluation.Doubt.FLAKY.value): FLAKY,
+    ("retired", True): RETIRE,
+    ("retired", False): RESTORE,
+}
 
 
 def kernel_failed_anew(*, node: Node, evaluation: Evaluation, fresh: Evaluation, also: int | None = None) -> bool:
     """Quarantine a kernel that passed once and failed when it was judged again, in the caller's transaction. False
     where it was in doubt before. `also` is a search that the caller is to lock."""
-    held = _held(evaluation, also)
+    held = kernel_held(evaluation, also)
     if held.marks.doubt:
         return False
     reason = f"judged again it ended: {fresh.verdict.replace('_', ' ')}" + (f", {fresh.reason}" if fresh.reason else "")
     after = replace(held.marks, doubt=Evaluation.Doubt.QUARANTINED.value, doubt_reason=reason)
-    _put(node=node, held=held, verb=QUARANTINE, after=after, user=None, key=None)
+    marks_put(node=node, held=held, verb=QUARANTINE, after=after, user=None, key=None)
     return True
 
 
-def kernel_lock(node: Node) -> None:
-    """Lock every search that has the node's kernel, in the order in which `kernel_mark` locks them, in the caller's
-    transaction."""
-    if node.evaluation is not None:
-        _held(node.evaluation)
-
-
-def kernel_unmark(
-    *, node: Node, verb: str, before: dict[str, Any], user: AbstractBaseUser | None, key: str | None
-) -> None:
-    """Take the action `verb` back: put the mark back that held `before` it."""
-    with transaction.atomic():
-        held = _held(_verdict(node))
-        now = held.marks
-        if verb in (RETIRE, RESTORE):
-            then, back = replace(now, retired=before["retired"]), RETIRE if before["retired"] else RESTORE
-        else:
-            then = replace(now, doubt=before["doubt"], doubt_reason=before["doubt_reason"])
-            back = _DOUBTING[then.doubt]
-        if now != then:
-            _put(node=node, held=held, verb=back, after=then, user=user, key=key)
-
-
-_DOUBTING = {"": RELEASE, Evaluation.Doubt.QUARANTINED.value: QUARANTINE, Evaluation.Doubt.FLAKY.value: FLAKY}
-
-
 @dataclass(frozen=True)
-class _Held:
+class Held:
     """A kernel that nobody else marks until the transaction ends: its marks, the searches that have it, and there the
     numbers of its nodes."""
 
@@ -94,8 +57,11 @@ class _Held:
     numbers: dict[int, list[int]]
 
 
-def _held(evaluation: Evaluation, also: int | None = None) -> _Held:
-    """A search that told an equal kernel while the locks were taken has them taken again: its log must say so too."""
+def kernel_held(evaluation: Evaluation, also: int | None = None) -> Held:
+    """The kernel of a verdict with its marks, locked until the transaction ends.
+
+    A search that completed an equal kernel while the locks were taken has them taken again: its log must say so too.
+    """
     while True:
         before = transaction.savepoint()
         if (held := _held_once(evaluation, also)) is not None:
@@ -103,13 +69,9 @@ def _held(evaluation: Evaluation, also: int | None = None) -> _Held:
         transaction.savepoint_rollback(before)  # lets the locks go: searches are locked in their order
 
 
-def _held_once(evaluation: Evaluation, also: int | None) -> _Held | None:
+def _held_once(evaluation: Evaluation, also: int | None) -> Held | None:
     """Everything is read once it is locked: searches by their ids, then the verdicts on the kernel."""
-    kernel: dict[str, Any] = {
-        "problem_id": evaluation.problem_id,
-        "device_id": evaluation.device_id,
-        "candidate_hash": evaluation.candidate_hash,
-    }
+    kernel = evaluation.kernel
     equal = Node.objects.filter(
         state=Node.State.COMPLETED, **{f"evaluation__{name}": value for name, value in kernel.items()}
     )
@@ -121,10 +83,12 @@ def _held_once(evaluation: Evaluation, also: int | None) -> _Held | None:
         numbers.setdefault(run_id, []).append(number)
     if not numbers.keys() <= runs.keys():
         return None
-    return _Held(evaluation, marks, runs, numbers)
+    return Held(evaluation, marks, runs, numbers)
 
 
-def _put(*, node: Node, held: _Held, verb: str, after: Marks, user: AbstractBaseUser | None, key: str | None) -> None:
+def marks_put(
+    *, node: Node, held: Held, verb: str, after: Marks, user: AbstractBaseUser | None, key: str | None
+) -> None:
     """Write marks, say so in the log of every search that has the kernel, and audit it."""
     before = held.marks
     bests = {pk: _best(pk) for pk in held.numbers}
@@ -155,21 +119,3 @@ def _tell(run: Run, numbers: list[int], marks: Marks, before: int | None, user: 
 def _best(run_id: int) -> int | None:
     found = best_node(run_id)
     return found.number if found else None
-
-
-def _verdict(node: Node) -> Evaluation:
-    if node.evaluation_id is None:
-        raise ActionRefused(f"Node {node.number} has no verdict: nothing of it could be doubted.")
-    return Evaluation.objects.get(pk=node.evaluation_id)
-
-
-def _after(verb: str, before: Marks, reason: str) -> Marks:
-    match verb:
-        case "kernel.quarantine" | "kernel.flaky":
-            doubt = verb.removeprefix("kernel.").replace("quarantine", "quarantined")
-            return replace(before, doubt=doubt, doubt_reason=reason or BY_PERSON)
-        case "kernel.release":
-            return replace(before, doubt="", doubt_reason="")
-        case "kernel.retire" | "kernel.restore":
-            return replace(before, retired=verb == RETIRE)
-    raise ActionRefused(f"There is no mark {verb!r}. Reload the page and try again.")

@@ -7,119 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.text import clip, storable_text
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation, Race
 from judge.evaluations.services import evaluation_anew, race_lost
-from judge.values import BLAMING, Basis, JudgeError, Verdict
+from judge.values import BLAMING, JudgeError, Verdict
 from search.engine.completion import figure_of, run_locked
 from search.engine.devices import device_faulted, device_judged
 from search.engine.spending import recheck_add
 from search.rechecks.marking import kernel_failed_anew
 from search.rechecks.models import Recheck
-from search.records.events import KernelAsked, KernelJudged
-from search.records.kinds import action_record
+from search.records.events import KernelJudged
 from search.records.log import event_write
-from search.records.models import Node
 from search.records.queue import FollowUp
 
-if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser
-
-VERBS = {kind: f"kernel.{kind.value}" for kind in Recheck.Kind}
-NOTE_CHARS = 1000
 QUEUED_S = 60.0  # nobody has taken it up by then: it is sent once more
 LEASE_S = 900.0  # an evaluation with its audit and three tries ends well before
 MOST_ATTEMPTS = 3
 MOST_WAIT_S = 86_400.0  # from the request on
-CANCEL = "kernel.recheck.cancel"
 
 
-def recheck_ask(
-    *,
-    node: Node,
-    kind: Recheck.Kind,
-    user: AbstractBaseUser | None,
-    rival: Node | None = None,
-    note: str = "",
-    key: str | None = None,
-    now: datetime | None = None,
-) -> list[FollowUp]:
-    """Have a told node's kernel judged anew; what the caller then sends. The same key again does nothing. Raises
-    ActionRefused with why it cannot be."""
-    moment, verb = now or timezone.now(), VERBS[kind]
-    with transaction.atomic():
-        run = run_locked(node.run_id)
-        if run is None:
-            raise ActionRefused("This search no longer exists.")
-        if action_done(key=key, verb=verb) is not None:
-            return []
-        node = Node.objects.select_related("evaluation__device", "run").get(pk=node.pk)
-        before = _judged_here(node)
-        words = " ".join(storable_text(note).split())
-        if kind == Recheck.Kind.DISPUTE and not words:
-            raise ActionRefused("Say why the verdict is wrong: the reason stands beside both verdicts.")
-        if len(words) > NOTE_CHARS:
-            raise ActionRefused(f"The reason has {len(words)} characters; {NOTE_CHARS} fit.")
-        if rival is not None:
-            _may_race(node, rival)
-        if node.rechecks.filter(kind=kind, state__in=Recheck.OPEN).exists():
-            raise ActionRefused(f"Node {node.number} is being judged once more already. Wait for that verdict.")
-        row = Recheck.objects.create(
-            node=node,
-            kind=kind,
-            rival=rival,
-            note=words,
-            asked_by=user,  # type: ignore[misc]
-            before=before,
-            lease_until=moment + timedelta(seconds=QUEUED_S),
-        )
-        where = {"number": node.number, "recheck": row.pk}
-        other = {"rival": f"{rival.run_id}.{rival.number}"} if rival else {}
-        said = {**where, **other, **({"note": clip(words, 400)} if words else {})}
-        event_write(run=run, event=KernelAsked(**where, **other, kind=kind.value), actor=user)  # type: ignore[arg-type]
-        action_record(verb=verb, run=run, user=user, key=key, after=said)
-        return [_hop(row, before.device)]
-
-
-def _judged_here(node: Node) -> Evaluation:
-    evaluation = node.evaluation
-    if evaluation is None or not node.source:
-        raise ActionRefused(f"Node {node.number} has no kernel with a verdict. Choose another node, or wait.")
-    device = evaluation.device
-    if evaluation.elsewhere or not device.judges:
-        raise ActionRefused("Somebody else judged this kernel. Branch a search from it: then it is judged here.")
-    if device.remote:
-        raise ActionRefused(f"{device.name} is another machine's: export jobs for it with judge_export_jobs.")
-    if device.state == Device.State.QUARANTINED:
-        raise ActionRefused(f"{device.name} is quarantined: nothing is judged there until a check has passed.")
-    return evaluation
-
-
-def _may_race(node: Node, rival: Node) -> None:
-    other = _judged_here(rival)
-    mine = node.evaluation
-    assert mine is not None
-    if (other.problem_id, other.device_id) != (mine.problem_id, mine.device_id):
-        raise ActionRefused("Only kernels of the same problem on the same device are measured as a pair.")
-    if other.candidate_hash == mine.candidate_hash:
-        raise ActionRefused("These two are the same kernel but for layout and comments: there is nothing to decide.")
-    if mine.device.basis is not Basis.MEASURED:
-        raise ActionRefused(
-            f"{mine.device.name} models times: no clock runs there, so two kernels cannot be measured as a pair."
-        )
-    if mine.verdict != Verdict.PASS.value or other.verdict != Verdict.PASS.value:
-        raise ActionRefused("Only correct kernels are raced.")
-
-
-def _hop(row: Recheck, device: Device) -> FollowUp:
+def recheck_hop(row: Recheck, device: Device) -> FollowUp:
+    """What sends it to the worker of its device."""
     return FollowUp("recheck_kernel", row.pk, queue=device.queue, expires_s=QUEUED_S)
 
 
@@ -212,7 +127,7 @@ def _no_race(fresh: Evaluation, reverse: list[Evaluation]) -> str:
         if race_lost(other):
             return "Each was slower than the other when it came second: nothing is decided."
         if other.verdict != Verdict.PASS.value:
-            return f"The other kernel was to win in fresh processes and ended: {_why(other)}"
+            return f"The other kernel had to win in fresh processes and ended: {_why(other)}"
     return str((reverse or [fresh])[0].report.get("environment", {}).get("incumbent", ""))
 
 
@@ -250,27 +165,9 @@ def _again(row: Recheck, now: datetime) -> list[FollowUp]:
     elif now - row.created_at > timedelta(seconds=MOST_WAIT_S):
         mine.update(state=Recheck.State.FAILED, ended_at=now, message=_waited(row.before.device))
     elif mine.renew(now=now, for_s=QUEUED_S, state=Recheck.State.QUEUED):
-        return [_hop(row, row.before.device)]
+        return [recheck_hop(row, row.before.device)]
     return []
 
 
 def _waited(device: Device) -> str:
-    return f"{device.name} took it up in no day. The page Fleet says who serves it and what waits; then ask once more."
-
-
-def recheck_cancel(*, node: Node, recheck_id: int, user: AbstractBaseUser | None, key: str | None = None) -> None:
-    """Take a request back that no worker has taken up. The same key again does nothing. Raises ActionRefused where it
-    is too late."""
-    with transaction.atomic():
-        mine = Recheck.objects.filter(pk=recheck_id, node=node, state=Recheck.State.QUEUED)
-        message = "It was taken back before its device took it up."
-        changed = mine.update(state=Recheck.State.FAILED, ended_at=timezone.now(), message=message)
-        run = run_locked(node.run_id)  # after the request, as a worker that ends it does
-        if run is None:
-            raise ActionRefused("This search no longer exists.")
-        if action_done(key=key, verb=CANCEL) is not None:
-            return
-        if not changed:
-            raise ActionRefused("It waits no longer: its device has it, or it has ended. Reload the page.")
-        after = {"number": node.number, "recheck": recheck_id}
-        action_record(verb=CANCEL, run=run, user=user, key=key, after=after)
+    return f"{device.name} did not start it within a day. Check its worker on the Fleet page, then ask again."

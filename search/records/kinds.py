@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from django.db.models import QuerySet
 from django.urls import reverse
 
-from adaexplore_site.actions.action import Kind, Subject
-from adaexplore_site.core.audit import ActionRefused, action_on
+from adaexplore_site.actions.action import Kind, Recorded, Standing, Subject
+from adaexplore_site.core.audit import action_on
 from adaexplore_site.core.models import AuditEntry
 from search.records.models import Node, Run
 
@@ -45,8 +46,11 @@ class RunKind(Kind):
     noun = "search"
     aliases = ("run",)
 
+    def objects(self) -> QuerySet[Run]:
+        return Run.objects.select_related("problem", "device")
+
     def load(self, entries: Sequence[AuditEntry]) -> RunEntries:
-        rows = Run.objects.select_related("problem", "device").filter(pk__in={entry.object_id for entry in entries})
+        rows = self.objects().filter(pk__in={entry.object_id for entry in entries})
         return RunEntries(entries, {run.pk: run for run in rows})
 
     def subject(self, entry: AuditEntry, loaded: RunEntries) -> Subject:
@@ -55,12 +59,6 @@ class RunKind(Kind):
             title = f"{entry.before.get('title', '')} #{entry.object_id}".strip()
             return Subject("search", title, reverse("run-activity", args=[entry.object_id]))
         return Subject("search", f"{run.title or run.problem.title} #{run.pk}", reverse("run-detail", args=[run.pk]))
-
-    def find(self, entry: AuditEntry) -> Run:
-        run = Run.objects.select_related("problem", "device").filter(pk=entry.object_id).first()
-        if run is None:
-            raise ActionRefused("The search is gone.")
-        return run
 
     def lock(self, target: Run | Node) -> Run:
         """The search's row, also for what is done to one of its nodes."""
@@ -94,3 +92,25 @@ def action_record(
 ) -> AuditEntry:
     """Write the audit row of an act on a run, in the caller's transaction."""
     return action_on(verb=verb, on=("run", run.pk), user=user, key=key, before=before, after=after)
+
+
+GONE = Standing(why_not="the search is gone")
+ENDED = Standing(why_not="the search has ended")
+
+
+class RunVerb(Recorded):
+    """A verb of the audit log of searches. `says` stands after "Node 7", or by itself where it is about no node."""
+
+    kind = RUN
+
+    def says(self, after: Mapping[str, Any]) -> str:
+        """What was done, as the audit log or the event tells it."""
+        return self.done
+
+    def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
+        number, text = entry.after.get("number"), self.says(entry.after)
+        return text if number is None else f"Node {number} {text}"
+
+    def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
+        """The sentence says all of it."""
+        return ""

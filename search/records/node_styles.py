@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judge.evaluations.verdict_styles import verdict_look
+from judge.evaluations.measures import verdict_look
 from search.records.models import Node
 
 # Order is the wire format of the `s` column; the browser reads the words from the snapshot.
@@ -23,7 +23,7 @@ LABELS = {
     "root": "start",
     "proposing": "proposing",
     "judging": "judging",
-    "waiting": "waiting for a reply by hand",
+    "waiting": "waiting for a manual reply",
     "correct": "correct",
     "slower": "correct, slower",
     "wrong": "failed",

@@ -16,6 +16,7 @@ from channels.layers import get_channel_layer
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from adaexplore_site.actions.action import Result
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
 
@@ -41,13 +42,8 @@ class FollowUp:
 
 log = logging.getLogger(__name__)
 
-
 COMPILE_QUEUE = "compile"  # served beside GPUs only
-
-
-COMPILE_S = 60.0  # later than that, the judge has compiled it itself
-
-
+COMPILE_S = 60.0  # later than that the judge has compiled it
 CHECK_S = 3500.0  # the next hourly calibration is on its way by then
 
 
@@ -69,6 +65,11 @@ def send(follow_ups: Iterable[FollowUp]) -> None:
             )
         except OperationalError as error:
             log.warning("%s(%s) waits for the reaper: the broker is away (%s)", follow_up.task, follow_up.target, error)
+
+
+def sent(message: str, follow_ups: Iterable[FollowUp], location: str = "") -> Result:
+    """The result of an action whose follow-up tasks are sent after its transaction."""
+    return Result(message, then=lambda: send(follow_ups), location=location)
 
 
 def check_send(device: Device, asked: AuditEntry | None = None) -> bool:

@@ -16,7 +16,7 @@ from search.algorithm.tree import Tree
 from search.records.facts import node_rows, tree_of
 from search.records.log import steering_of
 from search.records.models import Node, Run
-from search.replay.rebuild import LogBroken, rebuilt_before
+from search.replay.check import LogBroken, rebuilt_before
 
 
 @dataclass(frozen=True)

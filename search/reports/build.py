@@ -1,18 +1,244 @@
-"""Puts a report together: one block per basis and device, in each the judged and the audited figures."""
+"""The blocks of a report: outcomes read from rows, figures with intervals, tables."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from django.db.models.fields.json import KeyTransform
 
 from judge.devices.models import Device
 from judge.problems.models import Problem
-from judge.values import Basis
+from judge.values import Audit, Basis, Verdict
+from memory.prompting.lift import wilson
 from search.algorithm.ranking import rank
-from search.records.models import Run
-from search.reports.aggregates import RESAMPLES, SEED, figures, progress, shares_above
-from search.reports.reading import Read, basis_of, is_degenerate, outcomes_read
-from search.reports.values import BEST, COMPILE, EAGER, Block, Line, Outcome, Report, Score, Table
+from search.records.facts import won_of
+from search.records.models import Node, Run
+from search.records.queries import told_counts
+from search.reports.values import (
+    BEST,
+    COMPILE,
+    EAGER,
+    Block,
+    Figure,
+    Kernel,
+    Line,
+    Outcome,
+    Ratio,
+    Report,
+    Score,
+    Table,
+)
+
+BY_HAND = "manual"  # the proposer behind which a person writes every kernel
+
+
+@dataclass(frozen=True)
+class Read:
+    """The searches of a report with their outcomes; `assisted_*` count what was left out for manual influence,
+    None where nothing was left out for that."""
+
+    runs: tuple[Run, ...]
+    outcomes: dict[int, Outcome]
+    assisted_runs: int | None = None
+    assisted_nodes: int | None = None
+
+
+def report_runs(*, ids: Iterable[int] | None = None) -> list[Run]:
+    """The searches with these ids, or all but those of adapt runs, oldest first, with problem and device."""
+    runs = Run.objects.select_related("problem", "device").defer("problem__source", "problem__admission")
+    runs = runs.exclude(origin=Run.Origin.ADAPT) if ids is None else runs.filter(pk__in=list(ids))
+    return list(runs.order_by("pk"))
+
+
+def outcomes_read(runs: Sequence[Run], *, unassisted: bool) -> Read:
+    """What came of these searches. With `unassisted` searches by hand are left out, and kernels a person touched."""
+    kept = [run for run in runs if not (unassisted and run.proposer == BY_HAND)]
+    ids = [run.pk for run in kept]
+    told = told_counts(ids)
+    kernels, touched = _kernels(ids, unassisted=unassisted)
+    outcomes = {
+        run.pk: Outcome(run.pk, run.problem_id, told.get(run.pk, 0), tuple(kernels.get(run.pk, ()))) for run in kept
+    }
+    if not unassisted:
+        return Read(tuple(kept), outcomes)
+    return Read(tuple(kept), outcomes, len(runs) - len(kept), touched)
+
+
+def _kernels(ids: list[int], *, unassisted: bool) -> tuple[dict[int, list[Kernel]], int]:
+    """(correct kernels by search in told order, how many were left out)."""
+    believed = {"evaluation__verdict": Verdict.PASS.value, "evaluation__doubt": ""}
+    passed = Node.objects.filter(run__in=ids, state=Node.State.COMPLETED, **believed)
+    left_out = 0
+    if unassisted:
+        left_out = passed.filter(touched=True).count()
+        passed = passed.filter(touched=False)
+    rows = passed.annotate(over_compile=KeyTransform("speedup_compile", "evaluation__report")).order_by("told_order")
+    columns = ("speedup", "speedup_low", "speedup_high", "speedup_n", "audit", "basis")
+    names = ("evaluation", "run", "number", "told_order", *(f"evaluation__{name}" for name in columns), "over_compile")
+    kernels: dict[int, list[Kernel]] = defaultdict(list)
+    found = list(rows.values_list(*names))
+    won = won_of({row[0] for row in found})
+    for pk, run, number, order, speedup, low, high, n, audit, basis, over_compile in found:
+        kernels[run].append(
+            Kernel(
+                number=number,
+                order=order,
+                audited=audit == Audit.PASSED,
+                eager=Ratio(speedup, low, high, n) if speedup else None,
+                compile=_ratio(over_compile, basis),
+                won=pk in won,
+            )
+        )
+    return kernels, left_out
+
+
+def _ratio(row: Any, basis: str) -> Ratio | None:
+    """A stored speedup over torch.compile; one of another basis than the headline's is none."""
+    if not isinstance(row, dict) or not row.get("value") or row.get("basis") != basis:
+        return None
+    return Ratio(row["value"], row.get("low"), row.get("high"), row.get("n"))
+
+
+def basis_of(run: Run) -> Basis | None:
+    """What this search's speedups are; None where the device has no times."""
+    return run.device.basis
+
+
+def is_degenerate(run: Run) -> bool:
+    """Whether its problem is flagged: left out of every aggregate."""
+    return run.problem.state == Problem.State.DEGENERATE
+
+
+CAP = 10.0  # speedups count as at most this in means
+FLOOR = 0.1  # what a failure counts as in the geometric mean
+FAST = (0.5, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
+SEED = 20260422
+RESAMPLES = 2000
+LEVEL = 0.95
+
+Reduce = Callable[[np.ndarray], np.ndarray]  # over the last axis
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.mean(axis=-1))
+
+
+def _geometric(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.exp(values.mean(axis=-1)))
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.median(values, axis=-1))
+
+
+def figures(problems: Sequence[Sequence[Score]], *, rule: str, basis: Basis) -> tuple[tuple[Figure, ...], int]:
+    """(aggregates, problems whose speedup is unknown). One row of scores per problem, one score per search of it.
+
+    speedup: mean of min(s, 10), failures as 0. gm10: geometric mean of s within [0.1, 10], failures as 0.1.
+    median: of s, failures as 0. fast_p: share of problems with s strictly above p. correct: share with a right kernel.
+    """
+    correct = _column(problems, rule, lambda score: float(score.correct))
+    capped = _column(problems, rule, _known(lambda speedup: min(speedup, CAP)))
+    found = [
+        _figure("correct", "correct", correct, _mean, basis, share=True),
+        _figure("speedup", "speedup, mean of min(s, 10)", capped, _mean, basis),
+        _figure("gm10", "GM(10), geometric mean", _column(problems, rule, _known(_log)), _geometric, basis),
+        _figure("median", "median speedup", _column(problems, rule, _known(float)), _median, basis),
+    ]
+    for limit in FAST:
+        above = _column(problems, rule, _known(_above(limit)))
+        found.append(_figure(f"fast_{limit:g}", f"Fast@{limit:g}", above, _mean, basis, share=True))
+    return tuple(found), sum(value is None for value in capped)
+
+
+def _log(speedup: float) -> float:
+    return math.log(min(max(speedup, FLOOR), CAP))
+
+
+def _above(limit: float) -> Callable[[float], float]:
+    return lambda speedup: float(speedup > limit)
+
+
+def _known(count: Callable[[float], float]) -> Callable[[Score], float | None]:
+    return lambda score: None if score.speedup is None else count(score.speedup)
+
+
+def _column(
+    problems: Sequence[Sequence[Score]], rule: str, count: Callable[[Score], float | None]
+) -> list[float | None]:
+    """What each problem counts for: its best search alone, or the mean over its searches. None where unknown."""
+    return [count(_best(scores)) if rule == BEST else _mean_of(count(score) for score in scores) for scores in problems]
+
+
+def _best(scores: Sequence[Score]) -> Score:
+    """The fastest search; a correct one of unknown speed ranks above a failure only."""
+    return max(scores, key=lambda score: (score.correct, score.speedup is not None, score.speedup or 0.0))
+
+
+def _mean_of(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _figure(
+    metric: str, label: str, column: Sequence[float | None], reduce: Reduce, basis: Basis, *, share: bool = False
+) -> Figure:
+    values = np.array([value for value in column if value is not None], dtype=float)
+    if not len(values):
+        return Figure(metric, label, None, None, None, 0, basis, share)
+    low, high = share_interval(float(values.mean()), len(values)) if share else interval(values, reduce)
+    return Figure(metric, label, float(reduce(values)), low, high, len(values), basis, share)
+
+
+def interval(values: np.ndarray, reduce: Reduce) -> tuple[float | None, float | None]:
+    """Percentile bootstrap over problems at 95 %, the same resamples every time; Nones below two problems."""
+    if len(values) < 2:
+        return None, None
+    from scipy import stats  # takes a second to import, which a web process need not pay at its start
+
+    found = stats.bootstrap(
+        (values,),
+        lambda resampled, axis: reduce(resampled),
+        n_resamples=RESAMPLES,
+        confidence_level=LEVEL,
+        method="percentile",
+        rng=np.random.default_rng(SEED),
+    )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def share_interval(share: float, count: int) -> tuple[float | None, float | None]:
+    """Wilson's score interval at 95 %: three of three problems do not make 100 % certain. Nones below two problems."""
+    return wilson(share * count, count) if count >= 2 else (None, None)
+
+
+def shares_above(speedups: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    """Fast@p as a function of p: from p = 0, the places where it falls and the share left right of each."""
+    total = len(speedups)
+    points = [(0.0, sum(speedup > 0 for speedup in speedups) / total)] if total else []
+    for limit in sorted({speedup for speedup in speedups if speedup > 0}):
+        points.append((limit, sum(speedup > limit for speedup in speedups) / total))
+    return tuple(points)
+
+
+def progress(steps: Sequence[Sequence[tuple[int, float]]], *, last: int) -> tuple[tuple[int, float], ...]:
+    """(steps told, mean over problems of min(best so far, 10)) wherever it rises. `steps` holds (order, speedup)."""
+    bests = [0.0] * len(steps)
+    rises = sorted((order, problem, speedup) for problem, rows in enumerate(steps) for order, speedup in rows)
+    points: dict[int, float] = {0: 0.0}
+    for order, problem, speedup in rises:
+        if min(speedup, CAP) > bests[problem]:
+            bests[problem] = min(speedup, CAP)
+            points[order] = sum(bests) / len(bests)
+    if steps and last:
+        points[last] = sum(bests) / len(bests)
+    return tuple(sorted(points.items()))
+
 
 JUDGED, AUDITED = "judged", "audited"
 _ORDER = (Basis.MEASURED, Basis.MODELLED, Basis.REPORTED)

@@ -62,7 +62,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Score:
-    """What one search counts for: 0 without a correct kernel, None where it is correct but nobody knows how fast."""
+    """What one search counts for: 0 without a correct kernel, None where it is correct but its speed is unknown."""
 
     correct: bool
     speedup: float | None
@@ -179,7 +179,7 @@ class Report:
     title: str
     rule: str
     unassisted: bool
-    assisted_runs: int | None  # left out, because `unassisted`; else None, since nobody has counted
+    assisted_runs: int | None  # left out, because `unassisted`; else None, since they were not counted
     assisted_nodes: int | None
     blocks: tuple[Block, ...]
     seed: int

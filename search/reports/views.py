@@ -15,10 +15,8 @@ from django.views.decorators.http import require_safe
 
 from adaexplore_site.core.downloads import attachment
 from adaexplore_site.core.requests import SiteRequest
-from search.reports.build import report_of
-from search.reports.document import report_csv, report_json
-from search.reports.page import report_context, report_html
-from search.reports.reading import report_runs
+from search.reports.build import report_of, report_runs
+from search.reports.page import report_context, report_csv, report_html, report_json
 from search.reports.values import BEST, MEAN, RULES, Report
 
 FORMS: dict[str, tuple[Callable[[Report], str], str]] = {

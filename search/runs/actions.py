@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,26 +13,26 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 
-from adaexplore_site.actions.action import CHANGED, REPLACED, UNDO, Action, Call, Result, Standing, missing
+from adaexplore_site.actions.action import CHANGED, REPLACED, UNDO, Action, Call, Result, Standing
 from adaexplore_site.actions.registry import register
-from adaexplore_site.core.audit import FieldsRefused
+from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.models import AuditEntry
+from judge.devices.models import Device
 from judge.devices.services import judging_devices
+from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
 from judge.problems.preflight import Preflight, preflight
 from judge.problems.views import preflight_start
-from search.ledger.limit_fields import RENAMED
+from memory.rules.services import rules_locked
+from search.ledger.forms import RENAMED
 from search.proposers import available
-from search.records.kinds import RUN, RunEntries
+from search.records.kinds import ENDED, GONE, RUN, RunEntries, action_record
 from search.records.models import Run
-from search.records.queue import FollowUp, send
-from search.runs.archiving import ARCHIVE, UNARCHIVE, run_archive
+from search.records.queue import FollowUp, sent
 from search.runs.forms import StartForm
-from search.runs.removal import removal_text
-from search.runs.removing import run_remove
-from search.runs.services import run_pause, run_resume, run_start, run_stop
+from search.runs.removal import removal_of, removal_text
+from search.runs.services import run_held, run_pause, run_resume, run_start, run_stop
 
-GONE = Standing(why_not="the search is gone")
-ENDED = Standing(why_not="the search has ended")
+ARCHIVE, UNARCHIVE = "run.archive", "run.unarchive"
 STATES = ("run.pause", "run.resume", "run.stop", "run.kill")
 PREFLIGHT = "The preflight has to pass first. It is running now."
 
@@ -60,13 +59,13 @@ class StartRun(Action):
         if check.unfinished:
             return Result(pending=PREFLIGHT)
         run = self._start(check, data, call)
-        return Result(location=reverse("run-detail", args=[run.pk]), then=lambda: send([FollowUp("advance", run.pk)]))
+        return sent("", [FollowUp("advance", run.pk)], reverse("run-detail", args=[run.pk]))
 
     def _start(self, check: Preflight, data: dict[str, Any], call: Call) -> Run:
         if not check.usable:
             why_not = check.why_not or f"The preflight on {check.device.name} did not pass. Check again."
             raise FieldsRefused({NON_FIELD_ERRORS: why_not})
-        same = ("problem", "device", "proposer", "steps", "seed", "title", "limits", "memory", "options")
+        same = ("problem", "device", "proposer", "steps", "seed", "title", "limits", "memory")
         given = {name: data[name] for name in same}
         given |= {"params": data["preset"].params.to_json(), "concurrency": data["concurrency"] or 1}
         try:
@@ -82,12 +81,6 @@ class RunAction(Action):
     kind = RUN
     takes = ("run_id",)
     pages: ClassVar[tuple[str, ...]] = ("run-detail",)
-
-    def locate(self, where: Mapping[str, Any]) -> Run:
-        run = Run.objects.select_related("problem", "device").filter(pk=where["run_id"]).first()
-        if run is None:
-            raise missing("such search")
-        return run
 
     def again(self, entry: AuditEntry) -> Result:
         """The page that asked, as after the first call."""
@@ -146,7 +139,7 @@ class ResumeRun(StateAction):
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
         run_resume(run=target, **call.who)
-        return Result("Resumed.", then=lambda: send([FollowUp("advance", target.pk)]))
+        return sent("Resumed.", [FollowUp("advance", target.pk)])
 
 
 @register
@@ -180,14 +173,21 @@ class KillRun(StateAction):
 
 
 class Shelve(RunAction):
-    """Archive and list again: each takes the other back."""
+    """Archive and list again: each takes the other back. Pages, kernels and failures of the search stay."""
 
     route = "run-archive"
     archives: bool
     message: str
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
-        run_archive(run=target, archived=self.archives, **call.who)
+        run = run_held(target)
+        if (run.archived_at is not None) != self.archives:
+            if self.archives and not run.ended:
+                raise ActionRefused(f"This search is {run.state}. Stop it first: only ended searches are archived.")
+            run.archived_at = timezone.now() if self.archives else None
+            run.save(update_fields=["archived_at"])
+            was, now = {"archived": not self.archives}, {"archived": self.archives}
+            action_record(verb=self.name, run=run, **call.who, before=was, after=now)
         return Result(f"Search {target.pk} {self.message}")
 
     def home(self, target: Run) -> str:
@@ -229,9 +229,30 @@ class RemoveRun(RunAction):
     irreversible = "import its file again"
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
+        """Its actions stay in the activity log, and importing its file brings it back."""
         activity = reverse("run-activity", args=[target.pk])
-        run_remove(run=target, **call.who)
+        with rules_locked():  # no rule may take one of its failures as evidence meanwhile
+            run = run_held(target)
+            found = removal_of(run)
+            if found.why_not:
+                raise ActionRefused(" ".join(found.why_not))
+            gone = {"title": run.title or run.problem.title, "problem": run.problem.slug, **found.counts}
+            gone["file"] = str(run.imported.get("file", ""))
+            action_record(verb=self.name, run=run, **call.who, before=gone)
+            _delete(run)
         return Result("The search is removed.", location=activity)
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
         return removal_text(entry.before)
+
+
+def _delete(run: Run) -> None:
+    """The search with all that hangs on it, its verdicts, and its device when no other search named it."""
+    problem_id = run.problem_id
+    run.delete()
+    device = Device.objects.select_for_update().get(pk=run.device_id)  # who imports onto it has it locked, too
+    verdicts = Evaluation.objects.filter(problem=problem_id, device=device, protocol=PROTOCOL_ELSEWHERE)
+    verdicts.filter(nodes=None).delete()
+    named = Evaluation.objects.filter(device=device).exists() or Run.objects.filter(device=device).exists()
+    if device.kind == Device.Kind.EXTERNAL and not named:
+        device.delete()

@@ -7,13 +7,13 @@ from typing import Any
 
 from django import forms
 
+from adaexplore_site.actions.action import ActionForm
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from search.algorithm.params import PRESELECTED, PRESETS, Preset, preset_get
-from search.ledger.limit_fields import LimitFields
+from search.ledger.forms import LimitFields
 from search.ledger.limits import MAX_STEPS
 from search.proposers import Choice
-from search.runs.dialect_fields import DialectFields
 from search.runs.memory_fields import MemoryFields, placeholders
 from search.runs.services import MAX_CONCURRENCY
 
@@ -21,7 +21,7 @@ DEFAULT_STEPS = 30
 _SEED_LIMIT = 2**31 - 1
 
 
-class StartForm(LimitFields, MemoryFields, DialectFields):
+class StartForm(ActionForm, LimitFields, MemoryFields):
     """What a search is started with. The service checks what depends on rows."""
 
     problem = forms.CharField(
@@ -36,7 +36,7 @@ class StartForm(LimitFields, MemoryFields, DialectFields):
         initial=PRESELECTED,
         required=False,
         label="Settings",
-        help_text="Published settings were tried with language models. Ours only in simulations: it found more (Lab).",
+        help_text="Published settings were tested with language models, ours only in simulations (see Lab).",
         error_messages={"invalid_choice": f"There is no such preset. Choose one of: {', '.join(PRESETS)}."},
     )
     title = forms.CharField(max_length=160, required=False, label="Title")
@@ -53,29 +53,19 @@ class StartForm(LimitFields, MemoryFields, DialectFields):
         self.label_suffix = ""
         self._devices = {device.name: device for device in devices}
         self._choices = {choice.name: choice for choice in choices}
-        self.fields["steps"].widget.attrs.update(inputmode="numeric", autocomplete="off")
-        self.fields["seed"].widget.attrs.update(placeholder="random", inputmode="numeric", autocomplete="off")
-        self.fields["concurrency"].widget.attrs.update(placeholder="1", inputmode="numeric", autocomplete="off")
+        for name, empty in (("steps", ""), ("seed", "random"), ("concurrency", "1")):
+            shown = {"placeholder": empty} if empty else {}
+            self.fields[name].widget.attrs.update(**shown, inputmode="numeric", autocomplete="off")
         for name in LimitFields.base_fields:
             empty = "automatic" if name.startswith("step_") else "no limit"
             self.fields[name].widget.attrs.update(placeholder=empty, autocomplete="off")
         self.fields["title"].widget.attrs.update(placeholder="optional", autocomplete="off")
         placeholders(self)
 
-    def full_clean(self) -> None:
-        """A field for numbers shows nothing that is none: what was typed wrongly is shown in a field for text."""
-        super().full_clean()
-        for name in set(self.errors) & set(self.fields):
-            widget = self.fields[name].widget
-            if isinstance(widget, forms.NumberInput):
-                widget.input_type = "text"
-
     def clean(self) -> dict[str, Any]:
-        """With `limits`, `memory` and `options` as the service takes them, unless a field is wrong."""
+        """With `limits` and `memory` as the service takes them, unless a field is wrong."""
         data: dict[str, Any] = super().clean() or self.cleaned_data
-        return data if self.errors else {
-            **data, "limits": self.limits(), "memory": self.memory(), "options": self.options(),
-        }  # fmt: skip
+        return data if self.errors else {**data, "limits": self.limits(), "memory": self.memory()}
 
     def clean_problem(self) -> Problem:
         """The row behind the slug."""

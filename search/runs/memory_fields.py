@@ -1,7 +1,9 @@
-"""The form fields of memory: what a search takes from it and gives to it. Shared by single searches and campaigns."""
+"""What a search takes from memory and gives to it: fields of a form, and options of a command."""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -16,6 +18,7 @@ USES = (
 )
 _DEFAULT = MemoryChoice()
 FOLDED = ("rule_threshold", "rule_tokens", "rule_withhold")
+MODES = ("off", "reviewed", "auto")
 
 
 class MemoryFields(forms.Form):
@@ -26,7 +29,7 @@ class MemoryFields(forms.Form):
         initial=_DEFAULT.trust,
         required=False,
         label="Rules in prompts",
-        help_text="Which of what was learned from earlier failures goes into the prompts of this search.",
+        help_text="Which rules learned from earlier failures go into the prompts of this search.",
         error_messages={"invalid_choice": "Choose one of: reviewed, auto, off."},
     )
     learns = forms.BooleanField(
@@ -37,21 +40,21 @@ class MemoryFields(forms.Form):
         max_value=1000,
         required=False,
         label="Problems behind a rule",
-        help_text="A rule learned here needs failures on so many problems.",
+        help_text="How many problems must show a failure before it becomes a rule.",
     )
     rule_tokens = forms.IntegerField(
         min_value=0,
         max_value=100_000,
         required=False,
         label="Tokens for rules",
-        help_text="Room in a prompt, estimated from the length.",
+        help_text="Maximum in a prompt, estimated from the length.",
     )
     rule_withhold = forms.FloatField(
         min_value=0,
         max_value=100,
         required=False,
         label="Withheld (%)",
-        help_text="How often a rule is left out, to see what it changes.",
+        help_text="How often a rule is withheld, to measure its effect.",
     )
 
     def memory_rows(self) -> list[forms.BoundField]:
@@ -80,3 +83,31 @@ def placeholders(form: forms.Form) -> None:
     shown = (_DEFAULT.threshold, _DEFAULT.budget_tokens, f"{_DEFAULT.withhold:.0%}".rstrip("%"))
     for name, value in zip(FOLDED, shown, strict=True):
         form.fields[name].widget.attrs.update(placeholder=str(value), inputmode="decimal", autocomplete="off")
+
+
+def memory_arguments(parser: ArgumentParser) -> None:
+    """Add them to a parser."""
+    group = parser.add_argument_group("memory")
+    group.add_argument(
+        "--memory",
+        default=_DEFAULT.trust,
+        choices=MODES,
+        help="rules in prompts: approved ones (reviewed), proposed ones with enough support too (auto), or none (off)",
+    )
+    group.add_argument("--learn", action="store_true", help="its failures propose rules")
+    group.add_argument("--rule-threshold", type=int, default=_DEFAULT.threshold, help="problems behind a rule")
+    group.add_argument("--rule-tokens", type=int, default=_DEFAULT.budget_tokens, help="room for rules in a prompt")
+    group.add_argument("--rule-withhold", type=float, default=_DEFAULT.withhold, help="probability of leaving one out")
+
+
+def memory_chosen(options: Mapping[str, Any]) -> MemoryChoice:
+    """The choice in parsed options. Raises ValueError with a sentence."""
+    uses = options["memory"] != "off"
+    return MemoryChoice(
+        uses=uses,
+        learns=options["learn"],
+        trust=options["memory"] if uses else _DEFAULT.trust,
+        threshold=options["rule_threshold"],
+        budget_tokens=options["rule_tokens"],
+        withhold=options["rule_withhold"],
+    )

@@ -29,6 +29,10 @@ class Removal:
     sightings: int  # of rules that were rejected, retired or merged: they go along
     why_not: tuple[str, ...]
 
+    @property
+    def counts(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in ("nodes", "verdicts", "failures", "sightings")}
+
 
 def removal_of(run: Run) -> Removal:
     """As of now. Exact while the run's row and memory's rules are locked."""
@@ -44,7 +48,7 @@ def removal_of(run: Run) -> Removal:
 
 def _against(run: Run) -> Iterable[str]:
     if run.origin != Run.Origin.IMPORT:
-        yield "Only imported searches can be removed: this one was made here, and nothing could bring it back."
+        yield "Only imported searches can be removed: a search made here could not be restored."
         return
     branches = list(Run.objects.filter(branched_from__run=run).order_by("pk").values_list("pk", flat=True))
     if branches:

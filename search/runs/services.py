@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused, action_done
@@ -15,6 +16,7 @@ from adaexplore_site.core.text import clip
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
+from memory.adapt.models import AdaptTask
 from memory.prompting.choices import OFF, MemoryChoice
 from memory.prompting.freezing import EVERYBODYS, Evidence, memory_freeze, memory_inherit
 from search.algorithm.params import VERSION, SearchParams
@@ -22,22 +24,43 @@ from search.batches.models import CampaignEntry
 from search.engine.budgets import adapt_sharing, limits_keep
 from search.engine.completion import node_cancel, run_end, run_locked
 from search.engine.leases import PERSON, QUEUED, RETRY
-from search.ledger.books import stop_of
-from search.ledger.limit_checks import limits_checked
+from search.ledger.books import limits_checked, stop_of
 from search.ledger.limits import MAX_STEPS as MAX_STEPS
 from search.proposers import UnknownProposer, available
 from search.proposers import get as get_proposer
-from search.proposers.builtin.habits import DIALECTS
-from search.records.events import ConcurrencyChanged, RunPaused, RunResumed, RunStarted, RunStopping
+from search.proposers.builtin.proposer import DIALECTS
+from search.records.events import RunPaused, RunResumed, RunStarted, RunStopping
 from search.records.kinds import action_record
 from search.records.log import event_write
 from search.records.models import Node, Run
-from search.runs.pairing import pair_check
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
+
+# Acts that change what is tried without a mark on the steps that they change. What pins, forced steps, notes and
+# kernels by hand lead to is marked, and leaves its pair out of the comparison.
+UNMARKED = {
+    "steer.params": "parameters",
+    "steer.prune": "open nodes",
+    "steer.boost": "boosts",
+    "run.concurrency": "steps in flight",
+}
 MAX_CONCURRENCY = 64
+_RESUMABLE = (Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED)
+
+
+def pair_check(*, run: Run, verb: str) -> None:
+    """Raise ActionRefused where the act would make two arms differ by more than memory, and no step would say so."""
+    what = UNMARKED.get(verb)
+    task = AdaptTask.objects.filter(Q(run=run) | Q(control=run), control__isnull=False).first() if what else None
+    if task is None or task.run_id is None:
+        return
+    other = task.control_id if run.pk == task.run_id else task.run_id
+    raise ActionRefused(
+        f"Adapt run {task.adapt_id} compares this search with search {other}: their {what} stay equal, so that only "
+        "memory makes them differ. Branch a search of its own from a node instead."
+    )
 
 
 def run_start(
@@ -130,7 +153,7 @@ def root_create(*, run: Run) -> Node:
 def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None, why: str = "") -> Run:
     """Start no new steps; those in flight end. A paused run stays as it is. `why` is shown while it is paused."""
     with transaction.atomic():
-        locked = _open_run(run)
+        locked = run_open(run)
         if action_done(key=key, verb="run.pause") or locked.state == Run.State.PAUSED:
             return locked
         if locked.state != Run.State.RUNNING:
@@ -142,7 +165,7 @@ def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None
 def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = None) -> Run:
     """Go on with a paused or stopped run; steps that a stop withdrew stay withdrawn. The caller sends `advance`."""
     with transaction.atomic():
-        locked = _locked(run)
+        locked = run_held(run)
         if action_done(key=key, verb="run.resume") or locked.state == Run.State.RUNNING:
             return locked
         if locked.state not in _RESUMABLE:
@@ -155,20 +178,17 @@ def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = Non
         return _set_state(locked, Run.State.RUNNING, "run.resume", RunResumed, user, key)
 
 
-_RESUMABLE = (Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED)
-
-
 def _reopen(run: Run) -> None:
     """Take a stop back. Raises ActionRefused when there is nothing to go on with."""
     if run.origin == Run.Origin.IMPORT:
         raise ActionRefused("An imported search cannot go on here. Branch a search of its own from a node instead.")
     if CampaignEntry.objects.filter(run=run).exists():
-        raise ActionRefused("The campaign of this search has shared its steps out anew. Branch from a node instead.")
+        raise ActionRefused("The campaign has reassigned the steps of this search. Branch from a node instead.")
     if (adapt := adapt_sharing(run)) is not None:
-        raise ActionRefused(f"Adapt run {adapt.pk} has shared the limits of this search out anew. Branch from a node.")
+        raise ActionRefused(f"Adapt run {adapt.pk} has reassigned the limits of this search. Branch from a node.")
     stop = stop_of(run, timezone.now())
     if stop is not None:
-        raise ActionRefused(f"This search would not go on. {stop.text} Add to its limits, or branch from a node.")
+        raise ActionRefused(f"This search cannot continue. {stop.text} Add to its limits, or branch from a node.")
     run.ended_at = None
 
 
@@ -179,7 +199,7 @@ def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None,
     """
     verb = "run.stop" if drain else "run.kill"
     with transaction.atomic():
-        locked = _locked(run)
+        locked = run_held(run)
         if action_done(key=key, verb=verb) or locked.state == Run.State.STOPPED:
             return locked
         if drain and locked.state == Run.State.STOPPING:
@@ -197,35 +217,17 @@ def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None,
         return locked
 
 
-def run_concurrency(*, run: Run, concurrency: int, user: AbstractBaseUser | None, key: str | None = None) -> Run:
-    """Keep `concurrency` steps in flight from now on; those beyond it end. The caller sends `advance(run.pk)`."""
-    with transaction.atomic():
-        locked = _open_run(run)
-        if action_done(key=key, verb="run.concurrency"):
-            return locked
-        if not 1 <= concurrency <= MAX_CONCURRENCY:
-            raise ActionRefused(f"Steps in flight must be from 1 to {MAX_CONCURRENCY}, not {concurrency}.")
-        before = locked.concurrency
-        if before == concurrency:
-            return locked
-        pair_check(run=locked, verb="run.concurrency")
-        locked.concurrency = concurrency
-        locked.save(update_fields=["concurrency"])
-        was, change = {"concurrency": before}, {"before": before, "after": concurrency}
-        event_write(run=locked, event=ConcurrencyChanged(**change), actor=user)
-        action_record(verb="run.concurrency", run=locked, user=user, key=key, before=was, after=change)
-        return locked
-
-
-def _locked(run: Run) -> Run:
+def run_held(run: Run) -> Run:
+    """The run with its row locked until commit. Raises ActionRefused when it is gone."""
     locked = run_locked(run.pk)
     if locked is None:
         raise ActionRefused("This search no longer exists.")
     return locked
 
 
-def _open_run(run: Run) -> Run:
-    locked = _locked(run)
+def run_open(run: Run) -> Run:
+    """The same, refused when it has ended."""
+    locked = run_held(run)
     if locked.ended:
         raise ActionRefused(f"This search has already ended ({locked.state}).")
     return locked

@@ -25,9 +25,8 @@ from judge.problems.preflight import preflight
 from search import proposers
 from search.records.models import Run
 from search.records.queries import run_summaries
-from search.runs.filters import SORTS, TABS, RunFilter, devices_searched
 from search.runs.forms import StartForm
-from search.runs.rows import run_rows
+from search.runs.listing import SORTS, TABS, RunFilter, devices_searched, run_rows
 
 PAGE = 50
 FIRST_SAMPLE = "bias_gelu_scale"  # small and quick on the interpreter

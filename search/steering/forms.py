@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,22 +11,28 @@ from django import forms
 from adaexplore_site.actions.action import ActionForm
 from adaexplore_site.actions.fields import TextListField
 from adaexplore_site.core.audit import FieldsRefused
+from adaexplore_site.core.text import storable_text
 from judge.devices.models import Device
 from judge.devices.services import judging_devices
+from judge.sources.checks import ProblemRejected, check_candidate
 from search.algorithm.params import POLICY_NAMES, REWARD_NAMES, SETTABLE, SearchParams
 from search.algorithm.tree import LARGE, SMALL
 from search.engine.budgets import adapt_sharing
 from search.ledger.books import limits_of
 from search.ledger.limits import ADDABLE
+from search.proposers.exchange import MAX_REPLY_BYTES
 from search.records.log import params_in_force
 from search.records.models import Run
 from search.runs.services import MAX_CONCURRENCY
-from search.steering.bulk import ACTS
-from search.steering.node_filter import NodeFilter
-from search.steering.nodes import MAX_BOOST, MAX_QUOTA
+from search.steering.many import ACTS, NodeFilter
 
 TYPED = 50  # above so many nodes, the person types the number
 CHOICES = {"policy": POLICY_NAMES, "reward": REWARD_NAMES}
+MAX_QUOTA = 1000
+MAX_BOOST = 10.0  # rewards lie between 0 and 1.6
+NOTE_CHARS = 1000
+NOTE_BYTES = 1500  # as JSON in the log: an event holds 2 kB
+EXTENDABLE = (Run.State.RUNNING, Run.State.PAUSED, Run.State.FINISHED)  # states in which limits can be added to
 
 
 def _whole(what: str, *, outside: str = "", **more: Any) -> forms.IntegerField:
@@ -45,24 +52,23 @@ def _node(words: str = "number of the node", *, required: bool = True) -> forms.
 
 
 def _quota(words: str = "selections", *, required: bool = True) -> forms.IntegerField:
-    outside = f"A pin asks for 1 to {MAX_QUOTA} selections."
+    outside = f"A pin asks for 1 to {MAX_QUOTA} selections, not %(show_value)s."
     return _whole("selections", outside=outside, min_value=1, max_value=MAX_QUOTA, help_text=words, required=required)
 
 
 def _boost(*, required: bool = True) -> forms.FloatField:
-    field = _number("the boost", min_value=-MAX_BOOST, max_value=MAX_BOOST, step_size=None, required=required)
-    outside = f"A boost is a number from -{MAX_BOOST:g} to {MAX_BOOST:g}; rewards lie from 0 to 1.6."
-    field.error_messages |= {"min_value": outside, "max_value": outside}
-    return field
+    words = f"A boost is a number from -{MAX_BOOST:g} to {MAX_BOOST:g}; rewards lie from 0 to 1.6."
+    errors = dict.fromkeys(("invalid", "required", "min_value", "max_value"), words)
+    return forms.FloatField(min_value=-MAX_BOOST, max_value=MAX_BOOST, required=required, error_messages=errors)
 
 
 def _kind(*, required: bool) -> forms.ChoiceField:
-    wrong = f"A step is {LARGE} or {SMALL}."
+    wrong = f"A step is {LARGE} or {SMALL}, not “%(value)s”."
     return forms.ChoiceField(
         choices=[(LARGE, LARGE), (SMALL, SMALL)],
         help_text=f"{LARGE} or {SMALL}",
         required=required,
-        error_messages={"invalid_choice": wrong, "required": wrong},
+        error_messages={"invalid_choice": wrong, "required": f"Choose {LARGE} or {SMALL}."},
     )
 
 
@@ -85,16 +91,35 @@ class ForceForm(ActionForm):
 
 class NoteForm(NodeForm):
     text = forms.CharField(
-        widget=forms.Textarea, error_messages={"required": "Write what the proposer should know or try."}
+        widget=forms.Textarea,
+        error_messages={"required": "The note is empty. Write what the proposer should know or try."},
     )
+
+    def clean_text(self) -> str:
+        """One line, short enough for an event."""
+        note = " ".join(storable_text(self.cleaned_data["text"]).split())
+        if len(note) > NOTE_CHARS or len(json.dumps(note)) > NOTE_BYTES:
+            raise forms.ValidationError(
+                f"The note has {len(note)} characters; {NOTE_CHARS} fit, fewer where they are not plain letters."
+            )
+        return note
 
 
 class InjectForm(ActionForm):
     source = forms.CharField(
-        strip=False, widget=forms.Textarea, error_messages={"required": "Write the module with class ModelNew."}
+        strip=False,
+        widget=forms.Textarea,
+        error_messages={"required": "The kernel is empty. Write the module with class ModelNew."},
     )
     kind = _kind(required=False)
     number = _node("its parent", required=False)
+
+    def clean_source(self) -> str:
+        """The text as the judge takes it."""
+        try:
+            return check_candidate(self.cleaned_data["source"], max_bytes=MAX_REPLY_BYTES)
+        except ProblemRejected as error:
+            raise forms.ValidationError(str(error)) from error
 
 
 class UndoForm(ActionForm):
@@ -180,7 +205,7 @@ class ConcurrencyForm(ActionForm):
 
 def addable(run: Run) -> list[str]:
     """The limits that can be added to now; none where a campaign or an adapt run shares them out."""
-    if run.origin == Run.Origin.IMPORT or run.state not in (Run.State.RUNNING, Run.State.PAUSED, Run.State.FINISHED):
+    if run.origin == Run.Origin.IMPORT or run.state not in EXTENDABLE:
         return []
     if hasattr(run, "campaign_entry") or (run.origin == Run.Origin.ADAPT and adapt_sharing(run)):
         return []
@@ -189,7 +214,7 @@ def addable(run: Run) -> list[str]:
 
 
 class BranchForm(ActionForm):
-    steps = _whole("steps", help_text="")
+    steps = _whole("steps", outside="A branch takes at least one step of its own, not %(show_value)s.", min_value=1)
     proposer = forms.CharField(required=False)
     device = forms.CharField(required=False, help_text="name")
 
@@ -221,7 +246,7 @@ class BulkForm(ActionForm):
     seen = forms.CharField(required=False)
 
     def clean(self) -> dict[str, Any]:
-        """`chosen`: the filter."""
+        """`chosen`: the filter; `values`: what the action needs; `expected`: what was typed, where it was."""
         given = self.cleaned_data
         act, expected = given.get("act"), given.get("expected") or 0
         if expected > TYPED and not given.get("typed") and "typed" not in self.errors:
@@ -229,6 +254,10 @@ class BulkForm(ActionForm):
         for needs, name in (("pin", "quota"), ("boost", "boost")):
             if act == needs and given.get(name) is None and name not in self.errors:
                 self.add_error(name, f"A {needs} needs a number for {name}.")
+        given["values"] = {
+            name: given.get(name) for needs, name in (("pin", "quota"), ("boost", "boost")) if act == needs
+        }
+        given["expected"] = given.get("typed") or expected
         try:
             texts = {name: str(self.data.get(name, "")) for name in self.fields}
             given["chosen"] = NodeFilter.of(texts, given.get("state", ()))

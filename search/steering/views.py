@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from django.http import Http404, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from typing import Any
 
+from django.http import Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from adaexplore_site.actions import registry
+from adaexplore_site.actions.views import done, submit
+from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.requests import SiteRequest
+from judge.evaluations.measures import Measure
 from search.records.models import Run
+from search.records.queries import best_number
 from search.runs.removal import removed
 from search.steering.activity import MOST, activity_kept, activity_of
+from search.steering.forms import TYPED
+from search.steering.many import ACTS, KINDS, STATES, NodeFilter, batch_of, look_of_row
+from search.steering.snapshot import Snapshot
+
+EXAMPLES = 12
 
 
 @require_safe
@@ -31,3 +43,60 @@ def _removed(request: SiteRequest, run_id: int) -> HttpResponse:
     if act is None:
         raise Http404("There is no such search.")
     return render(request, "steering/run_removed.html", {"number": run_id, "act": act, "rows": activity_kept(run_id)})
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def run_bulk(request: SiteRequest, run_id: int) -> HttpResponseBase:
+    """GET: how many nodes of the filter each act would reach. POST: do one, while they are the same."""
+    run = get_object_or_404(Run.objects.select_related("problem", "device"), pk=run_id)
+    if request.method != "POST":
+        return _page(request, run)
+    action = registry.action("steer.bulk")
+    try:
+        outcome = submit(request, action, {"run_id": run_id})
+    except ActionRefused as error:
+        return _page(request, run, error)
+    return done(request, action, outcome)
+
+
+def _page(request: SiteRequest, run: Run, error: ActionRefused | None = None) -> HttpResponseBase:
+    """As of now: what a refused form had chosen is chosen again, and counted anew."""
+    given = request.POST if request.method == "POST" else request.GET
+    context: dict[str, Any] = {"run": run, "kinds": KINDS, "refused": str(error) if error else ""}
+    if isinstance(error, FieldsRefused):
+        context["errors"] = error.fields
+    status = 200 if error is None else error.status
+    fields = {name: str(value) for name, value in given.items() if name != "told"}
+    try:
+        chosen = NodeFilter.of(fields, given.getlist("state"))
+    except FieldsRefused as wrong:
+        status = 422
+        context |= {"refused": context["refused"] or str(wrong), "errors": wrong.fields, "typed_fields": fields}
+    else:
+        context |= _counted(run, chosen)
+    context |= {name: fields.get(name, "") for name in ("under", "below", "quota", "boost")}
+    context["steerable"] = not run.ended and run.state != Run.State.STOPPING
+    return render(request, "steering/run_bulk.html", context, status=status)
+
+
+def _counted(run: Run, chosen: NodeFilter) -> dict[str, Any]:
+    now = Snapshot(run)
+    rows = chosen.matching(now.rows)
+    batches = [batch_of(now, act, chosen) for act in ACTS]
+    best = best_number(now.rows)
+    return {
+        "chosen": chosen,
+        "told": max((row.told_order or 0 for row in now.rows), default=0),
+        "in_flight": sum(row.told_order is None and row.state != "cancelled" for row in now.rows),
+        "states": [
+            (words, count, chosen.toggled(name), name in chosen.states, name)
+            for name, words, count in chosen.counts(now.rows)
+        ],
+        "matched": len(rows),
+        "examples": [(row, look_of_row(row), STATES[look_of_row(row)], Measure.of(row)) for row in rows[:EXAMPLES]],
+        "more": max(0, len(rows) - EXAMPLES),
+        "batches": batches,
+        "typed_above": TYPED,
+        "best_among": best is not None and any(row.number == best for row in rows),
+    }

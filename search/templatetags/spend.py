@@ -7,7 +7,7 @@ from decimal import Decimal
 from django import template
 
 from judge.templatetags.units import duration
-from search.ledger import amounts as values
+from search.ledger import spending as values
 
 register = template.Library()
 

@@ -58,7 +58,7 @@ def test_the_menu_offers_all_acts_on_picture_and_twin(page: Page, live_stack: Li
     menu = page.get_by_role("menu", name="Node 2")
     assert menu.get_by_role("menuitem").all_inner_texts() == [
         "Pin the node\np", "Prune the node\nx", "Boost the node\ns", "Note for the prompts below\ni",
-        "Add a kernel by hand\na", "Branch a new search\nr", "Judge and measure the kernel once more\nv",
+        "Add a kernel by hand\na", "Branch a new search\nr", "Judge and measure the kernel again\nv",
         "Quarantine the kernel\nq",
     ]  # fmt: skip
     page.keyboard.press("Escape")
@@ -69,7 +69,7 @@ def test_the_menu_offers_all_acts_on_picture_and_twin(page: Page, live_stack: Li
     at = page.evaluate("() => { const t = window.cockpitTree; return t.screen(t.places.get(2)); }")
     page.locator("#tree").click(button="right", position={"x": at["x"], "y": at["y"]})
     page.get_by_role("menuitem", name="Quarantine the kernel").click()
-    expect(page.locator("#drawer")).to_contain_text("Believe it again")
+    expect(page.locator("#drawer")).to_contain_text("Release")
     expect(page.locator(".undo-toast")).to_contain_text("is quarantined")
     page.keyboard.press("t")
     expect(row(page, 2)).to_contain_text("quarantined")

@@ -12,7 +12,7 @@ from django.db.models import Count
 from judge.evaluations.models import Evaluation
 from judge.values import UNCACHED
 from search.ledger.books import ledger_of, limits_of
-from search.ledger.ledger import kept, limit_amounts, step_hold
+from search.ledger.limits import kept, limit_amounts, step_hold
 from search.records.models import Node, Run, RunEvent
 from tests.faults.replays import differences
 

@@ -25,7 +25,7 @@ def search(memory: str, steps: int) -> tuple[int, int]:
     from search.batches.models import Campaign
     from search.records.models import Node
 
-    choice = ("--steps-each", str(steps), "--seed", "1", "--dialect", "mixed", "--memory", memory)
+    choice = ("--steps-each", str(steps), "--seed", "1", "--memory", memory)
     quiet = {"stdout": StringIO(), "stderr": StringIO()}
     call_command("campaign", "start", "--problems", *SAMPLES, *choice, **quiet)
     runs = Campaign.objects.order_by("-pk").first().entries.values_list("run", flat=True)  # type: ignore[union-attr]
@@ -44,12 +44,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="adaexplore-dialect-") as folder:
         os.environ.update(ADAEXPLORE_DATA=folder, DATABASE_URL="", DJANGO_SETTINGS_MODULE="tests.settings")
         import django
+        from django.conf import settings
 
         django.setup()
+        settings.SEARCH_PROPOSERS = {"builtin": "tests.mistaken.MistakenProposer"}
         from django.core.management import call_command
 
         from memory.prompting.lift import Arms, difference
-        from search.proposers.builtin.habits import HABITS
+        from search.proposers.builtin.proposer import HABITS
         from tests.memory.prompt_rows import make_rule
 
         call_command("migrate", verbosity=0)

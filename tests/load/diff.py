@@ -1,7 +1,6 @@
 """Time of a difference, cold and out of the cache. Run by hand: python -m tests.load.diff [lines] [rounds].
 
-The lines are real code of this repository, every seventh one changed; each round compares texts that nobody has seen,
-first without and then with their lines known from other texts, as those of a kernel's relatives are.
+The lines are real code of this repository, every seventh one changed; each round compares texts that nobody has seen.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ django.setup()
 
 from django.core.cache import caches  # noqa: E402
 
-from judge.sources import highlighting, lexing  # noqa: E402
+from judge.sources import highlighting  # noqa: E402
 from search.diffing.cached import diff  # noqa: E402
-from search.diffing.values import Options  # noqa: E402
+from search.diffing.comparing import Options  # noqa: E402
 
-SOURCES = ("search/algorithm/steering.py", "judge/sources/highlighting.py", "search/proposers/builtin/kernel.py")
+SOURCES = ("search/algorithm/steering.py", "judge/sources/highlighting.py", "search/proposers/builtin/kernels.py")
 
 
 def texts(lines: int, salt: int) -> tuple[str, str]:
@@ -42,21 +41,18 @@ def main() -> None:
     given = parser.parse_args()
     options = Options(large=True)
     diff("import os\n", "import sys\n")  # the lexer loads its tables once a process
-    first: list[float] = []
     cold: list[float] = []
     again: list[float] = []
     for salt in range(given.rounds):
         old, new = texts(given.lines, salt)
-        for times in (first, cold, again):
+        for times in (cold, again):
             if times is not again:
                 caches["diffs"].clear()
                 highlighting.token_lines.cache_clear()
-            if times is first:
-                lexing.forget()
             begun = time.perf_counter()
             diff(old, new, options)
             times.append((time.perf_counter() - begun) * 1000)
-    for name, times in (("nothing known", first), ("lines known", cold), ("cached", again)):
+    for name, times in (("cold", cold), ("cached", again)):
         p95 = sorted(times)[int(0.95 * (len(times) - 1))]
         median = statistics.median(times)
         print(f"{given.lines} lines, {name:13}: median {median:.1f} ms, p95 {p95:.1f} ms, n={len(times)}")

@@ -12,7 +12,7 @@ from judge.values import Job, Outcome
 from memory.prompting.choices import MemoryChoice
 from memory.prompting.lift import Lift, lifts_of
 from memory.rules.models import Rule
-from search.proposers.openai import OpenAIProposer
+from search.proposers.external import OpenAIProposer
 from search.proposers.protocol import Reply, Task
 from search.records.models import Run
 from search.records.queue import FollowUp

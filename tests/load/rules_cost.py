@@ -65,7 +65,7 @@ def measure() -> None:
     from memory.rules.models import Rule
     from search.engine.steps import step_reserve
     from search.live.frames import panels_html
-    from search.nodes.rules_panel import prompt_rules, rules_panel
+    from search.nodes.page import prompt_rules, rules_panel
     from tests.pages import client_of
     from tests.search.makers import make_run
 

@@ -22,11 +22,11 @@ from judge.bench.admission.graph import trace_report
 from judge.bench.compiling.recorded_triton import install as install_recorder
 from judge.bench.compiling.recorder import CompileFailed
 from judge.bench.interpreting import interpreter
-from search.proposers.builtin.ir import Unsupported
-from search.proposers.builtin.lower import lower
-from search.proposers.builtin.module import Reference
+from search.proposers.builtin.candidate import Reference
+from search.proposers.builtin.lowering import lower
 from search.proposers.builtin.plans import Plan, neighbours, shaken, structures, traits
-from search.proposers.builtin.propose import Problem
+from search.proposers.builtin.program import Unsupported
+from search.proposers.builtin.proposer import Problem
 from tests.search.builtin_cases import CASES
 
 

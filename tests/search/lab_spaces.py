@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from search.lab.contenders import PAPER, contenders_of
-from search.lab.experiment import Findings, Plan, explore
+from search.lab.experiment import PAPER, Findings, Plan, contenders_of, explore
 from search.lab.spaces import REFUSED, Config, Outcome, Space
 
 

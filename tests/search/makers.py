@@ -9,6 +9,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from adaexplore_site.actions.action import Call
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.values import text_hash
@@ -19,8 +20,8 @@ from search.engine.steps import step_judge, step_propose, step_reserve
 from search.records.models import Node, Run, RunEvent
 from search.records.queue import FollowUp
 from search.runs.services import run_start
-from search.steering.desk import Desk, Done, steer
-from search.steering.run import advance, steps_add
+from search.steering.run_actions import advance
+from search.steering.snapshot import Change, Snapshot, steer
 from tests.search.fakes import FakeBench, ScriptedProposer
 
 
@@ -56,12 +57,12 @@ def make_run(**changes: Any) -> Run:
 def old_budget_add(*, run: Run, steps: int, user: Any = None) -> list[FollowUp]:
     """Add steps as the first logs have it, an act of steering: nothing writes it any more, all of it still counts."""
 
-    def act(desk: Desk) -> Done:
-        before = desk.run.steps
-        steps_add(desk, steps)
-        return Done({"steps": steps, "total": desk.run.steps}, {"steps": before}, lambda: advance(desk.run))
+    def change(now: Snapshot) -> Change:
+        before = now.run.steps
+        now.steps_add(steps)
+        return Change({"steps": steps, "total": now.run.steps}, {"steps": before}, lambda: advance(now.run))
 
-    return steer(run=run, verb="steer.budget", user=user, key=None, act=act)
+    return steer(run=run, verb="steer.budget", call=Call(user), change=change)
 
 
 class Worker:

@@ -7,28 +7,36 @@ from contextlib import suppress
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 from hypothesis import strategies as st
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.values import Outcome
-from search.engine.budgets import run_budget_add
 from search.engine.completion import node_cancel, run_locked
 from search.records.log import steering_of, uses_in
 from search.records.models import Node, Run, RunEvent
 from search.records.queue import FollowUp
 from search.runs.services import run_pause, run_resume, run_stop
-from search.steering.budget_undo import run_budget_take
-from search.steering.bulk import ACTS as MANY
-from search.steering.bulk import batch_of, steer_bulk
-from search.steering.desk import Desk
-from search.steering.injecting import steer_inject
-from search.steering.node_filter import NodeFilter
-from search.steering.nodes import steer_boost, steer_force, steer_note, steer_pin, steer_prune, steer_restore
-from search.steering.run import advance, steer_params, steer_undo
+from search.steering.many import ACTS as MANY
+from search.steering.many import NodeFilter, batch_of
+from search.steering.run_actions import advance
+from search.steering.snapshot import Snapshot
 from tests.search.fakes import FakeBench, passed, wrong
 from tests.search.makers import Worker, old_budget_add
+from tests.search.steered import (
+    run_budget_add,
+    run_budget_take,
+    steer_boost,
+    steer_bulk,
+    steer_force,
+    steer_inject,
+    steer_note,
+    steer_params,
+    steer_pin,
+    steer_prune,
+    steer_restore,
+    steer_undo,
+)
 
 HAND = "class ModelNew:\n    number = {}\n"
 PARAMS = ({"w": 0.7}, {"policy": "greedy"}, {"policy": "uct", "p_large": 0.6}, {"pool_extra_max": 2})
@@ -105,8 +113,8 @@ class Storm:
             "force_at": lambda a, b: steer_force(**run, kind="small" if b % 2 else "large", number=self._some_node(a)),
             "note": lambda a, b: steer_note(**run, number=self._some_node(a), text=f"try {b}"),
             "params": lambda a, b: steer_params(**run, changes=PARAMS[a % len(PARAMS)]),
-            "budget": lambda a, b: advance(run_budget_add(**run, delta={"steps": 1 + a % 3}, now=timezone.now())),
-            "budget_undo": lambda a, b: run_budget_take(**run, action_id=self._some_budget(a), now=timezone.now()),
+            "budget": lambda a, b: advance(run_budget_add(**run, delta={"steps": 1 + a % 3})),
+            "budget_undo": lambda a, b: run_budget_take(**run, action_id=self._some_budget(a)),
             "old_budget": lambda a, b: old_budget_add(**run, steps=1 + a % 3),
             "inject": lambda a, b: steer_inject(**run, number=self._some_node(a), source=HAND.format(a)),
             "bulk": self._bulk,
@@ -116,7 +124,7 @@ class Storm:
     def _bulk(self, a: int, b: int) -> Any:
         act, run = MANY[a % len(MANY)], Run.objects.get(pk=self.run.pk)
         chosen = NodeFilter(kind="small") if b % 2 else NodeFilter(states=("wrong", "slower"))
-        ready = len(batch_of(Desk(run, None), act, chosen).ready)
+        ready = len(batch_of(Snapshot(run), act, chosen).ready)
         return steer_bulk(run=run, act=act, chosen=chosen, expected=ready, quota=1, boost=b / 10 - 1, user=None)
 
     def _some_node(self, place: int) -> int:

@@ -18,19 +18,17 @@ from adaexplore_site.core.text import escaped as storable
 from adaexplore_site.core.text import fenced, one_line
 from judge.bench.foreign.sources import LoadError, check_source, defined_kernels
 from judge.sources.checks import ProblemRejected, check_candidate, check_problem, declared_cases
-from judge.sources.highlighting import visible
-from judge.sources.lexing import _LINEAR, LineMemory, runs_by_line
+from judge.sources.highlighting import _LINEAR, runs_by_line, visible
 from judge.values import canonical_hash
 from judge.values.parsing import MOST_PARTS, parse_module
 from memory.patterns.messages import cause_of, masked
 from memory.patterns.table import recognised
 from memory.rules.wording import claim_check, names_in, normal, wording, words_hash
-from search.diffing.aligning import opcodes, word_marks
+from search.diffing.comparing import opcodes, word_marks
 from search.engine.sketches import shingles
-from search.proposers.builtin.foreign import patches
-from search.proposers.patches import apply_patches, parse_patches
+from search.proposers.builtin.proposer import patches
+from search.proposers.exchange import apply_patches, fenced_blocks, parse_patches, parse_reply
 from search.proposers.protocol import Task
-from search.proposers.replies import fenced_blocks, parse_reply
 from search.records.facts import cell_of
 
 SIZE, LARGER = 10_000, 4
@@ -206,7 +204,7 @@ LEXED = (
 
 @pytest.mark.parametrize("text", LEXED)
 def test_colouring_takes_time_that_grows_with_the_text_alone(text: tuple[str, str, str]) -> None:
-    assert not grows(lambda source: runs_by_line(source, LineMemory()), text)
+    assert not grows(runs_by_line, text)
 
 
 def test_the_linear_patterns_replace_ones_that_the_library_has() -> None:

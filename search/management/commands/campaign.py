@@ -28,11 +28,10 @@ from search.batches.engine import Tools
 from search.batches.forms import Filter, by_slugs, filtered
 from search.batches.models import Campaign, CampaignEntry
 from search.proposers import get as get_proposer
-from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
 from search.records.models import Run
 from search.records.queries import told_counts
-from search.reports.document import report_text
-from search.runs.memory_options import memory_arguments, memory_chosen
+from search.reports.page import report_text
+from search.runs.memory_fields import memory_arguments, memory_chosen
 
 
 class Command(BatchCommand):
@@ -89,7 +88,6 @@ class Command(BatchCommand):
             **{name: options[name] for name in ("proposer", "title", "seed", "seeds", "at_once", "concurrency")},
             params=params.to_json(),
             memory=memory,
-            options={"dialect": options["dialect"]} if options["dialect"] else {},
             origin=Run.Origin.WEB if options["detach"] else Run.Origin.COMMAND,
         )
         self.stdout.write(f"campaign {campaign.pk}: {len(problems)} problems, {campaign.steps} steps")
@@ -172,7 +170,6 @@ def _settings(parser: argparse.ArgumentParser) -> None:
     budget.add_argument("--steps", type=int, help="of all problems together")
     budget.add_argument("--steps-each", type=int, help="as a share of each")
     parser.add_argument("--seeds", default=Campaign.Seeds.SPREAD, choices=Campaign.Seeds.values)
-    parser.add_argument("--dialect", choices=DIALECTS, help=DIALECT_HELP)
     batch_arguments(parser, preset=PRESELECTED)
     memory_arguments(parser)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from search.interchange.exports import NothingToExport, kernel_file, proof_zip
-from search.interchange.files import run_folder_files, run_folder_zip, run_packed, run_stem
-from search.interchange.flashinfer import solution_file
-from search.interchange.services import export_record
+from search.interchange.exports import NothingToExport, kernel_file, proof_zip, solution_file
+from search.interchange.packed import run_folder_files, run_folder_zip, run_packed, run_stem
+from search.interchange.views import export_record
+from search.management.console import file_errors, refusals, row_of
 from search.records.models import Node, Run
 
 OF_RUN: dict[str, Callable[[Run], tuple[str, bytes]]] = {"zip": run_folder_zip, "packed": run_packed}
@@ -35,21 +35,14 @@ class Command(BaseCommand):
         parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to write; default: here")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        run = Run.objects.select_related("problem", "device").filter(pk=options["run"]).first()
-        if run is None:
-            raise CommandError(f"There is no search {options['run']}.")
+        run = row_of(Run.objects.select_related("problem", "device"), options["run"], "search")
         form, node, out = options["form"], self._node(run, options), options["out"]
-        try:
+        with refusals(NothingToExport), file_errors(out, "written"):
             out.mkdir(parents=True, exist_ok=True)
-            written = (
-                _folder(run, out)
-                if form == "folder"
-                else _file(out, OF_NODE[form](node) if node else OF_RUN[form](run))
-            )
-        except NothingToExport as error:
-            raise CommandError(str(error)) from error
-        except OSError as error:
-            raise CommandError(f"{out} cannot be written: {error.strerror}.") from error
+            if form == "folder":
+                written = _folder(run, out)
+            else:
+                written = _file(out, OF_NODE[form](node) if node else OF_RUN[form](run))
         export_record(run=run, what=form, user=None, node=node.number if node else None)
         self.stdout.write(str(written))
 

@@ -11,11 +11,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from adaexplore_site.core.audit import ActionRefused
 from judge.devices.benches import bench_for, close_benches
-from judge.devices.services import device_get, devices_sync
 from judge.problems.models import Problem
 from judge.problems.services import problem_admit
 from judge.values import JudgeError
 from search.interchange.imports import folder_import, search_import
+from search.management.console import device_of, file_errors, refusals
 from search.records.models import Run
 
 DEVICE = "interpreter"  # every machine has it; shapes alone tell much where a problem is too large for it
@@ -55,21 +55,16 @@ class Command(BaseCommand):
 
     def _import(self, path: Path) -> Run:
         last = Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-        try:
+        with file_errors(path, "read"), refusals(ActionRefused):
             folder = path.is_dir()
             run = folder_import(folder=path) if folder else search_import(data=path.read_bytes(), name=path.name)
-        except OSError as error:
-            raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
-        except ActionRefused as error:
-            raise CommandError(str(error)) from error
         known = "" if run.pk > last else " (already there)"
         self.stdout.write(f"{path.name}: run {run.pk}, {run.steps} steps, problem {run.problem.slug}{known}")
         return run
 
     def _examine(self, problems: list[Problem]) -> None:
         """The imported searches stand whatever comes of this."""
-        devices_sync()
-        device = device_get(name=DEVICE)
+        device = device_of(DEVICE)
         try:
             for problem in problems:
                 report = problem_admit(problem=problem, device=device, bench=bench_for(device))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from adaexplore_site.core.audit import ActionRefused
 from judge.devices.benches import bench_for
 from judge.devices.models import Device, DeviceCheck
-from judge.devices.services import DeviceMissing, device_get, devices_sync
 from search.fleet.services import device_check, device_check_ask
+from search.management.console import device_of, refusals
 
 
 class Command(BaseCommand):
@@ -27,12 +27,9 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        devices_sync()
-        try:
-            device = device_get(name=options["device"])
+        device = device_of(options["device"])
+        with refusals(ActionRefused):
             asked = device_check_ask(device=device, user=None)
-        except (DeviceMissing, ActionRefused) as error:
-            raise CommandError(str(error)) from error
         found = device_check(device=device, bench_for=bench_for, asked=asked)
         device.refresh_from_db()
         self.stdout.write(json.dumps(_row(found, device)) if options["json"] else _sentence(found, device))

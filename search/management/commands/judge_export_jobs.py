@@ -23,6 +23,7 @@ from search.fleet.remote import (
     passes_of_problem,
     passes_of_run,
 )
+from search.management.console import refusals
 from search.records.models import Run
 
 
@@ -44,7 +45,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         run = self._run(options["run"])
-        try:
+        with refusals(NothingToSend, BadKey):
             device = device_for(run=run, name=options["device"])
             key = enrolled_keys().get(device.name)
             if key is None:
@@ -52,8 +53,6 @@ class Command(BaseCommand):
                     f"The key of {device.name} is gone. judge_enroll_device {device.name} makes another."
                 )
             jobs = jobs_export(candidates=self._candidates(run, device, options), device=device, key=key)
-        except (NothingToSend, BadKey) as error:
-            raise CommandError(str(error)) from error
         _write(options["out"], b"".join(line + b"\n" for _, line in jobs))
         self.stdout.write(f"{len(jobs)} jobs for {device.name} in {options['out']} (mode 0600: keep it private)")
 

@@ -1,4 +1,4 @@
-"""`manage.py judge_import_outcomes FILE`: takes back what another machine judged, if every line is genuine."""
+"""`manage.py judge_import_outcomes FILE`: imports what another machine judged, if every line is genuine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from judge.devices.services import enrolled_keys
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation
 from search.fleet.remote import nodes_answered
+from search.management.console import file_errors, refusals
 from search.records.queue import send
 
 MAX_BYTES = 1 << 30
@@ -21,7 +22,7 @@ MAX_BYTES = 1 << 30
 class Command(BaseCommand):
     help = (
         "Import an outcome file: signature, nonce, job, device and protocol of every line must fit, else nothing is "
-        "imported. Nodes that waited for an outcome are told. The same file again changes nothing."
+        "imported. Nodes that waited for an outcome are completed. The same file again changes nothing."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,29 +32,25 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
+        with refusals(OutcomesRefused, BadKey):
             done = outcomes_import(
                 data=_read(options["file"]), keys=enrolled_keys(), accept_unsigned=options["accept_unsigned"]
             )
-        except (OutcomesRefused, BadKey) as error:
-            raise CommandError(str(error)) from error
         told, follow_ups = nodes_answered(evaluations=(*done.evaluations, *done.known))
         send(follow_ups)
         for row in (*done.evaluations, *done.unsigned):
             self.stdout.write(_line(row))
         self.stdout.write(
             f"{len(done.evaluations)} imported, {len(done.unsigned)} unsigned kept to look at, "
-            f"{len(done.known)} known before; {len(told)} waiting nodes told"
+            f"{len(done.known)} known before; {len(told)} waiting nodes completed"
         )
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with file_errors(path, "read"):
         if path.stat().st_size > MAX_BYTES:
             raise CommandError(f"{path} is larger than {MAX_BYTES >> 30} GiB: import it in parts, split between lines.")
         return path.read_bytes()
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _line(row: Evaluation) -> str:

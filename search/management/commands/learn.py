@@ -20,7 +20,7 @@ from memory.failures.models import Failure
 from memory.rules.models import Rule
 from search.batches.adapt_budget import NoPrice, may_ask
 from search.engine.spending import lesson_call_add
-from search.ledger.pricing import call_of
+from search.ledger.prices import call_of
 
 SHOWN = 200
 

@@ -11,13 +11,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from adaexplore_site.core import env
-from search.lab.contenders import PAPER, USUAL, contenders_of
-from search.lab.experiment import Cell, Findings, Plan, explore
-from search.lab.landscapes import synthetic_spaces
-from search.lab.results import result_document
-from search.lab.services import lab_result_record
-from search.lab.spaces import Space, SpaceRejected, read_space
-from search.lab.tables import tables
+from search.lab.experiment import PAPER, USUAL, Cell, Findings, Plan, contenders_of, explore
+from search.lab.models import lab_result_record
+from search.lab.results import result_document, tables
+from search.lab.spaces import Space, SpaceRejected, read_space, synthetic_spaces
+from search.management.console import file_errors, refusals
 
 FOLDER = "kernel_spaces"  # below ADAEXPLORE_FIXTURES
 
@@ -73,7 +71,7 @@ class Command(BaseCommand):
 
 
 def _plan(options: dict[str, Any]) -> Plan:
-    try:
+    with refusals(ValueError):
         return Plan(
             spaces=_spaces(options["spaces"]),
             contenders=contenders_of(options["policies"], options["baseline"]),
@@ -83,8 +81,6 @@ def _plan(options: dict[str, Any]) -> Plan:
             steps=options["steps"],
             skip_duplicates=options["skip_duplicates"],
         )
-    except ValueError as error:
-        raise CommandError(str(error)) from error
 
 
 def _spaces(paths: list[Path] | None) -> tuple[Space, ...]:
@@ -92,12 +88,8 @@ def _spaces(paths: list[Path] | None) -> tuple[Space, ...]:
         return synthetic_spaces()
     found = []
     for path in _files(paths or [_fixtures()]):
-        try:
+        with file_errors(path, "read"), refusals(SpaceRejected):
             found.append(read_space(path))
-        except OSError as error:
-            raise CommandError(f"{path} cannot be read: {error.strerror or error}.") from error
-        except SpaceRejected as error:
-            raise CommandError(str(error)) from error
     return tuple(found)
 
 

@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from search.algorithm.params import SearchParams
 from search.interchange.recording import RecordingRejected, read_recording
-from search.replay.recorded import replay_recording
+from search.management.console import refusals
+from search.replay.check import replay_recording
 
 
 class Command(BaseCommand):
@@ -23,10 +24,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
+        with refusals(ValueError):
             params = SearchParams.from_texts(options["params"])
-        except ValueError as error:
-            raise CommandError(str(error)) from error
         steps = parents = contexts = 0
         for path in options["files"]:
             try:

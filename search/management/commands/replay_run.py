@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from search.management.console import row_of
 from search.records.models import Run
 from search.replay.check import ReplayedRun, replay_run
 
@@ -23,10 +24,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         differ = 0
         for number in options["runs"]:
-            run = Run.objects.filter(pk=number).first()
-            if run is None:
-                raise CommandError(f"There is no search {number}.")
-            found = replay_run(run)
+            found = replay_run(row_of(Run.objects.all(), number, "search"))
             differ += not found.equal
             self.stdout.write(json.dumps(asdict(found)) if options["json"] else words(found))
         if differ:
@@ -35,7 +33,7 @@ class Command(BaseCommand):
 
 def words(found: ReplayedRun) -> str:
     """What was replayed, what could not be, and the first difference."""
-    lines = [f"run {found.run}: {found.events} events in the log, {found.told} nodes told"]
+    lines = [f"run {found.run}: {found.events} events in the log, {found.told} nodes completed"]
     if found.imported:
         lines.append(
             f"  imported: parents {found.parents}/{found.decisions} as `uct` with the published parameters selects "
@@ -43,9 +41,9 @@ def words(found: ReplayedRun) -> str:
         )
     else:
         lines.append(f"  decisions {found.agreed}/{found.decisions} made again with parent, kind, context and scores")
-        lines.append(f"  steering acts {found.acts}, kernels brought in by hand {found.by_hand}")
+        lines.append(f"  steering actions {found.acts}, kernels written by hand {found.by_hand}")
         if found.rules:
-            lines.append(f"  rules dealt again to {found.rules} prompts from the seed and what was frozen")
+            lines.append(f"  rules assigned again to {found.rules} prompts from the seed and the frozen rules")
     if found.first is None:
         lines.append("  verdicts, rewards, best so far, visits, totals, depths and budget are equal")
     else:

@@ -9,11 +9,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from search.batches.models import Campaign
+from search.management.console import file_errors, row_of
 from search.records.models import Run
-from search.reports.build import report_of
-from search.reports.document import report_csv, report_json, report_text
-from search.reports.page import report_html
-from search.reports.reading import report_runs
+from search.reports.build import report_of, report_runs
+from search.reports.page import report_csv, report_html, report_json, report_text
 from search.reports.values import RULES
 
 
@@ -33,7 +32,7 @@ class Command(BaseCommand):
         form.add_argument("--csv", action="store_true")
         form.add_argument("--html", type=Path, metavar="FILE", help="one file, opens from disk, no scripts")
         parser.add_argument("--rule", choices=list(RULES), default="best", help="which of several searches counts")
-        parser.add_argument("--unassisted", action="store_true", help="leave out what a person had a hand in")
+        parser.add_argument("--unassisted", action="store_true", help="leave out what was influenced by hand")
 
     def handle(self, *args: Any, **options: Any) -> None:
         title, runs = _chosen(options)
@@ -43,10 +42,8 @@ class Command(BaseCommand):
         elif options["csv"]:
             self.stdout.write(report_csv(report), ending="")
         elif options["html"]:
-            try:
+            with file_errors(options["html"], "written"):
                 options["html"].write_text(report_html(report), encoding="utf-8")
-            except OSError as error:
-                raise CommandError(f"{options['html']} cannot be written: {error.strerror}.") from error
             self.stdout.write(str(options["html"]))
         else:
             self.stdout.write(report_text(report))
@@ -55,9 +52,7 @@ class Command(BaseCommand):
 def _chosen(options: dict[str, Any]) -> tuple[str, list[Run]]:
     """(title, searches). Raises CommandError for one that is not there."""
     if options["campaign"] is not None:
-        campaign = Campaign.objects.filter(pk=options["campaign"]).first()
-        if campaign is None:
-            raise CommandError(f"There is no campaign {options['campaign']}.")
+        campaign = row_of(Campaign.objects.all(), options["campaign"], "campaign")
         ids = campaign.entries.exclude(run=None).values_list("run", flat=True)
         return f"Campaign {campaign.pk}: {campaign.title}", report_runs(ids=ids)
     if options["all"]:

@@ -17,7 +17,6 @@ from adaexplore_site.core.audit import ActionRefused
 from judge.bench.interpreting.calibration import model_for
 from judge.devices.benches import bench_for, toolchain_of
 from judge.devices.models import Device
-from judge.devices.services import DeviceMissing, device_get, devices_sync
 from judge.evaluations.measures import Measure
 from judge.problems.models import Problem
 from judge.problems.services import problem_admit
@@ -26,17 +25,16 @@ from judge.values import Basis, JudgeError, StageRecord
 from search.algorithm.params import PRESELECTED, PRESETS, SearchParams, preset_get
 from search.engine.driver import alone, drive
 from search.engine.leases import MAX_RETRIES
-from search.interchange.documents import run_document
-from search.interchange.exports import kernel_file
+from search.interchange.exports import kernel_file, run_document
 from search.ledger.limits import limits_from_texts
+from search.management.console import device_of, file_errors, refusals
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
-from search.proposers.builtin.habits import DIALECT_HELP, DIALECTS
 from search.records.events import Event, LeaseExpired, NodeBest, NodeCompleted, NodeReserved, ProposerRetry
 from search.records.facts import NOTHING, standing_of
 from search.records.models import Node, Run
 from search.records.queries import events_since
-from search.runs.memory_options import memory_arguments, memory_chosen
+from search.runs.memory_fields import memory_arguments, memory_chosen
 from search.runs.services import run_start, run_stop
 
 
@@ -59,7 +57,6 @@ class Command(BaseCommand):
         )
         parser.add_argument("--preset", default=PRESELECTED, metavar="|".join(PRESETS))
         parser.add_argument("--params", nargs="*", default=[], metavar="NAME=VALUE", help="changes to the preset")
-        parser.add_argument("--dialect", choices=DIALECTS, help=DIALECT_HELP)
         memory_arguments(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON document, progress goes to stderr")
         parser.add_argument("--out", type=Path, metavar="DIR", help="write result.json and the best or closest kernel")
@@ -69,8 +66,9 @@ class Command(BaseCommand):
             raise CommandError("The proposer 'manual' needs the page to answer on: start that search in the browser.")
         out: Path | None = options["out"]
         if out is not None:
-            _make_folder(out)
-        problem, device = _problem(options["problem"]), _device(options["device"])
+            with file_errors(out, "created"):
+                out.mkdir(parents=True, exist_ok=True)
+        problem, device = _problem(options["problem"]), device_of(options["device"])
         started = time.monotonic()
         with alone():
             run, interrupted = self._search(problem, device, options)
@@ -123,7 +121,7 @@ class Command(BaseCommand):
             self._say(f"warning: {problem.slug} is degenerate ({report['reason']}): a speedup here proves little")
 
     def _start(self, problem: Problem, device: Device, options: dict[str, Any]) -> Run:
-        try:
+        with refusals(ActionRefused, ValueError):
             preset = preset_get(options["preset"]).params
             return run_start(
                 problem=problem,
@@ -134,11 +132,8 @@ class Command(BaseCommand):
                 params=SearchParams.from_texts(options["params"], preset.to_json()).to_json(),
                 limits=limits_from_texts(options["limits"]),
                 memory=memory_chosen(options),
-                options={"dialect": options["dialect"]} if options["dialect"] else {},
                 origin=Run.Origin.COMMAND,
             )
-        except (ActionRefused, ValueError) as error:
-            raise CommandError(str(error)) from error
 
     def _warn(self, device: Device) -> None:
         doubt = doubts([device], now=timezone.now()).get(device.pk)
@@ -243,21 +238,6 @@ def _problem(slug: str) -> Problem:
 def _known_slugs() -> list[str]:
     known = Problem.objects.exclude(origin=Problem.Origin.SYNTHETIC).order_by("slug")
     return list(known.values_list("slug", flat=True)[:60])
-
-
-def _device(name: str) -> Device:
-    devices_sync()
-    try:
-        return device_get(name=name)
-    except DeviceMissing as error:
-        raise CommandError(str(error)) from error
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"The folder {folder} cannot be made: {error.strerror}.") from error
 
 
 def _write(folder: Path, document: dict[str, Any], run: Run) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from judge.sources.checks import case_for, declared_cases
 from judge.values import DEFAULT_POLICY, Policy, ProblemSpec
-from search.interchange.recorded_verdicts import verdict_of_step
-from search.interchange.recording import RecordingRejected, read_recording
+from search.interchange.recording import RecordingRejected, read_recording, verdict_of_step
 from tests.benchmarks.recorded.entries import Entry, distinct, published_as
 
 # The kernels were accepted beside a reference that the same seed constructed, and many rely on it.

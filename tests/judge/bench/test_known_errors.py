@@ -7,8 +7,8 @@ import pytest
 from judge.bench.runner import Bench
 from judge.values import Job, Limits, ProblemSpec, Verdict
 from memory.patterns.table import BY_CODE, match_of
+from search.proposers.exchange import parse_reply
 from search.proposers.protocol import Task
-from search.proposers.replies import parse_reply
 from tests.judge.judged_provocations import JUDGED, REPLIES, TEXTS
 from tests.judge.provocations import COMPILE, INTERPRET
 from tests.judge.triton_child import failure

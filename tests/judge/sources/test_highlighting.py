@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 
 import pytest
+from pygments.lexers.python import PythonLexer
 
-from judge.sources.highlighting import listing, render, token_lines, uniform, visible
+from judge.sources.highlighting import Run, css_class, listing, render, runs_by_line, token_lines, uniform, visible
+
+ODD = (
+    "",
+    "\n\n",
+    'x = """a\nreturn y\n"""\nreturn y\n',
+    'def f():\n    """One.\n\n    Two.\n    """\n    return 1\n\n"""\nreturn 1\n',
+    "a = 1 + \\\n    2\nfrom x import \\\n    y\n",
+    "f'{a!r:>{w}}' 'open\nz = 2\n",
+    "@deco\nclass A(B): pass\nmatch x:\n    case 1: ...\n\r\t\x00\u2028 é = ñ\n",
+)
 
 HOSTILE = 'x = "</td><script>alert(1)</script>"  # \u202etxt.exe\u2066 \u200b\ufeff\x1b[31m \ue000\n"""a\nb"""\n'
 
@@ -70,3 +82,22 @@ def test_marked_columns_survive_token_borders():
 def test_plain_text_keeps_its_lines_and_shows_terminal_codes():
     assert visible("\x1b[31mred\x1b[0m\r\nnext\u202e\tok") == "\\u001b[31mred\\u001b[0m\nnext\\u202e\tok"
     assert uniform("a\r\nb\rc\n") == "a\nb\nc"
+
+
+def plainly(source: str) -> tuple[tuple[Run, ...], ...]:
+    """What Pygments says, line by line."""
+    rows: list[list[Run]] = [[]]
+    for _, kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens_unprocessed(source):
+        for index, piece in enumerate(text.split("\n")):
+            if index:
+                rows.append([])
+            if piece and rows[-1] and rows[-1][-1][0] == css_class(kind):
+                rows[-1][-1] = (css_class(kind), rows[-1][-1][1] + piece)
+            elif piece:
+                rows[-1].append((css_class(kind), piece))
+    return tuple(map(tuple, rows))
+
+
+@pytest.mark.parametrize("source", [*ODD, Path(__file__).read_text()])
+def test_the_runs_are_those_of_the_library(source):
+    assert runs_by_line(source) == plainly(source)

@@ -19,8 +19,7 @@ from memory.rules.models import Rule
 from memory.rules.wording import claim_check, names_in
 from search.engine.completion import failures_rebuild
 from search.interchange import imports
-from search.interchange.recorded_verdicts import verdict_of_step
-from search.interchange.recording import Recording, read_recording
+from search.interchange.recording import Recording, read_recording, verdict_of_step
 from search.records.models import Node, Run
 
 FOLDER = Path(os.environ.get("ADAEXPLORE_FIXTURES", "")) / "recorded_searches"

@@ -8,14 +8,11 @@ from adaexplore_site.core.audit import ActionRefused
 from search.batches.adapt_results import task_rows
 from search.batches.adapts import ADAPTS
 from search.records.models import RunEvent
-from search.runs.services import run_concurrency
-from search.steering.bulk import steer_bulk
-from search.steering.node_filter import NodeFilter
-from search.steering.nodes import steer_boost, steer_note, steer_prune
-from search.steering.run import steer_params
+from search.steering.many import NodeFilter
 from tests.pages import client_of
 from tests.search.adapt_rows import AdaptWorker, make_adapt, searches
 from tests.search.makers import make_run
+from tests.search.steered import run_concurrency, steer_boost, steer_bulk, steer_note, steer_params, steer_prune
 
 pytestmark = pytest.mark.django_db
 SMALL = NodeFilter(kind="small")

@@ -19,16 +19,15 @@ from memory.rules.models import Rule, RuleVersion, Sighting
 from search.batches.adapt_budget import spent_of
 from search.batches.adapt_results import adapt_rows, effect_read, learned_by, task_rows
 from search.batches.adapts import ADAPTS, AdaptPlan, transfer_start
-from search.engine.budgets import run_budget_add
 from search.engine.leases import reap
 from search.records.models import Run
 from search.runs.services import run_resume, run_stop
-from search.steering.injecting import steer_inject
 from tests.memory.prompt_rows import make_rule, see
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, assert_exact, make_adapt, make_samples, searches
 from tests.search.campaign_rows import AdmittingBench
 from tests.search.fakes import wrong
 from tests.search.makers import make_device, make_problem, make_run, told
+from tests.search.steered import run_budget_add, steer_inject
 
 pytestmark = pytest.mark.django_db
 
@@ -166,13 +165,13 @@ def started_with(limits) -> Run:
 
 def test_a_search_with_a_share_of_the_limits_gets_no_more_and_does_not_come_back():
     """What an ended search left goes to the next ones: both would use it."""
-    run, now = started_with({"device_s": 200}), timezone.now()
+    run = started_with({"device_s": 200})
     with pytest.raises(ActionRefused, match="shares its limits out"):
-        run_budget_add(run=run, delta={"device_s": 1000}, user=None, now=now)
+        run_budget_add(run=run, delta={"device_s": 1000}, user=None)
     with pytest.raises(ActionRefused, match="shares its limits out"):
-        run_budget_add(run=run, delta={"steps": 3}, user=None, now=now)
+        run_budget_add(run=run, delta={"steps": 3}, user=None)
     run_stop(run=run, user=None)
-    with pytest.raises(ActionRefused, match="shared the limits of this search out anew"):
+    with pytest.raises(ActionRefused, match="reassigned the limits of this search"):
         run_resume(run=run, user=None)
 
 

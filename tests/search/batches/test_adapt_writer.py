@@ -13,7 +13,7 @@ from search.batches.adapt_budget import room_of, spent_of
 from search.batches.adapt_results import adapt_document
 from search.batches.adapts import ADAPTS
 from search.batches.composers import WriterAway, asked
-from search.ledger.pricing import STEP_TOKENS_IN, STEP_TOKENS_OUT
+from search.ledger.prices import STEP_TOKENS_IN, STEP_TOKENS_OUT
 from tests.memory.adapt_makers import small_catalogue, some_seeds
 from tests.search.adapt_rows import AdaptWorker, ScriptedWriter, make_adapt, module
 from tests.search.campaign_rows import AdmittingBench

@@ -26,7 +26,7 @@ from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign, CampaignEntry
 from search.batches.site_budget import budget_set, budget_watch
 from search.ledger.models import ModelPrice, SpendBudget, Spending
-from search.ledger.price_services import price_set, price_withdraw
+from search.ledger.prices import price_set, price_withdraw
 from search.records.models import Run
 from tests.pages import client_of
 from tests.search.adapt_rows import make_adapt, make_samples

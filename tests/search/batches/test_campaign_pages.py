@@ -52,8 +52,6 @@ def test_an_operator_starts_a_campaign_over_what_is_ticked(sent):
     assert [follow_up.task for follow_up in sent] == ["advance"]
     operator.post("/campaigns/new", FORM | {"problem": ["a", "c"], "key": "k1"})
     assert Campaign.objects.count() == 1 and campaign.proposer_options == {}
-    operator.post("/campaigns/new", FORM | {"problem": ["a"], "dialect": "mixed"})
-    assert Campaign.objects.latest("pk").proposer_options == {"dialect": "mixed"}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from search.batches.models import Campaign
 from search.live.frames import panels_html
 from search.records.models import Run
 from search.runs.forms import StartForm
-from search.runs.memory_options import memory_chosen
+from search.runs.memory_fields import memory_chosen
 from tests.memory.prompt_rows import make_rule
 from tests.pages import HOSTILE, client_of
 from tests.search.makers import Worker, make_device, make_problem, make_run
@@ -125,8 +125,8 @@ def test_the_page_of_a_node_says_what_its_prompt_had_and_what_was_withheld():
     run = Worker().run(make_run(memory=MemoryChoice(withhold=0.5, budget_tokens=70)))
     client = client_of("viewer")
     pages = [client.get(f"/s/{run.pk}/n/{number}/").content.decode() for number in range(6)]
-    assert "Rules out of memory" not in pages[0]
-    assert all("Rules out of memory" in page for page in pages[1:])
+    assert "Rules from memory" not in pages[0]
+    assert all("Rules from memory" in page for page in pages[1:])
     every = "".join(pages)
     assert all(title in every for title in ("In the prompt", "Withheld at random", "Left out: no room"))
 

@@ -14,7 +14,7 @@ from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign
 from search.batches.site_budget import budget_pause_undo, budget_set, budget_watch
 from search.ledger.models import SpendBudget, Spending
-from search.ledger.site_budget import standing_of
+from search.ledger.spending import standing_of
 from search.records.models import Run
 from search.runs.services import run_resume
 from tests.pages import client_of

@@ -10,9 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search.diffing import cached
-from search.diffing.aside import compare_aside
-from search.diffing.comparing import MOST_ROWS, compare
-from search.diffing.values import CONTEXT, MOST_CHARS, MOST_LINES, PAGE_LINES, SLOW, Diff, Options
+from search.diffing.cached import compare_aside
+from search.diffing.comparing import (
+    CONTEXT,
+    MOST_CHARS,
+    MOST_LINES,
+    MOST_ROWS,
+    PAGE_LINES,
+    SLOW,
+    Diff,
+    Options,
+    compare,
+)
 from tests.counting import calls_of
 
 LINES = [f"line_{number} = {number}" for number in range(40)]

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from search.ledger.books import ledger_of, limits_of
-from search.ledger.ledger import kept, limit_amounts, step_hold
+from search.ledger.limits import kept, limit_amounts, step_hold
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
 from search.runs.services import run_pause, run_resume

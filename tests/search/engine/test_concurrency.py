@@ -18,9 +18,9 @@ from search.records.events import RunPaused
 from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
-from search.runs.removing import run_remove
 from tests.search.makers import Worker, kinds, make_run, told
 from tests.search.recorded import packed, quick_hashes, step  # noqa: F401
+from tests.search.steered import run_remove
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -14,8 +14,9 @@ from adaexplore_site.core.llm import ChatClient, Endpoint, endpoint_from_setting
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.values import AdmissionReport, StageRecord
+from search.management import console
 from search.management.commands import run_search
-from search.proposers.openai import OpenAIProposer
+from search.proposers.external import OpenAIProposer
 from search.proposers.protocol import ProposerError
 from search.records.models import Node, Run
 from tests.llm_stub import Step, StubLLM
@@ -42,7 +43,7 @@ def search(monkeypatch):
     def call(*args, proposer=None, bench=None):
         monkeypatch.setattr(run_search, "bench_for", bench or FakeBench())
         monkeypatch.setattr(run_search, "get_proposer", proposer or ScriptedProposer())
-        monkeypatch.setattr(run_search, "devices_sync", lambda: None)
+        monkeypatch.setattr(console, "devices_sync", lambda: None)
         out, err = StringIO(), StringIO()
         try:
             call_command("run_search", "--json", *args, stdout=out, stderr=err)

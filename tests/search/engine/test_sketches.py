@@ -7,13 +7,12 @@ from random import Random
 import pytest
 
 from search.engine.sketches import NEAR, jaccard, likely, shingles, sketch
-from search.nodes.near import near_of
-from search.steering.branching import run_branch
-from search.steering.injecting import steer_inject
+from search.nodes.page import near_of
 from tests.counting import calls_of
 from tests.faults.quick import source_of
 from tests.search.fakes import ScriptedProposer
 from tests.search.makers import Worker, make_run
+from tests.search.steered import run_branch, steer_inject
 
 LONG = "def kernel():\n" + "\n".join(
     f"    value_{k} = load(pointer + {k} * stride, mask=offset < size_{k % 7})" for k in range(120)

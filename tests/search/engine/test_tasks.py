@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from judge.evaluations.models import Evaluation
 from search.engine.steps import task_of
-from search.proposers.prompts import build_prompt
+from search.proposers.exchange import build_prompt
 from search.records.models import Node
 from search.records.queue import FollowUp
 from tests.search.makers import Worker, make_device, make_problem, make_run

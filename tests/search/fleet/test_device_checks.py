@@ -24,6 +24,7 @@ from search import tasks
 from search.engine.devices import device_quarantine
 from search.engine.leases import reap
 from search.fleet.services import device_check, device_check_ask, device_state_set
+from search.management import console
 from search.management.commands import judge_check_device
 from search.records import queue
 from search.records.models import Node, Run, RunEvent
@@ -283,7 +284,7 @@ def test_a_worker_calibrates_its_own_devices_first_and_the_task_may_come_twice(m
 
 def test_the_command_prints_the_floor_and_ends_with_one_when_it_does_not_pass(monkeypatch):
     bench, device = TwinBench(0.004), gpu()
-    monkeypatch.setattr(judge_check_device, "devices_sync", lambda: [])
+    monkeypatch.setattr(console, "devices_sync", lambda: [])
     monkeypatch.setattr(judge_check_device, "bench_for", bench)
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)  # a driver that lists the GPU of the row
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)

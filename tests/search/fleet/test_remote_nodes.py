@@ -79,13 +79,13 @@ def test_waiting_nodes_leave_as_jobs_and_are_told_by_the_outcomes(data) -> None:
     assert [job.job.candidate for job in jobs] == [node.source for node in waiting]
     assert stat.S_IMODE((data / "jobs.jsonl").stat().st_mode) == 0o600
     judge_there(data)
-    assert "2 waiting nodes told" in bring_back(data)
+    assert "2 waiting nodes completed" in bring_back(data)
     for node in waiting:
         node.refresh_from_db()
         assert node.state == Node.State.COMPLETED and node.evaluation.verdict == "pass" and not node.reused
     assert RunEvent.objects.filter(run=run, kind="node.best").exists()
     before = Evaluation.objects.count(), RunEvent.objects.count()
-    assert "2 known before; 0 waiting nodes told" in bring_back(data)
+    assert "2 known before; 0 waiting nodes completed" in bring_back(data)
     assert (Evaluation.objects.count(), RunEvent.objects.count()) == before
     assert [follow_up.task for follow_up in reap(now=worker.now)] == ["advance"]  # and the search goes on
 
@@ -99,7 +99,7 @@ def test_an_import_that_died_before_it_told_the_nodes_is_made_good_by_the_next(d
         with pytest.raises(ZeroDivisionError):
             bring_back(data)
     assert Node.objects.filter(run=run, state="judging").count() == 2
-    assert "2 waiting nodes told" in bring_back(data)
+    assert "2 waiting nodes completed" in bring_back(data)
 
 
 def test_the_reaper_sends_no_message_to_a_queue_that_nobody_serves(data) -> None:

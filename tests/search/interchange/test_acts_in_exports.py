@@ -11,8 +11,8 @@ from django.contrib.auth import get_user_model
 from adaexplore_site.core.models import AuditEntry
 from judge.problems.models import Problem
 from judge.values import text_hash
-from search.interchange.files import run_packed
 from search.interchange.imports import search_import
+from search.interchange.packed import run_packed
 from search.interchange.recording import OWN, RecordingRejected, read_recording
 from search.live.frames import recent_feed
 from search.records.log import steering_of
@@ -20,12 +20,10 @@ from search.records.models import Run
 from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.steering.activity import activity_of
-from search.steering.branching import run_branch
-from search.steering.nodes import steer_boost, steer_note, steer_pin
-from search.steering.run import steer_params, steer_undo
 from tests.search.interchange.test_round_trips import there_and_back
 from tests.search.makers import Worker, make_run
 from tests.search.recorded import REFERENCE, packed, quick_hashes, step  # noqa: F401
+from tests.search.steered import run_branch, steer_boost, steer_note, steer_params, steer_pin, steer_undo
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quick_hashes")]
 ACT = {"verb": "steer.pin", "who": "ada", "at": "2026-01-31T12:00:00+00:00", "told": 1, "before": {}}

@@ -9,9 +9,9 @@ import zipfile
 import pytest
 
 from adaexplore_site.core.audit import ActionRefused
-from search.interchange import archives
-from search.interchange.archives import ArchiveRejected, files_in_folder, files_in_zip
+from search.interchange import run_folder
 from search.interchange.imports import search_import
+from search.interchange.run_folder import ArchiveRejected, files_in_folder, files_in_zip
 from search.records.models import Run
 
 
@@ -52,7 +52,7 @@ def test_a_bomb_is_refused_by_its_header_and_by_its_content(monkeypatch):
     lying[place : place + 4] = (100).to_bytes(4, "little")
     with pytest.raises(ArchiveRejected, match=r"damaged|larger than"):
         files_in_zip(bytes(lying))
-    monkeypatch.setattr(archives, "MAX_BYTES", 10 << 20)
+    monkeypatch.setattr(run_folder, "MAX_BYTES", 10 << 20)
     with pytest.raises(ArchiveRejected, match="larger than 4 MiB"):
         files_in_zip(zipped(("x.txt", bytes(5 << 20))))
 
@@ -64,7 +64,7 @@ def test_many_files_other_methods_and_passwords_are_refused(monkeypatch):
     locked[locked.rindex(b"PK\x01\x02") + 8] |= 1
     with pytest.raises(ArchiveRejected, match="encrypted"):
         files_in_zip(bytes(locked))
-    monkeypatch.setattr(archives, "MAX_FILES", 2)
+    monkeypatch.setattr(run_folder, "MAX_FILES", 2)
     with pytest.raises(ArchiveRejected, match="holds 3 files"):
         files_in_zip(zipped(("a", b""), ("b", b""), ("c", b"")))
 

@@ -9,8 +9,7 @@ import zipfile
 import pytest
 from django.urls import reverse
 
-from search.interchange.documents import run_document
-from search.interchange.exports import kernel_file, proof_zip
+from search.interchange.exports import kernel_file, proof_zip, run_document
 from search.records.models import Run
 from tests.pages import client_of
 from tests.search.live_rows import grow, new_best

@@ -10,8 +10,7 @@ import zipfile
 import pytest
 
 from judge.values import canonical_hash
-from search.interchange.exports import NothingToExport, kernel_file, proof_zip
-from search.interchange.provenance import product_version
+from search.interchange.exports import NothingToExport, kernel_file, product_version, proof_zip
 from tests.search.export_rows import KERNEL, REFERENCE, make_node
 
 pytestmark = pytest.mark.django_db

@@ -11,8 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from adaexplore_site.core.models import AuditEntry
-from search.interchange.exports import NothingToExport
-from search.interchange.flashinfer import solution
+from search.interchange.exports import NothingToExport, solution
 from search.interchange.imports import search_import
 from search.records.models import Run
 from tests.pages import client_of, full_run
@@ -106,5 +105,5 @@ def test_a_solution_runs(tmp_path):
 def test_nobody_claims_that_a_search_recorded_elsewhere_was_not_steered():
     run = search_import(data=packed([step(1, 0)]), name="x.json")
     html = client_of("viewer").get(f"/s/{run.pk}/").content.decode()
-    assert "Whether people steered this search was not recorded." in html
-    assert "Nobody has steered" not in html
+    assert "The recording does not say whether this search was steered." in html
+    assert "has not been steered" not in html

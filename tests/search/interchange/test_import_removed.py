@@ -13,11 +13,11 @@ from memory.failures.models import Failure
 from memory.rules.models import Rule, Sighting
 from search.interchange.imports import search_import
 from search.records.models import Node, Run, RunEvent
-from search.runs.removing import run_remove
 from tests.memory.rule_rows import rule
 from tests.pages import client_of
 from tests.search.makers import make_run
 from tests.search.recorded import packed, quick_hashes, step  # noqa: F401
+from tests.search.steered import run_remove
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quick_hashes")]
 FILE = packed([step(1, 0), step(2, 1, kind="small_step", context=[1]), step(3, 0, fast_p=0)])
@@ -84,7 +84,8 @@ def test_evidence_of_a_living_rule_stays_and_of_a_rejected_one_goes_along(run):
         run_remove(run=run, user=None)
     assert Sighting.objects.count() == 1
     Rule.objects.update(state=Rule.State.REJECTED)
-    assert "1 sighting of rules" in client_of("viewer").get(f"/s/{run.pk}/remove").content.decode()
+    said = "1 sighting of rejected, retired or merged rules"
+    assert said in client_of("viewer").get(f"/s/{run.pk}/remove").content.decode()
     run_remove(run=run, user=None)
     assert Rule.objects.count() == 1 and not Sighting.objects.exists()
 

@@ -16,9 +16,8 @@ from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.values import Basis, text_hash
 from search.engine.completion import node_cancel, run_locked
-from search.interchange.files import run_folder_files, run_folder_zip, run_packed
 from search.interchange.imports import folder_import, search_import
-from search.interchange.packed import LOST
+from search.interchange.packed import LOST, run_folder_files, run_folder_zip, run_packed
 from search.interchange.recording import OWN
 from search.proposers.protocol import Reply
 from search.records.models import Node, Run

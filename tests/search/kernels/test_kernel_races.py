@@ -7,13 +7,11 @@ import pytest
 from adaexplore_site.core.models import AuditEntry
 from judge.evaluations.models import Evaluation, Race
 from judge.values import Basis
-from search.kernels.marked import DOUBTED, RETIRED
-from search.kernels.winners import Wanted, winners
-from search.nodes import actions as kernel_actions
-from search.rechecks.marking import kernel_mark
+from search.kernels.winners import DOUBTED, RETIRED, Wanted, winners
 from search.records.models import Node
 from tests.pages import client_of
 from tests.search.kernel_rows import gpu_run, kernel, key
+from tests.search.steered import kernel_mark
 
 pytestmark = pytest.mark.django_db
 MEASURED = Wanted(Basis.MEASURED)
@@ -92,7 +90,7 @@ def test_a_doubted_kernel_is_no_winner_and_its_list_says_why(tied):
 
 def test_re_verify_is_asked_from_the_list_and_shown_beside_the_old_verdict(tied, monkeypatch):
     sent = []
-    monkeypatch.setattr(kernel_actions, "send", sent.extend)
+    monkeypatch.setattr("search.records.queue.send", sent.extend)
     operator = client_of("operator")
     path = f"/s/{tied[2].run_id}/n/{tied[2].number}/verify"
     assert operator.post(path, {"key": "k", "back": "/kernels/"}).status_code == 302

@@ -14,8 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from judge.problems.models import Problem
 from judge.values import Basis
 from search.kernels import winners as kernels
-from search.kernels.marked import marked_rows
-from search.kernels.winners import Wanted, winners
+from search.kernels.winners import Wanted, marked_rows, winners
 from search.records.models import Node
 from tests.pages import HOSTILE, client_of
 from tests.search.kernel_rows import REPORT, gpu_run, kernel, key

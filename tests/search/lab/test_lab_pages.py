@@ -7,9 +7,8 @@ import re
 import pytest
 from django.test import Client
 
-from search.lab.models import LabResult
+from search.lab.models import LabResult, lab_result_record
 from search.lab.results import result_document
-from search.lab.services import lab_result_record
 from tests.pages import client_of
 from tests.search.lab_spaces import explored
 

@@ -7,11 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from search.lab.contenders import contender_of, contenders_of
-from search.lab.estimates import SAME, Estimate, estimate
-from search.lab.experiment import Findings, Plan
-from search.lab.results import ALL, result_document
-from search.lab.tables import difference_of, tables
+from search.lab.experiment import Findings, Plan, contender_of, contenders_of
+from search.lab.results import ALL, SAME, Estimate, difference_of, estimate, result_document, tables
 from tests.search.lab_spaces import HILL, explored
 
 

@@ -7,9 +7,8 @@ import time
 import pytest
 
 from search.algorithm.params import POLICY_NAMES, SearchParams
-from search.lab.landscapes import synthetic_spaces
-from search.lab.simulation import Conditions, simulate
-from search.lab.spaces import Outcome, Space
+from search.lab.experiment import Conditions, simulate
+from search.lab.spaces import Outcome, Space, synthetic_spaces
 from tests.search.lab_spaces import HILL
 
 

@@ -7,9 +7,7 @@ from random import Random
 
 import pytest
 
-from search.lab.landscapes import synthetic_spaces
-from search.lab.moves import large_step, small_step
-from search.lab.spaces import REFUSED, Outcome, SpaceRejected, read_space
+from search.lab.spaces import REFUSED, Outcome, SpaceRejected, large_step, read_space, small_step, synthetic_spaces
 from tests.search.lab_spaces import HILL, cache, result
 
 ROWS = (

@@ -7,8 +7,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.ledger.ledger import Amounts, Entry, Ledger, kept, places, step_hold
-from search.ledger.limits import RunLimits
+from search.ledger.limits import Amounts, Entry, Ledger, RunLimits, kept, places, step_hold
 
 LIMITS = RunLimits(
     steps=12,

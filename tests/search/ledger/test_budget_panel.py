@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from search.ledger.books import ledger_of
-from search.ledger.forecast import forecast, spread
+from search.ledger.limits import forecast, spread
 from search.live.panels import budget_panel
 from search.records.models import Node, Proposal, Run
 from search.records.queue import FollowUp
@@ -93,7 +93,7 @@ def test_the_node_page_names_the_node_that_is_much_like_it():
     texts = {1: answer(LONG), 2: answer(LONG.replace("value_9 ", "value_nine ", 1))}
     run = Worker(ScriptedProposer(texts)).run(make_run(steps=2, params={"policy": "independent"}))
     html = client_of("viewer").get(f"/s/{run.pk}/n/2/").content.decode()
-    assert "Much like" in html and "near-equal, 99 %" in html
+    assert "Similar to" in html and "near-equal, 99 %" in html
     assert Node.objects.filter(run=run, number=1).exclude(sketch=b"").exists()
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from search.engine.budgets import limits_keep, run_budget_add
+from search.engine.budgets import limits_keep
 from search.ledger.books import ledger_of, limits_of
-from search.ledger.ledger import kept
+from search.ledger.limits import kept
 from search.proposers.protocol import Call, ProposerError, Reply
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
 from search.replay.check import replay_run
-from search.steering.injecting import steer_inject
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer, kernel, passed
 from tests.search.makers import Worker, kinds, make_run, told
+from tests.search.steered import run_budget_add, steer_inject
 
 pytestmark = pytest.mark.django_db
 BY_HAND = "class ModelNew:\n    by_hand = True\n"
@@ -135,7 +135,7 @@ def test_budget_added_to_a_finished_search_lets_it_go_on():
     worker, run = Worker(), limited(steps=3)
     worker.run(run)
     for _ in range(2):
-        run_budget_add(run=run, delta={"steps": 2}, user=None, now=worker.now, key="k")
+        run_budget_add(run=run, delta={"steps": 2}, user=None, key="k")
     run = worker.run(run)
     assert (run.state, run.steps, len(told(run))) == (Run.State.FINISHED, 5, 5)
     assert AuditEntry.objects.get(verb="run.budget").after == {"steps": 5}
@@ -167,7 +167,7 @@ def test_a_kernel_by_hand_holds_device_time_but_no_call():
         ({"steps": 0}, "more than 0"),
         ({"steps": 10_000}, "at most 10000 steps"),
         ({"tokens": 5}, "no limit of tokens"),
-        ({"w": 1}, "cannot be added"),
+        ({"w": 1}, "Specify what to add"),
         ({}, "Specify what to add"),
     ],
 )
@@ -175,15 +175,15 @@ def test_a_wrong_addition_is_refused_and_changes_nothing(delta, words):
     run = make_run()
     before = kinds(run)
     with pytest.raises(ActionRefused, match=words):
-        run_budget_add(run=run, delta=delta, user=None, now=run.created_at)
+        run_budget_add(run=run, delta=delta, user=None)
     assert (kinds(run), Run.objects.get(pk=run.pk).steps) == (before, 5)
 
 
 def test_an_addition_that_leaves_another_limit_reached_is_refused():
     worker, run = Worker(), limited(evaluations=2)
     worker.run(run)
-    with pytest.raises(ActionRefused, match=r"would not go on\. Evaluation limit reached"):
-        run_budget_add(run=run, delta={"steps": 2}, user=None, now=worker.now)
+    with pytest.raises(ActionRefused, match=r"cannot continue\. Evaluation limit reached"):
+        run_budget_add(run=run, delta={"steps": 2}, user=None)
     assert Run.objects.get(pk=run.pk).state == Run.State.FINISHED
 
 
@@ -191,7 +191,7 @@ def test_a_stopped_search_takes_no_budget():
     run = make_run()
     Run.objects.filter(pk=run.pk).update(state=Run.State.STOPPED)
     with pytest.raises(ActionRefused, match="it is stopped"):
-        run_budget_add(run=run, delta={"steps": 2}, user=None, now=run.created_at)
+        run_budget_add(run=run, delta={"steps": 2}, user=None)
 
 
 def test_a_share_of_the_roofline_that_is_reached_ends_the_search_with_its_basis():
@@ -206,5 +206,5 @@ def test_a_share_of_the_roofline_that_is_reached_ends_the_search_with_its_basis(
 def test_patience_added_to_a_search_that_stood_still_lets_it_go_on():
     worker, run = Worker(bench=FakeBench({k: passed(2.0) for k in range(40)})), limited(concurrency=1, stale_steps=5)
     worker.run(run)
-    run_budget_add(run=run, delta={"stale_steps": 3}, user=None, now=worker.now)
+    run_budget_add(run=run, delta={"stale_steps": 3}, user=None)
     assert (len(told(worker.run(run))), Run.objects.get(pk=run.pk).limits["stale_steps"]) == (9, 8)

@@ -8,7 +8,7 @@ import pytest
 
 from adaexplore_site.core.audit import ActionRefused
 from search.ledger.books import limits_of
-from search.ledger.pricing import price_of
+from search.ledger.prices import price_of
 from search.records.models import Run
 from tests.pages import client_of
 from tests.search.makers import make_device, make_problem, make_run

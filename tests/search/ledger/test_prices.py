@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from search.ledger.listed import PACKAGE, RELEASED, ListedPrice, listed_price
-from search.ledger.prices import BadPrices, Price, PriceTable, read_prices
+from search.ledger.prices import PACKAGE, RELEASED, BadPrices, ListedPrice, Price, PriceTable, listed_price, read_prices
 
 DAY = date(2026, 1, 1)
 OPENAI = "https://api.openai.com/v1"

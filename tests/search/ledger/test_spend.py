@@ -9,18 +9,18 @@ from importlib import import_module
 
 import pytest
 from django.db import connection
+from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from memory.adapt.models import AdaptRun, AdaptTask
 from search.engine.spending import lesson_call_add, task_call_add
-from search.ledger.amounts import Amount
 from search.ledger.models import Spending
-from search.ledger.page import spending
-from search.ledger.sums import Period
+from search.ledger.spending import Amount, Period, calls_by_node, of_adapt, of_campaign, spending, spent, spent_by
 from search.proposers.protocol import Call, Reply
 from search.records.models import Node, Proposal
 from tests.pages import client_of
+from tests.search.campaign_rows import make_campaign
 from tests.search.fakes import ScriptedProposer, kernel
 from tests.search.makers import Worker, make_device, make_run
 
@@ -172,3 +172,24 @@ def test_the_sums_ask_as_often_for_many_calls_as_for_one_and_never_look_at_calls
     with django_assert_num_queries(len(few)):
         spending("search", Period())
     assert not any("search_proposal" in query["sql"] for query in few.captured_queries)
+
+
+def test_one_sum_answers_for_a_search_a_problem_a_model_a_day_and_a_batch():
+    run, other = searched({1: billed("0.10"), 2: billed("0.20", model="small")}), searched({1: billed("0.40")}, seed=9)
+    adapt = AdaptRun.objects.create(title="a", device=make_device(), proposer="openai")
+    AdaptTask.objects.create(adapt=adapt, place=1, run=run, problem=run.problem, state="started")
+    task_call_add(adapt.pk, {"model": "big", "tokens_in": 10, "tokens_out": 5, "usd": "0.02"})
+    campaign = make_campaign("alone")
+    campaign.entries.update(run=other, state="started")
+    usd = {
+        "0.30": Q(run=run), "0.70": Q(run__problem=run.problem), "0.20": Q(model="small"), "0.52": Q(model="big"),
+        "0.32": of_adapt(adapt.pk), "0.40": of_campaign(campaign.pk),
+        "0.72": Period(first=adapt.created_at.date()).days,
+    }  # fmt: skip
+    assert {text: spent(where).usd for text, where in usd.items()} == {text: Decimal(text) for text in usd}
+    assert spent(Q(run=run)).device_ms == sum(one.device_ms for one in calls_and_verdicts(run))
+    assert sum(calls_by_node(run.pk).values(), Amount()).money == spent(Q(run=run)).money == "$0.3000"
+
+
+def calls_and_verdicts(run):
+    return spent_by("model", "kind", where=Q(run=run)).values()

@@ -7,17 +7,14 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
+from django.db.models import Q
 from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
-from search.ledger import price_services as spend_prices
+from search.ledger import prices as spend_prices
 from search.ledger.models import ModelPrice, Spending
-from search.ledger.page import spending
-from search.ledger.price_services import price_set
-from search.ledger.prices import Price, PriceTable
-from search.ledger.pricing import price_of, price_table
-from search.ledger.run_costs import costs_of
-from search.ledger.sums import Period
+from search.ledger.prices import Price, PriceTable, price_of, price_set, price_table
+from search.ledger.spending import Period, spending, spent
 from tests.pages import HOSTILE, client_of
 from tests.search.makers import make_run
 
@@ -100,7 +97,7 @@ def test_the_cost_of_a_search_is_said_to_the_millionth_at_most():
     run, day = make_run(), timezone.now().date()
     for n, usd in enumerate(("0.1", "0.2")):
         Spending.objects.create(run=run, day=day, model=f"m{n}", kind="large", calls=1, usd=Decimal(usd))
-    assert str(costs_of([run.pk])[run.pk].usd) == "0.300000"
+    assert str(spent(Q(run=run)).usd) == "0.300000"
 
 
 def test_a_price_that_a_person_sets_goes_before_a_listed_one(settings):

@@ -19,7 +19,6 @@ from judge.evaluations.models import Evaluation
 from search.live.frames import feed_item
 from search.nodes import actions
 from search.proposers import get as get_proposer
-from search.rechecks.marking import kernel_mark
 from search.rechecks.models import Recheck
 from search.records.kinds import RUN
 from search.records.models import Node, Run, RunEvent
@@ -28,6 +27,7 @@ from search.steering.activity import activity_of
 from tests.pages import client_of
 from tests.search.kernel_rows import gpu_run, kernel
 from tests.search.makers import Worker, make_run
+from tests.search.steered import kernel_mark
 from tests.site.api.test_api_acts import API, Program
 
 pytestmark = pytest.mark.django_db
@@ -64,7 +64,7 @@ CASES = {
     ),
     "kernel.quarantine": Case("is quarantined", {"reason": "the tail"}, LOST),
     "kernel.flaky": Case("is marked as flaky", {"reason": "the tail"}, LOST),
-    "kernel.release": Case("is believed again", {}, LOST, "kernel.quarantine"),
+    "kernel.release": Case("is released", {}, LOST, "kernel.quarantine"),
     "kernel.retire": Case("is retired: it can't lead", {}, LOST),
     "kernel.restore": Case("can lead the list of kernels again", {}, LOST, "kernel.retire"),
     "node.reply": Case(
@@ -78,7 +78,9 @@ MARKS = [name for name in CASES if isinstance(registry.action(name), actions.Mar
 @pytest.fixture
 def tasks(monkeypatch) -> list[str]:
     sent: list[str] = []
-    monkeypatch.setattr(actions, "send", lambda follow_ups: sent.extend(follow_up.task for follow_up in follow_ups))
+    monkeypatch.setattr(
+        "search.records.queue.send", lambda follow_ups: sent.extend(follow_up.task for follow_up in follow_ups)
+    )
     return sent
 
 
@@ -133,18 +135,6 @@ def test_every_action_of_this_room_has_its_case():
     assert room == CASES.keys()
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_whoever_lacks_the_role_changes_nothing(name, robot, tasks):
-    run, place, sent = prepared(name, robot)
-    tasks.clear()
-    viewer = Program("viewer", name="looker")
-    before = rows()
-    answer = viewer.act(place, sent)
-    assert (answer.status_code, "role" in answer.json()["detail"]) == (403, True)
-    page = client_of("viewer", "reader").post(f"/s/{run.pk}/n/1/{address(name)}", sent)
-    assert page.status_code == 403 and rows() == before and tasks == []
-
-
 def address(name: str) -> str:
     """The last part of the address of its form."""
     kind = {"kernel.recheck.cancel": "recheck/cancel", "node.reply": "reply"}.get(name, name.split(".")[1])
@@ -187,34 +177,6 @@ def test_what_is_refused_leaves_every_row_as_it_was(name, robot, tasks):
     answer = robot.act(place, wrong)
     assert answer.status_code == status and answer.json()["detail"]
     assert ("fields" in answer.json()) == (status == 422) and rows() == before and tasks == []
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_an_older_version_of_the_search_is_refused_with_the_search_of_now(name, robot, tasks):
-    run, place, sent = prepared(name, robot)
-    tasks.clear()
-    before, path = rows(), f"{API}/acts/{place}"
-
-    def send(version: int) -> Any:
-        given = {"If-Match": f'"{version}"'}
-        return robot.client.post(path, json.dumps(sent), "application/json", headers=given)
-
-    old = send(run.event_seq - 1)
-    assert old.status_code == 409 and old.json()["now"] == {"state": run.state, "event_seq": run.event_seq}
-    assert rows() == before and tasks == []
-    assert send(run.event_seq).status_code == 200 and tasks == list(CASES[name].tasks)
-
-
-@pytest.mark.parametrize("name", sorted(CASES.keys() - set(MARKS)))
-def test_what_cannot_be_undone_says_why(name, robot):
-    _, place, sent = prepared(name, robot)
-    assert robot.act(place, sent).status_code == 200
-    entry, before = AuditEntry.objects.latest("pk"), rows()
-    standing = trail_rows([entry], robot.user)[0].standing
-    assert not standing.label and CASES[name].why_not in standing.why_not
-    with pytest.raises(ActionRefused, match=CASES[name].why_not):
-        runner.undo(entry, user=robot.user, key="u")
-    assert rows() == before
 
 
 @pytest.mark.parametrize("name", MARKS)

@@ -11,7 +11,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from judge.evaluations.models import Evaluation, Measurement
-from search.nodes import actions
 from search.records.models import Node, Proposal, Run
 from tests.pages import client_of, full_run
 from tests.search.live_rows import grow, reserve
@@ -191,7 +190,7 @@ def test_a_waiting_node_has_a_form_for_operators_only(viewer):
 
 def test_a_reply_without_code_is_refused_and_stays_in_the_form(monkeypatch):
     node = waiting_node()
-    monkeypatch.setattr(actions, "send", lambda follow_ups: pytest.fail("nothing to send"))
+    monkeypatch.setattr("search.records.queue.send", lambda follow_ups: pytest.fail("nothing to send"))
     for headers in ({}, HTMX):
         answer = client_of("operator", f"op{len(headers)}").post(
             f"/s/{node.run_id}/n/{node.number}/reply", {"text": "I cannot </textarea>", "key": "a"}, headers=headers
@@ -203,7 +202,7 @@ def test_a_reply_without_code_is_refused_and_stays_in_the_form(monkeypatch):
 
 def test_a_reply_with_a_kernel_goes_to_the_judge(monkeypatch):
     node, sent = waiting_node(), []
-    monkeypatch.setattr(actions, "send", sent.extend)
+    monkeypatch.setattr("search.records.queue.send", sent.extend)
     reply = (
         "```python\nimport torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n```"
     )

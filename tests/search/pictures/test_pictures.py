@@ -10,7 +10,7 @@ import pytest
 from django.urls import reverse
 
 from search.pictures.book import Book
-from search.pictures.gallery import PICTURES, picture_of
+from search.pictures.views import PICTURES, picture_of
 from search.records.models import Proposal
 from tests.pages import client_of
 from tests.search.live_rows import grow

@@ -11,10 +11,12 @@ from judge.bench.runner import Bench
 from judge.values import Job, ProblemSpec, Verdict
 from memory.patterns.table import BY_CODE as KNOWN
 from memory.prompting.assignment import PromptRule
+from search.proposers import get
 from search.proposers.builtin import BuiltinProposer
-from search.proposers.builtin.habits import BY_CODE, HABITS, Habit, spoken
+from search.proposers.builtin.proposer import BY_CODE, HABITS, Habit, spoken
 from search.proposers.protocol import Task
 from search.runs.services import proposer_check
+from tests import mistaken_site
 from tests.search.builtin_graphs import LINEAR_SOURCE, SOFTMAX_SOURCE, linear_graph, softmax_graph
 from tests.search.proposers.test_builtin_proposer import task
 
@@ -56,6 +58,11 @@ def test_only_the_mixed_dialect_makes_mistakes_and_its_summary_names_them():
     assert not any("; with " in reply.summary for reply in plain)
     assert any("; with " in reply.summary for reply in mixed)
     assert mixed == [proposer.propose(task(seed=seed, options=MIXED)) for seed in range(8)]
+
+
+def test_a_site_of_tests_has_the_built_in_proposer_make_mistakes_in_every_search(settings):
+    settings.SEARCH_PROPOSERS = mistaken_site.SEARCH_PROPOSERS
+    assert get("builtin").propose(task(seed=3)) == BuiltinProposer().propose(task(seed=3, options=MIXED))
 
 
 def test_each_mistake_is_made_at_its_rate():

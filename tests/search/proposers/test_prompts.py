@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from adaexplore_site.core.text import fenced
 from memory.prompting.assignment import PromptRule
-from search.proposers.prompts import FOLDER, build_prompt, build_repair, fenced
+from search.proposers.exchange import FOLDER, build_prompt, build_repair, fenced_blocks
 from search.proposers.protocol import Exhibit, Task
-from search.proposers.replies import fenced_blocks
 
 PROBLEM = "class Model:\n    'a < b & c'\n"
 GRAPH = {

@@ -10,9 +10,8 @@ import pytest
 
 from adaexplore_site.core.llm import ChatClient, Endpoint, Retry
 from search.proposers import NAMES, UnknownProposer, available, get
-from search.proposers.openai import OpenAIProposer
+from search.proposers.external import OpenAIProposer, recording_of
 from search.proposers.protocol import Exhibit, Proposer, Reply, Task, WaitingForPerson
-from search.proposers.recorded import recording_of
 from tests.llm_stub import StubLLM
 from tests.llm_stub_kernels import answer_prompt, whole_module
 
@@ -159,7 +158,7 @@ class TestManual(ProposerContract):
         return get("manual")
 
     def ask(self, proposer: Proposer, task: Task) -> Reply:
-        from search.proposers.replies import parse_reply
+        from search.proposers.exchange import parse_reply
 
         with pytest.raises(WaitingForPerson) as waiting:
             proposer.propose(task)

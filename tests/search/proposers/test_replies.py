@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adaexplore_site.core.text import escaped as storable
+from search.proposers.exchange import MAX_REPLY_BYTES, parse_reply
 from search.proposers.protocol import Task
-from search.proposers.replies import MAX_REPLY_BYTES, parse_reply, storable
 
 MODULE = """import torch
 

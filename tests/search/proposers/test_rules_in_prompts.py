@@ -18,12 +18,10 @@ from search.engine.steps import task_of
 from search.interchange.imports import search_import
 from search.interchange.recording import OWN
 from search.proposers.builtin import BuiltinProposer
-from search.proposers.prompts import build_prompt
+from search.proposers.exchange import build_prompt
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
 from search.replay.check import replay_run
-from search.steering.branching import run_branch
-from search.steering.injecting import steer_inject
 from tests.memory.prompt_rows import make_rule
 from tests.search.builtin_graphs import SOFTMAX_SOURCE, softmax_graph
 from tests.search.fakes import ScriptedProposer
@@ -31,6 +29,7 @@ from tests.search.interchange.test_round_trips import FORMS, quick_hashes, there
 from tests.search.makers import Worker, make_problem, make_run
 from tests.search.proposers.test_prompts import task
 from tests.search.recorded import REFERENCE, packed, step
+from tests.search.steered import run_branch, steer_inject
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quick_hashes")]
 HALF = MemoryChoice(withhold=0.5)

@@ -13,26 +13,24 @@ from adaexplore_site.core.models import AuditEntry, Webhook, WebhookDelivery
 from adaexplore_site.notifications.services import best_rows
 from judge.devices.models import Device
 from judge.evaluations import services as evaluations
-from judge.evaluations.marks import marks_locked, marks_of
 from judge.evaluations.models import Evaluation, Race
-from judge.evaluations.services import evaluation_anew
+from judge.evaluations.services import evaluation_anew, marks_locked, marks_of
 from judge.values import JudgeError, SpeedCall, Verdict
 from search.fleet.queries import fleet_rows
 from search.ledger.models import Spending
 from search.rechecks import marking
 from search.rechecks import services as rechecks
-from search.rechecks.marking import kernel_mark
 from search.rechecks.models import Recheck
-from search.rechecks.services import recheck_ask, recheck_run, rechecks_reap
+from search.rechecks.services import recheck_run, rechecks_reap
 from search.records.models import Node, Run, RunEvent
 from search.records.queries import best_node
 from search.replay.check import replay_run
-from search.steering.branching import run_branch
 from tests.pages import client_of
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer, passed, raced, wrong
 from tests.search.fakes import kernel as scripted
 from tests.search.kernel_rows import gpu_run, kernel
 from tests.search.makers import Worker, make_run
+from tests.search.steered import kernel_mark, recheck_ask, run_branch
 
 pytestmark = pytest.mark.django_db
 VERIFY, DISPUTE, RACE = Recheck.Kind.VERIFY, Recheck.Kind.DISPUTE, Recheck.Kind.RACE
@@ -172,7 +170,7 @@ def test_a_lost_race_is_asked_the_other_way_round_so_that_the_winner_has_won_in_
 
 def test_only_two_measured_kernels_of_one_problem_and_device_are_raced(run):
     one, other = pair()
-    with pytest.raises(ActionRefused, match="models times"):
+    with pytest.raises(ActionRefused, match="are modelled"):
         recheck_ask(node=run.nodes.get(number=1), rival=run.nodes.get(number=2), kind=RACE, user=None)
     with pytest.raises(ActionRefused, match="same problem"):
         recheck_ask(node=one, rival=kernel(gpu_run("relu"), 2.0), kind=RACE, user=None)

@@ -11,10 +11,10 @@ from judge.evaluations.models import Evaluation
 from search.algorithm.params import SearchParams
 from search.engine.completion import node_complete
 from search.engine.steps import task_of
-from search.proposers.prompts import build_prompt
+from search.proposers.exchange import build_prompt
 from search.proposers.protocol import Reply, Task
 from search.rechecks import marking
-from search.rechecks.marking import FLAKY, QUARANTINE, RELEASE, kernel_mark
+from search.rechecks.marking import FLAKY, QUARANTINE, RELEASE
 from search.records.facts import node_rows, tree_of
 from search.records.models import Node, Run
 from search.records.queries import best_node, run_tree
@@ -23,6 +23,7 @@ from search.replay.check import replay_run
 from search.replay.what_if import what_if
 from tests.search.fakes import FakeBench, ScriptedProposer, kernel, passed, wrong
 from tests.search.makers import Worker, make_run
+from tests.search.steered import kernel_mark
 
 pytestmark = pytest.mark.django_db
 CHAIN: dict[str, Any] = {"policy": "chain", "p_large": 1.0}  # each pool holds everything that was told before

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from search.algorithm.params import SearchParams
 from search.interchange.recording import read_recording
-from search.replay.recorded import replay_recording
+from search.replay.check import replay_recording
 from tests.search.recorded import packed, step
 
 PAPER = SearchParams(w=0.3, rho=1.0, alpha=0.0)

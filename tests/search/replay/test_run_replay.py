@@ -16,14 +16,12 @@ from search.interchange.recording import OWN
 from search.records.facts import node_rows
 from search.records.models import Node, Run, RunEvent
 from search.records.queue import FollowUp
-from search.replay.check import replay_run
-from search.replay.rebuild import Rebuilt, log_of
+from search.replay.check import Rebuilt, log_of, replay_run
 from search.replay.what_if import what_if
-from search.steering.nodes import steer_pin, steer_prune
-from search.steering.run import steer_params
 from tests.search.fakes import FakeBench, passed, wrong
 from tests.search.makers import Worker, make_run
 from tests.search.recorded import packed, step
+from tests.search.steered import steer_params, steer_pin, steer_prune
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from judge.values import Basis, text_hash
-from search.reports.aggregates import figures
+from search.reports.build import figures
 from search.reports.values import BEST, Score
 from tests.benchmarks.calibration.outcome import calibrate
 from tests.benchmarks.calibration.outcome import table as calibration_table

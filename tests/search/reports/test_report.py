@@ -18,10 +18,8 @@ from judge.problems.models import Problem
 from judge.values import text_hash
 from search.interchange.imports import search_import
 from search.records.models import Node, Run
-from search.reports.build import report_of
-from search.reports.document import notes, report_csv, report_json, report_text
-from search.reports.page import report_html
-from search.reports.reading import report_runs
+from search.reports.build import report_of, report_runs
+from search.reports.page import notes, report_csv, report_html, report_json, report_text
 from tests.pages import client_of
 from tests.search.makers import make_device
 from tests.search.recorded import packed, quick_hashes, step  # noqa: F401

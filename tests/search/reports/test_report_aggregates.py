@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.values import Basis
-from search.reports.aggregates import RESAMPLES, SEED, figures, interval, progress, share_interval, shares_above
+from search.reports.build import RESAMPLES, SEED, figures, interval, progress, share_interval, shares_above
 from search.reports.values import BEST, MEAN, Score
 
 FAILED = Score(correct=False, speedup=0.0)

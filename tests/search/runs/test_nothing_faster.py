@@ -16,8 +16,7 @@ from adaexplore_site.notifications.services import best_rows
 from adaexplore_site.palette.find import found
 from judge.values import Basis, Outcome, SpeedCall, Speedup
 from search.algorithm.ranking import Over, Standing, beats, standing
-from search.interchange.documents import run_document
-from search.interchange.exports import kernel_file, proof_zip
+from search.interchange.exports import kernel_file, proof_zip, run_document
 from search.kernels.document import winners_json
 from search.kernels.winners import Wanted, winners
 from search.live.chart import chart_of
@@ -26,8 +25,8 @@ from search.live.frames import feed_items
 from search.live.panels import evidence_of
 from search.management.commands import run_search
 from search.pictures.book import Book
-from search.pictures.gallery import picture_of
-from search.rechecks.marking import QUARANTINE, kernel_mark
+from search.pictures.views import picture_of
+from search.rechecks.marking import QUARANTINE
 from search.records.facts import has_won, standing_of, standings_logged, won_of
 from search.records.models import Node, Run
 from search.records.queries import best_node, run_summary, run_tree
@@ -37,6 +36,7 @@ from tests.pages import client_of
 from tests.search.fakes import FakeBench, passed
 from tests.search.kernel_rows import gpu_run, kernel
 from tests.search.makers import Worker, make_run
+from tests.search.steered import kernel_mark
 
 HOUR = timedelta(hours=1)
 COMPILE = {"value": 1.3, "low": 1.2, "high": 1.4, "n": 60, "basis": "measured"}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -20,15 +18,16 @@ from judge.devices.models import Device
 from judge.devices.services import baselines_expire
 from search.fleet import actions as fleet
 from search.interchange.imports import search_import
+from search.records import queue
 from search.records.models import Node, Run, RunEvent
-from search.runs import actions as runs
 from search.runs.services import run_pause
 from tests.judge.gpu_rows import gpu
 from tests.pages import client_of, full_run
 from tests.search.fleet.test_revoking import on_device
 from tests.search.makers import Worker, make_device, make_run
 from tests.search.recorded import packed, step
-from tests.site.api.test_api_acts import API, Program
+from tests.search.steered import run_archive
+from tests.site.api.test_api_acts import Program
 
 pytestmark = pytest.mark.django_db
 Rows = dict[type, list[Any]]
@@ -50,7 +49,7 @@ def finished() -> Run:
 
 def archived() -> Run:
     run = finished()
-    runs.run_archive(run=run, archived=True, user=None)
+    run_archive(run=run, archived=True, user=None)
     run.refresh_from_db()
     return run
 
@@ -112,7 +111,7 @@ refusing = pytest.mark.parametrize("case", [case for case in CASES if case.refus
 def sent(monkeypatch) -> list[Any]:
     """What would have been sent to the queues."""
     found: list[Any] = []
-    for module in (runs, fleet):
+    for module in (queue, fleet):
         monkeypatch.setattr(module, "send", found.extend)
     monkeypatch.setattr(fleet, "check_send", lambda *given: found.append(given) or True)
     return found
@@ -148,27 +147,6 @@ def row_of(entry: AuditEntry, robot: Program) -> ActRow:
     return trail_rows([entry], robot.user)[0]
 
 
-@each
-def test_it_needs_the_role_and_a_refusal_for_it_changes_nothing(case, sent):
-    target, viewer = case.possible(), Program("viewer")
-    before = rows()
-    answer = viewer.act(where(case, target), fields(case))
-    assert answer.status_code == 403 and rows() == before and not sent
-
-
-@each
-def test_the_same_key_again_changes_nothing_more(case, sent):
-    target, operator = case.possible(), client_of("operator")
-    path = address(case, target)
-    data = {**registry.action(case.name).sends, "key": "k", "sure": "1"}
-    assert operator.post(path, data).status_code == 302
-    before, count = rows(), len(sent)
-    again = operator.post(path, data)
-    gone = case.name == "run.remove"  # there is nothing left to find
-    assert again.status_code == (404 if gone else 302) and rows() == before and len(sent) == count
-    assert AuditEntry.objects.filter(verb=case.name, key="k").count() == 1
-
-
 @refusing
 def test_a_refusal_leaves_every_row_as_it_was_and_says_why_on_a_page(case, sent):
     target, robot, operator = case.refusing(), Program("operator"), client_of("operator")
@@ -178,21 +156,6 @@ def test_a_refusal_leaves_every_row_as_it_was_and_says_why_on_a_page(case, sent)
     page = operator.post(address(case, target), {**registry.action(case.name).sends, "sure": "1"})
     assert page.status_code == 409 and 'role="alert"' in page.content.decode()
     assert rows() == before and not sent
-
-
-@each
-def test_an_older_version_is_refused_with_the_object_of_now(case, sent):
-    target, robot = case.possible(), Program("operator")
-    kind = registry.action(case.name).kind
-    version, before = kind.version(target), rows()
-    old = _if_match(robot.client, case, target, version + 1)
-    assert old.status_code == 409 and old.json()["now"] == kind.now(target) and rows() == before and not sent
-    assert _if_match(robot.client, case, target, version).status_code == 200
-
-
-def _if_match(client: Client, case: Case, target: Any, version: int) -> Any:
-    path, body = f"{API}/acts/{where(case, target)}", json.dumps(fields(case))
-    return client.post(path, body, "application/json", headers={"If-Match": f'"{version}"'})
 
 
 @each

@@ -11,9 +11,10 @@ from judge.devices.models import Device
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
 from search.replay.check import replay_run
-from search.runs.services import run_concurrency, run_pause, run_resume, run_start, run_stop
+from search.runs.services import run_pause, run_resume, run_start, run_stop
 from tests.search.fakes import FakeBench
 from tests.search.makers import Worker, kinds, make_device, make_problem, make_run, told
+from tests.search.steered import run_concurrency
 
 pytestmark = pytest.mark.django_db
 

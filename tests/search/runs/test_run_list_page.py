@@ -15,7 +15,7 @@ from search.ledger.models import Spending
 from search.proposers import get as get_proposer
 from search.records.models import Run, RunEvent
 from search.runs import views as page
-from search.runs.rows import spark
+from search.runs.listing import spark
 from search.runs.services import run_pause
 from tests.pages import client_of, full_run
 from tests.search.engine.test_manual_reply import KERNEL

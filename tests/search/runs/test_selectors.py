@@ -14,7 +14,7 @@ from search.records.log import event_write
 from search.records.models import Node, Run
 from search.records.queries import events_since, run_summaries, run_summary, run_tree
 from search.records.queue import FollowUp
-from search.runs.filters import RunFilter
+from search.runs.listing import RunFilter
 from tests.counting import calls_of
 from tests.search.fakes import FakeBench, ScriptedProposer, passed, wrong
 from tests.search.makers import Worker, make_device, make_run, told

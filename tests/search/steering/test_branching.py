@@ -13,11 +13,10 @@ from search.ledger.limits import RunLimits
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
 from search.replay.check import replay_run
-from search.steering.branching import run_branch
-from search.steering.run import steer_params
 from tests.search.fakes import FakeBench, passed
 from tests.search.makers import Worker, kinds, make_device, make_problem, make_run, told
 from tests.search.recorded import packed, step
+from tests.search.steered import run_branch, steer_params
 
 pytestmark = pytest.mark.django_db
 

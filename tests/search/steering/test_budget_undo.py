@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.utils import timezone
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from search.engine.budgets import run_budget_add
 from search.ledger.books import limits_of
 from search.live.frames import recent_feed
 from search.records.models import Run
 from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.steering.activity import activity_of
-from search.steering.budget_undo import run_budget_take
-from search.steering.run import steer_undo
 from tests.pages import client_of
 from tests.search.makers import Worker, make_run, old_budget_add
+from tests.search.steered import run_budget_add, run_budget_take, steer_undo
 
 pytestmark = pytest.mark.django_db
 
@@ -29,12 +26,12 @@ def user():
 
 
 def added(run: Run, user, **delta) -> AuditEntry:
-    run_budget_add(run=run, delta=delta, user=user, now=timezone.now())
+    run_budget_add(run=run, delta=delta, user=user)
     return AuditEntry.objects.filter(verb="run.budget").latest("pk")
 
 
 def take(run: Run, act: AuditEntry, user, key: str | None = None):
-    return run_budget_take(run=run, action_id=act.pk, user=user, now=timezone.now(), key=key)
+    return run_budget_take(run=run, action_id=act.pk, user=user, key=key)
 
 
 def test_limits_are_again_what_they_were_and_later_additions_stay(user):
@@ -76,7 +73,7 @@ def test_a_second_undo_and_a_strange_act_are_refused(user):
     take(run, act, user)
     for number in (act.pk, 0):
         with pytest.raises(ActionRefused, match="no such addition"):
-            run_budget_take(run=run, action_id=number, user=user, now=timezone.now())
+            run_budget_take(run=run, action_id=number, user=user)
 
 
 def test_activity_offers_the_undo_and_then_says_undone(user):

@@ -10,7 +10,7 @@ from adaexplore_site.core.audit import FieldsRefused
 from search.algorithm.steering import spans, spans_read
 from search.records.facts import node_rows
 from search.records.node_styles import LABELS
-from search.steering.node_filter import STATES, NodeFilter
+from search.steering.many import STATES, NodeFilter
 from tests.search.live_rows import grow, reserve
 from tests.search.makers import make_run
 

@@ -6,24 +6,19 @@ import re
 
 import pytest
 
-from search.engine.budgets import run_budget_add
 from search.records.log import params_in_force
 from search.records.models import Run
-from search.steering.run import steer_params
 from tests.pages import client_of
 from tests.search.makers import make_device, make_problem, make_run
+from tests.search.steered import run_budget_add, steer_params
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def follow_ups(monkeypatch) -> list:
-    from search.runs import actions as runs
-    from search.steering import actions as steering
-
     sent: list = []
-    for page in (runs, steering):
-        monkeypatch.setattr(page, "send", sent.extend)
+    monkeypatch.setattr("search.records.queue.send", sent.extend)
     return sent
 
 
@@ -85,7 +80,7 @@ def test_other_forms_of_a_search_keep_what_was_typed_too(follow_ups, act, name, 
     assert re.search(f'id="id_{name}_error">[^<]*{words}', html)
     if act == "limits":
         assert fields(html)["evaluations"] == "7"
-        assert run_budget_add(run=run, delta={"steps": 1}, user=None, now=run.created_at).steps == 6
+        assert run_budget_add(run=run, delta={"steps": 1}, user=None).steps == 6
 
 
 START = {"steps": "9", "seed": "4", "title": "mine", "concurrency": "3", "tokens": "", "rule_tokens": "777"}
@@ -117,7 +112,7 @@ def test_a_refused_start_keeps_every_field_and_opens_where_the_error_is(follow_u
     assert words in beside and 'class="errorlist' in beside
     assert "umber" not in words or f'<input type="text" name="{name}"' in html
     if name not in ("steps",):
-        assert re.search(r'<details class="more" open><summary>More at once', html)
+        assert re.search(r'<details class="more" open><summary>Concurrency', html)
 
 
 def test_a_device_that_is_gone_is_named_in_its_list(follow_ups):

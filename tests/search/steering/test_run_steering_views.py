@@ -6,7 +6,6 @@ import pytest
 
 from adaexplore_site.core.models import AuditEntry
 from search.records.models import Run
-from search.runs import actions as page
 from tests.pages import client_of
 from tests.search.makers import make_run
 
@@ -17,7 +16,7 @@ HTMX = {"HX-Request": "true"}
 @pytest.fixture
 def follow_ups(monkeypatch):
     sent = []
-    monkeypatch.setattr(page, "send", sent.extend)
+    monkeypatch.setattr("search.records.queue.send", sent.extend)
     return sent
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -15,23 +14,20 @@ from django.utils.datastructures import MultiValueDict
 
 from adaexplore_site.actions import registry, runner
 from adaexplore_site.activity.trail import trail_rows
-from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from search.live.frames import feed_item
 from search.records.kinds import RUN, RunEntries
 from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
-from search.steering import actions
-from search.steering.activity import activity_kept, activity_of
-from search.steering.bulk import batch_of
-from search.steering.desk import Desk
-from search.steering.labels import told
-from search.steering.node_filter import NodeFilter
-from search.steering.nodes import steer_pin, steer_prune
+from search.steering import actions, run_actions
+from search.steering.activity import activity_kept, activity_of, told
+from search.steering.many import NodeFilter, batch_of
+from search.steering.snapshot import Snapshot
 from tests.pages import client_of, full_run
 from tests.search.live_rows import grow
 from tests.search.makers import make_run, old_budget_add
-from tests.site.api.test_api_acts import API, Program
+from tests.search.steered import steer_pin, steer_prune
+from tests.site.api.test_api_acts import Program
 
 pytestmark = pytest.mark.django_db
 PIN, MORE = {"number": 1, "quota": 4}, {"steps": 7}
@@ -80,7 +76,7 @@ CASES = {
 
 @pytest.fixture
 def run(monkeypatch) -> Run:
-    monkeypatch.setattr(actions, "send", lambda follow_ups: None)
+    monkeypatch.setattr("search.records.queue.send", lambda follow_ups: None)
     run = full_run()
     run.nodes.filter(number=2).update(source=KERNEL)
     return run
@@ -113,28 +109,17 @@ def rows(run: Run) -> tuple[Any, ...]:
 
 
 def test_every_action_of_this_room_has_its_case():
-    room = {action.name for action in registry.actions() if type(action).__module__ == actions.__name__}
+    rooms = (actions.__name__, run_actions.__name__)
+    room = {action.name for action in registry.actions() if type(action).__module__ in rooms}
     assert room == CASES.keys()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_whoever_lacks_the_role_changes_nothing(name, run, robot):
-    sent = prepared(name, run, robot)
-    before, viewer = rows(run), Program("viewer", name="looker")
-    before = (*before[:3], AuditEntry.objects.count(), before[4])
-    answer = viewer.act(place(name, run), sent)
-    assert (answer.status_code, "role" in answer.json()["detail"]) == (403, True) and rows(run) == before
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_same_key_again_changes_nothing_and_leads_to_the_same_place(name, run, robot):
+def test_a_form_with_the_same_key_changes_nothing_and_leads_to_the_same_place(name, run, robot):
     sent = prepared(name, run, robot)
     first = robot.act(place(name, run), sent, key="k")
     assert first.status_code == 200, first.content
-    before, entry = rows(run), AuditEntry.objects.latest("pk")
-    again = robot.act(place(name, run), sent, key="k")
-    assert (again.status_code, again.json()["repeated"], rows(run)) == (200, True, before)
-    action = registry.action(name)
+    before, entry, action = rows(run), AuditEntry.objects.latest("pk"), registry.action(name)
     data = {**sent, **action.sends}
     typed = QueryDict(mutable=True)
     for part, value in data.items():
@@ -154,43 +139,14 @@ def test_what_is_refused_leaves_every_row_as_it_was(name, run, robot):
     assert answer.status_code in (409, 422) and answer.json()["detail"] and rows(run) == before
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_an_older_version_is_refused_with_the_search_of_now(name, run, robot):
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.undone])
+def test_undo_puts_back_what_held(name, run, robot):
     sent = prepared(name, run, robot)
-    run.refresh_from_db()
-    path, before = f"{API}/acts/{place(name, run)}", rows(run)
-    old = robot.client.post(path, json.dumps(sent), "application/json", headers={"If-Match": f'"{run.event_seq - 1}"'})
-    assert old.status_code == 409 and old.json()["now"] == {"state": "running", "event_seq": run.event_seq}
-    assert rows(run) == before
-    new = robot.client.post(path, json.dumps(sent), "application/json", headers={"If-Match": f'"{run.event_seq}"'})
-    assert new.status_code == 200, new.content
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_it_is_undone_once_or_says_why_not(name, run, robot):
-    start = steering_of(run.pk).effects, run.steps, run.concurrency
-    sent = prepared(name, run, robot)
-    ready = steering_of(run.pk).effects, run.steps, run.concurrency
+    before = steering_of(run.pk).effects, run.steps, run.concurrency
     assert robot.act(place(name, run), sent).status_code == 200
-    entry = AuditEntry.objects.latest("pk")
-    row = trail_rows([entry], robot.user)[0]
-    if not CASES[name].undone:
-        assert row.standing.why_not == "an undo itself"
-        with pytest.raises(ActionRefused, match="an undo itself"):
-            runner.undo(entry, user=robot.user)
-        return
-    assert row.may and row.standing.label == (f"Stop #{entry.after['run']}" if name == "run.branch" else "Undo")
-    for _ in range(2):  # the same key again does nothing
-        runner.undo(entry, user=robot.user, key="u")
+    runner.undo(AuditEntry.objects.latest("pk"), user=robot.user)
     run.refresh_from_db()
-    assert (steering_of(run.pk).effects, run.steps, run.concurrency) == ready
-    assert ready == start or CASES[name].ready
-    stands = trail_rows([entry], robot.user)[0].standing
-    assert not stands.label and stands.why_not
-    count = AuditEntry.objects.count()
-    with pytest.raises(ActionRefused, match="can't be undone"):
-        runner.undo(entry, user=robot.user, key="once more")
-    assert AuditEntry.objects.count() == count
+    assert (steering_of(run.pk).effects, run.steps, run.concurrency) == before
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -301,7 +257,7 @@ def test_marks_of_the_judge_are_told_as_its_own(run):
 
 
 def test_a_batch_tells_what_it_reaches_before_and_after(run, robot):
-    ready = batch_of(Desk(run, None), "boost", NodeFilter(states=("wrong",))).ready
+    ready = batch_of(Snapshot(run), "boost", NodeFilter(states=("wrong",))).ready
     sent = {"act": "boost", "state": ["wrong"], "expected": len(ready), "boost": 0.25}
     assert robot.act(f"steer.bulk/{run.pk}", sent).json()["said"] == ["1 node has +0.25 added to its score."]
     needs = robot.act(f"steer.bulk/{run.pk}", {**sent, "act": "pin"})

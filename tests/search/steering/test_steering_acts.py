@@ -8,7 +8,6 @@ from django.db import transaction
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from search.engine.budgets import run_budget_add
 from search.engine.completion import node_cancel
 from search.live.frames import panels_html
 from search.records.facts import standing_of
@@ -18,20 +17,22 @@ from search.records.queries import best_node
 from search.records.queue import FollowUp
 from search.replay.check import replay_run
 from search.runs.services import run_stop
-from search.steering.injecting import steer_inject
-from search.steering.nodes import (
-    NOTE_CHARS,
-    steer_boost,
-    steer_force,
-    steer_note,
-    steer_pin,
-    steer_prune,
-    steer_restore,
-)
-from search.steering.run import steer_params, steer_undo
+from search.steering.forms import NOTE_CHARS
 from tests.search.campaign_rows import make_campaign
 from tests.search.live_rows import grow
 from tests.search.makers import Worker, kinds, make_run, old_budget_add, told
+from tests.search.steered import (
+    run_budget_add,
+    steer_boost,
+    steer_force,
+    steer_inject,
+    steer_note,
+    steer_params,
+    steer_pin,
+    steer_prune,
+    steer_restore,
+    steer_undo,
+)
 
 pytestmark = pytest.mark.django_db
 KERNEL = "class ModelNew:\n    by_hand = True\n"
@@ -61,7 +62,7 @@ def last_act(run: Run) -> int:
 
 
 def budget(run: Run, steps: int) -> None:
-    run_budget_add(run=run, delta={"steps": steps}, user=None, now=run.created_at)
+    run_budget_add(run=run, delta={"steps": steps}, user=None)
 
 
 def undo(run: Run, seq: int = 0) -> None:
@@ -272,20 +273,19 @@ REFUSED = [
     (lambda run: steer_pin(run=run, number=2, quota=1, user=None), "Node 2 above it|It was pruned: restore it first"),
     (lambda run: steer_prune(run=run, number=0, user=None), "Pause or stop"),
     (lambda run: steer_boost(run=run, number=1, boost=float("nan"), user=None), "from -10 to 10"),
-    (lambda run: steer_force(run=run, kind="tiny", user=None), "large or small, not 'tiny'"),
+    (lambda run: steer_force(run=run, kind="tiny", user=None), "large or small, not “tiny”"),
     (lambda run: steer_force(run=run, kind="small", number=0, user=None), "no kernel that a small step"),
     (lambda run: steer_note(run=run, number=1, text=" ", user=None), "The note is empty"),
     (lambda run: steer_note(run=run, number=1, text="x" * (NOTE_CHARS + 1), user=None), "1001 characters; 1000 fit"),
     (lambda run: steer_note(run=run, number=1, text="é" * 900, user=None), "fewer where they are not plain"),
     (lambda run: steer_params(run=run, changes={"w": -1}, user=None), "w must be from 0"),
-    (lambda run: steer_params(run=run, changes={"speed": 1}, user=None), "Unknown search parameter speed"),
     (lambda run: budget(run, 0), "steps must be more than 0"),
     (lambda run: budget(run, 20_000), "at most 10000 steps"),
     (lambda run: steer_inject(run=run, source="def f(:", user=None), "not taken: line 1"),
     (lambda run: steer_inject(run=run, source="x = 1", user=None), "`ModelNew` is not defined"),
     (lambda run: steer_inject(run=run, source="", user=None), "The kernel is empty"),
     (lambda run: steer_inject(run=run, source=KERNEL, number=2, user=None), "restore it first"),
-    (lambda run: steer_undo(run=run, seq=1, user=None), "no such act"),
+    (lambda run: steer_undo(run=run, seq=1, user=None), "no such action"),
 ]
 
 
@@ -332,7 +332,7 @@ def test_undoing_what_is_used_up_or_replaced_says_so(user):
         (pin, "All 1 selections"),
         (force, "was reserved for it"),
         (inject, "has been judged"),
-        (boost, "Later acts have replaced"),
+        (boost, "Later actions have replaced"),
     ]:
         with pytest.raises(ActionRefused, match=words):
             undo(run, seq)
@@ -343,7 +343,7 @@ def test_a_campaign_s_search_takes_no_steps_from_outside_its_budget():
     campaign.entries.update(run=run, state="started")
     for act in (
         lambda: steer_inject(run=run, source=KERNEL, user=None),
-        lambda: run_budget_add(run=run, delta={"steps": 1}, user=None, now=run.created_at),
+        lambda: run_budget_add(run=run, delta={"steps": 1}, user=None),
     ):
         with pytest.raises(ActionRefused, match=f"Campaign {campaign.pk} shares the steps"):
             act()
@@ -373,9 +373,20 @@ def test_an_act_with_the_same_key_happens_once_and_an_undone_act_cannot_be_undon
 
 def test_an_ended_search_is_not_steered():
     run = Worker().run(make_run(steps=3))
-    for act, _ in REFUSED[:12]:
+    acts = (
+        lambda: steer_pin(run=run, number=1, quota=1),
+        lambda: steer_prune(run=run, number=1),
+        lambda: steer_restore(run=run, number=1),
+        lambda: steer_boost(run=run, number=1, boost=1),
+        lambda: steer_force(run=run, kind="large"),
+        lambda: steer_note(run=run, number=1, text="late"),
+        lambda: steer_inject(run=run, source=KERNEL),
+        lambda: steer_params(run=run, changes={"w": 0.7}),
+        lambda: steer_undo(run=run, seq=1),
+    )
+    for act in acts:
         with pytest.raises(ActionRefused, match=r"already ended .*Branch a new search"):
-            act(run)
+            act()
 
 
 def test_a_stopping_search_is_not_steered(user):

@@ -17,13 +17,9 @@ from search.records.log import steering_of
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
 from search.replay.check import replay_run
-from search.steering import actions
 from search.steering.activity import activity_of
-from search.steering.bulk import MAX_PINS, batch_of, steer_bulk
-from search.steering.desk import Desk
-from search.steering.node_filter import NodeFilter
-from search.steering.nodes import steer_pin, steer_prune
-from search.steering.run import steer_undo
+from search.steering.many import MAX_PINS, NodeFilter, batch_of
+from search.steering.snapshot import Snapshot
 from tests.load.forest import forest as plant
 from tests.pages import HOSTILE, client_of, full_run
 from tests.search.fakes import FakeBench, passed, wrong
@@ -31,6 +27,7 @@ from tests.search.interchange.test_round_trips import there_and_back
 from tests.search.live_rows import grow, reserve
 from tests.search.makers import Worker, kinds, make_run
 from tests.search.recorded import REFERENCE, quick_hashes  # noqa: F401
+from tests.search.steered import steer_bulk, steer_pin, steer_prune, steer_undo
 
 pytestmark = pytest.mark.django_db
 WRONG, SMALL = NodeFilter(states=("wrong",)), NodeFilter(kind="small")
@@ -105,7 +102,7 @@ def test_a_search_with_acts_on_many_nodes_comes_out_again(undone):
     follow_ups = [FollowUp("advance", run.pk)]
     while run.nodes.filter(state=Node.State.COMPLETED).count() < 7:
         follow_ups = [*follow_ups[1:], *worker.do(follow_ups[0])]
-    desk = Desk(run, None)
+    desk = Snapshot(run)
     for act, chosen in (("pin", SMALL), ("boost", NodeFilter(under=9)), ("prune", WRONG)):
         ready = len(batch_of(desk, act, chosen).ready)
         done = many(run, act, chosen, ready, quota=1, boost=0.3)
@@ -120,7 +117,7 @@ def test_a_search_with_acts_on_many_nodes_comes_out_again(undone):
 def test_thousands_of_nodes_fit_into_events_of_two_kilobytes_with_one_undo():
     run = plant(1500)
     chosen = NodeFilter(kind="small")
-    ready = batch_of(Desk(run, None), "boost", chosen).ready
+    ready = batch_of(Snapshot(run), "boost", chosen).ready
     act = many(run, "boost", chosen, len(ready), boost=0.1)
     events = list(run.events.filter(kind="steer.bulk"))
     assert len(events) > 1 and all(len(json.dumps(event.payload)) <= 2048 for event in events)
@@ -143,7 +140,7 @@ def test_the_same_key_is_one_act():
         ({"act": "prune", "expected": 3}, "2 nodes match now, not 3"),
         ({"act": "prune", "seen": "0" * 16}, "Other nodes match now"),
         ({"act": "prune", "chosen": NodeFilter(), "expected": 5}, "Choose which nodes"),
-        ({"act": "note"}, "no act 'note'"),
+        ({"act": "note"}, "no action 'note'"),
         ({"act": "pin", "quota": 0}, "1 to 1000 selections"),
         ({"act": "boost", "boost": 11.0}, "from -10 to 10"),
         ({"act": "restore", "expected": 0}, "Nothing was changed"),
@@ -165,9 +162,9 @@ def test_a_boost_that_all_nodes_have_is_written_once():
 
 def test_too_many_pins_are_refused_before_anything_is_written():
     run = plant(150)
-    found = batch_of(Desk(run, None), "pin", NodeFilter(under=99))
+    found = batch_of(Snapshot(run), "pin", NodeFilter(under=99))
     assert len(found.ready) > MAX_PINS and "Narrow the filter" in found.why_not
-    with pytest.raises(ActionRefused, match="50 fit"):
+    with pytest.raises(ActionRefused, match="at most 50 nodes, not"):
         many(run, "pin", NodeFilter(under=99), len(found.ready), quota=1)
 
 
@@ -183,9 +180,9 @@ def test_what_is_pruned_already_is_left_out_and_said():
     run = forest()
     steer_prune(run=run, number=4, user=None)
     steer_prune(run=run, number=1, user=None)
-    found = batch_of(Desk(run, None), "prune", NodeFilter(under=9, states=()))
+    found = batch_of(Snapshot(run), "prune", NodeFilter(under=9, states=()))
     assert found.ready == () and dict(found.left) == {"pruned already": 1, "below a pruned node": 2}
-    assert batch_of(Desk(run, None), "restore", NodeFilter()).ready == (1, 4)
+    assert batch_of(Snapshot(run), "restore", NodeFilter()).ready == (1, 4)
 
 
 def test_open_pages_hear_of_every_node_that_an_undo_gave_back():
@@ -217,7 +214,7 @@ def test_it_travels_with_the_search_as_history(form):
 @pytest.fixture
 def sent(monkeypatch):
     follow_ups = []
-    monkeypatch.setattr(actions, "send", follow_ups.extend)
+    monkeypatch.setattr("search.records.queue.send", follow_ups.extend)
     return follow_ups
 
 

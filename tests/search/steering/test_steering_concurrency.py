@@ -7,9 +7,9 @@ import pytest
 from search.records.models import Run
 from search.records.queue import FollowUp
 from search.replay.check import replay_run
-from search.steering.nodes import steer_note
 from tests.search.engine.test_concurrency import together
 from tests.search.makers import Worker, kinds, make_run, told
+from tests.search.steered import steer_note
 from tests.search.storm import Bench, Storm
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -6,10 +6,9 @@ import pytest
 
 from adaexplore_site.core.models import AuditEntry
 from search.records.models import Node, Run
-from search.steering import actions
-from search.steering.nodes import steer_note, steer_pin, steer_prune
 from tests.pages import client_of, full_run
 from tests.search.makers import Worker, make_run
+from tests.search.steered import steer_note, steer_pin, steer_prune
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
@@ -23,7 +22,7 @@ def run() -> Run:
 @pytest.fixture
 def follow_ups(monkeypatch):
     sent = []
-    monkeypatch.setattr(actions, "send", sent.extend)
+    monkeypatch.setattr("search.records.queue.send", sent.extend)
     return sent
 
 
@@ -93,7 +92,7 @@ def test_a_refused_kernel_comes_back_with_the_reason(run, follow_ups):
     for headers in ({}, HTMX):
         answer = operator.post(f"/s/{run.pk}/steer", fields, headers=headers)
         html = answer.content.decode()
-        assert answer.status_code == 409 and "def mine(:" in html and "line 1" in html
+        assert answer.status_code == 422 and "def mine(:" in html and "line 1" in html
     assert follow_ups == []
 
 
@@ -131,12 +130,12 @@ def test_a_viewer_sees_what_is_in_force_but_no_forms(run):
 
 def test_a_search_whose_acts_are_all_undone_does_not_say_that_nobody_steered_it(run, follow_ups):
     operator, page_of = client_of("operator"), f"/s/{run.pk}/"
-    assert "Nobody has steered this search" in operator.get(page_of).content.decode()
+    assert "This search has not been steered" in operator.get(page_of).content.decode()
     operator.post(f"{page_of}steer", {"act": "prune", "number": "1", "key": "a"})
     seq = AuditEntry.objects.get(verb="steer.prune").after["seq"]
     operator.post(f"{page_of}steer", {"act": "undo", "seq": seq, "key": "b"})
     html = operator.get(page_of).content.decode()
-    assert "Nobody has steered" not in html and "used up or undone; its Activity lists it" in html
+    assert "has not been steered" not in html and "used up or undone. See Activity" in html
 
 
 def test_a_pause_can_be_taken_back_from_the_list(run):

@@ -22,17 +22,14 @@ from memory.prompting.scopes import Scope
 from memory.rules.models import Rule
 from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign
-from search.engine.budgets import run_budget_add
 from search.fleet.services import device_state_set
 from search.records.models import Run
-from search.runs import actions as runs
-from search.runs.archiving import run_archive
-from search.runs.services import run_concurrency, run_pause
-from search.steering.nodes import steer_prune
+from search.runs.services import run_pause
 from tests.memory.decisions import cluster_mute, rule_approve, rule_create
 from tests.memory.failure_rows import cluster_of
 from tests.pages import HOSTILE, client_of, full_run
 from tests.search.makers import make_device, make_run
+from tests.search.steered import run_archive, run_budget_add, run_concurrency, steer_prune
 
 pytestmark = pytest.mark.django_db
 
@@ -40,7 +37,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def follow_ups(monkeypatch):
     sent = []
-    monkeypatch.setattr(runs, "send", sent.extend)
+    monkeypatch.setattr("search.records.queue.send", sent.extend)
     return sent
 
 
@@ -121,10 +118,9 @@ def test_each_kind_of_act_is_undone_here_once_and_by_the_right_role_alone(follow
 
 
 def test_a_budget_and_a_pause_are_taken_back_and_the_search_goes_on(follow_ups):
-    from django.utils import timezone
 
     run = full_run()
-    run_budget_add(run=run, delta={"steps": "7"}, user=None, now=timezone.now())
+    run_budget_add(run=run, delta={"steps": "7"}, user=None)
     run_pause(run=run, user=None)
     operator = client_of("operator")
     assert undo(operator, "run.pause").status_code == 302

@@ -10,7 +10,6 @@ import pytest
 from adaexplore_site.core.models import AuditEntry
 from search.algorithm.steering import FREE
 from search.records.log import steering_of
-from search.steering import actions as steering
 from tests.pages import client_of, full_run
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +18,7 @@ PIN = {"act": "pin", "number": "1", "quota": "4", "panel": "1", "key": "k"}
 
 @pytest.fixture
 def run(monkeypatch):
-    monkeypatch.setattr(steering, "send", lambda follow_ups: None)
+    monkeypatch.setattr("search.records.queue.send", lambda follow_ups: None)
     return full_run()
 
 

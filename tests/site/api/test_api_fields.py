@@ -8,7 +8,6 @@ from adaexplore_site.actions.registry import actions
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.saved_views.models import SavedView
 from search.ledger.models import ModelPrice, SpendBudget
-from search.nodes import actions as kernel_actions
 from search.rechecks.models import Recheck
 from tests.search.kernel_rows import gpu_run, kernel
 from tests.site.api.asked import asked
@@ -38,7 +37,7 @@ CALLED = {"reason": "note"}
 
 
 def test_every_field_that_an_act_asks_for_is_read_and_stored_as_sent(monkeypatch):
-    monkeypatch.setattr(kernel_actions, "send", lambda follow_ups: None)
+    monkeypatch.setattr("search.records.queue.send", lambda follow_ups: None)
     run, robot = gpu_run(), Program("operator")
     mine, rival = kernel(run, 2.0), kernel(run, 2.1)
     acts = [act for act in actions() if act.name.partition(".")[0] in ROOMS]

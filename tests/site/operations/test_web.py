@@ -23,7 +23,7 @@ from twisted.internet.testing import StringTransport
 from adaexplore_site.accounts.services import token_issue
 from adaexplore_site.operations import web
 from memory.rules.files import MAX_BYTES as MAX_RULES_BYTES
-from search.interchange.archives import MAX_ZIP_BYTES
+from search.interchange.run_folder import MAX_ZIP_BYTES
 from tests.browser.stack import ROOT, environment, free_port, wait_for
 from tests.search.live_rows import make_user, rows
 

@@ -36,7 +36,7 @@ from memory.prompting.scopes import Scope
 from memory.rules.models import Rule
 from search.engine.completion import run_end
 from search.interchange.imports import search_import
-from search.ledger.stops import Stop
+from search.ledger.limits import Stop
 from search.records.models import Run
 from tests.memory.decisions import rule_create
 from tests.pages import client_of
