@@ -70,16 +70,16 @@ def judge_all(
     Ctrl-C lets what is under way finish, and begins nothing more; a second one interrupts. Raises JudgeError when a
     bench does not start, and whatever `told` raises.
     """
-    crew = _Crew(entries, open_bench, plan, known)
+    run = _Run(entries, open_bench, plan, known)
     rows = []
-    with crew.stopped_by_ctrl_c():
-        for row in crew.rows():
+    with run.stopped_by_ctrl_c():
+        for row in run.rows():
             rows.append(row)
             told(row)
-    return Tally(tuple(rows), crew.known_before, len(entries) - len(rows) - crew.known_before)
+    return Tally(tuple(rows), run.known_before, len(entries) - len(rows) - run.known_before)
 
 
-class _Crew:
+class _Run:
     """Threads that take entries off one queue, each with a bench of its own."""
 
     def __init__(

@@ -76,7 +76,7 @@ def test_a_deadline_is_kept_for_the_reaper():
 @pytest.fixture
 def page(monkeypatch):
     make_device()
-    monkeypatch.setattr("search.runs.actions.send", lambda follow_ups: None)
+    monkeypatch.setattr("search.records.queue.send", lambda follow_ups: None)
     given = {"problem": make_problem().slug, "device": "interpreter", "proposer": "builtin", "steps": 5, "key": "k"}
     return lambda **fields: client_of("operator").post("/new", given | fields)
 

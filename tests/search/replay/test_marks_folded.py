@@ -74,7 +74,7 @@ def test_a_prompt_that_is_written_after_the_mark_shows_the_kernel_in_doubt_and_n
     assert (shown.number, shown.verdict, shown.speedup) == (1, "suspect", None)
     prompt = build_prompt(task_of(node)).user
     assert "times as fast" not in prompt and "pass" not in prompt.split("Kernel 1:")[1].splitlines()[0]
-    assert "Quarantined: a person does not believe it" in prompt
+    assert "Quarantined: marked by a person" in prompt
 
 
 @pytest.mark.parametrize("name", ["paper", "log"])
