@@ -48,7 +48,7 @@ from search.engine.spending import proposals_record
 from search.ledger.limits import Amounts
 from search.proposers import get as get_proposer
 from search.proposers.exchange import parse_reply
-from search.proposers.protocol import Call, Exhibit, Proposer, ProposerError, Reply, Task, WaitingForPerson
+from search.proposers.protocol import Call, ContextKernel, Proposer, ProposerError, Reply, Task, WaitingForPerson
 from search.records.events import NodeJudging, NodeProposed, NodeReserved, NodeWaiting
 from search.records.facts import has_won, node_rows, tree_of, verdict_of
 from search.records.kinds import action_record
@@ -75,7 +75,7 @@ def task_of(node: Node) -> Task:
         problem_source=run.problem.source,
         graph=report.get("graph"),
         device=device_facts(run.device, toolchain=toolchain_now(run.problem, run.device), case=report.get("case")),
-        exhibits=context_kernels(run, node.context),
+        context_kernels=context_kernels(run, node.context),
         seed=node_seed(run.seed, node.number),
         number=node.number,
         base=base,
@@ -91,20 +91,20 @@ def node_seed(seed: int, number: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def context_kernels(run: Run, numbers: list[int]) -> tuple[Exhibit, ...]:
+def context_kernels(run: Run, numbers: list[int]) -> tuple[ContextKernel, ...]:
     """The context kernels in the order of the decision, each with its verdict in words."""
     nodes = Node.objects.filter(run=run, number__in=numbers).select_related("evaluation")
     by_number = {node.number: node for node in nodes.defer("evaluation__source", "evaluation__report")}
-    return tuple(_exhibit(by_number[number]) for number in numbers if number in by_number)
+    return tuple(_context_kernel(by_number[number]) for number in numbers if number in by_number)
 
 
-def _exhibit(node: Node) -> Exhibit:
+def _context_kernel(node: Node) -> ContextKernel:
     """What is in doubt when the prompt is written is shown without its speedup, and not as a pass."""
     found = node.evaluation
     if found is not None and found.doubt:
         message = f"{found.get_doubt_display()}: {found.doubt_reason}"
-        return Exhibit(number=node.number, source=node.source, verdict=Verdict.SUSPECT.value, message=message)
-    return Exhibit(
+        return ContextKernel(number=node.number, source=node.source, verdict=Verdict.SUSPECT.value, message=message)
+    return ContextKernel(
         number=node.number,
         source=node.source,
         verdict=verdict_of(found.verdict if found else None, node.kind, node.reason),

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from search.proposers.protocol import Call, Exhibit, Proposer, ProposerError, Reply, Task, WaitingForPerson
+from search.proposers.protocol import Call, ContextKernel, Proposer, ProposerError, Reply, Task, WaitingForPerson
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ __all__ = [
     "NAMES",
     "Call",
     "Choice",
-    "Exhibit",
+    "ContextKernel",
     "Proposer",
     "ProposerError",
     "Reply",

@@ -16,7 +16,7 @@ from django.template import Context, Engine
 from adaexplore_site.core.text import fenced, one_line
 from judge.values import canonical_hash
 from judge.values.parsing import parse_module
-from search.proposers.protocol import Exhibit, Reply, Task
+from search.proposers.protocol import ContextKernel, Reply, Task
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "templates" / "prompts"
 
@@ -45,7 +45,7 @@ class Prompt:
 def build_prompt(task: Task) -> Prompt:
     """The prompt of one step. Contains nothing but what `task` holds."""
     name = f"{task.kind}.txt"
-    shown_last = bool(task.exhibits) and task.exhibits[-1].source == task.base
+    shown_last = bool(task.context_kernels) and task.context_kernels[-1].source == task.base
     user = _render(
         name,
         {
@@ -53,7 +53,7 @@ def build_prompt(task: Task) -> Prompt:
             "problem": fenced(task.problem_source, "python"),
             "operators": fenced(_operators(task.graph)) if task.graph else "",
             "device": device_lines(task.device),
-            "exhibits": [_exhibit(exhibit) for exhibit in task.exhibits if exhibit.source],
+            "exhibits": [_context_kernel(kernel) for kernel in task.context_kernels if kernel.source],
             "base": fenced(task.base, "python") if task.base and not shown_last else "",
             "notes": [one_line(note, 2000) for note in task.notes],
             "rules": fenced(rule_lines(task)) if task.rules else "",
@@ -82,22 +82,22 @@ def device_lines(device: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def verdict_line(exhibit: Exhibit) -> str:
+def verdict_line(kernel: ContextKernel) -> str:
     """The verdict in words; a speedup always with its basis."""
-    if exhibit.speedup is None:
-        return one_line(exhibit.verdict)
+    if kernel.speedup is None:
+        return one_line(kernel.verdict)
     basis = {"modelled": "by a time model, not measured", "reported": "reported elsewhere"}.get(
-        exhibit.basis, "measured"
+        kernel.basis, "measured"
     )
-    return f"{one_line(exhibit.verdict)}, {exhibit.speedup:.3g} times as fast as eager PyTorch ({basis})"
+    return f"{one_line(kernel.verdict)}, {kernel.speedup:.3g} times as fast as eager PyTorch ({basis})"
 
 
-def _exhibit(exhibit: Exhibit) -> dict[str, Any]:
+def _context_kernel(kernel: ContextKernel) -> dict[str, Any]:
     return {
-        "number": exhibit.number,
-        "verdict": verdict_line(exhibit),
-        "source": fenced(exhibit.source, "python"),
-        "message": fenced(exhibit.message, limit=MESSAGE_CHARS) if exhibit.message else "",
+        "number": kernel.number,
+        "verdict": verdict_line(kernel),
+        "source": fenced(kernel.source, "python"),
+        "message": fenced(kernel.message, limit=MESSAGE_CHARS) if kernel.message else "",
     }
 
 

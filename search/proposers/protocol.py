@@ -10,7 +10,7 @@ from memory.prompting.assignment import PromptRule
 
 
 @dataclass(frozen=True)
-class Exhibit:
+class ContextKernel:
     """A kernel shown to the proposer: an earlier node with its verdict in words and, if it passed, its speedup."""
 
     number: int
@@ -25,8 +25,8 @@ class Exhibit:
 class Task:
     """What a proposer is asked for.
 
-    `kind` is "large" (a whole module from a pool of exhibits) or "small" (patch `base` given the window of exhibits;
-    the last exhibit is the base). `graph` is `OpGraph.to_json()` or None when tracing failed. `seed` is an integer that
+    `kind` is "large" (a whole module, given context kernels from a pool) or "small" (patch `base`, given a window of
+    context kernels, the last of which is the base). `graph` is `OpGraph.to_json()` or None when tracing failed. `seed` is an integer that
     depends only on (run seed, node number): a deterministic proposer uses nothing else as randomness.
     `device` holds plain facts (kind, title, arch, triton version). `notes` are lines a person added.
     `rules` were learned from earlier failures, the most useful first; those withheld from this step are not in it.
@@ -37,7 +37,7 @@ class Task:
     problem_source: str
     graph: dict[str, Any] | None
     device: dict[str, Any]
-    exhibits: tuple[Exhibit, ...]
+    context_kernels: tuple[ContextKernel, ...]
     seed: int
     number: int
     base: str | None = None

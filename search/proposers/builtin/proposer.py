@@ -326,7 +326,7 @@ class BuiltinProposer:
 
 
 def _first_new(task: Task, problem: Problem) -> Reply:
-    shown = {canonical_hash(exhibit.source) for exhibit in task.exhibits}
+    shown = {canonical_hash(kernel.source) for kernel in task.context_kernels}
     if task.base:
         shown.add(canonical_hash(task.base))
     rng = random.Random(task.seed)
@@ -376,13 +376,15 @@ def _plans(task: Task, problem: Problem, rng: random.Random) -> Iterator[tuple[P
 
 
 def _ordered(plans: list[Plan], task: Task, rng: random.Random) -> list[Plan]:
-    """Structures in the order to try them, those the exhibits show last.
+    """Structures in the order to try them, those of the context kernels last.
 
-    Without exhibits the ranking is walked by the node's number, so that steps from the root seldom repeat each other;
-    one time in four, and whenever there are exhibits, the order is drawn, better guesses with more weight (1 / rank).
-    With exhibits, every second draw takes its sizes from the fastest of them.
+    Without context kernels the ranking is walked by the node's number, so that steps from the root seldom repeat each
+    other; one time in four, and whenever there are context kernels, the order is drawn, better guesses with more weight
+    (1 / rank). With context kernels, every second draw takes its sizes from the fastest of them.
     """
-    seen = [(plan, item.speedup or 0.0) for item in task.exhibits if (plan := read_plan(item.source)) is not None]
+    seen = [
+        (plan, item.speedup or 0.0) for item in task.context_kernels if (plan := read_plan(item.source)) is not None
+    ]
     if not seen and (task.number <= 1 or rng.random() < 0.75):
         start = max(0, task.number - 1) % len(plans)
         return plans[start:] + plans[:start]

@@ -48,7 +48,7 @@ def test_the_parser_of_replies_says_it(code: str) -> None:
     text, patches = REPLIES[code]
     base = "class ModelNew: ...\n" if patches else None
     kind = "small" if patches else "large"
-    task = Task(kind, "p", "class Model: ...", graph=None, device={}, exhibits=(), seed=1, number=1, base=base)
+    task = Task(kind, "p", "class Model: ...", graph=None, device={}, context_kernels=(), seed=1, number=1, base=base)
     reply = parse_reply(task, text)
     found = match_of(reply.reason, reply.message)
     assert found is not None and found.pattern.code == code, reply

@@ -48,9 +48,9 @@ def test_the_proposer_is_told_what_was_decided():
     run = worker.run(make_run(steps=8))
     for task, node in zip(worker.proposer.tasks, told(run), strict=True):
         assert (task.number, task.kind) == (node.number, node.kind)
-        assert [exhibit.number for exhibit in task.exhibits] == node.context
+        assert [kernel.number for kernel in task.context_kernels] == node.context
         if task.kind == "small":
-            assert task.base == task.exhibits[-1].source == node.parent.source
+            assert task.base == task.context_kernels[-1].source == node.parent.source
     assert len({task.seed for task in worker.proposer.tasks}) == 8
 
 

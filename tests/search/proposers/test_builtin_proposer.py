@@ -13,7 +13,7 @@ import pytest
 from judge.values import canonical_hash
 from search.proposers.builtin import BuiltinProposer
 from search.proposers.builtin.plans import SIZES, STRUCTURE, Plan, read_plan
-from search.proposers.protocol import Exhibit, Reply, Task
+from search.proposers.protocol import ContextKernel, Reply, Task
 from tests.search.builtin_graphs import LINEAR_SOURCE, SOFTMAX_SOURCE, linear_graph, other_graph, softmax_graph
 
 PROPOSER = BuiltinProposer()
@@ -23,7 +23,7 @@ PROBLEMS = {"linear": (LINEAR_SOURCE, linear_graph()), "softmax": (SOFTMAX_SOURC
 def task(problem: str = "softmax", kind: str = "large", seed: int = 5, number: int = 3, **fields: Any) -> Task:
     source, graph = PROBLEMS[problem]
     facts: dict[str, Any] = {"problem_title": problem, "problem_source": source, "graph": graph, "device": {}}
-    facts |= {"exhibits": (), "kind": kind, "seed": seed, "number": number}
+    facts |= {"context_kernels": (), "kind": kind, "seed": seed, "number": number}
     return Task(**{**facts, **fields})
 
 
@@ -37,8 +37,8 @@ def plan_of(source: str) -> Plan:
     return plan
 
 
-def shown(*sources: str) -> tuple[Exhibit, ...]:
-    return tuple(Exhibit(at, source, "pass") for at, source in enumerate(sources))
+def shown(*sources: str) -> tuple[ContextKernel, ...]:
+    return tuple(ContextKernel(at, source, "pass") for at, source in enumerate(sources))
 
 
 def changed(before: Plan, after: Plan) -> list[str]:
@@ -63,7 +63,7 @@ def test_the_first_step_of_a_run_is_the_best_guess_whatever_the_seed() -> None:
 def test_a_small_step_changes_exactly_one_size(problem: str) -> None:
     base = propose(problem, number=1).source
     for seed in range(12):
-        reply = propose(problem, "small", seed=seed, base=base, exhibits=shown(base))
+        reply = propose(problem, "small", seed=seed, base=base, context_kernels=shown(base))
         fields = changed(plan_of(base), plan_of(reply.source))
         assert len(fields) == 1
         assert fields[0] in SIZES
@@ -73,7 +73,7 @@ def test_a_small_step_changes_exactly_one_size(problem: str) -> None:
 def test_large_steps_walk_through_structures_without_repeating_one_that_is_shown() -> None:
     sources: list[str] = []
     for seed in range(15):
-        sources.append(propose("softmax", seed=seed, exhibits=shown(*sources)).source)
+        sources.append(propose("softmax", seed=seed, context_kernels=shown(*sources)).source)
     structures = {tuple(getattr(plan_of(source), name) for name in STRUCTURE) for source in sources}
     assert len({canonical_hash(source) for source in sources}) == 15
     assert len(structures) == 15
@@ -83,7 +83,7 @@ def test_small_steps_never_return_a_shown_kernel() -> None:
     base = propose("softmax", number=1).source
     sources = [base]
     for _ in range(10):
-        sources.append(propose("softmax", "small", seed=1, base=base, exhibits=shown(*sources)).source)
+        sources.append(propose("softmax", "small", seed=1, base=base, context_kernels=shown(*sources)).source)
     assert len({canonical_hash(source) for source in sources}) == 11
 
 
@@ -107,7 +107,7 @@ def test_the_summary_says_what_stayed_in_torch() -> None:
 
 def test_a_foreign_kernel_gets_one_constant_changed() -> None:
     base = "import triton\n\nBLOCK = 256\n\n\nclass ModelNew:\n    def run(self, k):\n        k[(1,)](num_warps=4)\n"
-    reply = propose("softmax", "small", base=base, exhibits=shown(base))
+    reply = propose("softmax", "small", base=base, context_kernels=shown(base))
     pairs = zip(base.splitlines(), reply.source.splitlines(), strict=True)
     assert len([1 for before, after in pairs if before != after]) == 1
     assert "foreign kernel" in reply.summary

@@ -11,7 +11,7 @@ import pytest
 from adaexplore_site.core.llm import ChatClient, Endpoint, Retry
 from search.proposers import NAMES, UnknownProposer, available, get
 from search.proposers.external import OpenAIProposer, recording_of
-from search.proposers.protocol import Exhibit, Proposer, Reply, Task, WaitingForPerson
+from search.proposers.protocol import ContextKernel, Proposer, Reply, Task, WaitingForPerson
 from tests.llm_stub import StubLLM
 from tests.llm_stub_kernels import answer_prompt, whole_module
 
@@ -49,7 +49,7 @@ def large(number: int = 1, **changes) -> Task:
 
 
 def small(base: str = BASE, number: int = 2, **changes) -> Task:
-    shown = (Exhibit(1, base, "pass", speedup=1.2, basis="measured"),)
+    shown = (ContextKernel(1, base, "pass", speedup=1.2, basis="measured"),)
     task = Task("small", "relu", PROBLEM, GRAPH, DEVICE, shown, seed=12, number=number, base=base)
     return dataclasses.replace(task, **changes)
 

@@ -52,7 +52,7 @@ def contexts(run: Run) -> list[list[int]]:
 def test_a_doubted_kernel_leaves_later_pools_and_comes_back_once_it_is_released():
     run, worker = marked_run({3: (1, QUARANTINE), 5: (1, RELEASE)})
     assert contexts(run) == [[], [1], [1, 2], [2, 3], [2, 3, 4], [1, 2, 3, 4, 5]]
-    assert [[shown.number for shown in task.exhibits] for task in worker.proposer.tasks] == contexts(run)
+    assert [[shown.number for shown in task.context_kernels] for task in worker.proposer.tasks] == contexts(run)
     replayed = replay_run(run)
     assert (replayed.first, replayed.agreed, replayed.decisions) == (None, 6, 6)
 
@@ -70,7 +70,7 @@ def test_a_prompt_that_is_written_after_the_mark_shows_the_kernel_in_doubt_and_n
     node = run.nodes.get(number=2)
     assert "3 times as fast" in build_prompt(task_of(node)).user
     mark(run, 1)
-    (shown,) = task_of(node).exhibits
+    (shown,) = task_of(node).context_kernels
     assert (shown.number, shown.verdict, shown.speedup) == (1, "suspect", None)
     prompt = build_prompt(task_of(node)).user
     assert "times as fast" not in prompt and "pass" not in prompt.split("Kernel 1:")[1].splitlines()[0]
