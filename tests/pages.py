@@ -175,7 +175,7 @@ def _routes(patterns: list[URLPattern | URLResolver], prefix: str) -> list[tuple
     for entry in patterns:
         route = prefix + str(entry.pattern)
         if isinstance(entry, URLResolver) and entry.namespace == "api":
-            continue  # operations, no pages: tests/site/test_api.py walks them
+            continue  # operations, no pages: tests/site/api walks them
         if isinstance(entry, URLResolver):
             found += _routes(entry.url_patterns, route)
         else:

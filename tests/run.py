@@ -26,7 +26,7 @@ ONE_DATABASE = (
     "judge/evaluations/test_evaluation_page.py",
     "judge/problems/test_problem_pages.py",
     "judge/selftest/test_selftest_page.py",
-    "memory/clusters/test_failure_pages.py",
+    "memory/failures/test_failure_pages.py",
     "memory/prompting/test_planted_effect.py",
     "memory/rules/test_rule_pages.py",
     "search/batches/test_adapt_pages.py",

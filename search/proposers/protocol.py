@@ -27,7 +27,7 @@ class Task:
 
     `kind` is "large" (a whole module, given context kernels from a pool) or "small" (patch `base`, given a window of
     context kernels, the last of which is the base). `graph` is `OpGraph.to_json()` or None when tracing failed. `seed`
-    is an integer that depends only on (run seed, node number): a deterministic proposer uses nothing else as randomness.
+    is an integer that depends only on (run seed, node number): a deterministic proposer uses nothing else at random.
     `device` holds plain facts (kind, title, arch, triton version). `notes` are lines a person added.
     `rules` were learned from earlier failures, the most useful first; those withheld from this step are not in it.
     """
