@@ -66,8 +66,8 @@ def hand_hold(run: Run) -> Amounts:
         held = getattr(hold, name)
         if held and getattr(ledger.spent, name) + getattr(ledger.reserved, name) + held > limit:
             raise ActionRefused(
-                f"The limit of {WORDS[name]} leaves no room to judge one more kernel. Wait for steps in flight to give "
-                "back what they hold, or branch a search of its own from a node."
+                f"The limit of {WORDS[name]} leaves no room to judge one more kernel. Wait for steps in flight to "
+                "release what they reserve, or branch a search of its own from a node."
             )
     return hold
 
