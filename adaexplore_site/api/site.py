@@ -95,7 +95,9 @@ AUTH = (Token(), Session())
 
 
 KEY = Header("", alias="Idempotency-Key", description="a repeated request with the same key is executed once")
-VERSION = Header("", alias="If-Match", description="version of the object as it was read: refused when it has changed")
+VERSION = Header(
+    "", alias="If-Match", description="version of the object that you read; refused if it has changed since"
+)
 WORDS = "Reads what the pages show and does what their forms do. Every number carries its basis; unknown is null."
 
 

@@ -42,7 +42,7 @@ def propose(
     first = _whole(fit[0])
     text = " ".join(claim.split())
     if why := claim_check(text, source=first.node.source, message=first.message):
-        raise ActionRefused(f"This text cannot be a rule: {why}. Write it so that it is true of any kernel.")
+        raise ActionRefused(f"This text cannot be a rule: {why}. Write it so that it holds for any kernel.")
     where = scope if scope is not None else suggested(fit).scope
     rows = Failure.objects.exclude(lesson=Failure.Lesson.RULE).order_by("pk").values_list("pk", "lesson", "lesson_why")
     taught: list[Taught] = [list(row) for chunk in _chunks(fit) for row in rows.filter(pk__in=chunk)]

@@ -39,7 +39,7 @@ class RuleChanged(ActionRefused):
     """Somebody changed the rule after the page was made. `rule` is as it is now."""
 
     def __init__(self, rule: Rule) -> None:
-        super().__init__(f"Rule {rule.pk} was changed after this page was made. Look at it again, then decide.")
+        super().__init__(f"Rule {rule.pk} was changed after this page was loaded. Review it again, then decide.")
         self.rule = rule
 
 

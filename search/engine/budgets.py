@@ -80,13 +80,13 @@ def budget_own(run: Run) -> None:
     entry = CampaignEntry.objects.filter(run=run).first()
     if entry is not None:
         raise ActionRefused(
-            f"Campaign {entry.campaign_id} shares the steps of this search out; none can be added here. "
+            f"Campaign {entry.campaign_id} allocates the steps of this search; none can be added here. "
             "Branch a search of its own from a node instead."
         )
     adapt = adapt_sharing(run)
     if adapt is not None:
         raise ActionRefused(
-            f"Adapt run {adapt.pk} shares its limits out to this search; none can be added here. "
+            f"Adapt run {adapt.pk} sets the limits of this search; none can be added here. "
             "Branch a search of its own from a node instead."
         )
 

@@ -345,7 +345,7 @@ def test_a_campaign_s_search_takes_no_steps_from_outside_its_budget():
         lambda: steer_inject(run=run, source=KERNEL, user=None),
         lambda: run_budget_add(run=run, delta={"steps": 1}, user=None),
     ):
-        with pytest.raises(ActionRefused, match=f"Campaign {campaign.pk} shares the steps"):
+        with pytest.raises(ActionRefused, match=f"Campaign {campaign.pk} allocates the steps"):
             act()
     steer_note(run=run, number=0, text="notes are welcome", user=None)
 
