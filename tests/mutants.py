@@ -1,4 +1,4 @@
-"""Plants bugs and sees whether the tests notice: python -m tests.mutants [--count 20] [--paths judge/bench/sandboxing].
+"""Plants bugs and checks that tests fail: python -m tests.mutants [--count 20] [--paths judge/bench/sandboxing].
 
 A seeded sample of functions of each app gets one change each (an operator of mutmut, or a guard or statement left out),
 in a copy of the tracked files. Per change only those tests run that reached the function when coverage was last taken;
@@ -279,7 +279,7 @@ def summary(rows: list[Mutant], seed: int) -> str:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description="Plant bugs and see whether the tests notice.")
+    ask = argparse.ArgumentParser(description="Plant bugs and check that tests fail.")
     ask.add_argument("--count", type=int, default=20, help="functions of each app")
     ask.add_argument("--seed", type=int, default=1)
     ask.add_argument("--minutes", type=float, default=60, help="begin no mutant after that")

@@ -42,7 +42,7 @@ class MemberKind(Kind):
     def find(self, entry: AuditEntry) -> User:
         person = User.objects.filter(pk=entry.object_id).first()
         if person is None:
-            raise ActionRefused("The account is gone.")
+            raise ActionRefused("The account no longer exists.")
         return person
 
 
@@ -57,7 +57,7 @@ MEMBER, TOKEN = MemberKind(), TokenKind()
 
 
 class RolesForm(ActionForm):
-    role = TextListField(required=False, help_text=f"Roles beside viewer: {', '.join(list(Role)[1:])}.")
+    role = TextListField(required=False, help_text=f"Roles in addition to viewer: {', '.join(list(Role)[1:])}.")
 
 
 class InviteForm(RolesForm):
@@ -125,7 +125,7 @@ class SetRoles(MemberAction):
 class MakeLink(MemberAction):
     """Create a sign-in link that works once."""
 
-    name, label, done = "member.link", "Make a sign-in link", "Sign-in link created"
+    name, label, done = "member.link", "Create a sign-in link", "Sign-in link created"
     route = "member-link"
     irreversible = "the link is used once or expires"
 
@@ -171,11 +171,11 @@ class IssueForm(ActionForm):
         required=False,
         min_value=1,
         max_value=LONGEST_DAYS,
-        help_text="Days until it ends; never when left out.",
+        help_text="Days until the token expires; empty for no expiry.",
         error_messages={
             "invalid": "Enter a whole number of days.",
-            "min_value": f"A token ends after 1 to {LONGEST_DAYS} days, or never.",
-            "max_value": f"A token ends after 1 to {LONGEST_DAYS} days, or never.",
+            "min_value": f"A token expires after 1 to {LONGEST_DAYS} days, or never.",
+            "max_value": f"A token expires after 1 to {LONGEST_DAYS} days, or never.",
         },
     )
 
@@ -199,7 +199,9 @@ class IssueToken(TokenAction):
     irreversible = "revoke the token"
 
     def again(self, entry: AuditEntry) -> Result:
-        raise ActionRefused("This form has made a token already. Revoke it if its text is lost, and make another.")
+        raise ActionRefused(
+            "This form already issued a token. If its text is lost, revoke the token and issue another."
+        )
 
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
@@ -215,7 +217,7 @@ class RevokeToken(TokenAction):
 
     name, label, done = "token.revoke", "Revoke a token", "Revoked"
     takes, route = ("token_id",), "token-revoke"
-    irreversible = "its text is gone; issue a new token"
+    irreversible = "its text is not stored; issue a new token"
 
     def locate(self, where: Mapping[str, Any]) -> ApiToken:
         token = ApiToken.objects.filter(pk=where["token_id"]).first()
@@ -226,4 +228,4 @@ class RevokeToken(TokenAction):
     def run(self, target: ApiToken, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
         token_revoke(token=target, user=call.user, now=timezone.now(), key=call.key)
-        return Result(f"The token {target.name} is revoked: whoever uses it is refused from now on.")
+        return Result(f"The token {target.name} is revoked: requests with it are refused from now on.")

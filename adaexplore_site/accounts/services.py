@@ -65,7 +65,7 @@ def member_roles(
         if before == wanted:
             return None
         if Role.ADMIN.value not in wanted:
-            _others(row, "Give another member the role admin first: nobody could change anything here.")
+            _others(row, "Give another member the role admin first.")
         _put(row, wanted)
         was, now = {"roles": sorted(before)}, {"roles": sorted(wanted)}
         return action_on(verb="member.roles", on=(MEMBER, row.pk), user=user, key=key, before=was, after=now)
@@ -86,7 +86,7 @@ def member_access(
         if not active:
             if user is not None and row.pk == user.pk:
                 raise ActionRefused("You cannot switch yourself off. Ask another admin.")
-            _others(row, "Give another member the role admin first: nobody could switch it on again.")
+            _others(row, "Give another member the role admin first.")
         row.is_active = active
         row.save(update_fields=["is_active"])
         was = {"active": not active}
@@ -106,7 +106,7 @@ def member_link(*, member: User, user: AbstractBaseUser | None, key: str | None 
 def _signed_in(user: AbstractBaseUser | None) -> None:
     """Raise ActionRefused for a token: what it gives to an account would outlive it."""
     if getattr(user, "via", ""):
-        raise ActionRefused("A token lets nobody in, which would outlive it. Sign in and use Settings, Members.")
+        raise ActionRefused("A token cannot give access that would outlive it. Sign in and use Settings, Members.")
 
 
 def roles_held(member: User) -> set[str]:
@@ -178,7 +178,9 @@ def token_issue(
     Raises ActionRefused for a scope that the user's roles do not cover.
     """
     if getattr(user, "via", ""):
-        raise ActionRefused("A token cannot make another, which would outlive it. Sign in and use Settings, Tokens.")
+        raise ActionRefused(
+            "A token cannot issue another token, which could outlive it. Sign in and use Settings, Tokens."
+        )
     name, wanted = " ".join(name.split()), sorted(set(scopes), key=list(SCOPES).index) if _known(scopes) else []
     if not 1 <= len(name) <= 60:
         raise ActionRefused("Give the token a name of 1 to 60 characters that says where it will be used.")
@@ -188,7 +190,7 @@ def token_issue(
     if lacking:
         raise ActionRefused(f"The scope {lacking[0]} needs the role {NEEDS[lacking[0]]}, which you do not have.")
     if days is not None and not 1 <= days <= LONGEST_DAYS:
-        raise ActionRefused(f"A token ends after 1 to {LONGEST_DAYS} days, or never.")
+        raise ActionRefused(f"A token expires after 1 to {LONGEST_DAYS} days, or never.")
     text = BEGIN + secrets.token_urlsafe(32)
     with transaction.atomic():
         if action_done(key=key, verb="token.issue") is not None:
@@ -211,7 +213,7 @@ def token_revoke(
 ) -> AuditEntry | None:
     """End a token at once; None when it has ended before. One's own, or anybody's for an admin."""
     if token.user_id != user.pk and Role.ADMIN not in roles_of(user):
-        raise ActionRefused("This token is somebody else's. Ask an admin to revoke it.")
+        raise ActionRefused("This token belongs to another member. Ask an admin to revoke it.")
     with transaction.atomic():
         done = action_done(key=key, verb="token.revoke")
         if done is not None:

@@ -130,7 +130,7 @@ class Kind:
         """The object of an entry, to undo what was done to it. Raises ActionRefused when it is gone."""
         found = self.look_up(entry.object_id)
         if found is None:
-            raise ActionRefused(f"The {self.noun or self.name} is gone.")
+            raise ActionRefused(f"The {self.noun or self.name} no longer exists.")
         return found
 
     def lock(self, target: Any) -> Any:

@@ -83,7 +83,7 @@ def _given(request: HttpRequest) -> dict[str, Any]:
     try:
         given = json.loads(request.body)
     except (ValueError, RecursionError) as error:
-        raise HttpError(400, f"The body is no JSON: {str(error)[:120]}.") from error
+        raise HttpError(400, f"The body is not valid JSON: {str(error)[:120]}.") from error
     if not isinstance(given, dict):
         raise HttpError(400, "The body must be a JSON object of fields.")
     return given
@@ -107,14 +107,14 @@ def _name(place: tuple[int | str, ...]) -> str:
 def _said(error: Any) -> str:
     """Pydantic's own words, where they say enough."""
     return {
-        "missing": "It is needed.",
-        "extra_forbidden": "There is no such field.",
+        "missing": "This field is required.",
+        "extra_forbidden": "Unknown field.",
     }.get(error["type"], f"{error['msg']}.")
 
 
 SHOWN_ONCE = ("link", "token_text", "secret")  # parts of an answer that nobody can read again
 KEPT = timedelta(days=1)
-CONFLICT = "This Idempotency-Key was sent with another request before. Use a new one for every act."
+CONFLICT = "This Idempotency-Key was already used for another request. Use a new key for each action."
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def fingerprint(act: str, where: Mapping[str, Any], fields: QueryDict, files: Ma
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-SURE = "true: do it, although nothing takes it back"
+SURE = "true: confirm an action that cannot be undone"
 _TYPES: tuple[tuple[type[forms.Field], Any], ...] = (
     (forms.FileField, FileIn),
     (forms.BooleanField, bool),
@@ -208,7 +208,7 @@ def not_allowed(request: HttpRequest, action: Action) -> Answer | None:
     """403 for whoever may not do the action now, even where it was done before."""
     assert isinstance(request.user, User)
     if getattr(request.user, "via", "") and roles_of(request.user) <= {Role.VIEWER}:
-        return Answer(403, {"detail": _why(request, "The role viewer reads and does nothing by a token.")})
+        return Answer(403, {"detail": _why(request, "With the role viewer, a token can only read.")})
     try:
         runner.may(action, request.user)
     except PermissionDenied as refusal:
@@ -236,11 +236,11 @@ def action_do(
     except PermissionDenied as refusal:
         return Answer(403, {"detail": _why(request, str(refusal))})
     except Http404 as missing:
-        return Answer(404, {"detail": str(missing) or "There is no such thing."})
+        return Answer(404, {"detail": str(missing) or "This object does not exist."})
     except FieldsRefused as error:
         return _fields(error)
     except Unconfirmed as error:
-        return Answer(409, {"detail": f"{error} Send sure: true to do it.", "sure": False})
+        return Answer(409, {"detail": f"{error} Send sure: true to confirm.", "sure": False})
     except Outdated as error:
         return Answer(409, {"detail": str(error), "now": error.now})
     except ActionRefused as error:
@@ -253,14 +253,14 @@ def _version(text: str) -> int | None:
     if not wanted:
         return None
     if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 19):
-        raise FieldsRefused({"If-Match": "If-Match takes the version of the object as it was read."})
+        raise FieldsRefused({"If-Match": "If-Match must be the version of the object that you read."})
     return int(wanted)
 
 
 def _fields(error: FieldsRefused) -> Answer:
     """422 with a sentence by the name of each field."""
     fields = {name: text for name, text in error.fields.items() if name != "__all__"}
-    body: dict[str, Any] = {"detail": str(error) or "Some fields are wrong."}
+    body: dict[str, Any] = {"detail": str(error) or "Some fields are invalid."}
     return Answer(422, {**body, "fields": fields} if fields else body)
 
 
@@ -275,7 +275,7 @@ def _done(action: Action, outcome: Outcome) -> Answer:
     """200 with what was done; 202 where something is waited for first."""
     result = outcome.result
     if result.pending:
-        return Answer(202, {"done": False, "detail": f"{result.pending} Send it again soon."})
+        return Answer(202, {"done": False, "detail": f"{result.pending} Send the request again in a few seconds."})
     if result.warning:
         return Answer(409, {"detail": result.warning})
     body = {

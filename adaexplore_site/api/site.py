@@ -94,8 +94,10 @@ def _refuse(request: HttpRequest) -> None:
 AUTH = (Token(), Session())
 
 
-KEY = Header("", alias="Idempotency-Key", description="makes a repetition one act")
-VERSION = Header("", alias="If-Match", description="version of the object as it was read: refused when it has changed")
+KEY = Header("", alias="Idempotency-Key", description="a repeated request with the same key is executed once")
+VERSION = Header(
+    "", alias="If-Match", description="version of the object that you read; refused if it has changed since"
+)
 WORDS = "Reads what the pages show and does what their forms do. Every number carries its basis; unknown is null."
 
 
@@ -195,7 +197,7 @@ def _bad_body(request: HttpRequest, error: BadBody) -> HttpResponse:
 
 @api.exception_handler(Http404)
 def _missing(request: HttpRequest, error: Http404) -> HttpResponse:
-    return JsonResponse({"detail": str(error) or "There is no such thing."}, status=404)
+    return JsonResponse({"detail": str(error) or "This object does not exist."}, status=404)
 
 
 @api.exception_handler(RequestDataTooBig)
@@ -227,7 +229,7 @@ ERRORS = {
     202: "Not yet: send it again",
     401: "No token, or a wrong one",
     403: "Not for this role or scope",
-    404: "There is no such thing",
+    404: "This object does not exist",
     409: "Not possible now",
     422: "Fields to change",
 }

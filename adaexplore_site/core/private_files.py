@@ -36,7 +36,7 @@ def prepare(folder: Path) -> list[str]:
     if opened and changed:
         said.append(
             "Other accounts of this machine could read its sessions and keys until now. If you do not trust them, "
-            "delete secret_key and valkey_password there and start again: everybody has to sign in anew."
+            "delete secret_key and valkey_password there and start again: all members must sign in again."
         )
     return said
 

@@ -243,7 +243,7 @@ def _denied(route: str, held: frozenset[Role]) -> dict[str, str]:
     taken = {key.key for key in VIEW_KEYS if route in key.pages or not key.pages} | {""}
     here = [act for act in registry.actions() if act.key not in taken and route in act.pages]
     lacking = [act for act in here if not _may(act, held)]
-    start = "Your account is read-only. " if held == {Role.VIEWER} else ""
+    start = "Your role is viewer: you can read but not change anything. " if held == {Role.VIEWER} else ""
     return {
         act.key: f"{start}“{act.label}” needs the role {act.role}. An admin can add it to your account."
         for act in lacking

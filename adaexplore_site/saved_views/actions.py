@@ -56,7 +56,7 @@ KIND = ViewKind()
 
 class NameForm(ActionForm):
     name = forms.CharField(max_length=200, error_messages={"required": "Give the view a name of 1 to 60 characters."})
-    shared = forms.BooleanField(required=False, help_text="For everybody; needs the role operator.")
+    shared = forms.BooleanField(required=False, help_text="Shared with all members; needs the role operator.")
 
 
 class SaveForm(NameForm):
@@ -150,14 +150,14 @@ class DeleteView(Flip):
     name, label, done = "view.delete", "Delete the view", "Deleted"
     sends = {"deleted": "1"}
     inverse = "view.restore"
-    deletes, message = True, "The view is deleted; “Views” puts it back."
+    deletes, message = True, "The view is deleted. You can restore it in “Views”."
 
 
 @register
 class RestoreView(Flip):
     """Put a deleted view back."""
 
-    name, label, done = "view.restore", "Put the view back", "Put back"
+    name, label, done = "view.restore", "Restore the view", "Restored"
     sends = {"deleted": ""}
     inverse = "view.delete"
-    deletes, message = False, "The view is back."
+    deletes, message = False, "The view is restored."

@@ -115,7 +115,7 @@ def _check_sharing(shared: bool, user: User) -> None:
 def _mine(view: SavedView, user: User) -> SavedView:
     row = SavedView.objects.select_for_update(of=("self",)).get(pk=view.pk)
     if row.owner_id != user.pk:
-        raise ActionRefused("This view is somebody else's. Save one of your own.")
+        raise ActionRefused("This view belongs to another member. Save one of your own.")
     return row
 
 

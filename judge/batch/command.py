@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(options)
     except KeyboardInterrupt:
-        _say("interrupted; finished outcomes are kept, the same command goes on from here")
+        _say("interrupted; finished outcomes are kept. Run the same command to continue")
         return INTERRUPTED
     except (BadKey, Busy, JudgeError, ValueError) as error:
         _say(str(error))

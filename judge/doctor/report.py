@@ -123,7 +123,7 @@ def _below(text: str) -> Iterator[str]:
 
 
 def _grouped(layer: Layer) -> Iterator[tuple[str, str]]:
-    titles = {"through": "GOT THROUGH", "held": "stopped", "moot": "refused here to everybody"}
+    titles = {"through": "GOT THROUGH", "held": "stopped", "moot": "refused here to every process"}
     for result, title in titles.items():
         rows = [
             f"{tried.words}{f' ({tried.how})' if tried.how else ''}" for tried in layer.tried if tried.result == result

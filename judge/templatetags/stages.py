@@ -26,7 +26,7 @@ LABELS = {
     "cost": "FLOPs and bytes are counted",
     "worth": "Output depends on what goes in",
     "algebra": "Every operator shows in the output",
-    "null": "Empty answers are told from right ones",
+    "null": "Empty outputs are distinguished from correct ones",
     "baseline": "Eager baseline",
 }
 

@@ -38,7 +38,7 @@ from memory.rules.models import Rule
 from memory.rules.services import rules_locked
 
 UNDO_VERB = "cluster.undo"
-GONE = "a cluster that is gone"
+GONE = "a cluster that no longer exists"
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class ClusterChange(ClusterAction):
     def standing(self, entry: AuditEntry, loaded: ClusterEntries) -> Standing:
         row = loaded.own(entry)
         if row is None:
-            return Standing(why_not="the cluster is gone")
+            return Standing(why_not="the cluster no longer exists")
         if entry.pk in loaded.undone:
             return UNDONE
         return UNDO if self.holds(entry, row) else CHANGED
@@ -182,7 +182,7 @@ class ClusterChange(ClusterAction):
         """Put back what the entry changed. Returns the values before and after that. Raises ActionRefused."""
         row = _locked(int(entry.object_id))
         if row is None:
-            raise ActionRefused("The cluster is gone: there is nothing to undo.")
+            raise ActionRefused("The cluster no longer exists: there is nothing to undo.")
         if not self.holds(entry, row):
             raise ActionRefused("The cluster was changed since. Undo that first, or decide again.")
         changed = _fields(entry.after)
@@ -221,7 +221,9 @@ def _check_restorable(row: FailureCluster, before: Mapping[str, Any]) -> None:
     if into is None:
         return
     if not FailureCluster.objects.filter(pk=into, merged_into__isnull=True).exists():
-        raise ActionRefused("The cluster that it was merged into is gone, or merged itself. Merge it again.")
+        raise ActionRefused(
+            "The cluster that it was merged into no longer exists, or was merged itself. Merge it again."
+        )
     if FailureCluster.objects.filter(merged_into=row).exists():
         raise ActionRefused("Others were merged into it since. Merge it again.")
 
@@ -230,7 +232,9 @@ def _of_key(text: str) -> FailureCluster:
     """Raises ValidationError."""
     row = FailureCluster.objects.filter(key=text[:12]).first()
     if row is None:
-        raise forms.ValidationError(f"There is no cluster {text[:12]!r}. Give the twelve letters and digits of one.")
+        raise forms.ValidationError(
+            f"There is no cluster {text[:12]!r}. Enter the key of a cluster: twelve letters and digits."
+        )
     return row
 
 
@@ -239,13 +243,13 @@ class AssignCluster(ClusterChange):
     """Say who looks into a cluster."""
 
     class Form(ActionForm):
-        assignee = forms.CharField(required=False, help_text="User name; empty for nobody.")
+        assignee = forms.CharField(required=False, help_text="User name; empty to unassign.")
 
         def clean_assignee(self) -> User | None:
             name = self.cleaned_data["assignee"]
             person = User.objects.filter(username=name, is_active=True).first() if name else None
             if name and person is None:
-                raise forms.ValidationError(f"There is no member {name[:60]!r}. Choose one of the list.")
+                raise forms.ValidationError(f"There is no member {name[:60]!r}. Choose one from the list.")
             return person
 
     name, label = "cluster.assign", "Assign the cluster"
@@ -255,11 +259,11 @@ class AssignCluster(ClusterChange):
         return None if row.assignee_id == wanted else {"assignee_id": wanted}
 
     def message(self, data: Mapping[str, Any]) -> str:
-        return f"Assigned to {data['assignee'].get_username() if data['assignee'] else 'nobody'}."
+        return f"Assigned to {data['assignee'].get_username()}." if data["assignee"] else "The cluster is unassigned."
 
     def describe(self, entry: AuditEntry, loaded: ClusterEntries) -> str:
         who = entry.after.get("assignee_id")
-        return f"Assigned to {loaded.people.get(who, 'a former member')}" if who else "Assigned to nobody"
+        return f"Assigned to {loaded.people.get(who, 'a former member')}" if who else "Unassigned"
 
 
 @register
@@ -276,7 +280,7 @@ class MuteCluster(ClusterChange):
         return {"muted_at": timezone.now().isoformat(), "muted_count": number}
 
     def message(self, data: Mapping[str, Any]) -> str:
-        return "Muted until it has more than twice the failures of now."
+        return "Muted until its failures have more than doubled."
 
     def describe(self, entry: AuditEntry, loaded: ClusterEntries) -> str:
         return f"Muted at {count(entry.after.get('muted_count', 0), 'failure')}"
@@ -286,13 +290,13 @@ class MuteCluster(ClusterChange):
 class UnmuteCluster(ClusterChange):
     """List a muted cluster again."""
 
-    name, label, inverse, done = "cluster.unmute", "List the cluster again", "cluster.mute", "Listed again"
+    name, label, inverse, done = "cluster.unmute", "Unmute the cluster", "cluster.mute", "Unmuted"
 
     def change(self, row: FailureCluster, data: Mapping[str, Any]) -> dict[str, Any] | None:
         return None if row.muted_at is None else {"muted_at": None, "muted_count": 0}
 
     def message(self, data: Mapping[str, Any]) -> str:
-        return "The cluster is listed again."
+        return "The cluster is unmuted."
 
 
 @register

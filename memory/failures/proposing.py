@@ -38,11 +38,11 @@ def propose(
     """
     fit = fit_failures(cluster)
     if not fit:
-        raise ActionRefused(f"No failure of this cluster may teach. {why_unfit(cluster)}")
+        raise ActionRefused(f"No failure of this cluster can support a rule. {why_unfit(cluster)}")
     first = _whole(fit[0])
     text = " ".join(claim.split())
     if why := claim_check(text, source=first.node.source, message=first.message):
-        raise ActionRefused(f"This text cannot be a rule: {why}. Write it so that it is true of any kernel.")
+        raise ActionRefused(f"This text cannot be a rule: {why}. Write it so that it holds for any kernel.")
     where = scope if scope is not None else suggested(fit).scope
     rows = Failure.objects.exclude(lesson=Failure.Lesson.RULE).order_by("pk").values_list("pk", "lesson", "lesson_why")
     taught: list[Taught] = [list(row) for chunk in _chunks(fit) for row in rows.filter(pk__in=chunk)]
@@ -69,9 +69,9 @@ def withdraw(entry: AuditEntry) -> None:
         raise ActionRefused("This rule was proposed by a version without this undo. Reject it on its page instead.")
     rule = Rule.objects.filter(pk=done["rule"]).first()
     if rule is None:
-        raise ActionRefused(f"Rule {done['rule']} is gone already.")
+        raise ActionRefused(f"Rule {done['rule']} no longer exists.")
     if done["revision"] not in stands_at([rule])[rule.pk]:
-        raise ActionRefused(f"Somebody has decided on rule {rule.pk} since. Undo that first, or reject it on its page.")
+        raise ActionRefused(f"A decision was made on rule {rule.pk} since. Undo that first, or reject it on its page.")
     if done["new"]:
         rule_remove(rule, done["sightings"])
     else:
@@ -114,7 +114,7 @@ def why_unfit(cluster: FailureCluster) -> str:
 def suggested(fit: list[int]) -> Lesson:
     """What the table of known errors makes of the first of them."""
     if not fit:
-        return Lesson("nothing", why="No failure may teach.")
+        return Lesson("nothing", why="No failure can support a rule.")
     return TableDistiller(InstalledNames(ask=False)).distil(facts_of(_whole(fit[0])))
 
 

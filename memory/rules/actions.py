@@ -94,7 +94,7 @@ class ImportRules(RulesAction):
     class Form(ActionForm):
         file = forms.FileField(
             error_messages={
-                "required": "No file came with the form. Choose a text file with one rule||count a line.",
+                "required": "No file was uploaded. Choose a text file with one rule||count a line.",
                 "empty": "The file is empty. Each line must be a rule, two bars and a count: rule||3.",
             },
             help_text="A name, and text or base64.",
@@ -187,13 +187,13 @@ class BulkRules(RulesAction):
                 return self.again(done)
             batch = batch_of(act, rule_ids(chosen, now))
             if len(batch.ready) != expected:
-                raise ActionRefused(f"{len(batch.ready)} rules match now, not {expected}. Look at the preview again.")
+                raise ActionRefused(f"{len(batch.ready)} rules match now, not {expected}. Review the new preview.")
             if data["seen"] is not None and data["seen"] != batch.seen:
                 raise ActionRefused(
-                    "Rules of this filter were changed after the preview. Look at it again, then decide."
+                    "Rules of this filter were changed after the preview. Review it again, then decide."
                 )
             if not batch.ready:
-                raise ActionRefused("The decision fits no rule of this filter. Nothing was changed.")
+                raise ActionRefused("The decision applies to no rule of this filter. Nothing was changed.")
             decision = registry.action(f"rule.{act}")
             assert isinstance(decision, RuleAction)
             rows = []

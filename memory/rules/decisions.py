@@ -81,7 +81,7 @@ class RevisionForm(ActionForm):
         min_value=0,
         widget=forms.HiddenInput,
         error_messages={"required": "Send the revision of the rule as you read it."},
-        help_text="Of the rule as it was read; an older one is refused with the rule as it is now.",
+        help_text="Revision of the rule that you read; an outdated one is refused with the current rule.",
     )
 
 

@@ -35,7 +35,7 @@ class RuleEntries:
         if entry.object_type == "rules":
             return UNDO
         if int(entry.object_id) not in self.rules:
-            return Standing(why_not="the rule is gone")
+            return Standing(why_not="the rule no longer exists")
         return UNDO if entry.after.get("revision") in self.stands[int(entry.object_id)] else CHANGED
 
 

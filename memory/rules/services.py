@@ -39,7 +39,7 @@ class RuleChanged(ActionRefused):
     """Somebody changed the rule after the page was made. `rule` is as it is now."""
 
     def __init__(self, rule: Rule) -> None:
-        super().__init__(f"Rule {rule.pk} was changed after this page was made. Look at it again, then decide.")
+        super().__init__(f"Rule {rule.pk} was changed after this page was loaded. Review it again, then decide.")
         self.rule = rule
 
 
@@ -160,9 +160,11 @@ def rule_join(
     """
     clean = claim_checked(claim)
     if failure.verdict in NO_EVIDENCE:
-        raise ActionRefused("A kernel that cheated, or is suspected of it, is no evidence for a rule.")
+        raise ActionRefused("A kernel that cheated, or is suspected of it, cannot support a rule.")
     if failure.lesson == Failure.Lesson.UNFIT:
-        raise ActionRefused(f"This failure must not teach: {failure.lesson_why or 'it was the fault of the machine'}.")
+        raise ActionRefused(
+            f"This failure cannot support a rule: {failure.lesson_why or 'it was the fault of the machine'}."
+        )
     with rules_locked():
         moved = Sighting.objects.filter(failure=failure, moved_from__isnull=False).select_related("rule").first()
         if moved is not None and origin != Rule.Origin.PERSON:

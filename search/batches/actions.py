@@ -66,7 +66,7 @@ class BatchKind(Kind):
     def find(self, entry: AuditEntry) -> Any:
         row = self.get(int(entry.object_id))
         if row is None:
-            raise ActionRefused(f"The {self.source.noun} is gone.")
+            raise ActionRefused(f"The {self.source.noun} no longer exists.")
         return row
 
     def now(self, target: Batch) -> dict[str, Any]:

@@ -298,9 +298,9 @@ def transfer_start(
     if not unique:
         raise ActionRefused("No problem is chosen. Import or upload some: manage.py import_problems PATH.")
     if any(problem.origin == Problem.Origin.SYNTHETIC for problem in unique):
-        raise ActionRefused("A transfer takes no composed problems. Leave the synthetic ones out.")
+        raise ActionRefused("A transfer cannot use composed problems. Leave the synthetic ones out.")
     if learned_by.transfer_of_id is not None:
-        raise ActionRefused("A transfer learns nothing itself. Choose the adapt run that it took its rules from.")
+        raise ActionRefused("A transfer does not learn new rules. Choose the adapt run that it took its rules from.")
     memory = dataclasses.replace(plan.memory, uses=True, learns=False)
     changed = dataclasses.replace(plan, tasks=len(unique), composer=TRANSFER, memory=memory)
     return _create(changed, unique, learned_by, user, key)

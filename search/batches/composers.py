@@ -51,9 +51,7 @@ def check_composer(name: str) -> None:
     if name == MODEL and endpoint_from_settings().missing():
         raise ActionRefused(endpoint_from_settings().missing())
     if Problem.objects.filter(origin=Problem.Origin.SAMPLE).count() < SEEDS:
-        raise ActionRefused(
-            f"Composing starts from the shipped samples, at least {SEEDS} of them. Run manage.py seed_samples."
-        )
+        raise ActionRefused(f"Composing needs sample problems, at least {SEEDS} of them. Run manage.py seed_samples.")
 
 
 def write_task(composer: str, seed: int, place: int) -> Composed:

@@ -159,7 +159,7 @@ class CampaignForm(BatchForm, MemoryFields):
     problem = ProblemsField(most=MAX_PROBLEMS, none="No problem is chosen. Choose at least one, or change the filter.")
     steps = forms.IntegerField(min_value=1, label="Steps, all problems together")
     seeds = forms.ChoiceField(
-        choices=[(Campaign.Seeds.SPREAD, "Another for each problem"), (Campaign.Seeds.SAME, "The same for all")],
+        choices=[(Campaign.Seeds.SPREAD, "Different for each problem"), (Campaign.Seeds.SAME, "The same for all")],
         label="Seeds",
     )
 

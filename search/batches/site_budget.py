@@ -123,7 +123,7 @@ def _pause(budget: SpendBudget, share: Share) -> AuditEntry | None:
         done = _paused_before(mine)
         batches = {name: _paid(source.rows.objects, done, name) for name, source in SOURCES.items()}
         _lock(batches, runs := _paid_runs(done))
-        why = f"{share.said} Resume it by hand, or raise the budget on the page Spend."
+        why = f"{share.said} Resume it manually, or raise the budget on the page Spend."
         paused: dict[str, list[int]] = {}
         for name, rows in batches.items():
             paused[name] = _each(rows, partial(SOURCES[name].pause, user=None, why=why))

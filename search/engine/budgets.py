@@ -66,8 +66,8 @@ def hand_hold(run: Run) -> Amounts:
         held = getattr(hold, name)
         if held and getattr(ledger.spent, name) + getattr(ledger.reserved, name) + held > limit:
             raise ActionRefused(
-                f"The limit of {WORDS[name]} leaves no room to judge one more kernel. Wait for steps in flight to give "
-                "back what they hold, or branch a search of its own from a node."
+                f"The limit of {WORDS[name]} leaves no room to judge one more kernel. Wait for steps in flight to "
+                "release what they reserve, or branch a search of its own from a node."
             )
     return hold
 
@@ -80,13 +80,13 @@ def budget_own(run: Run) -> None:
     entry = CampaignEntry.objects.filter(run=run).first()
     if entry is not None:
         raise ActionRefused(
-            f"Campaign {entry.campaign_id} shares the steps of this search out; none can be added here. "
+            f"Campaign {entry.campaign_id} allocates the steps of this search; none can be added here. "
             "Branch a search of its own from a node instead."
         )
     adapt = adapt_sharing(run)
     if adapt is not None:
         raise ActionRefused(
-            f"Adapt run {adapt.pk} shares its limits out to this search; none can be added here. "
+            f"Adapt run {adapt.pk} sets the limits of this search; none can be added here. "
             "Branch a search of its own from a node instead."
         )
 

@@ -34,7 +34,7 @@ from search.records.kinds import RUN, RunEntries
 from search.records.models import Node
 from search.records.queue import check_send, send
 
-BROKER_AWAY = "The broker is away, so no worker could be told. Try again later."
+BROKER_AWAY = "The message broker is not available, so no worker was notified. Try again later."
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class DeviceKind(Kind):
     def find(self, entry: AuditEntry) -> Device:
         device = Device.objects.filter(pk=entry.object_id).first()
         if device is None:
-            raise ActionRefused("The device is gone.")
+            raise ActionRefused("The device no longer exists.")
         return device
 
     def now(self, target: Device) -> dict[str, Any]:
@@ -76,7 +76,7 @@ DEVICE = DeviceKind()
 
 
 class ReasonForm(ActionForm):
-    reason = forms.CharField(required=False, help_text=f"kept with the change, up to {REASON_CHARS} characters")
+    reason = forms.CharField(required=False, help_text=f"Stored with the change, up to {REASON_CHARS} characters")
 
 
 class DeviceAction(Action):
@@ -115,7 +115,7 @@ class StateAction(DeviceAction):
     def standing(self, entry: AuditEntry, loaded: DeviceEntries) -> Standing:
         device = loaded.devices.get(entry.object_id)
         if device is None:
-            return Standing(why_not="the device is gone")
+            return Standing(why_not="the device no longer exists")
         if entry.before.get("state") not in Device.State.values or entry.before["state"] == self.state:
             return Standing(why_not="the state did not change")
         return UNDO if entry.pk in loaded.newest and device.state == self.state else REPLACED
@@ -156,13 +156,13 @@ class QuarantineDevice(StateAction):
 class CheckDevice(DeviceAction):
     """Have the device's worker calibrate it. A check that passes ends a quarantine that the judge began."""
 
-    name, label, done = CHECK, "Check the device", "Asked for a check"
+    name, label, done = CHECK, "Check the device", "Check requested"
     route = "device-check"
     irreversible = "a check changes nothing unless it fails"
 
     def run(self, target: Device, data: dict[str, Any], call: Call) -> Result:
         asked = device_check_ask(device=target, **call.who)
-        message = f"The check waits for the worker of {target.name}. Reload this page in a moment."
+        message = f"The check is queued for the worker of {target.name}. Reload this page in a few seconds."
         return Result(message, then=lambda: _check_send(target, asked))
 
 
@@ -186,7 +186,7 @@ class RevokeNode(Action):
     """Take an evaluation back from a device and queue it again, for a worker that hangs or a device in doubt."""
 
     kind = RUN
-    name, label = REVOKE, "Take the evaluation back from the device"
+    name, label = REVOKE, "Requeue the evaluation"
     takes = ("run_id", "number")
     route = "node-revoke"
     irreversible = "what its worker has done so far is lost"
@@ -207,10 +207,10 @@ class RevokeNode(Action):
 
     def question(self, target: Node, data: Mapping[str, Any]) -> Question:
         return Question(
-            ask=f"Take node {target.number} back from {target.run.device.name}?",
-            what="It is queued again and judged from its beginning. A worker that hangs runs into its own time limit; "
-            "its result is ignored.",
-            yes="Take it back",
+            ask=f"Requeue node {target.number} of {target.run.device.name}?",
+            what="It is judged again from the beginning. A hanging worker stops at its own time limit, and its "
+            "result is ignored.",
+            yes="Requeue",
             back=reverse("device-list"),
         )
 
@@ -219,4 +219,4 @@ class RevokeNode(Action):
         return Result(f"Node {target.number} of search {target.run_id} is queued again.", then=lambda: send(follow_ups))
 
     def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
-        return f"Node {entry.after.get('number')} was taken back from its device and queued again"
+        return f"Node {entry.after.get('number')} was taken from its device and queued again"

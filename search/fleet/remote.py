@@ -30,7 +30,7 @@ def nodes_waiting(*, run: Run) -> list[Candidate]:
     found = _distinct((run.problem, node.source) for node in nodes)
     if not found:
         raise NothingToSend(
-            f"No node of run {run.pk} waits for {run.device.name}. --device NAME measures told ones anew."
+            f"No node of run {run.pk} waits for {run.device.name}. --device NAME measures completed nodes again."
         )
     return found
 

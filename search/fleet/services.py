@@ -159,7 +159,7 @@ def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = 
             return []
         held = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING)
         if not held.on_workers(now).renew(now=now, for_s=QUEUE_S, lease_owner=QUEUED, attempts=F("attempts") - 1):
-            raise ActionRefused(f"Node {node.number} is not on a device any more: it was judged, or it waits already.")
+            raise ActionRefused(f"Node {node.number} is not on a device any more: it was judged or is queued already.")
         who = f" by {user.get_username()}" if user else ""
         message = f"Taken back from {run.device.name}{who}."
         event_write(run=run, event=LeaseExpired(number=node.number, message=message))

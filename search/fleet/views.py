@@ -27,7 +27,7 @@ from search.records.models import Node, Run
 ACTIONS_SHOWN = 20
 RUNS_SHOWN = 20
 ACTS = (
-    (Device.State.ACTIVE, "Activate", "Searches can start again. Resume the paused ones by hand."),
+    (Device.State.ACTIVE, "Activate", "Searches can start again. Resume the paused ones manually."),
     (Device.State.DRAINING, "Drain", "No new searches start here; the running ones continue."),
     (Device.State.QUARANTINED, "Quarantine", "Its verdicts are not trusted. Its running searches are paused."),
 )

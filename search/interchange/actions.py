@@ -22,7 +22,7 @@ from search.records.kinds import RUN, RunEntries
 from search.records.models import Run
 
 EXAMINER = "interpreter"  # every machine has it; shapes alone tell much where a problem is too large for it
-NO_FILE = "No file came with the form. Choose a .zip, .json or .json.gz file."
+NO_FILE = "No file was uploaded. Choose a .zip, .json or .json.gz file."
 CHANGES_NOTHING = "a download changes nothing"
 
 

@@ -30,7 +30,7 @@ class PriceKind(Kind):
     def find(self, entry: AuditEntry) -> ModelPrice:
         row = ModelPrice.objects.filter(pk=entry.object_id).first()
         if row is None:
-            raise ActionRefused("The price is gone.")
+            raise ActionRefused("The price no longer exists.")
         return row
 
     def now(self, target: ModelPrice) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class PriceAction(Action):
     def standing(self, entry: AuditEntry, loaded: dict[int, ModelPrice]) -> Standing:
         row = loaded.get(int(entry.object_id))
         if row is None:
-            return Standing(why_not="the price is gone")
+            return Standing(why_not="the price no longer exists")
         return UNDO if (row.withdrawn_at is not None) == self.withdrawn else CHANGED
 
 

@@ -143,7 +143,7 @@ class DisputeForm(ActionForm):
     reason = forms.CharField(
         widget=forms.Textarea,
         help_text="Why the verdict is wrong.",
-        error_messages={"required": "Say why the verdict is wrong. The reason is shown beside both verdicts."},
+        error_messages={"required": "Enter why the verdict is wrong. The reason is shown beside both verdicts."},
     )
 
     def clean_reason(self) -> str:
@@ -212,11 +212,11 @@ class CancelForm(ActionForm):
 class CancelRecheck(NodeAction):
     """Take a request out of the queue while no worker has started it."""
 
-    name, label = "kernel.recheck.cancel", "Take the request back"
+    name, label = "kernel.recheck.cancel", "Cancel the request"
     route = "kernel-recheck-cancel"
     Form = CancelForm
-    irreversible = "ask again to queue it again"
-    done = "was taken out of the queue and will not be judged again"
+    irreversible = "request it again to queue it again"
+    done = "was removed from the queue and will not be judged again"
 
     def lock(self, target: Node) -> Run:
         """The requests before the search, in the order in which a worker that ends one locks them."""
@@ -226,13 +226,13 @@ class CancelRecheck(NodeAction):
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
         mine = Recheck.objects.filter(pk=data["recheck"], node=target, state=Recheck.State.QUEUED)
-        message = "The request was taken back before its device started it."
+        message = "The request was cancelled before its device started it."
         changed = mine.update(state=Recheck.State.FAILED, ended_at=timezone.now(), message=message)
         run = run_held(target.run)  # after the request, as a worker that ends it does
         if not changed:
             raise ActionRefused("The request no longer waits: its device has started it, or it ended. Reload the page.")
         action_record(verb=self.name, run=run, **call.who, after={"number": target.number, "recheck": data["recheck"]})
-        return Result("The request was taken back. The kernel will not be judged again.")
+        return Result("The request was cancelled. The kernel will not be judged again.")
 
 
 class Mark(NodeAction):
@@ -274,7 +274,7 @@ class Mark(NodeAction):
         """Put back the mark that held before, with its reason."""
         node = Node.objects.filter(run=RUN.find(entry), number=entry.after["number"]).first()
         if node is None or node.evaluation_id is None:
-            raise ActionRefused(f"Node {entry.after['number']} is gone.")
+            raise ActionRefused(f"Node {entry.after['number']} no longer exists.")
         held = marking.kernel_held(Evaluation.objects.get(pk=node.evaluation_id))
         names = [name for name in ("doubt", "doubt_reason", "retired") if name.startswith(self.column)]
         after = replace(held.marks, **{name: entry.before[name] for name in names})
@@ -394,7 +394,7 @@ class SendReply(NodeAction):
     route = "node-reply"
     Form = ReplyForm
     irreversible = "the kernel is judged and stays in the tree; prune its node instead"
-    done = "was answered by hand"
+    done = "was answered manually"
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
         follow_ups = reply_submit(node=target, text=data["text"], **call.who)

@@ -69,8 +69,8 @@ def roofline(book: Book) -> Picture:
     least = sum(row[4] == LEAST for row in found)
     if least:
         notes.append(
-            f"Bytes moved were counted for {len(found) - least or 'none'} of {len(found)}; the others stand as arrows "
-            "at the least bytes that the problem must move: a kernel that moves more lies further to the left."
+            f"Bytes moved were counted for {len(found) - least or 'none'} of {len(found)}; the others are "
+            "drawn as arrows at the fewest bytes that the problem must move: a kernel that moves more is further left."
         )
     if unknown:
         notes.append(f"{counted(unknown, 'correct kernel')} without a stored time, left out.")

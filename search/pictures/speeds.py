@@ -256,7 +256,7 @@ def lineage(book: Book) -> Picture:
     large = sum(row.kind == "large" for row in steps)
     failed = sum(book.speedup(row) is None for row in steps)
     said = "" if book.best else f"{nothing_faster(ended=book.run.ended)}; this is the line of the closest kernel. "
-    said += f"Node {book.leader.number} stands {counted(len(steps), 'step')} below the start, {large} of them large."
+    said += f"Node {book.leader.number} is {counted(len(steps), 'step')} below the start, {large} of them large."
     if failed:
         said += f" {counted(failed, 'kernel')} on the way did not pass."
     key = (("best", "best"), ("correct", "correct"), ("slower", "slower than eager"), ("wrong", "did not pass"))

@@ -94,7 +94,7 @@ def action_record(
     return action_on(verb=verb, on=("run", run.pk), user=user, key=key, before=before, after=after)
 
 
-GONE = Standing(why_not="the search is gone")
+GONE = Standing(why_not="the search no longer exists")
 ENDED = Standing(why_not="the search has ended")
 
 

@@ -34,7 +34,7 @@ from search.runs.services import run_held, run_pause, run_resume, run_start, run
 
 ARCHIVE, UNARCHIVE = "run.archive", "run.unarchive"
 STATES = ("run.pause", "run.resume", "run.stop", "run.kill")
-PREFLIGHT = "The preflight has to pass first. It is running now."
+PREFLIGHT = "The preflight must pass first. It is running now."
 
 
 @register
@@ -206,17 +206,17 @@ class ArchiveRun(Shelve):
     name, label, done = ARCHIVE, "Archive the search", "Archived the search"
     sends = {"archived": "1"}
     inverse = UNARCHIVE
-    archives, message = True, "is archived. The tab Archived lists it."
+    archives, message = True, "is archived. It is in the tab Archived."
 
 
 @register
 class ListRun(Shelve):
     """List an archived search again."""
 
-    name, label, done = UNARCHIVE, "List the search again", "Listed the search again"
+    name, label, done = UNARCHIVE, "Unarchive the search", "Unarchived the search"
     sends = {"archived": ""}
     inverse = ARCHIVE
-    archives, message = False, "is listed again."
+    archives, message = False, "is no longer archived."
 
 
 @register

@@ -53,14 +53,14 @@ def _against(run: Run) -> Iterable[str]:
     branches = list(Run.objects.filter(branched_from__run=run).order_by("pk").values_list("pk", flat=True))
     if branches:
         yield (
-            f"{_named('Search', 'Searches', branches)} began with a kernel of it and would no longer say where that "
-            "came from. A search that was made here stays, and so this one does."
+            f"{_named('Search', 'Searches', branches)} started from a kernel of this search, which must be kept as "
+            "its source."
         )
     rules = Rule.objects.filter(sightings__failure__run=run, state__in=LIVING).distinct().order_by("pk")
     if found := list(rules.values_list("pk", flat=True)):
         yield (
-            f"{_named('Rule', 'Rules', found)} would lose its failures as evidence. Reject or retire what should not "
-            "stand without them; then they go along with the search."
+            f"{_named('Rule', 'Rules', found)} would lose its failures as evidence. Reject or retire rules that should "
+            "not be kept without it, then remove the search."
         )
 
 

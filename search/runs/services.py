@@ -181,7 +181,7 @@ def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = Non
 def _reopen(run: Run) -> None:
     """Take a stop back. Raises ActionRefused when there is nothing to go on with."""
     if run.origin == Run.Origin.IMPORT:
-        raise ActionRefused("An imported search cannot go on here. Branch a search of its own from a node instead.")
+        raise ActionRefused("An imported search cannot continue here. Branch a search of its own from a node instead.")
     if CampaignEntry.objects.filter(run=run).exists():
         raise ActionRefused("The campaign has reassigned the steps of this search. Branch from a node instead.")
     if (adapt := adapt_sharing(run)) is not None:

@@ -57,7 +57,7 @@ _UNDONE = {
     "steer.force": "forced step",
     "steer.note": "note",
     "steer.params": "change of parameters",
-    "steer.inject": "kernel by hand",
+    "steer.inject": "added kernel",
     "steer.bulk": "action on many nodes",
 }
 
@@ -285,7 +285,7 @@ class InjectKernel(Steer):
     The budget grows by that step, so that the search keeps all of its own; every other limit must have room for it.
     """
 
-    name, label, key, on_node = "steer.inject", "Add a kernel by hand", "a", True
+    name, label, key, on_node = "steer.inject", "Add a kernel", "a", True
     sends = {"act": "inject"}
     Form = InjectForm
     message = "The kernel was sent to the judge."
@@ -375,9 +375,9 @@ class SteerMany(Steer):
         found = len(batch.ready)
         if found != expected:
             match = "node matches" if found == 1 else "nodes match"
-            raise ActionRefused(f"{found} {match} now, not {expected}. Look at them again, then decide.")
+            raise ActionRefused(f"{found} {match} now, not {expected}. Review them again, then decide.")
         if data["seen"] and data["seen"] != batch.seen:
-            raise ActionRefused("Other nodes match now than those that were shown. Look at them again, then decide.")
+            raise ActionRefused("Other nodes match now than those that were shown. Review them again, then decide.")
         if not batch.ready:
             raise ActionRefused("No node of this filter allows this action. Nothing was changed.")
         boosts = now.steering.boosts

@@ -52,7 +52,7 @@ def _node(words: str = "number of the node", *, required: bool = True) -> forms.
 
 
 def _quota(words: str = "selections", *, required: bool = True) -> forms.IntegerField:
-    outside = f"A pin asks for 1 to {MAX_QUOTA} selections, not %(show_value)s."
+    outside = f"A pin covers 1 to {MAX_QUOTA} selections, not %(show_value)s."
     return _whole("selections", outside=outside, min_value=1, max_value=MAX_QUOTA, help_text=words, required=required)
 
 
@@ -86,7 +86,7 @@ class BoostForm(NodeForm):
 
 class ForceForm(ActionForm):
     kind = _kind(required=True)
-    number = _node("node to go on from", required=False)
+    number = _node("node to continue from", required=False)
 
 
 class NoteForm(NodeForm):
@@ -100,7 +100,7 @@ class NoteForm(NodeForm):
         note = " ".join(storable_text(self.cleaned_data["text"]).split())
         if len(note) > NOTE_CHARS or len(json.dumps(note)) > NOTE_BYTES:
             raise forms.ValidationError(
-                f"The note has {len(note)} characters; {NOTE_CHARS} fit, fewer where they are not plain letters."
+                f"The note has {len(note)} characters; {NOTE_CHARS} fit, fewer if some are not ASCII."
             )
         return note
 
@@ -214,7 +214,7 @@ def addable(run: Run) -> list[str]:
 
 
 class BranchForm(ActionForm):
-    steps = _whole("steps", outside="A branch takes at least one step of its own, not %(show_value)s.", min_value=1)
+    steps = _whole("steps", outside="A branch needs at least one step of its own, not %(show_value)s.", min_value=1)
     proposer = forms.CharField(required=False)
     device = forms.CharField(required=False, help_text="name")
 
@@ -225,7 +225,7 @@ class BranchForm(ActionForm):
             return None
         found = next((device for device in judging_devices() if device.name == name), None)
         if found is None:
-            raise forms.ValidationError(f"There is no device {name[:40]!r} that judges. Choose one of the list.")
+            raise forms.ValidationError(f"There is no device {name[:40]!r} that judges. Choose one from the list.")
         return found
 
 
@@ -242,7 +242,7 @@ class BulkForm(ActionForm):
     under = forms.FloatField(required=False, help_text="speedup over eager")
     below = forms.IntegerField(required=False, help_text="node above them")
     q = forms.CharField(required=False, help_text="number, reason or change")
-    told = forms.IntegerField(required=False, help_text="leave out what was told later")
+    told = forms.IntegerField(required=False, help_text="leave out what was completed later")
     seen = forms.CharField(required=False)
 
     def clean(self) -> dict[str, Any]:

@@ -211,7 +211,7 @@ def batch_of(now: Snapshot, act: str, chosen: NodeFilter) -> Batch:
     elif len(over) > MAX_RELEASES:
         why_not = f"{len(over)} pins and forced steps lie below these nodes. Undo some of them first."
     elif act != RESTORE and not chosen.narrows:
-        why_not = "Choose which nodes: without a filter it would be all of them."
+        why_not = "Select nodes with the filter first: without one, the action would apply to all nodes."
     return Batch(act, tuple(ready), tuple(left.items()), len(closing), over, why_not)
 
 

@@ -151,7 +151,7 @@ def test_two_reviewers_of_one_rule_lose_nothing(
     expect(conflict).to_contain_text("Do not call tl.dot on one row.")
     expect(conflict).to_contain_text("You cannot call")
     assert decided(live_stack) == {}
-    conflict.get_by_role("button", name="Reject it as it is now").click()
+    conflict.get_by_role("button", name="Reject the current version").click()
     expect(second.locator(f"#rule-{first}")).to_have_count(0)
     found = live_stack.write("rule_states")[first]
     assert found == ["rejected", 2, "Do not call tl.dot on one row.", "Too vague to act on"]

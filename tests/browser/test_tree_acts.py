@@ -58,7 +58,7 @@ def test_the_menu_offers_all_acts_on_picture_and_twin(page: Page, live_stack: Li
     menu = page.get_by_role("menu", name="Node 2")
     assert menu.get_by_role("menuitem").all_inner_texts() == [
         "Pin the node\np", "Prune the node\nx", "Boost the node\ns", "Note for the prompts below\ni",
-        "Add a kernel by hand\na", "Branch a new search\nr", "Judge and measure the kernel again\nv",
+        "Add a kernel\na", "Branch a new search\nr", "Judge and measure the kernel again\nv",
         "Quarantine the kernel\nq",
     ]  # fmt: skip
     page.keyboard.press("Escape")

@@ -58,7 +58,7 @@ class Command(BaseCommand):
         except CannotStart as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
-            self._say("Stopping. Unfinished searches go on at the next start.")
+            self._say("Stopping. Unfinished searches continue at the next start.")
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave processes behind
             supervisor.stop()

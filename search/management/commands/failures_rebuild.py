@@ -13,9 +13,9 @@ from search.engine.completion import failures_rebuild
 
 class Command(BaseCommand):
     help = (
-        "Keep the failures of nodes that were told or imported before failures were kept, and put every failure into "
-        "the cluster that today's normaliser gives it. What people decided about clusters stays. Can be run at any "
-        "time."
+        "Store the failures of nodes that were completed or imported before failures were stored, and assign every "
+        "failure to its cluster by the current normaliser. Decisions of people about clusters are kept. Can be run "
+        "at any time."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -27,8 +27,8 @@ SHOWN = 200
 
 class Command(BaseCommand):
     help = (
-        "Distil failures that nobody has learned from into rules: by the table of known errors, or with --model what "
-        "the table does not know by the model endpoint. The rules are proposed; a person decides them."
+        "Distil new failures into rules: by the table of known errors, or with --model what "
+        "the table does not know by the model endpoint. The rules are proposed; a person reviews them."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -60,8 +60,8 @@ class Command(BaseCommand):
 
     def _tell(self, counts: dict[str, int], later: int, distiller: Distiller) -> None:
         self.stdout.write(
-            f"{sum(counts.values())} failures distilled: {counts['rule']} taught, {counts['nothing']} hold nothing to "
-            f"learn, {counts['unfit']} are unfit to teach; {later} left for later"
+            f"{sum(counts.values())} failures distilled: {counts['rule']} support a rule, {counts['nothing']} hold "
+            f"nothing to learn, {counts['unfit']} cannot support a rule; {later} left for later"
         )
         if isinstance(distiller, ModelDistiller):
             spent = distiller.spent

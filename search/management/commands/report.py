@@ -32,7 +32,9 @@ class Command(BaseCommand):
         form.add_argument("--csv", action="store_true")
         form.add_argument("--html", type=Path, metavar="FILE", help="one file, opens from disk, no scripts")
         parser.add_argument("--rule", choices=list(RULES), default="best", help="which of several searches counts")
-        parser.add_argument("--unassisted", action="store_true", help="leave out what was influenced by hand")
+        parser.add_argument(
+            "--unassisted", action="store_true", help="leave out searches and kernels with manual influence"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         title, runs = _chosen(options)

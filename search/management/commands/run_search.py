@@ -184,7 +184,7 @@ def _progress(run: Run, event: Event) -> str:
 def _waits(device: Device) -> str:
     why = f" ({device.state_reason})" if device.state_reason else ""
     how = f"Check it: judge_check_device --device {device.name}" if device.state_cause else "Activate it on its page"
-    return f"{device.name} is quarantined{why}; the search waits. {how}, then `manage.py up` goes on with it."
+    return f"{device.name} is quarantined{why}; the search waits. {how}, then run `manage.py up` to continue it."
 
 
 def _figure(shown: Measure | None) -> str:

@@ -314,7 +314,7 @@ class BuiltinProposer:
             return Reply(
                 reason="proposal.no_graph",
                 message="The module could not be traced, so the built-in proposer has no graph to write kernels from. "
-                "Use a language model or write kernels by hand for this problem.",
+                "Use a language model or write kernels manually for this problem.",
             )
         try:
             reference = Reference(task.problem_source)

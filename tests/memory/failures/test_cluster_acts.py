@@ -130,7 +130,7 @@ def test_a_person_s_rule_has_every_fit_failure_as_a_sighting(user):
 @pytest.mark.parametrize(
     ("changes", "claim", "why"),
     [
-        ({"verdict": "timed_out", "reason": "run.timeout"}, CLAIM, "No failure of this cluster may teach"),
+        ({"verdict": "timed_out", "reason": "run.timeout"}, CLAIM, "No failure of this cluster can support a rule"),
         ({"verdict": "dishonest"}, CLAIM, "cheated"),
         ({}, "Fix line 12 of the module before the launch.", "line number"),
         ({}, "Do not use own_name as the kernel does here.", "own_name"),

@@ -121,7 +121,7 @@ def test_a_reviewer_mutes_assigns_merges_and_undoes():
     path = f"/failures/{cluster.key}/act"
     for fields, said in [
         ({"act": "mute", "key": "a"}, "Muted at 1 failure"),
-        ({"act": "unmute", "key": "b"}, "rita</bdi>: Listed again"),
+        ({"act": "unmute", "key": "b"}, "rita</bdi>: Unmuted"),
         ({"act": "assign", "assignee": "rita", "key": "c"}, "Assigned to rita"),
         ({"act": "merge", "into": other.key, "key": "d"}, "Its failures are shown under"),
         ({"act": "split", "key": "e"}, "Split off again"),

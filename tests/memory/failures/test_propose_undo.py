@@ -56,7 +56,7 @@ def test_undo_withdraws_the_rule_and_gives_the_failures_their_lessons_back(user)
 def test_a_rule_that_somebody_has_decided_on_stays(user):
     row, _, act = proposed(user)
     approval = acts.rule_approve(**card(row, user))
-    with pytest.raises(ActionRefused, match=f"Somebody has decided on rule {row.pk} since"):
+    with pytest.raises(ActionRefused, match=f"A decision was made on rule {row.pk} since"):
         undo(act.pk, user=user)
     assert fresh(row).sightings.count() == 2 and lessons() == [("rule", ""), ("rule", "")]
     undo(approval.pk, user=user)

@@ -75,7 +75,7 @@ def test_rules_are_learned_without_a_model_and_quote_no_accident(recordings, tak
     assert not Failure.objects.exclude(run=runs[0]).exclude(lesson="").exists()
     call_command("learn", "--all", stdout=out)
     lines = out.getvalue().splitlines()
-    assert re.match(r"\d+ failures distilled: \d+ taught, \d+ hold nothing to learn, \d+ are unfit", lines[0])
+    assert re.match(r"\d+ failures distilled: \d+ support a rule, \d+ hold nothing to learn, \d+ cannot", lines[0])
     assert re.match(r" +47 sightings, +5 problems  Do not call a Triton dtype", lines[-35])
     assert not Failure.objects.filter(lesson="").exists()
     rules = list(Rule.objects.select_related("current"))

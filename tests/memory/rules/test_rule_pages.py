@@ -166,8 +166,8 @@ def test_a_late_decision_is_offered_again_only_where_it_would_change_something(r
     row = rule()
     post(client_of("reviewer", "rolf"), row, "approve")
     html = post(reviewer, row, late, revision=0, reason="1").content.decode()
-    assert ("as it is now</button>" in html) is offered
-    assert ("It is approved already" in html) is not offered
+    assert ("the current version</button>" in html) is offered
+    assert ("The rule is already approved" in html) is not offered
 
 
 @pytest.mark.parametrize("scope", [{"arch": "zzz"}, {"family": "nonsense"}, {"triton": "abc"}, {"family": "x" * 99}])

@@ -225,7 +225,7 @@ def test_an_operator_checks_again_once_per_form_and_a_viewer_may_not(monkeypatch
     answer, _ = (operator.post(path, {"key": "k"}, follow=True) for _ in range(2))
     action = AuditEntry.objects.get(verb="device.check")
     assert sent == [("search.tasks.check_device", [device.pk, action.pk], device.queue)]
-    assert "waits for the worker" in answer.content.decode() and action.actor.get_username() == "other"
+    assert "is queued for the worker" in answer.content.decode() and action.actor.get_username() == "other"
     external = Device.objects.create(name="external:A", kind="external", title="A")
     assert operator.post(reverse("device-check", args=[external.pk])).status_code == 409
 
@@ -236,7 +236,7 @@ def test_a_broker_that_is_away_is_said(monkeypatch):
 
     monkeypatch.setattr(queue, "current_app", SimpleNamespace(send_task=away))
     answer = client_of("operator").post(reverse("device-check", args=[gpu().pk]), {"key": "k"}, follow=True)
-    assert "The broker is away" in answer.content.decode()
+    assert "The message broker is not available" in answer.content.decode()
 
 
 def test_every_hour_each_device_that_measures_is_asked(monkeypatch, settings):

@@ -29,7 +29,7 @@ def test_it_asks_first_and_then_queues_the_node_anew(monkeypatch):
     sent = []
     monkeypatch.setattr("search.fleet.actions.send", sent.extend)
     operator, address = client_of("operator"), f"/s/{run.pk}/n/{node.number}/revoke"
-    assert "Take node 1 back from interpreter?" in operator.post(address, {"key": "k"}).content.decode()
+    assert "Requeue node 1 of interpreter?" in operator.post(address, {"key": "k"}).content.decode()
     node.refresh_from_db()
     assert node.lease_owner == "hung"
     for _ in range(2):
@@ -39,7 +39,7 @@ def test_it_asks_first_and_then_queues_the_node_anew(monkeypatch):
         "judge_node"
     ]
     assert AuditEntry.objects.filter(verb="node.revoke").count() == 1 and "lease.expired" in kinds(run)
-    assert "was taken back from its device" in operator.get("/activity/").content.decode()
+    assert "was taken from its device" in operator.get("/activity/").content.decode()
 
 
 def test_the_late_worker_tells_nothing_and_the_next_one_does():

@@ -67,13 +67,13 @@ def test_a_broken_file_changes_nothing_and_says_why(folder):
     before = Run.objects.count()
     answer = operator.post(address(), {"name": "broken.json"})
     assert answer.status_code == 422 and "broken.json" in answer.content.decode() and Run.objects.count() == before
-    assert "No file came" in operator.post(address(), {}).content.decode()
+    assert "No file was uploaded" in operator.post(address(), {}).content.decode()
 
 
 def test_a_viewer_takes_nothing_in(folder):
     viewer = client_of("viewer")
     assert viewer.post(address(), {"name": "good.json.gz"}).status_code == 403
-    assert "reads only" in viewer.get(address()).content.decode()
+    assert "Importing a recording needs the role" in viewer.get(address()).content.decode()
 
 
 def test_a_folder_that_is_not_there_is_no_error(tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ def test_a_bad_file_is_told_on_the_page_and_changes_nothing():
     assert answer.status_code == 422
     assert "x.zip: The archive is damaged" in answer.content.decode()
     assert not Run.objects.exists()
-    assert "No file came with the form" in client_of("operator", "b").post("/import").content.decode()
+    assert "No file was uploaded" in client_of("operator", "b").post("/import").content.decode()
 
 
 def test_a_viewer_sees_no_form_and_may_not_send_one():

@@ -73,7 +73,9 @@ def test_a_search_that_others_were_branched_from_stays(run):
     Run.objects.filter(pk=new.pk).update(branched_from=run.nodes.get(number=1))
     before = everything()
     answer = client_of("operator").post(f"/s/{run.pk}/remove")
-    assert answer.status_code == 409 and f"Search {new.pk} began with a kernel of it" in answer.content.decode()
+    assert (
+        answer.status_code == 409 and f"Search {new.pk} started from a kernel of this search" in answer.content.decode()
+    )
     assert everything() == before
 
 

@@ -118,4 +118,4 @@ def test_the_node_page_has_every_act_on_its_kernel_without_scripts(tied):
     viewer = client_of("viewer").get(path).content.decode()
     assert "/verify" not in viewer and 'value="quarantine"' not in viewer
     refused = client_of("operator", "other").post(f"{path}dispute", {"reason": " ", "panel": str(node.number)})
-    assert refused.status_code == 422 and "Say why" in refused.content.decode()
+    assert refused.status_code == 422 and "Enter why" in refused.content.decode()

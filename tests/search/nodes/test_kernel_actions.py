@@ -60,7 +60,7 @@ CASES = {
         "a measurement changes no verdict", AGAIN,
     ),
     "kernel.recheck.cancel": Case(
-        "was taken out of the queue", {"recheck": 0}, ({"recheck": 987_654}, 409), "kernel.verify", "ask again",
+        "was removed from the queue", {"recheck": 0}, ({"recheck": 987_654}, 409), "kernel.verify", "request it again",
     ),
     "kernel.quarantine": Case("is quarantined", {"reason": "the tail"}, LOST),
     "kernel.flaky": Case("is marked as flaky", {"reason": "the tail"}, LOST),
@@ -68,7 +68,7 @@ CASES = {
     "kernel.retire": Case("is retired: it can't lead", {}, LOST),
     "kernel.restore": Case("can lead the list of kernels again", {}, LOST, "kernel.retire"),
     "node.reply": Case(
-        "was answered by hand", {"text": REPLY}, ({"text": "I would rather not."}, 409), "",
+        "was answered manually", {"text": REPLY}, ({"text": "I would rather not."}, 409), "",
         "prune its node instead", ("judge_node",),
     ),
 }  # fmt: skip
@@ -217,8 +217,8 @@ def test_a_mark_of_the_judge_is_undone_by_an_operator_after_the_search_has_ended
     assert best_node(run.pk).number == 1
     AuditEntry.objects.filter(pk=entry.pk).update(object_id="99999")
     entry.refresh_from_db()
-    assert trail_rows([entry], robot.user)[0].standing.why_not == "the search is gone"
-    with pytest.raises(ActionRefused, match="gone"):
+    assert trail_rows([entry], robot.user)[0].standing.why_not == "the search no longer exists"
+    with pytest.raises(ActionRefused, match="no longer exists"):
         runner.undo(entry, user=robot.user)
 
 
@@ -276,7 +276,9 @@ def test_scripts_get_the_panel_and_a_list_is_told_on_a_page(tasks):
     form = {"act": "dispute", "panel": "1"}
     refused = operator.post(dispute, {**form, "reason": " "}, headers=SCRIPT)
     html = refused.content.decode()
-    assert refused.status_code == 422 and html.strip().startswith("<article") and "Say why the verdict is wrong" in html
+    assert (
+        refused.status_code == 422 and html.strip().startswith("<article") and "Enter why the verdict is wrong" in html
+    )
     done = operator.post(dispute, {**form, "reason": "the tail"}, headers=SCRIPT)
     html = done.content.decode()
     assert done.status_code == 200 and html.strip().startswith("<article") and "queued for its device" in html

@@ -89,7 +89,7 @@ def test_an_equal_kernel_found_later_inherits_the_doubt(run):
 
 def test_a_dispute_needs_a_reason_and_keeps_it_beside_both_verdicts(run):
     node = run.nodes.get(number=2)
-    with pytest.raises(ActionRefused, match="Say why"):
+    with pytest.raises(ActionRefused, match="Enter why"):
         recheck_ask(node=node, kind=DISPUTE, user=None, note="  ")
     row = judged(ask(node, DISPUTE, note="the  tail is\nnot masked"), FakeBench({0: passed(2.1)}))
     assert (row.note, row.state) == ("the tail is not masked", "done")
@@ -289,4 +289,4 @@ def test_one_that_waits_is_taken_back_on_the_node_s_page_and_one_that_runs_is_no
     assert judged(row, FakeBench()).state == "failed"
     act = AuditEntry.objects.get(verb="kernel.recheck.cancel")
     assert act.after == {"number": 1, "recheck": row.pk}
-    assert "was taken out of the queue and will not be judged again" in operator.get("/activity/").content.decode()
+    assert "was removed from the queue and will not be judged again" in operator.get("/activity/").content.decode()

@@ -200,7 +200,7 @@ def test_what_was_done_to_a_search_that_has_ended_or_is_gone_is_not_undone():
     assert row_of(entry, robot).standing.why_not == "the search has ended"
     Run.objects.all().delete()
     row = row_of(entry, robot)
-    assert row.standing.why_not == "the search is gone" and row.subject.url.endswith(f"/s/{run.pk}/activity/")
+    assert row.standing.why_not == "the search no longer exists" and row.subject.url.endswith(f"/s/{run.pk}/activity/")
 
 
 def test_what_the_judge_did_to_a_device_is_told_as_its_own():

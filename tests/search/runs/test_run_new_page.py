@@ -58,9 +58,9 @@ def test_a_sample_is_one_link_and_one_button_away(operator, follow_ups):
 
 def test_a_viewer_is_told_that_it_reads_only_where_an_operator_uploads(operator):
     html = client_of("viewer").get("/new").content.decode()
-    assert "data-dropzone" not in html and "Your account is read-only" in html
+    assert "data-dropzone" not in html and "Uploading a module needs the role" in html
     html = operator.get("/new").content.decode()
-    assert "data-dropzone" in html and "read-only" not in html
+    assert "data-dropzone" in html and "needs the role" not in html
 
 
 def test_a_device_that_takes_no_searches_is_named_with_why_and_a_way_to_the_fleet(operator, follow_ups):

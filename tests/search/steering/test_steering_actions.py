@@ -206,7 +206,7 @@ def test_nothing_is_undone_on_a_search_that_stops_has_ended_or_is_gone(run, robo
     assert {row.standing.why_not for row in trail_rows(entries, robot.user)} == {"the search has ended"}
     AuditEntry.objects.filter(pk__in=[entry.pk for entry in entries]).update(object_id="99999")
     entries = list(AuditEntry.objects.filter(object_id="99999"))
-    assert {row.standing.why_not for row in trail_rows(entries, robot.user)} == {"the search is gone"}
+    assert {row.standing.why_not for row in trail_rows(entries, robot.user)} == {"the search no longer exists"}
     assert [row.standing.label for row in activity_kept(99999)] == [""] * 3
 
 

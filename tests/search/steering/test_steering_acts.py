@@ -277,7 +277,7 @@ REFUSED = [
     (lambda run: steer_force(run=run, kind="small", number=0, user=None), "no kernel that a small step"),
     (lambda run: steer_note(run=run, number=1, text=" ", user=None), "The note is empty"),
     (lambda run: steer_note(run=run, number=1, text="x" * (NOTE_CHARS + 1), user=None), "1001 characters; 1000 fit"),
-    (lambda run: steer_note(run=run, number=1, text="é" * 900, user=None), "fewer where they are not plain"),
+    (lambda run: steer_note(run=run, number=1, text="é" * 900, user=None), "fewer if some are not ASCII"),
     (lambda run: steer_params(run=run, changes={"w": -1}, user=None), "w must be from 0"),
     (lambda run: budget(run, 0), "steps must be more than 0"),
     (lambda run: budget(run, 20_000), "at most 10000 steps"),
@@ -345,7 +345,7 @@ def test_a_campaign_s_search_takes_no_steps_from_outside_its_budget():
         lambda: steer_inject(run=run, source=KERNEL, user=None),
         lambda: run_budget_add(run=run, delta={"steps": 1}, user=None),
     ):
-        with pytest.raises(ActionRefused, match=f"Campaign {campaign.pk} shares the steps"):
+        with pytest.raises(ActionRefused, match=f"Campaign {campaign.pk} allocates the steps"):
             act()
     steer_note(run=run, number=0, text="notes are welcome", user=None)
 

@@ -139,7 +139,7 @@ def test_the_same_key_is_one_act():
     [
         ({"act": "prune", "expected": 3}, "2 nodes match now, not 3"),
         ({"act": "prune", "seen": "0" * 16}, "Other nodes match now"),
-        ({"act": "prune", "chosen": NodeFilter(), "expected": 5}, "Choose which nodes"),
+        ({"act": "prune", "chosen": NodeFilter(), "expected": 5}, "Select nodes with the filter"),
         ({"act": "note"}, "no action 'note'"),
         ({"act": "pin", "quota": 0}, "1 to 1000 selections"),
         ({"act": "boost", "boost": 11.0}, "from -10 to 10"),

@@ -60,14 +60,14 @@ def test_a_form_acts_once_and_the_list_of_acts_offers_to_undo_it(run, follow_ups
 def test_a_finished_search_takes_more_steps_by_its_page_and_goes_on(follow_ups):
     run, operator = Worker().run(make_run(steps=2)), client_of("operator")
     page_text = operator.get(f"/s/{run.pk}/").content.decode()
-    assert "Add and go on" in page_text and 'name="steps"' in page_text and 'name="tokens"' not in page_text
+    assert "Add and resume" in page_text and 'name="steps"' in page_text and 'name="tokens"' not in page_text
     for _ in range(2):
         assert operator.post(f"/s/{run.pk}/steer", {"act": "limits", "steps": "3", "key": "k"}).status_code == 302
     run.refresh_from_db()
     assert (run.state, run.steps, [follow_up.target for follow_up in follow_ups]) == (Run.State.RUNNING, 5, [run.pk])
     for address in ("", "activity/"):
         assert "steps 2 → 5" in operator.get(f"/s/{run.pk}/{address}").content.decode()
-    assert "Add and go on" not in client_of("viewer").get(f"/s/{run.pk}/").content.decode()
+    assert "Add and resume" not in client_of("viewer").get(f"/s/{run.pk}/").content.decode()
 
 
 def test_scripts_get_the_node_s_panel_with_what_is_in_force(run, follow_ups):

@@ -114,7 +114,7 @@ def test_the_page_knows_its_acts_and_the_person_s_places():
     other = script_of(viewer.get(f"/s/{run.pk}/").content.decode())
     assert other["acts"] == [] and "n" not in other["go"]
     assert script["denied"] == {} and other["denied"]["p"].startswith(
-        "Your account is read-only. “Pin the node” needs the"
+        "Your role is viewer: you can read but not change anything. “Pin the node” needs the"
     )
     rules = script_of(operator.get("/rules/").content.decode())["denied"]
     assert rules["a"] == "“Approve the rule” needs the role reviewer. An admin can add it to your account."

@@ -189,7 +189,7 @@ def test_the_settings_page_shows_a_token_once_and_revokes_it():
     fields = {"name": "nightly", "scope": ["read", "steer"], "days": "30", "key": "k"}
     page = operator.post("/settings/tokens/issue", fields).content.decode()
     token = ApiToken.objects.get()
-    assert token.prefix in page and "shown only now" in page and token.scopes == ["read", "steer"]
+    assert token.prefix in page and "it is not shown again" in page and token.scopes == ["read", "steer"]
     again = operator.post("/settings/tokens/issue", fields)
     assert again.status_code == 409 and ApiToken.objects.count() == 1
     assert "nightly" not in client_of("reviewer").get("/settings/tokens/").content.decode()

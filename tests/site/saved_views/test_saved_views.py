@@ -65,7 +65,7 @@ def test_a_shared_view_is_everybody_s_to_use_and_its_owner_s_to_change():
     assert "<bdi>Norms</bdi>" in other.get("/").content.decode()
     html = other.post(f"/views/{view.pk}/delete", {"deleted": "1"}, follow=True).content.decode()
     view.refresh_from_db()
-    assert "somebody else" in html and view.deleted_at is None
+    assert "belongs to another member" in html and view.deleted_at is None
 
 
 def test_sharing_needs_an_operator():
@@ -79,7 +79,7 @@ def test_a_deleted_view_is_put_back_above_the_list_and_in_activity():
     view = SavedView.objects.get()
     operator.post(f"/views/{view.pk}/delete", {"deleted": "1"})
     html = operator.get("/").content.decode()
-    assert "Put back" in html and "<bdi>Norms</bdi></a>" not in html
+    assert "Restore<span" in html and "<bdi>Norms</bdi></a>" not in html
     operator.post(f"/activity/{AuditEntry.objects.get(verb='view.delete').pk}/undo", {"key": "u"})
     view.refresh_from_db()
     assert view.deleted_at is None

@@ -18,7 +18,7 @@ def test_an_admin_invites_somebody_who_signs_in_once_by_the_link():
     admin = client_of("admin")
     html = admin.post("/settings/members/invite", {"name": "grace", "role": ["operator"], "key": "k"}).content.decode()
     link = re.search(r'value="http://testserver(/sign-in/[^"]+)"', html)
-    assert link and "shown only now" in html
+    assert link and "is not shown again" in html
     guest = Client()
     assert guest.get(link[1])["Location"] == "/" and Client().get(link[1]).status_code == 410
     assert guest.get("/new").status_code == 200 and "operator" in guest.get("/settings/").content.decode()
@@ -70,7 +70,7 @@ def test_who_is_switched_off_is_out_at_once_and_comes_back_by_a_new_link():
     assert other.get("/").status_code == 302
     assert admin.post(f"/settings/members/{ada.pk}/link", {}).status_code == 409
     assert admin.post(f"/settings/members/{ada.pk}/access", {"active": "1"}).status_code == 302
-    assert "shown only now" in admin.post(f"/settings/members/{ada.pk}/link", {}).content.decode()
+    assert "is not shown again" in admin.post(f"/settings/members/{ada.pk}/link", {}).content.decode()
 
 
 def test_others_see_who_is_here_and_no_forms():
