@@ -11,6 +11,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
+MAX_UPLOAD_BYTES = 32 << 20  # the largest file that a form takes; the web process asks before Django is set up
 
 
 def text(name: str, default: str = "") -> str:

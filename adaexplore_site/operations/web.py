@@ -25,13 +25,13 @@ from django.db import close_old_connections
 from django.http import HttpRequest, parse_cookie
 from twisted.web.http import HTTPChannel
 
+from adaexplore_site.core.env import MAX_UPLOAD_BYTES
 from adaexplore_site.operations.busy import RETRY_AFTER_S
-from search.interchange.run_folder import MAX_ZIP_BYTES
 
 log = logging.getLogger("adaexplore_site.operations.web")  # not __main__
 
 ANONYMOUS_BYTES = 64 << 10  # a sign-in form has less than 1 KiB
-MEMBER_BYTES = MAX_ZIP_BYTES + (1 << 20)  # the largest file that a form takes, and the other fields of the form
+MEMBER_BYTES = MAX_UPLOAD_BYTES + (1 << 20)  # the other fields of the form
 LINGER_S = 5  # a refused client may go on sending for so long: an earlier close could cost it the answer
 PAGE_THREADS = 4  # error pages are rendered in threads of their own
 LIVE_THREADS = 5  # search.live.hub, and one for the sign-in of sockets and of large bodies

@@ -12,12 +12,12 @@ from django.urls import reverse
 from adaexplore_site.actions.action import Action, ActionForm, Call, Recorded, Result
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
+from adaexplore_site.core.env import MAX_UPLOAD_BYTES
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.services import judging_devices
 from judge.problems.models import Problem
 from judge.problems.views import preflight_start
 from search.interchange.imports import recorded_read, search_import
-from search.interchange.run_folder import MAX_ZIP_BYTES
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Run
 
@@ -54,8 +54,8 @@ class Import(Action):
         blamed = "name" if data.get("name") else "file"
         try:
             name, content = self.content(data)
-            if len(content) > MAX_ZIP_BYTES:
-                most = MAX_ZIP_BYTES >> 20
+            if len(content) > MAX_UPLOAD_BYTES:
+                most = MAX_UPLOAD_BYTES >> 20
                 raise ActionRefused(f"{name} is larger than {most} MiB. Import it by command: import_search.")
             run = search_import(data=content, name=name, user=call.user)
         except ActionRefused as error:
@@ -65,9 +65,9 @@ class Import(Action):
     def content(self, data: Mapping[str, Any]) -> tuple[str, bytes]:
         """Name and bytes of the file. Raises ActionRefused with what to do."""
         sent: UploadedFile[bytes] = data["file"]
-        if sent.size is not None and sent.size > MAX_ZIP_BYTES:  # before it is read into memory
+        if sent.size is not None and sent.size > MAX_UPLOAD_BYTES:  # before it is read into memory
             raise ActionRefused(
-                f"The file is larger than {MAX_ZIP_BYTES >> 20} MiB. Import it by command: import_search."
+                f"The file is larger than {MAX_UPLOAD_BYTES >> 20} MiB. Import it by command: import_search."
             )
         return sent.name or "upload", sent.read()
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from adaexplore_site.core.env import MAX_UPLOAD_BYTES
 from search.interchange.recording import OWN, Recording, RecordingRejected, recording_of
 
 REFERENCE = "reference_src.py"
@@ -170,7 +171,6 @@ def _text(files: Mapping[str, bytes], name: str) -> str:
     return files.get(name, b"").decode("utf-8", "replace")
 
 
-MAX_ZIP_BYTES = 32 << 20
 MAX_BYTES = 64 << 20  # unpacked, all files together
 MAX_FILE_BYTES = 4 << 20
 MAX_FILES = 100_000
@@ -184,8 +184,8 @@ class ArchiveRejected(ValueError):
 
 def files_in_zip(data: bytes) -> dict[str, bytes]:
     """Path -> content of every plain file. Nothing is written to disk. Raises ArchiveRejected."""
-    if len(data) > MAX_ZIP_BYTES:
-        raise ArchiveRejected(f"The archive is larger than {MAX_ZIP_BYTES >> 20} MiB. Import the folder by command.")
+    if len(data) > MAX_UPLOAD_BYTES:
+        raise ArchiveRejected(f"The archive is larger than {MAX_UPLOAD_BYTES >> 20} MiB. Import the folder by command.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]

@@ -16,13 +16,13 @@ from adaexplore_site.actions.action import Action
 from adaexplore_site.actions.views import done, submit
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.downloads import attachment
+from adaexplore_site.core.env import MAX_UPLOAD_BYTES
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
 from search.interchange.actions import play_address
 from search.interchange.exports import NothingToExport, kernel_file, proof_zip, solution_file
 from search.interchange.imports import recorded_files
 from search.interchange.packed import run_folder_zip, run_packed
-from search.interchange.run_folder import MAX_ZIP_BYTES
 from search.records.kinds import action_record
 from search.records.models import Node, Run
 from search.records.queries import run_summaries
@@ -113,7 +113,7 @@ def run_import(request: SiteRequest) -> HttpResponseBase:
 
 
 def _page(request: SiteRequest, error: str = "") -> HttpResponse:
-    context: dict[str, Any] = {"limit_mib": MAX_ZIP_BYTES >> 20, "removed": removed_lately(LATELY), "error": error}
+    context: dict[str, Any] = {"limit_mib": MAX_UPLOAD_BYTES >> 20, "removed": removed_lately(LATELY), "error": error}
     return render(request, "interchange/run_import.html", context, status=422 if error else 200)
 
 
@@ -162,7 +162,7 @@ def _gallery_page(request: SiteRequest, error: str = "") -> HttpResponse:
         "rows": [(summary, play_address(summary.run)) for summary in run_summaries(imported)],
         "more": max(0, runs.count() - SHOWN),
         "files": [(file, run, play_address(run) if run else "") for file, run in files],
-        "limit_mib": MAX_ZIP_BYTES >> 20,
+        "limit_mib": MAX_UPLOAD_BYTES >> 20,
         "error": error,
     }
     return render(request, "interchange/gallery.html", context, status=422 if error else 200)

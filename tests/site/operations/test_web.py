@@ -21,13 +21,18 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from adaexplore_site.accounts.services import token_issue
+from adaexplore_site.core.env import MAX_UPLOAD_BYTES
 from adaexplore_site.operations import web
 from memory.rules.files import MAX_BYTES as MAX_RULES_BYTES
-from search.interchange.run_folder import MAX_ZIP_BYTES
 from tests.browser.stack import ROOT, environment, free_port, wait_for
 from tests.search.live_rows import make_user, rows
 
 LARGE = web.ANONYMOUS_BYTES + 1
+
+
+def test_the_module_is_imported_before_django_is_set_up() -> None:
+    loaded = subprocess.run([sys.executable, "-c", f"import {web.__name__}"], cwd=ROOT, capture_output=True, text=True)
+    assert loaded.returncode == 0, loaded.stderr[-1000:]
 
 
 class Wire(StringTransport):
@@ -206,7 +211,7 @@ async def test_a_large_body_waits_for_a_database_that_is_away(monkeypatch):
 
 
 def test_every_upload_of_the_product_fits():
-    largest = max(MAX_ZIP_BYTES, MAX_RULES_BYTES, settings.MAX_PROBLEM_BYTES, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    largest = max(MAX_UPLOAD_BYTES, MAX_RULES_BYTES, settings.MAX_PROBLEM_BYTES, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     assert largest < web.MEMBER_BYTES
 
 
