@@ -76,14 +76,14 @@ def perform(request: Request, *, user: User, key: str | None) -> Outcome:
         raise Unconfirmed(question)
     try:
         outcome = _once(request, target, form, user, key)
-    except IntegrityError:  # two calls under one key at the same moment: the first one won
-        entry = action_done(key=key, verb=action.verb or action.name)
+    except (IntegrityError, ActionRefused) as error:
+        # Of two calls under one key at the same moment the second met what the first had done.
+        entry = action_done(key=key, verb=action.verb or action.name) if action.own_entry else None
         if entry is None:
+            if isinstance(error, FieldsRefused):
+                error.form = error.form or form
             raise
         return Outcome(target, action.again(entry), entry, repeated=True)
-    except FieldsRefused as refused:
-        refused.form = refused.form or form
-        raise
     if outcome.result.then is not None:
         outcome.result.then()
     return outcome
@@ -134,12 +134,15 @@ def undo(entry: AuditEntry, *, user: User, key: str | None = None) -> Result:
     if not standing.label:
         raise ActionRefused(f"This can't be undone: {standing.why_not}.")
     call = Call(user, key)
-    with transaction.atomic():
-        if isinstance(row, Action) and row.inverse and type(row).undo is Recorded.undo:
-            result = registry.action(row.inverse).run(row.kind.find(entry), {}, call)
-        else:
-            result = row.undo(entry, call)
-    return result
+    try:
+        with transaction.atomic():
+            if isinstance(row, Action) and row.inverse and type(row).undo is Recorded.undo:
+                return registry.action(row.inverse).run(row.kind.find(entry), {}, call)
+            return row.undo(entry, call)
+    except ActionRefused:  # the same, of two calls under one key
+        if key and AuditEntry.objects.filter(key=key).exists():
+            return Result()
+        raise
 
 
 def require_undo(row: Recorded, user: User) -> None:

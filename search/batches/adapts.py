@@ -235,11 +235,11 @@ class Adapts(Source):
                     row.state = AdaptTask.State.REFUSED
             row.save(update_fields=["source", "recipe", "asked_at", "problem", "reason", "state"])
 
-    def examine(self, item: AdaptTask, bench: Bench, clock: Callable[[], datetime]) -> None:
+    def examine(self, item: AdaptTask, bench_for: Callable[[Device], Bench], clock: Callable[[], datetime]) -> None:
         """The same for every batch, with the device's seconds counted: the run's budget is charged for it."""
         begun = clock()
         _clocked(item, begun=1)
-        super().examine(item, bench, clock)
+        super().examine(item, bench_for, clock)
         _clocked(item, timed=1, s=max((clock() - begun).total_seconds(), 0.0))
 
     def examined(self, item: AdaptTask, check: Preflight) -> None:

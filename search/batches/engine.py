@@ -162,7 +162,7 @@ class Source(ABC):
         return []
 
     def resume(self, batch: Batch, *, user: AbstractBaseUser | None, key: str | None = None) -> Any:
-        """Go on, with the searches that its last pause had paused. The caller sends `follow-up tasks(batch)` and
+        """Go on, with the searches that its last pause had paused. The caller sends `follow_ups(batch)` and
         advances it."""
         with transaction.atomic():
             locked = self._open(batch)
@@ -310,7 +310,7 @@ class Source(ABC):
         batch = getattr(item, self.name)
         check = preflight(item.problem, batch.device, now=clock())
         if not check.decided and (check.state != "running" or check.stalled or check.left_behind(since)):
-            self.examine(item, bench_for(batch.device), clock)
+            self.examine(item, bench_for, clock)
         self.examined(item, preflight(item.problem, batch.device, now=clock()))
         return self.advance(batch.pk, now=clock(), settled=settled)
 
@@ -320,11 +320,11 @@ class Source(ABC):
         waiting = self.items.objects.filter(pk=item_id, state=BatchItem.State.WAITING, **batch)
         return waiting.select_related(f"{self.name}__device", "problem").first()
 
-    def examine(self, item: Any, bench: Bench, clock: Callable[[], datetime]) -> None:
+    def examine(self, item: Any, bench_for: Callable[[Device], Bench], clock: Callable[[], datetime]) -> None:
         """Run the preflight; refuse the item when the judge cannot do it."""
         device = getattr(item, self.name).device
         try:
-            problem_admit(problem=item.problem, device=device, bench=bench)
+            problem_admit(problem=item.problem, device=device, bench=bench_for(device))
         except JudgeError:
             self.refuse(item, preflight(item.problem, device, now=clock()).why_not)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
@@ -17,9 +16,6 @@ from search.engine.leases import PERSON, QUEUED, RETRY
 from search.ledger.books import books, goal_reached, limits_of
 from search.ledger.limits import WORDS, Amounts, RunLimits, limit_amounts, places, step_hold
 from search.records.models import Node, Run
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

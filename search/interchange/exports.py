@@ -459,7 +459,7 @@ def _node(node: TreeNode) -> dict[str, Any]:
 
 
 def memory_document(run: Run) -> dict[str, Any] | None:
-    """As `recorded_memory.memory_read` takes it; None when the search was started without memory."""
+    """As `recording.memory_read` takes it; None when the search was started without memory."""
     memory = RunMemory.objects.filter(run=run.pk).first()
     if memory is None:
         return None

@@ -332,9 +332,7 @@ def spending(by: str, period: Period, *, shown: int | None = SHOWN) -> SpendPage
     groups = _groups(by, period)
     models = groups if by == "model" else _groups("model", period)
     total = sum(groups.values(), NOTHING)
-    ordered = sorted(
-        groups.items(), key=lambda item: (-item[1].usd, -item[1].unpriced, -item[1].device_ms, str(item[0]))
-    )
+    ordered = sorted(groups.items(), key=lambda item: (*item[1].weight, str(item[0])))
     kept = ordered[:shown]
     lines = _searches(kept, whole=period.whole) if by == "search" else [Line(str(key), one) for key, one in kept]
     try:

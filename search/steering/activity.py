@@ -143,7 +143,7 @@ def _at(place: int, value: Any) -> str:
 
 
 def acts_document(run: Run) -> list[dict[str, Any]]:
-    """Acts on the run as `recorded_acts.acts_read` takes them, oldest first: its history, then its own."""
+    """Acts on the run as `acts_read` takes them, oldest first: its history, then its own."""
     history = history_of(run.pk)
     return [act.to_json() for act in (*history, *_own_acts(run, after=len(history)))]
 

@@ -274,7 +274,7 @@ class BranchRun(RunVerb, Action):
             proposer=proposer,
             steps=data["steps"] + 1,
             params=steering_of(run.pk).params(SearchParams.of_run(run.params)).to_json(),
-            options=run.proposer_options,
+            options={name: value for name, value in run.proposer_options.items() if name != "dialect"},
             limits={name: value for name, value in run.limits.items() if name not in left_out},
             user=call.user,
             title=clip(f"{run.title or run.problem.title}, from node {node.number} of #{run.pk}", 160),

@@ -1,7 +1,7 @@
 // The nodes of one run as the page knows them, and scenes: what there is to draw, now or at an earlier moment.
 
 export const KINDS = ["root", "large", "small"];
-// What people did to a node, as flags; search/live/hands.py says them too.
+// What people did to a node, as flags; search/live/columns.py says them too.
 const PRUNED = 1;
 const PINNED = 2;
 const TOUCHED = 4;

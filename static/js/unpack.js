@@ -1,4 +1,4 @@
-// Columns of a snapshot as search/live/packing.py writes them, made whole again.
+// Columns of a snapshot as search/live/columns.py writes them, made whole again.
 
 export function unpack(columns) {
   if (!columns.packed) return columns;

@@ -48,7 +48,7 @@ def test_everything_is_there_without_scripts(still: Page, live_stack: LiveStack,
     still.goto(f"{live_stack.address}/problems/row-softmax/")
     expect(still.locator(".roofline-plot .plot-mark")).to_have_count(3)
     still.goto(f"{live_stack.address}/devices/{rows['gpu']}/")
-    still.get_by_label("Why").fill("hot")
+    still.get_by_label("Reason").fill("hot")
     still.get_by_role("button", name="Drain").click()
     expect(still.get_by_text("cuda:0 is draining.")).to_be_visible()
     expect(still.get_by_text("hot")).to_be_visible()

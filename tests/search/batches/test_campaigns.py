@@ -103,6 +103,16 @@ def test_a_judge_that_fails_at_the_preflight_does_not_stop_the_rest():
     assert "could not be run" in rows[0].entry.reason and "did not start" in rows[0].entry.reason
 
 
+def test_a_device_that_has_no_bench_here_refuses_the_problem():
+    def none_here(device: Device) -> None:
+        raise JudgeError("it is another machine's")
+
+    campaign = make_campaign(problems=[unseen("a")], steps=4)
+    CAMPAIGNS.advance(campaign.pk)
+    CAMPAIGNS.admit(entry_rows(campaign)[0].entry.pk, bench_for=none_here)
+    assert [row.state for row in entry_rows(campaign)] == ["refused"]
+
+
 def test_seeds_are_the_same_for_all_or_another_for_each_problem():
     same = CampaignWorker().finish(make_campaign("a", "b", seeds="same", seed=7))
     assert [run.seed for run in runs(same)] == [7, 7]

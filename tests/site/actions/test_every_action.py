@@ -10,7 +10,7 @@ import pytest
 from adaexplore_site.actions import registry, runner
 from adaexplore_site.actions.action import Action
 from adaexplore_site.activity.trail import trail_rows
-from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.models import AuditEntry
 from tests.site.actions.ready import READY, every_row
 from tests.site.api.test_api_acts import API, Program
@@ -50,6 +50,26 @@ def test_the_same_key_again_changes_nothing(name, robot):
     assert every_row() == before
     if name not in GONE:
         assert (again.status_code, again.json()["repeated"]) == (200, True), again.content
+
+
+@pytest.mark.parametrize("name", ["kernel.verify", "kernel.recheck.cancel", "run.budget", "run.remove"])
+def test_of_two_calls_under_one_key_at_once_the_second_is_answered_as_the_first(name, robot, monkeypatch):
+    _, place, _, sent = ready(name)
+    assert robot.act(place, sent, key="k").status_code == 200
+    before = every_row()
+    asked: list[str] = []
+
+    def not_yet_there(*, key: str | None, verb: str) -> AuditEntry | None:
+        """The second call has looked before the first one committed."""
+        asked.append(verb)
+        return None if len(asked) == 1 else action_done(key=key, verb=verb)
+
+    monkeypatch.setattr(runner, "action_done", not_yet_there)
+    monkeypatch.setattr("adaexplore_site.api.site.answered_once", lambda *, do, **_: do())
+    again = robot.act(place, sent, key="k")
+    assert every_row() == before
+    if name not in GONE:
+        assert (again.status_code, again.json()["done"], len(asked)) == (200, True, 2), again.content
 
 
 @each
