@@ -82,6 +82,14 @@ def test_a_thread_that_is_joined_is_fine(cpu_bench):
     assert audited(cpu_bench, source).audit is Audit.PASSED
 
 
+def test_on_the_interpreter_a_thread_may_take_a_moment_to_end(interpreter_bench):
+    source = candidate(
+        "threading.Thread(target=time.sleep, args=(0.3,), daemon=True).start()\nreturn self.right(x)",
+        head="import threading",
+    )
+    assert audited(interpreter_bench, source).audit is Audit.PASSED
+
+
 def test_a_process_that_stays_is_suspect(cpu_bench):
     source = candidate("if os.fork() == 0:\n    time.sleep(30); os._exit(0)\nreturn self.right(x)")
     outcome = audited(cpu_bench, source)
