@@ -192,9 +192,7 @@ def _keep_unsigned(line: Returned, job: BatchJob) -> tuple[Evaluation, bool]:
         defaults={"kind": Device.Kind.EXTERNAL, "title": f"{job.device.name}, unsigned"[:120]},
     )
     timings = tuple(dataclasses.replace(timing, basis=Basis.REPORTED) for timing in line.outcome.timings)
-    outcome = dataclasses.replace(
-        _with_origin(line), timings=timings, speedup=None, speedup_compile=None, audit=Audit.NONE
-    )
+    outcome = dataclasses.replace(_with_origin(line), timings=timings, speedup=None, over_compiled={}, audit=Audit.NONE)
     row = evaluation_store(
         problem=job.problem,
         device=device,

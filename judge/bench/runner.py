@@ -35,8 +35,6 @@ from judge.values import (
     Outcome,
     ProblemSpec,
     StageRecord,
-    Subject,
-    Timing,
     Verdict,
 )
 
@@ -86,7 +84,7 @@ class Bench:
         self._leaving: ChildGroup | None = None  # killed, and perhaps not yet gone: a CUDA context takes its time
         self._root: Path | None = None
         self._servers: dict[str, ForkServer] = {}
-        self._compiled = CompiledTimes(lambda: self.baselines)
+        self.times = CompiledTimes(lambda: self.baselines)
         self._facts: dict[str, Any] | None = None
         self.compiling = CompileStage(
             self,
@@ -170,7 +168,7 @@ class Bench:
         outcome = self._refereed(job, progress)
         self.stock(job.limits, least=2 if self._pressed else None)
         self._ended = time.monotonic()
-        self._compiled.remember(job.problem, outcome)
+        self.times.remember(job, outcome)
         if report is not None:
             outcome = dataclasses.replace(
                 outcome, kernels=report.kernels, findings=(*report.findings(), *outcome.findings)
@@ -292,20 +290,6 @@ class Bench:
         """This bench's own folder."""
         self._root = self._root or private_folder()
         return self._root
-
-    def compile_time(self, problem: ProblemSpec) -> Timing | None:
-        """torch.compile's time of this problem, from an earlier evaluation on this device."""
-        return self._compiled.time(problem)
-
-    def autotune_time(self, problem: ProblemSpec) -> Timing | None:
-        """The same with max-autotune; nobody measures it unasked."""
-        return self._compiled.time(problem, Subject.AUTOTUNE)
-
-    def wants_autotune(self, problem: ProblemSpec) -> bool:
-        return self._compiled.unknown(problem, Subject.AUTOTUNE)
-
-    def wants_compile(self, problem: ProblemSpec) -> bool:
-        return self.compile_baseline and self._compiled.unknown(problem)
 
     @property
     def baselines(self) -> Baselines | None:

@@ -21,7 +21,7 @@ from judge.problems.models import flag_codes
 from judge.selftest.trust import doubt_about
 from judge.sources.highlighting import visible
 from judge.templatetags.units import microseconds
-from judge.values import Basis, SpeedCall, Subject
+from judge.values import COMPILED, Basis, SpeedCall, Subject
 
 TEXT_CHARS = 200_000  # of a log shown on a page
 ROWS = 200
@@ -59,16 +59,14 @@ FINDINGS = {
     "compile.incomplete": "Not every kernel was compiled ahead of time",
 }
 _COMPARED = {
-    "speedup_compile": "torch.compile",
-    "speedup_autotune": "torch.compile, max-autotune",
+    **{one.key: one.label for one in COMPILED},
     "versus_incumbent": "the previous best",
 }
 SUBJECTS = {
     Subject.CANDIDATE: "this kernel",
     Subject.INCUMBENT: "previous best",
     Subject.EAGER: "eager",
-    Subject.COMPILE: "torch.compile",
-    Subject.AUTOTUNE: "torch.compile, max-autotune",
+    **{one.subject: one.label for one in COMPILED},
 }
 _KINDS = {Subject.CANDIDATE: "best", Subject.INCUMBENT: "incumbent", Subject.EAGER: "eager"}
 _CIRCUMSTANCES = {

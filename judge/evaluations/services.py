@@ -21,6 +21,7 @@ from judge.evaluations.models import Evaluation, Measurement, Race
 from judge.problems.models import Problem
 from judge.sources.checks import case_for, declared_cases
 from judge.values import (
+    COMPILED,
     PROTOCOL,
     UNCACHED,
     Job,
@@ -145,7 +146,9 @@ def _judged(
         limits=evaluation_limits(device),
         beat=beat,
         incumbent=incumbent,
-        autotune=settings.JUDGE_MAX_AUTOTUNE and device.measures,
+        baselines=frozenset(one.name for one in COMPILED if one.setting and getattr(settings, one.setting))
+        if device.measures
+        else frozenset(),
     )
     started = clock()
     try:

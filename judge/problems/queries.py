@@ -19,7 +19,7 @@ from judge.evaluations.models import MAY_BE_BEST, Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight
 from judge.templatetags.units import flop_rate
-from judge.values import Basis, Library, Mode, Policy, Precision, Subject
+from judge.values import COMPILED, Basis, Library, Mode, Policy, Precision, Subject
 
 SORTS: dict[str, tuple[str, ...]] = {
     "family": ("family", "title", "id"),
@@ -119,11 +119,7 @@ def _number(value: object) -> float | None:
 
 MOST_KERNELS = 300  # drawn in a plot
 FASTEST = 5  # listed beside it
-BASELINES = {
-    Subject.EAGER: "Eager",
-    Subject.COMPILE: "torch.compile",
-    Subject.AUTOTUNE: "torch.compile, max-autotune",
-}
+BASELINES = {Subject.EAGER: "Eager", **{one.subject: one.label for one in COMPILED}}
 _POLICY = {
     Precision.STRICT: "as exact as the reference in its data type; no TF32",
     Precision.TF32: "TF32 matrix products are allowed",
@@ -259,8 +255,9 @@ def _baseline(check: Preflight, subject: Subject, row: Measurement | None) -> Ba
         return Baseline(label, *figures, row.evaluation.created_at, modelled, row.evaluation_id)
     found = check.report.get("eager") if subject is Subject.EAGER else None
     if not found:
-        unasked = subject is Subject.AUTOTUNE and not settings.JUDGE_MAX_AUTOTUNE
-        return Baseline(label, why_not="only with JUDGE_MAX_AUTOTUNE=1" if unasked else "")
+        setting = next((one.setting for one in COMPILED if one.subject is subject), "")
+        unasked = setting and not getattr(settings, setting)
+        return Baseline(label, why_not=f"only with {setting}=1" if unasked else "")
     at = (check.report.get("environment") or {}).get("at")
     return Baseline(
         label,
@@ -279,8 +276,11 @@ def _plot(check: Preflight, baselines: Iterable[Baseline], kernels: Sequence[Mea
         return None
     report = check.report
     roof = Roof(report["flops"], report["compulsory_bytes"], roofline["dram_gb_s"], roofline["peak_tflops"])
-    kinds = ("eager", "compile", "compile")
-    named = [(one.label, kind, one.median_us) for one, kind in zip(baselines, kinds, strict=True) if one.median_us]
+    named = [
+        (one.label, "compile" if number else "eager", one.median_us)
+        for number, one in enumerate(baselines)
+        if one.median_us
+    ]
     best = next((row for row in kernels if row.evaluation.may_be_best), None)
     if best is not None:
         named.append(("fastest kernel", "best", best.median_us))

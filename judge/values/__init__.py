@@ -1,6 +1,7 @@
 """What crosses process borders in the judge: frozen values that check themselves. Standard library only."""
 
 from judge.values.admission import DEGENERATE, AdmissionReport, EagerTime, Flaw, Roofline
+from judge.values.baselines import BASELINES, COMPILED, Baseline, Subject, When
 from judge.values.jobs import (
     DEFAULT_POLICY,
     Job,
@@ -27,19 +28,21 @@ from judge.values.outcomes import (
     SpeedCall,
     Speedup,
     StageRecord,
-    Subject,
     Timing,
     Verdict,
 )
 
 __all__ = [
+    "BASELINES",
     "BLAMING",
+    "COMPILED",
     "DEFAULT_POLICY",
     "DEGENERATE",
     "PROTOCOL",
     "UNCACHED",
     "AdmissionReport",
     "Audit",
+    "Baseline",
     "Basis",
     "CaseRecord",
     "EagerTime",
@@ -62,6 +65,7 @@ __all__ = [
     "Subject",
     "Timing",
     "Verdict",
+    "When",
     "canonical_hash",
     "text_hash",
 ]

@@ -183,8 +183,7 @@ class Job:
 
     `beat` is the speedup over eager that would make the candidate the best: above it, it is audited and measured again
     in fresh processes. None audits every pass; infinity audits none. `incumbent` is the source of the best so far,
-    measured side by side with the candidate. `autotune` has torch.compile's max-autotune timed, once a problem, when a
-    candidate becomes the best: it takes a minute or more.
+    measured side by side with the candidate. `baselines` names those that are timed only when asked for.
     """
 
     id: str
@@ -194,4 +193,4 @@ class Job:
     timing: bool = True
     beat: float | None = None
     incumbent: str | None = field(default=None, repr=False)
-    autotune: bool = False
+    baselines: frozenset[str] = frozenset()

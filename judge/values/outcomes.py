@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from judge.values.baselines import COMPILED, Subject
+
 PROTOCOL = "judge/4"
 
 
@@ -65,14 +67,6 @@ class Basis(StrEnum):
     REPORTED = "reported"  # imported: somebody else's figure, no samples
 
 
-class Subject(StrEnum):
-    CANDIDATE = "candidate"
-    EAGER = "eager"
-    COMPILE = "compile"  # torch.compile, default mode
-    AUTOTUNE = "max-autotune"  # torch.compile, mode max-autotune
-    INCUMBENT = "incumbent"  # the best kernel so far
-
-
 class SpeedCall(StrEnum):
     """What a measured ratio says at 1 % indifference."""
 
@@ -110,6 +104,12 @@ class Timing:
     @property
     def n(self) -> int:
         return len(self.samples_us)
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> Self:
+        """Rebuild and re-check. Raises ValueError, KeyError or TypeError when malformed."""
+        subject, basis = Subject(row["subject"]), Basis(row["basis"])
+        return cls(**{**row, "subject": subject, "basis": basis, "samples_us": tuple(row["samples_us"])})
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,7 @@ class Outcome:
     loads: bool = False
     timings: tuple[Timing, ...] = ()
     speedup: Speedup | None = None
-    speedup_compile: Speedup | None = None
-    speedup_autotune: Speedup | None = None  # over torch.compile, max-autotune
+    over_compiled: dict[str, Speedup] = field(default_factory=dict)  # by name of the baseline; one field each in JSON
     versus_incumbent: Speedup | None = None  # against the best so far, side by side
     stages: tuple[StageRecord, ...] = ()
     cases: tuple[CaseRecord, ...] = ()
@@ -202,7 +201,7 @@ class Outcome:
 
     def __post_init__(self) -> None:
         if self.verdict is not Verdict.PASS and (
-            self.timings or self.speedup or self.speedup_compile or self.speedup_autotune or self.versus_incumbent
+            self.timings or self.speedup or self.over_compiled or self.versus_incumbent
         ):
             raise ValueError("only a pass may carry times")
         if self.verdict is Verdict.PASS and not self.loads:
@@ -214,15 +213,14 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; `from_json` is its inverse."""
-        return dataclasses.asdict(self)
+        plain: dict[str, Any] = {}
+        for name, value in dataclasses.asdict(self).items():
+            plain |= {one.key: value.get(one.name) for one in COMPILED} if name == "over_compiled" else {name: value}
+        return plain
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Rebuild and re-check a value from a pipe. Raises ValueError, KeyError or TypeError when malformed."""
-
-        def timing(row: dict[str, Any]) -> Timing:
-            row = {**row, "subject": Subject(row["subject"]), "basis": Basis(row["basis"])}
-            return Timing(**{**row, "samples_us": tuple(row["samples_us"])})
 
         def speedup(row: dict[str, Any] | None) -> Speedup | None:
             if not row:
@@ -230,14 +228,14 @@ class Outcome:
             words = {"basis": Basis(row["basis"]), "over": Subject(row["over"]), "call": SpeedCall(row.get("call", ""))}
             return Speedup(**{**row, **words})
 
+        compiled = {one.name: speedup(data.get(one.key)) for one in COMPILED}
         return cls(
             **{
-                **data,
+                **{name: value for name, value in data.items() if name not in {one.key for one in COMPILED}},
                 "verdict": Verdict(data["verdict"]),
-                "timings": tuple(timing(row) for row in data.get("timings", ())),
+                "timings": tuple(Timing.from_json(row) for row in data.get("timings", ())),
                 "speedup": speedup(data.get("speedup")),
-                "speedup_compile": speedup(data.get("speedup_compile")),
-                "speedup_autotune": speedup(data.get("speedup_autotune")),
+                "over_compiled": {name: found for name, found in compiled.items() if found is not None},
                 "versus_incumbent": speedup(data.get("versus_incumbent")),
                 "stages": tuple(StageRecord(**row) for row in data.get("stages", ())),
                 "cases": tuple(CaseRecord(**row) for row in data.get("cases", ())),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, may_be_best
-from judge.values import Basis, Verdict
+from judge.values import COMPILED, Basis, Verdict
 from judge.values.parsing import parse_module
 from memory.patterns.fingerprints import fingerprint
 from search.algorithm.params import SearchParams
@@ -231,8 +231,7 @@ def fingerprint_of(evaluation: Evaluation | None, reason: str, message: str) -> 
     return fingerprint(evaluation.stage, evaluation.reason or evaluation.verdict, evaluation.message).key
 
 
-COMPILED = ("speedup_compile", "speedup_autotune")  # in Evaluation.report
-_FIGURE = ("speedup", "speedup_low", "basis", *(f"report__{name}" for name in COMPILED))
+_FIGURE = ("speedup", "speedup_low", "basis", *(f"report__{one.key}" for one in COMPILED))
 
 NOTHING = "Nothing faster than PyTorch was found"
 NOTHING_YET = "Nothing faster than PyTorch yet"
@@ -250,7 +249,7 @@ def has_won(evaluation: Evaluation | None) -> bool:
 
 def beats_torch(evaluation: Evaluation) -> bool:
     """Whether it beats every baseline it was timed beside, audited or not. Reads its report."""
-    compiled = (evaluation.report.get(name) for name in COMPILED)
+    compiled = (evaluation.report.get(one.key) for one in COMPILED)
     return _beats(evaluation.speedup, evaluation.speedup_low, evaluation.basis, *compiled)
 
 

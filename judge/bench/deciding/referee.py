@@ -29,23 +29,23 @@ from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference, collect
 from judge.bench.judging.stage_log import StageLog
 from judge.bench.judging.subjects import Subjects, guarded
-from judge.bench.processes.baselines import AUTOTUNE, AUTOTUNE_S
 from judge.bench.processes.child import Assignment
 from judge.bench.timing.counted import check_compiled
 from judge.bench.timing.modelled import fixed_seed, modelled
 from judge.bench.timing.stage import Measured, TimingStage
-from judge.values import Audit as AuditState
 from judge.values import (
+    BASELINES,
+    COMPILED,
+    Baseline,
     CaseRecord,
     Finding,
     JudgeError,
     Outcome,
     Policy,
     Speedup,
-    Subject,
-    Timing,
     Verdict,
 )
+from judge.values import Audit as AuditState
 
 CONFIRMING = (2, 3)  # numbers of the fresh sets of children; the last one only for a narrow win
 CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
@@ -101,12 +101,8 @@ class Referee:
         self.records: list[CaseRecord] = []
         self.loads = False
         self.kernels: list[dict[str, Any]] = []
-        self.timings: list[Timing] = []
-        self.speedup: Speedup | None = None
-        self.speedup_compile: Speedup | None = None
-        self.speedup_autotune: Speedup | None = None
-        self.measured: tuple[TimingStage, Measured] | None = None
-        self.versus_incumbent: Speedup | None = None
+        self.timed = Measured()
+        self.timing: TimingStage | None = None  # where times are measured
         self.findings: list[Finding] = []
         self.audit = AuditState.NONE
         self.confirmed = False  # measured twice, and faster than the best so far both times
@@ -136,11 +132,10 @@ class Referee:
         return self._told(
             Verdict.PASS,
             stage=self.stage_log.stages[-1].name,
-            timings=tuple(self.timings),
-            speedup=self.speedup,
-            speedup_compile=self.speedup_compile,
-            speedup_autotune=self.speedup_autotune,
-            versus_incumbent=self.versus_incumbent,
+            timings=tuple(self.timed.timings),
+            speedup=self.timed.speedup,
+            over_compiled=self.timed.over_compiled,
+            versus_incumbent=self.timed.rival,
             audit=self.audit,
         )
 
@@ -210,17 +205,16 @@ class Referee:
             self.stage_log.doing(AUDIT)
             self.stage_log.timed(AUDIT, lambda: self._audit(reference))
             self.audit = AuditState.PASSED
-            if self.payload["autotune"] and self.measured is not None:
-                self._autotune(*self.measured)
+            for name in self.payload["beside_best"]:
+                self._beside_best(BASELINES[name])
 
     def _to_be_audited(self) -> bool:
         """Whether it would be the best: without a bar every pass is looked at, timed or not."""
         if self.payload["basis"] == "measured" and self.payload["timing"] and not self.confirmed:
             return False
-        return self.payload.get("beat") is None or self._would_be_best(self.speedup)
+        return self.payload.get("beat") is None or self._would_be_best(self.timed.speedup)
 
     def _audit(self, reference: Reference) -> None:
-        measured = [timing.median_us for timing in self.timings if timing.subject is Subject.CANDIDATE]
         audit(
             self.assignment,
             self.subjects,
@@ -228,7 +222,7 @@ class Referee:
             self.lock,
             self.stage_log,
             self.findings,
-            None if self.interprets or not measured else measured[0],
+            self.timed.candidate.median_us if self.timing is not None else None,
         )
 
     def _problem(self) -> tuple[Reference, Rounds, Question]:
@@ -287,9 +281,7 @@ class Referee:
         if self.interprets:
             notes = self.environment.get("compile", "complete")
             check_compiled(self.kernels, [] if notes == "complete" else [notes], answer.get("traffic"))
-            found = modelled(reference, first, answer, self.assignment.target)
-            self.timings = [found.candidate, found.eager]
-            self.speedup = found.speedup
+            self.timed = modelled(reference, first, answer, self.assignment.target)
             return
         self._measure(reference, first)
 
@@ -306,14 +298,15 @@ class Referee:
             beat=self.payload.get("beat"),
         )
         found = stage.measure(rival=self._rival(reference, first))
-        failed = stage.compiled(found, self.payload.get("compile_us"), live="compile" in self.subjects.contacts)
-        if failed:
-            self.environment["torch_compile"] = failed
+        for one in COMPILED:
+            known = self.payload["known_us"].get(one.name)
+            failed = stage.compiled(found, one, known, live=one.name in self.subjects.contacts)
+            if failed:
+                self.environment[one.noted_as] = failed
         if self._would_be_best(found.speedup) and found.beats_rival:  # else it cannot become the best
             found = self._confirmed(stage, stage.trust(found))
-        stage.compiled(found, self.payload["autotune_us"], live=False, name="autotune")
-        self.measured = (stage, found)
-        self._publish(found)
+        self.timing, self.timed = stage, found
+        self.findings += found.findings
         self.environment |= gpu.facts(self.device)
 
     def _rival(self, reference: Reference, first: Question) -> bool:
@@ -346,22 +339,18 @@ class Referee:
                 break
         return seen[-1]
 
-    def _autotune(self, stage: TimingStage, found: Measured) -> None:
-        """Beside a new best, the dearest of torch.compile's modes. Should it fail, that is nobody's fault here."""
-        self.stage_log.doing(AUTOTUNE)
+    def _beside_best(self, baseline: Baseline) -> None:
+        """A baseline that is timed beside a new best only. Should it fail, that is nobody's fault here."""
+        assert self.timing is not None, "the runner asks for times only where they are measured"
+        name, limit_s = baseline.name, baseline.limit_s
+        self.stage_log.doing(baseline.noted_as)
         started = time.monotonic()
         with self.deadline.paused():
             try:
-                self.subjects.more({"autotune": "autotune"})["autotune"].deadline = Deadline(AUTOTUNE_S, AUTOTUNE_S)
-                failed = stage.compiled(found, None, live=True, name="autotune")
+                self.subjects.more({name: name})[name].deadline = Deadline(limit_s, limit_s)
+                failed = self.timing.compiled(self.timed, baseline, None, live=True)
             except JudgeError as error:  # its process ended
                 failed = f"failed: {error}"[:600]
-        self.environment[AUTOTUNE] = failed or "measured"
+        self.environment[baseline.noted_as] = failed or "measured"
         state = "warned" if failed else "ok"
-        self.stage_log.record(AUTOTUNE, state, (time.monotonic() - started) * 1000, failed)
-        self.timings, self.speedup_autotune = found.timings, found.autotuned
-
-    def _publish(self, found: Measured) -> None:
-        self.timings, self.findings = found.timings, [*self.findings, *found.findings]
-        self.speedup, self.speedup_compile, self.versus_incumbent = found.speedup, found.compiled, found.rival
-        self.speedup_autotune = found.autotuned
+        self.stage_log.record(baseline.noted_as, state, (time.monotonic() - started) * 1000, failed)

@@ -8,7 +8,7 @@ from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.foreign.faults import describe_fault, kind_of
 from judge.bench.foreign.sources import LoadError
 from judge.bench.foreign.whereabouts import KEEP_IN_RANGE, DeviceLost
-from judge.values import JudgeError, Verdict
+from judge.values import BASELINES, JudgeError, Verdict
 
 
 class Ended(Exception):
@@ -49,7 +49,7 @@ def of_subject(failed: SubjectFailed, stage: str) -> Exception:
     The incumbent's own fault is nobody's here: it is given back as it is.
     """
     role = failed.subject.partition("#")[0]
-    if role in ("eager", "compile", "autotune"):
+    if role in BASELINES:
         return of_baseline(failed)
     return failed if role == "incumbent" else of_candidate(failed, stage)
 

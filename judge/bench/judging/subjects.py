@@ -16,9 +16,10 @@ from judge.bench.judging.parameters import SEEDED, Binding, bind
 from judge.bench.judging.reference import Reference, collect
 from judge.bench.processes.child import Assignment
 from judge.bench.processes.subject_starter import ask_for
+from judge.values import BASELINES
 
 Result = TypeVar("Result")
-OTHERS = ("eager", "compile", "autotune", "incumbent")  # children that run something else than the candidate
+OTHERS = (*BASELINES, "incumbent")  # children that run something else than the candidate
 
 
 class Subjects:

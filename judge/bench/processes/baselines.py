@@ -15,15 +15,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from judge.bench.processes.artefacts import copy_kernels, copy_plain, give_kernels
 from judge.bench.processes.children import folder_mode
-from judge.values import Basis, Outcome, ProblemSpec, Subject, Timing, Verdict
+from judge.values import COMPILED, Baseline, Job, Outcome, ProblemSpec, Subject, Timing, Verdict, When
 
-SUBJECTS = {"compile": Subject.COMPILE, "autotune": Subject.AUTOTUNE}  # by mode of the child
-AUTOTUNE = "max_autotune"  # the stage in which it is timed, and where an outcome says what became of it
-AUTOTUNE_S = 300.0  # it tries many configurations; measured once and kept
 MOST_FILES, MOST_BYTES, MOST_DEPTH = 4000, 512 << 20, 8
 KEPT_BYTES = 4 << 30
 _NAME = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,200}")
@@ -39,8 +35,7 @@ class Baselines:
     def time(self, problem: ProblemSpec, subject: Subject) -> Timing | None:
         """The kept measurement, or None."""
         try:
-            row = json.loads((self._folder(problem, subject) / "time.json").read_text())
-            return _timing(row)
+            return Timing.from_json(json.loads((self._folder(problem, subject) / "time.json").read_text()))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -55,8 +50,8 @@ class Baselines:
 
     def forget(self, problem: ProblemSpec) -> None:
         """Measure again, e.g. because the device has drifted; compiled code stays."""
-        for subject in SUBJECTS.values():
-            (self._folder(problem, subject) / "time.json").unlink(missing_ok=True)
+        for one in COMPILED:
+            (self._folder(problem, one.subject) / "time.json").unlink(missing_ok=True)
 
     def forget_all(self) -> None:
         """Measure every problem again; compiled code stays."""
@@ -112,34 +107,37 @@ class CompiledTimes:
         # Without a store, what was measured; None: it cannot compile this problem.
         self._seen: dict[tuple[str, str | None, Subject], Timing | None] = {}
 
-    def time(self, problem: ProblemSpec, subject: Subject = Subject.COMPILE) -> Timing | None:
-        """Of the default mode, or of max-autotune."""
+    def time(self, problem: ProblemSpec, subject: Subject) -> Timing | None:
+        """From an earlier evaluation on this device; None where nobody has measured it."""
         store = self._store()
         seen = self._seen.get((problem.hash, problem.case, subject))
         return seen or (store.time(problem, subject) if store is not None else None)
 
-    def unknown(self, problem: ProblemSpec, subject: Subject = Subject.COMPILE) -> bool:
+    def unknown(self, problem: ProblemSpec, subject: Subject) -> bool:
         """Whether nobody has tried yet."""
         return (problem.hash, problem.case, subject) not in self._seen and self.time(problem, subject) is None
 
-    def remember(self, problem: ProblemSpec, outcome: Outcome) -> None:
+    def remember(self, job: Job, outcome: Outcome) -> None:
         """Keep what a pass measured anew, and what it could not."""
+        problem = job.problem
         if outcome.verdict is not Verdict.PASS or not outcome.timings:
             return
         store = self._store()
-        compiled = {timing.subject: timing for timing in outcome.timings if timing.subject in SUBJECTS.values()}
+        subjects = {one.subject for one in COMPILED if _tried(one, job, outcome)}
+        compiled = {timing.subject: timing for timing in outcome.timings if timing.subject in subjects}
         for timing in compiled.values():
             if store is not None and not timing.detail.get("cached"):
                 store.keep(problem, timing)
-        tried = [Subject.COMPILE, *([Subject.AUTOTUNE] if AUTOTUNE in outcome.environment else [])]
-        for subject in tried:
+        for subject in subjects:
             if store is None or subject not in compiled:  # a store's times can be given up, by another process too
                 self._seen.setdefault((problem.hash, problem.case, subject), compiled.get(subject))
 
 
-def _timing(row: dict[str, Any]) -> Timing:
-    known = {**row, "subject": Subject(row["subject"]), "basis": Basis(row["basis"])}
-    return Timing(**{**known, "samples_us": tuple(row["samples_us"])})
+def _tried(one: Baseline, job: Job, outcome: Outcome) -> bool:
+    """Whether it was to be timed in this evaluation."""
+    if one.when is When.BEST:
+        return one.noted_as in outcome.environment
+    return not one.setting or one.name in job.baselines
 
 
 def _plain_files(folder: Path, depth: int = 0) -> Iterator[tuple[Path, str, int]]:

@@ -12,14 +12,25 @@ from typing import Any
 from judge.bench.device.gpu_lock import WAITING
 from judge.bench.exchange.wire import WireClosed
 from judge.bench.foreign.sources import defined_kernels
-from judge.bench.processes.baselines import AUTOTUNE, AUTOTUNE_S
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
 from judge.bench.processes.inspection import Inspector
 from judge.bench.processes.kept_referees import BASELINE
 from judge.bench.processes.listening import MALFORMED, Host, Listening, Progress
 from judge.bench.processes.subject_starter import SubjectStarter
-from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Verdict
+from judge.values import (
+    COMPILED,
+    AdmissionReport,
+    Baseline,
+    Job,
+    JudgeError,
+    Limits,
+    Outcome,
+    ProblemSpec,
+    StageRecord,
+    Verdict,
+    When,
+)
 
 FIXES = {
     "problem.timeout": "look for an endless loop, or make the shapes smaller",
@@ -93,7 +104,8 @@ class EvaluationPlan(Listening):
         self.starter = SubjectStarter(bench, job)
         self.inspector = Inspector()
         self._audits = False
-        self._autotunes = False
+        self._beside_best: list[Baseline] = []  # what the referee may time there
+        self._own_s: dict[str, float] = {}  # time limits of their stages, once begun
         self.adopted = False  # the referee has stayed from an earlier evaluation
         self.group: ChildGroup | None = None
         self.endings: dict[str, str] = {}
@@ -137,9 +149,18 @@ class EvaluationPlan(Listening):
             roles["eager"] = "eager"
             if self.job.incumbent is not None:
                 roles["incumbent"] = "incumbent"
-            if self.bench.wants_compile(self.job.problem):
-                roles["compile"] = "compile"
+            roles |= {one.name: one.name for one in self._untimed(When.ONCE)}
         return roles
+
+    def _untimed(self, when: When) -> list[Baseline]:
+        """Baselines that are to be timed then, and have not been."""
+        return [
+            one
+            for one in COMPILED
+            if one.when is when
+            and (one.name in self.job.baselines if one.setting else self.bench.compile_baseline)
+            and self.bench.times.unknown(self.job.problem, one.subject)
+        ]
 
     def hear(self, message: dict[str, Any], progress: Progress | None) -> dict[str, Any] | None:
         if "need" in message and self.group is not None:
@@ -149,19 +170,20 @@ class EvaluationPlan(Listening):
             self.inspector.answer(self.group.members, message["look"], self.group.members["referee"].boss)
             return None
         self._audits = self._audits or message.get("doing") == "audit"
-        self._autotunes = self._autotunes or (self.job.autotune and message.get("doing") == AUTOTUNE)
+        self._own_s |= {one.name: one.limit_s for one in self._beside_best if message.get("doing") == one.noted_as}
         return super().hear(message, progress)
 
     def waited_s(self) -> float:
-        """Seconds by which the wall limit is exceeded rightly: an audit has one of its own, max-autotune too."""
-        own = (self.job.limits.wall_s if self._audits else 0.0) + (AUTOTUNE_S if self._autotunes else 0.0)
-        return super().waited_s() + own
+        """Seconds by which the wall limit is exceeded rightly: an audit has one of its own, and so has a baseline."""
+        return super().waited_s() + (self.job.limits.wall_s if self._audits else 0.0) + sum(self._own_s.values())
 
     def _assign_referee(
         self, group: ChildGroup, names: list[str], links: list[socket.socket], key: str, nonce: str
     ) -> None:
-        limits, known = self.job.limits, self.bench.compile_time(self.job.problem)
-        autotuned = self.bench.autotune_time(self.job.problem)
+        limits = self.job.limits
+        known = {one.name: self.bench.times.time(self.job.problem, one.subject) for one in COMPILED}
+        measured = self.job.timing and self.bench.device != "interpreter"
+        self._beside_best = self._untimed(When.BEST) if measured else []
         payload = {
             "role": "referee",
             "key": key,
@@ -175,9 +197,8 @@ class EvaluationPlan(Listening):
             "timing": self.job.timing,
             "timing_s": min(TIMING_S, limits.stage_s),
             "basis": "modelled" if self.bench.device == "interpreter" else "measured",
-            "compile_us": list(known.samples_us) if known else None,
-            "autotune_us": list(autotuned.samples_us) if autotuned else None,
-            "autotune": self.job.autotune and self.job.timing and self.bench.wants_autotune(self.job.problem),
+            "known_us": {name: list(timing.samples_us) for name, timing in known.items() if timing is not None},
+            "beside_best": [one.name for one in self._beside_best],
             "beat": self.job.beat,
             "policy": self.job.problem.policy.to_json(),
             "sealed": [asdict(case) for case in self.job.problem.sealed],

@@ -11,12 +11,12 @@ from judge.bench.device.gpu_lock import LONGEST_WAIT_S, WAITING
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import PLACES
 from judge.bench.processes.artefacts import Handover
-from judge.bench.processes.baselines import Baselines
+from judge.bench.processes.baselines import Baselines, CompiledTimes
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.kept_referees import KeptReferees
-from judge.values import Limits, ProblemSpec, StageRecord, Timing
+from judge.values import Limits, ProblemSpec, StageRecord
 
 Progress = Callable[[StageRecord], None]
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
@@ -36,6 +36,8 @@ class Host(Protocol):
     """What a plan asks of the bench that runs it."""
 
     device: str
+    times: CompiledTimes
+    compile_baseline: bool  # whether torch.compile is timed unasked
 
     @property
     def compiling(self) -> Compiler:
@@ -48,21 +50,9 @@ class Host(Protocol):
     def server(self, kind: str) -> ForkServer:
         """The zygote "plain", "interpreter" or "recorder"."""
 
-    def compile_time(self, problem: ProblemSpec) -> Timing | None:
-        """torch.compile's time of this problem, when it is known already."""
-
-    def wants_compile(self, problem: ProblemSpec) -> bool:
-        """Whether torch.compile is to be measured."""
-
     @property
     def kept_referees(self) -> KeptReferees:
         """Referees that stayed at their problem."""
-
-    def autotune_time(self, problem: ProblemSpec) -> Timing | None:
-        """The same with max-autotune."""
-
-    def wants_autotune(self, problem: ProblemSpec) -> bool:
-        """Whether nobody has tried that yet."""
 
     def stock(self, limits: Limits, *, least: int | None = None) -> None:
         """Make spare children for whoever is needed next; with `least`, only when fewer than so many are left."""

@@ -14,10 +14,9 @@ from typing import Any
 
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireTimeout
 from judge.bench.processes.artefacts import Handover
-from judge.bench.processes.baselines import SUBJECTS
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.listening import Host
-from judge.values import Job, JudgeError
+from judge.values import BASELINES, COMPILED, Job, JudgeError
 
 MOST = 48  # further children of one evaluation: a hostile problem shares the referee's process and may ask, too
 MOST_REQUESTS = 32
@@ -40,9 +39,7 @@ MODES = {
     "census": Mode("candidate", "device", "census"),  # every launch is noted
     "noop": Mode("candidate", "device", "noop"),  # launches have no effect
     "raise": Mode("candidate", "device", "raise"),  # launches fail
-    "eager": Mode("problem", "plain", "eager"),
-    "compile": Mode("problem", "plain", "compile"),
-    "autotune": Mode("problem", "plain", "autotune"),  # torch.compile with mode max-autotune
+    **{name: Mode("problem", "plain", name) for name in BASELINES},
     "record": Mode("candidate", "recorder", "record"),
 }
 
@@ -76,8 +73,8 @@ class SubjectStarter:
             if handover is not None:
                 self._handovers[name] = handover
                 payload |= handover.payload
-        if what.does in SUBJECTS and self.bench.baselines is not None:
-            self.bench.baselines.seed(self.job.problem, SUBJECTS[what.does], child.folder)
+        if what.does in {one.name for one in COMPILED} and self.bench.baselines is not None:
+            self.bench.baselines.seed(self.job.problem, BASELINES[what.does].subject, child.folder)
             self._compilers[what.does] = child.folder
         group.assign(name, payload, [theirs])
         return ours
@@ -86,7 +83,7 @@ class SubjectStarter:
         """While the folders exist: keep what children found out; what each had to compile itself, by child."""
         for mode, folder in self._compilers.items():
             if self.bench.baselines is not None:
-                self.bench.baselines.take(self.job.problem, SUBJECTS[mode], folder)
+                self.bench.baselines.take(self.job.problem, BASELINES[mode].subject, folder)
         found = {}
         for name, handover in self._handovers.items():
             self.bench.compiling.learn(handover)

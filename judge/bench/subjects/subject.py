@@ -30,10 +30,8 @@ from judge.bench.processes.child import Assignment
 from judge.bench.subjects.burst_calls import BurstCalls
 from judge.bench.subjects.harness import Harness
 from judge.bench.subjects.watch import Watch, watch_for
-from judge.values import JudgeError, Policy
+from judge.values import BASELINES, JudgeError, Policy
 
-COMPILED = {"compile": "default", "autotune": "max-autotune"}  # torch.compile's modes
-BASELINES = ("eager", *COMPILED)
 SELDOM = 8  # timed calls from one look at the harness to the next
 MOST_MEMORY = 0.5  # of the GPU's: referee, baseline and neighbours need the same inputs again
 
@@ -160,8 +158,9 @@ class Subject:
             if hasattr(self.model, "prepare"):
                 reply["prepare_us"] = self._prepare()
         self._synchronize()  # after this reply the referee writes over the arena that the copies read from
-        if self.mode in COMPILED and not command.get("again"):
-            self.model = torch.compile(self.model, mode=COMPILED[self.mode])
+        baseline = BASELINES.get(self.mode)
+        if baseline is not None and baseline.mode and not command.get("again"):
+            self.model = torch.compile(self.model, mode=baseline.mode)
         return reply | {"parameters": len(given)}
 
     def _prepare(self) -> float:

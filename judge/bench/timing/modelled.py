@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import FORWARD
@@ -15,18 +14,10 @@ from judge.bench.judging.correctness import Question
 from judge.bench.judging.reference import Reference, cloned
 from judge.bench.subjects.watch import traffic_report
 from judge.bench.timing.counted import check_counts
+from judge.bench.timing.stage import Measured
 from judge.values import Basis, Speedup, Subject, Timing, Verdict
 
 METHOD = "traffic_model"
-
-
-@dataclass(frozen=True)
-class Modelled:
-    """Both times and their ratio; the range is the model's, not a confidence interval."""
-
-    candidate: Timing
-    eager: Timing
-    speedup: Speedup
 
 
 def fixed_seed(source: str) -> int:
@@ -37,8 +28,8 @@ def fixed_seed(source: str) -> int:
     return int(hashlib.sha256(source.encode()).hexdigest()[:8], 16)
 
 
-def modelled(reference: Reference, asked: Question, answer: Message, target_name: str) -> Modelled:
-    """Times of candidate and reference on the named GPU. `answer` carries the candidate's counted launches.
+def modelled(reference: Reference, asked: Question, answer: Message, target_name: str) -> Measured:
+    """Times of candidate and reference on the named GPU, with the model's range. `answer` has the counted launches.
 
     Raises Ended when the candidate's counts are no counts, or too small to be true.
     """
@@ -58,9 +49,8 @@ def modelled(reference: Reference, asked: Question, answer: Message, target_name
     check_counts(reference, asked, candidate)
     low, middle, high = modelled_speedup(eager, candidate, target)
     speedup = Speedup(middle, low, high, 1, Basis.MODELLED, Subject.EAGER)
-    return Modelled(
-        _timing(Subject.CANDIDATE, candidate, target_name), _timing(Subject.EAGER, eager, target_name), speedup
-    )
+    sides = ((Subject.CANDIDATE, candidate), (Subject.EAGER, eager))
+    return Measured([_timing(subject, report, target_name) for subject, report in sides], speedup)
 
 
 def _timing(subject: Subject, report: TrafficReport, target_name: str) -> Timing:

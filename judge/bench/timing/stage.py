@@ -21,11 +21,10 @@ from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.correctness import Question
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
-from judge.bench.processes.baselines import SUBJECTS
 from judge.bench.timing.bursts import trusted_time
 from judge.bench.timing.measured import Circumstances, Measurement, Runner
 from judge.bench.timing.trusted import Trusted
-from judge.values import Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
+from judge.values import COMPILED, Baseline, Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
 
 WALL_SHARE = 0.75  # a claim may be this part of what single calls took by this process's clock
 WALL_VARIES = 0.1  # of a call's wall time: large contents take their time to copy
@@ -44,8 +43,7 @@ class Measured:
 
     timings: list[Timing] = field(default_factory=list)
     speedup: Speedup | None = None
-    compiled: Speedup | None = None
-    autotuned: Speedup | None = None
+    over_compiled: dict[str, Speedup] = field(default_factory=dict)  # by name of the baseline
     rival: Speedup | None = None
     plausible: bool = True  # nothing that the judge's own clock says is against the claim
     findings: list[Finding] = field(default_factory=list)
@@ -110,18 +108,14 @@ class TimingStage:
         self._sides = sides
         return found
 
-    def compiled(self, found: Measured, known: list[float] | None, *, live: bool, name: str = "compile") -> str:
-        """Add torch.compile's time: known from before, or measured now when its child is there. Returns what failed.
-
-        `name` is "compile" for its default mode, or "autotune" for max-autotune.
-        """
-        subject = SUBJECTS[name]
-        mode = "default" if subject is Subject.COMPILE else subject.value
+    def compiled(self, found: Measured, baseline: Baseline, known: list[float] | None, *, live: bool) -> str:
+        """Add torch.compile's time: known from before, or measured now when its child is there. Returns what failed."""
+        subject, mode = baseline.subject, baseline.mode
         if known:
             timing = timing_of(subject, known, self.method, mode=mode, cached=True)
         elif live:
             try:
-                side = self._runner(name)
+                side = self._runner(baseline.name)
                 seen = self.measurement.run([side], self.lock)
             except (Ended, SubjectFailed) as failed:
                 return f"failed: {getattr(failed, 'message', failed)}"[:600]
@@ -129,11 +123,7 @@ class TimingStage:
         else:
             return ""
         found.timings.append(timing)
-        over = unpaired_speedup(timing, found.candidate)
-        if subject is Subject.COMPILE:
-            found.compiled = over
-        else:
-            found.autotuned = over
+        found.over_compiled[baseline.name] = unpaired_speedup(timing, found.candidate)
         return ""
 
     def trust(self, found: Measured, *, suffix: str = "") -> Measured:
@@ -228,11 +218,11 @@ class TimingStage:
 
 
 def _carried(found: Measured, again: Measured) -> Measured:
-    """`again` with torch.compile's time, which is not measured twice."""
-    compiled = [timing for timing in found.timings if timing.subject is Subject.COMPILE]
-    again.timings += compiled
-    if found.compiled is not None:
-        again.compiled = unpaired_speedup(compiled[0], again.candidate)
+    """`again` with torch.compile's times, which are not measured twice."""
+    names = {one.subject: one.name for one in COMPILED}
+    for timing in (one for one in found.timings if one.subject in names):
+        again.timings.append(timing)
+        again.over_compiled[names[timing.subject]] = unpaired_speedup(timing, again.candidate)
     return again
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import threading
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -22,12 +23,13 @@ from judge.devices.services import device_enroll, enrolled_keys, key_path
 from judge.evaluations.models import Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.tasks import admit_problem
-from judge.values import Audit, Basis, Verdict, text_hash
+from judge.values import Audit, Basis, Speedup, Subject, Verdict, text_hash
 from tests.judge.batch_makers import KEY, MARK, OTHER, answered, passed
 from tests.judge.bench_problems import PROBLEM, SAME, candidate
 
 pytestmark = pytest.mark.django_db
 KEYS = {KEY.device: KEY}
+FASTER = Speedup(2.0, 1.9, 2.1, 3, Basis.MEASURED, Subject.AUTOTUNE)
 SLOWER = candidate("time.sleep(0.01); return self.right(x)")
 
 
@@ -160,7 +162,7 @@ def test_a_file_that_is_still_written_says_so(problem, lab) -> None:
 
 def test_an_unsigned_outcome_is_kept_only_on_request_and_never_as_a_best(problem, lab) -> None:
     (line,) = exported(problem, lab, SAME)
-    loose = answered(line, key=None)
+    loose = answered(line, replace(passed(), over_compiled={"autotune": FASTER}), key=None)
     before = state()
     with pytest.raises(OutcomesRefused, match="unsigned"):
         taken(loose)
@@ -168,7 +170,7 @@ def test_an_unsigned_outcome_is_kept_only_on_request_and_never_as_a_best(problem
     (row,) = taken(loose, accept_unsigned=True).unsigned
     assert taken(loose, accept_unsigned=True).known == (row,)
     assert (row.verdict, row.speedup, row.basis, row.audit) == (Verdict.PASS, None, "", Audit.NONE)
-    assert row.device.kind == Device.Kind.EXTERNAL
+    assert row.device.kind == Device.Kind.EXTERNAL and row.report["speedup_autotune"] is None
     assert set(row.measurements.values_list("basis", flat=True)) == {"reported"}
     (signed,) = taken(answered(line)).evaluations  # and it stands in the way of no signed one
     assert signed.speedup == 2.0

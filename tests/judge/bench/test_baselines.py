@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from types import SimpleNamespace
+
 import pytest
 
+from adaexplore_site import settings
+from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.processes import baselines
-from judge.bench.processes.baselines import Baselines
-from judge.values import Basis, ProblemSpec, Subject, Timing
+from judge.bench.processes.baselines import Baselines, CompiledTimes
+from judge.bench.processes.jobs import EvaluationPlan
+from judge.bench.processes.subject_starter import MODES, Mode
+from judge.values import BASELINES, COMPILED, Basis, Job, Outcome, ProblemSpec, Subject, Timing, Verdict, When
 
 GROUP = "__grp__k.json"
 PROBLEM, OTHER = ProblemSpec("class Model: ..."), ProblemSpec("class Model: ...", "large")
@@ -93,3 +101,55 @@ def test_the_code_used_longest_ago_makes_room(store, child, monkeypatch):
     store.take(OTHER, Subject.AUTOTUNE, child)
     assert store.time(PROBLEM, Subject.AUTOTUNE) == TIME, "times stay"
     assert len(list(store.root.rglob("graph"))) == 1
+
+
+def passed(*timings: Timing, **environment: str) -> Outcome:
+    return Outcome(Verdict.PASS, stage="timing", loads=True, timings=timings, environment=environment)
+
+
+def test_every_baseline_has_a_name_a_subject_and_a_place_of_its_own():
+    assert len({one.subject for one in BASELINES.values()}) == len({one.label for one in COMPILED}) + 1
+    for name, one in BASELINES.items():
+        assert name == one.name and MODES[name] == Mode("problem", "plain", name)
+        assert bool(one.noted_as) == bool(one.mode), "only the reference as it is may refuse a problem"
+        assert (one.when is When.BEST) == (one.limit_s > 0)
+        fault = of_subject(SubjectFailed(f"{name}#2", "exception", "timed", "no"), "timing")
+        assert isinstance(fault, Ended) and fault.reason == "problem.raises"
+        assert hasattr(settings, one.setting or "DEBUG")
+
+
+def test_a_time_is_asked_for_once_and_only_as_the_table_says():
+    known = CompiledTimes(lambda: None)
+    job = Job("one", PROBLEM, "class ModelNew: ...")
+    known.remember(job, passed(TIME, dataclasses.replace(TIME, subject=Subject.CANDIDATE)))
+    assert not known.unknown(PROBLEM, Subject.COMPILE), "it was tried, and there is no time"
+    assert known.unknown(PROBLEM, Subject.AUTOTUNE), "nobody has tried"
+    known.remember(job, passed(TIME, max_autotune="measured"))
+    assert known.time(PROBLEM, Subject.AUTOTUNE) == TIME and known.unknown(OTHER, Subject.AUTOTUNE)
+
+
+@pytest.mark.parametrize(
+    ("device", "given", "once", "best"),
+    [
+        ("cuda:0", {}, ["compile"], []),
+        ("cuda:0", {"baselines": frozenset({"autotune"})}, ["compile"], ["autotune"]),
+        ("cuda:0", {"baselines": frozenset({"autotune"}), "timing": False}, [], []),
+        ("interpreter", {"baselines": frozenset({"autotune"})}, [], []),
+    ],
+)
+def test_a_plan_starts_and_announces_what_is_to_be_timed(device, given, once, best):
+    sent = []
+    group = SimpleNamespace(
+        members={"referee": SimpleNamespace(boss=SimpleNamespace(send=lambda *row: sent.append(row)))}
+    )
+    bench = SimpleNamespace(
+        device=device, times=CompiledTimes(lambda: None), compile_baseline=True, kept_referees=SimpleNamespace(most=0),
+        gpu_lock=lambda: None,
+    )  # fmt: skip
+    plan = EvaluationPlan(bench, Job("one", PROBLEM, "class ModelNew: ...", **given))
+    assert [name for name in plan._subjects() if name in BASELINES and name != "eager"] == once
+    plan._assign_referee(group, [], [], "00", "00")
+    assert (sent[0][0]["beside_best"], sent[0][0]["known_us"]) == (best, {})
+    plan.hear({"doing": "max_autotune"}, None)
+    plan.hear({"doing": "max_autotune"}, None)
+    assert plan.waited_s() == pytest.approx(300.0 if best else 0.0, abs=1.0)

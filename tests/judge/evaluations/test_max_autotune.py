@@ -33,7 +33,7 @@ def bench(cpu_bench):
 
 def evaluate(bench: Bench, text: str, number: int, **job: object) -> Outcome:
     candidate = answer(PLAIN) + f"# {number}\n"
-    given = {"limits": LIMITS, "beat": 0.01, "autotune": True, **job}
+    given = {"limits": LIMITS, "beat": 0.01, "baselines": frozenset({"autotune"}), **job}
     return bench.evaluate(Job(f"job {number}", ProblemSpec(text), candidate, **given))
 
 
@@ -55,7 +55,7 @@ def test_a_baseline_that_fails_costs_no_best_and_is_not_tried_again(bench):
 
 @pytest.mark.bench
 def test_nobody_waits_for_it_unasked_or_without_a_new_best(bench):
-    assert "max_autotune" not in evaluate(bench, UNASKED, 1, autotune=False).environment
+    assert "max_autotune" not in evaluate(bench, UNASKED, 1, baselines=frozenset()).environment
     slow = evaluate(bench, UNASKED, 2, beat=float("inf"))
     assert slow.verdict is Verdict.PASS and "max_autotune" not in slow.environment
 
@@ -65,18 +65,19 @@ def test_nobody_waits_for_it_unasked_or_without_a_new_best(bench):
 def test_it_is_timed_once_a_problem_and_shown_with_every_pass_from_then_on(bench):
     first = evaluate(bench, TRACED, 1)
     assert first.environment["max_autotune"] == "measured" and autotuned(first) == [False]
-    assert first.speedup_autotune is not None and first.speedup_autotune.over is Subject.AUTOTUNE
+    assert first.over_compiled["autotune"].over is Subject.AUTOTUNE
     timing = next(one for one in first.timings if one.subject is Subject.AUTOTUNE)
     assert timing.detail["mode"] == "max-autotune" and timing.detail["precision"] == "strict"
-    later = evaluate(bench, TRACED, 2, beat=float("inf"), autotune=False)
-    assert autotuned(later) == [True] and later.speedup_autotune is not None
+    later = evaluate(bench, TRACED, 2, beat=float("inf"), baselines=frozenset())
+    assert autotuned(later) == [True] and "autotune" in later.over_compiled
 
 
 def test_only_a_pass_has_it_and_json_keeps_it():
-    outcome = Outcome(Verdict.PASS, stage="timing", loads=True, speedup_autotune=SPEEDUP)
+    outcome = Outcome(Verdict.PASS, stage="timing", loads=True, over_compiled={"autotune": SPEEDUP})
+    assert outcome.to_json()["speedup_autotune"]["value"] == 2.0 and outcome.to_json()["speedup_compile"] is None
     assert Outcome.from_json(outcome.to_json()) == outcome
     old = {name: value for name, value in outcome.to_json().items() if name != "speedup_autotune"}
-    assert Outcome.from_json(old).speedup_autotune is None, "stored before there was such a field"
+    assert Outcome.from_json(old).over_compiled == {}, "stored before there was such a field"
     with pytest.raises(ValueError, match="only a pass"):
         dataclasses.replace(outcome, verdict=Verdict.WRONG, reason="value.mismatch", loads=True)
 
@@ -89,7 +90,7 @@ def test_the_setting_asks_for_it_where_kernels_are_timed(settings, asked, device
     settings.JUDGE_MAX_AUTOTUNE = asked
     bench = TwinBench()
     evaluations.evaluation_run(problem=problem(), device=device(), source="class ModelNew: ...", bench=bench)
-    assert bench.jobs[0].autotune is wanted
+    assert bench.jobs[0].baselines == (frozenset({"autotune"}) if wanted else frozenset())
 
 
 @pytest.mark.django_db

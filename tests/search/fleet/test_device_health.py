@@ -15,7 +15,7 @@ from judge.devices.drift import eager_drift
 from judge.devices.models import Device, DeviceCheck
 from judge.devices.services import devices_sync
 from judge.evaluations.models import Evaluation, Measurement
-from judge.values import Basis, JudgeError, Outcome, ProblemSpec, Subject, Timing, Verdict
+from judge.values import Basis, Job, JudgeError, Outcome, ProblemSpec, Subject, Timing, Verdict
 from search.engine.devices import device_faulted, device_judged
 from search.fleet.services import device_check, device_check_ask, device_state_set
 from search.records.models import Node, Run
@@ -215,12 +215,13 @@ def test_another_gpu_in_the_same_place_starts_anew():
 
 def test_times_that_were_given_up_are_measured_again_also_by_a_process_that_knew_them(tmp_path):
     spec, store = ProblemSpec("class Model: ..."), Baselines(tmp_path / "baselines")
+    job = Job("one", spec, "class ModelNew: ...")
     timing = Timing(Subject.COMPILE, Basis.MEASURED, "cuda_events", (2.0,), 2.0, 2.0, 2.0)
     known = CompiledTimes(lambda: store)
-    known.remember(spec, Outcome(Verdict.PASS, stage="timing", loads=True, timings=(timing,)))
-    assert known.time(spec) == timing and not known.unknown(spec)
+    known.remember(job, Outcome(Verdict.PASS, stage="timing", loads=True, timings=(timing,)))
+    assert known.time(spec, timing.subject) == timing and not known.unknown(spec, timing.subject)
     store.forget_all()
-    assert known.time(spec) is None and known.unknown(spec)
+    assert known.time(spec, timing.subject) is None and known.unknown(spec, timing.subject)
     alone = dataclasses.replace(timing, subject=Subject.CANDIDATE)
-    known.remember(spec, Outcome(Verdict.PASS, stage="timing", loads=True, timings=(alone,)))
-    assert not known.unknown(spec), "it cannot be compiled: nobody tries again"
+    known.remember(job, Outcome(Verdict.PASS, stage="timing", loads=True, timings=(alone,)))
+    assert not known.unknown(spec, timing.subject), "it cannot be compiled: nobody tries again"
