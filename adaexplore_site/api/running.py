@@ -56,7 +56,6 @@ def fleet(request: HttpRequest, format: Form | None = FORM) -> Any:
 
 def _device(row: FleetRow) -> DeviceOut:
     device, reading = row.device, row.reading
-    served = device.judges and not device.remote
     return DeviceOut(
         id=device.pk,
         name=device.name,
@@ -66,7 +65,7 @@ def _device(row: FleetRow) -> DeviceOut:
         basis=basis_word(device.basis.value) if device.basis else None,
         state=device.state,
         state_reason=device.state_reason or None,
-        alive=not row.dead if served else None,
+        alive=not row.dead if device.served else None,
         seen_s=row.seen_s,
         waiting=row.waiting,
         oldest_waiting_at=row.oldest,

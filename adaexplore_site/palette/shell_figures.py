@@ -45,7 +45,7 @@ def figures_of(now: datetime) -> Figures:
 
 def figures_read(now: datetime) -> Figures:
     """As of now: three queries more than none."""
-    here = Device.objects.filter(kind=Device.Kind.CUDA, remote=False).exclude(state=Device.State.QUARANTINED)
+    here = Device.objects.gpus().filter(remote=False).exclude(state=Device.State.QUARANTINED)
     gpus, busy = here.count(), 0
     if gpus:
         judging = Node.objects.filter(state=Node.State.JUDGING, run__device__in=here).on_workers(now)

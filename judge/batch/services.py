@@ -173,7 +173,7 @@ def _check_fingerprint(number: int, line: Returned, device: Device) -> None:
         raise _refused(number, line.id, f"times on {device.name} must be {device.basis}")
     gpu = mark.get("gpu") or {}
     known = device.facts.get("uuid")
-    if device.kind == Device.Kind.CUDA and not gpu.get("uuid"):
+    if device.is_gpu and not gpu.get("uuid"):
         raise _refused(number, line.id, "it does not say on which GPU it was judged")
     if known and gpu.get("uuid") != known:
         raise _refused(number, line.id, f"it was judged on another GPU than {device.name}: enroll that one by itself")

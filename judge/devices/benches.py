@@ -31,7 +31,7 @@ _open: dict[tuple[int, str], Bench] = {}  # by process id: a forked worker must 
 
 def bench_for(device: Device) -> Bench:
     """The bench of `device` in this process. Raises JudgeError when it cannot start, ValueError for external ones."""
-    if device.kind == Device.Kind.EXTERNAL:
+    if device.imported:
         raise ValueError(f"{device.name} only holds imported numbers; nothing can be judged on it")
     if device.remote:
         raise JudgeError(f"{device.name} belongs to another machine: export jobs for it with judge_export_jobs")

@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
-from judge.values import Basis
+from judge.values import Basis, Limits
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 MODELLED_ELSEWHERE = "modelled:"  # begins the names of external devices whose imported numbers a time model made
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the devices of a kind do. Ask a device or the queryset; only `TRAITS` tells kinds apart."""
+
+    basis: Basis | None  # of its times; None: it has none
+    limits: Limits  # of one evaluation
+    nothing_judged: StrOrPromise = ""  # why nothing is judged on %(device)s; empty where kernels are judged
+    imported: bool = False  # it owns the figures of imported searches
+
+
+def kinds(asked: Callable[[Traits], bool]) -> list[Device.Kind]:
+    """The kinds of which `asked` holds, for queries."""
+    return [kind for kind, traits in TRAITS.items() if asked(traits)]
+
+
+class DeviceQuerySet(models.QuerySet["Device"]):
+    def judging(self) -> Self:
+        """Those that say what is right: they run kernels, here or on another machine."""
+        return self.filter(kind__in=kinds(lambda traits: not traits.nothing_judged))
+
+    def served(self) -> Self:
+        """Those that a worker here judges on."""
+        return self.judging().filter(remote=False)
+
+    def gpus(self) -> Self:
+        """Those that kernels are timed on, here or on another machine."""
+        return self.filter(kind__in=kinds(lambda traits: traits.basis is Basis.MEASURED))
+
+    def with_times(self) -> Self:
+        """Those that kernels have times on."""
+        return self.filter(kind__in=kinds(lambda traits: traits.basis is not None))
 
 
 class Device(models.Model):
@@ -48,6 +89,8 @@ class Device(models.Model):
     seen_at = models.DateTimeField(null=True, blank=True)
     remote = models.BooleanField(default=False)  # enrolled: jobs go there as files, no worker here serves it
 
+    objects = DeviceQuerySet.as_manager()
+
     class Meta:
         constraints = [
             models.CheckConstraint(
@@ -61,12 +104,41 @@ class Device(models.Model):
     @property
     def judges(self) -> bool:
         """Whether it says what is right: it runs kernels, here or on another machine."""
-        return self.kind in (self.Kind.INTERPRETER, self.Kind.CUDA)
+        return not self.traits.nothing_judged
+
+    @property
+    def served(self) -> bool:
+        """Whether a worker here judges on it."""
+        return self.judges and not self.remote
+
+    @property
+    def takes_searches(self) -> bool:
+        """Whether a search may start on it now."""
+        return self.served and self.state == self.State.ACTIVE
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether kernels are timed on it, here or on another machine."""
+        return self.basis is Basis.MEASURED
 
     @property
     def measures(self) -> bool:
         """Whether a worker here times kernels on it, so that it has a noise floor."""
-        return self.kind == self.Kind.CUDA and not self.remote
+        return self.is_gpu and not self.remote
+
+    @property
+    def imported(self) -> bool:
+        """Whether it only owns the figures of imported searches."""
+        return self.traits.imported
+
+    @property
+    def limits(self) -> Limits:
+        """What one evaluation on it may take."""
+        return self.traits.limits
+
+    @property
+    def traits(self) -> Traits:
+        return TRAITS[self.Kind(self.kind)]
 
     @property
     def queue(self) -> str:
@@ -76,12 +148,24 @@ class Device(models.Model):
     @property
     def basis(self) -> Basis | None:
         """What a time from this device is: measured, MODELLED or reported. None: it has no times."""
-        return {
-            self.Kind.CUDA: Basis.MEASURED,
-            self.Kind.INTERPRETER: Basis.MODELLED,
-            self.Kind.COMPILE: None,
-            self.Kind.EXTERNAL: Basis.MODELLED if self.name.startswith(MODELLED_ELSEWHERE) else Basis.REPORTED,
-        }[self.Kind(self.kind)]
+        return Basis.MODELLED if self.name.startswith(MODELLED_ELSEWHERE) else self.traits.basis
+
+
+TRAITS = {
+    Device.Kind.INTERPRETER: Traits(Basis.MODELLED, Limits(wall_s=60, stage_s=30)),
+    Device.Kind.CUDA: Traits(Basis.MEASURED, Limits(wall_s=120, stage_s=60)),
+    Device.Kind.COMPILE: Traits(
+        None,
+        Limits(wall_s=90, stage_s=60),
+        nothing_judged=_("%(device)s only compiles; nothing is judged there."),
+    ),
+    Device.Kind.EXTERNAL: Traits(
+        Basis.REPORTED,
+        Limits(),
+        nothing_judged=_("%(device)s only owns imported numbers; nothing is judged there."),
+        imported=True,
+    ),
+}
 
 
 class DeviceCheck(models.Model):

@@ -43,7 +43,7 @@ def devices_sync(*, lister: Lister | None = None) -> list[Device]:
 
 def device_get(*, name: str) -> Device:
     """The device called `name`. Raises DeviceMissing with what is there and how to add a GPU."""
-    judging = Device.objects.filter(kind__in=(Device.Kind.INTERPRETER, Device.Kind.CUDA))
+    judging = Device.objects.judging()
     device = judging.filter(name=name).first()
     if device is not None:
         return device
@@ -120,8 +120,7 @@ def judging_devices() -> QuerySet[Device]:
 
 def served_devices() -> QuerySet[Device]:
     """Every device that a worker of ours serves, whatever its state: a draining one still ends what it began."""
-    kinds = (Device.Kind.INTERPRETER, Device.Kind.CUDA)
-    return Device.objects.filter(kind__in=kinds, remote=False).order_by("-kind", "name")
+    return Device.objects.served().order_by("-kind", "name")
 
 
 def device_trusted(device: Device) -> bool:

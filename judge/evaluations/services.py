@@ -26,7 +26,6 @@ from judge.values import (
     UNCACHED,
     Job,
     JudgeError,
-    Limits,
     Outcome,
     ProblemSpec,
     SpeedCall,
@@ -36,11 +35,6 @@ from judge.values import (
 )
 
 REASON_CHARS = 300
-_LIMITS = {
-    Device.Kind.INTERPRETER: Limits(wall_s=60, stage_s=30),
-    Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
-    Device.Kind.COMPILE: Limits(wall_s=90, stage_s=60),
-}
 
 
 @dataclass(frozen=True)
@@ -143,7 +137,7 @@ def _judged(
         id=uuid.uuid4().hex,
         problem=spec,
         candidate=source,
-        limits=evaluation_limits(device),
+        limits=device.limits,
         beat=beat,
         incumbent=incumbent,
         baselines=frozenset(one.name for one in COMPILED if one.setting and getattr(settings, one.setting))
@@ -168,11 +162,6 @@ def _judged(
     )
 
 
-def evaluation_limits(device: Device) -> Limits:
-    """What one evaluation on the device may take."""
-    return _LIMITS.get(Device.Kind(device.kind), Limits())
-
-
 def candidate_compile(*, problem: Problem, device: Device, source: str, bench: Bench) -> None:
     """Keep a candidate's machine code for the evaluation to come, unless its verdict is known. Raises JudgeError."""
     known = evaluation_known(
@@ -180,7 +169,7 @@ def candidate_compile(*, problem: Problem, device: Device, source: str, bench: B
     )
     if known is None:
         spec = problem.spec(case_of(problem, device))
-        bench.compile(Job(uuid.uuid4().hex, spec, source, limits=evaluation_limits(device)))
+        bench.compile(Job(uuid.uuid4().hex, spec, source, limits=device.limits))
 
 
 def evaluation_known(*, problem: Problem, device: Device, candidate_hash: str, toolchain: str) -> Evaluation | None:

@@ -188,10 +188,7 @@ def _titled(title: str, level: str) -> str:
 
 TOO_BIG = "problem.too_big_for_interpreter"
 STALLED_AFTER_S = 300  # a running preflight older than this has lost its worker
-_LIMITS = {
-    Device.Kind.INTERPRETER: Limits(wall_s=120, stage_s=60),
-    Device.Kind.CUDA: Limits(wall_s=120, stage_s=60),
-}
+PREFLIGHT_LIMITS = Limits(wall_s=120, stage_s=60)
 
 
 def problem_admit(
@@ -238,11 +235,6 @@ def problem_admit(
     return report
 
 
-def admission_limits(device: Device) -> Limits:
-    """What one preflight on the device may take."""
-    return _LIMITS[Device.Kind(device.kind)]
-
-
 def admission_queue(*, problem: Problem, device: Device) -> None:
     """Mark the preflight as waiting for the device's worker. Call before enqueuing the task."""
     _store(problem, device, _entry("queued", timezone.now(), []))
@@ -257,11 +249,10 @@ def admission_stalled(entry: dict[str, Any] | None, *, now: datetime) -> bool:
 
 def _admit(problem: Problem, device: Device, bench: Bench, progress: Callable[[StageRecord], None]) -> AdmissionReport:
     case = case_for(device.kind, declared_cases(problem.source))
-    limits = admission_limits(device)
-    report = bench.admit(problem.spec(case), limits=limits, progress=progress)
+    report = bench.admit(problem.spec(case), limits=PREFLIGHT_LIMITS, progress=progress)
     better = case_for(device.kind, report.cases)
     if case is None and better is not None:  # get_cases() computes its names: they are known only now
-        report = bench.admit(problem.spec(better), limits=limits, progress=progress)
+        report = bench.admit(problem.spec(better), limits=PREFLIGHT_LIMITS, progress=progress)
     return report
 
 

@@ -22,7 +22,7 @@ from judge.selftest.results import EntryResult, Report
 from judge.selftest.run import Open, Progress, bench_kind, run_entries
 from judge.values import JudgeError
 
-WORKERS = {Device.Kind.CUDA: 2}  # entries at a time: more wait for each other, and for contexts in the making
+WORKERS = min(2, os.cpu_count() or 1)  # entries at a time: more wait for each other, and for contexts in the making
 GONE_AFTER_S = 3600  # a self-test that has not ended by then has lost its worker
 
 
@@ -81,7 +81,7 @@ def selftest_run(
             found,
             device.name,
             open_bench or bench_opener(device),
-            workers=workers or workers_of(device),
+            workers=workers or WORKERS,
             progress=told,
             budget_s=budget_s,
         )
@@ -101,11 +101,6 @@ def selftest_run(
         result=storable(report.to_json()),
     )
     return report
-
-
-def workers_of(device: Device) -> int:
-    """Entries judged side by side: the GPU's share, or one for each of a few processors."""
-    return min(WORKERS.get(Device.Kind(device.kind), 2), max(1, os.cpu_count() or 1))
 
 
 def bench_opener(device: Device) -> Open:

@@ -102,7 +102,7 @@ class Doubt:
 def doubt_of(tested: Tested) -> Doubt | None:
     """None for a device that is believed. Where times are MODELLED, only a miss is worth a word."""
     name, standing = tested.device.name, tested.standing
-    measured = tested.device.kind == Device.Kind.CUDA
+    measured = tested.device.is_gpu
     if standing is Standing.RED:
         return Doubt(tested.device, standing, f"The last self-test of {name} had failures: {NO_BEST}.")
     if standing is Standing.AMBER and measured:

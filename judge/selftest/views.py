@@ -35,7 +35,7 @@ def self_test_list(request: SiteRequest) -> HttpResponse:
 @require_safe
 def self_test_detail(request: SiteRequest, device: str) -> HttpResponse:
     """The last result of one device: counts per corpus, then every entry with its verdict and reason."""
-    row = get_object_or_404(Device.objects.filter(kind__in=(Device.Kind.INTERPRETER, Device.Kind.CUDA)), name=device)
+    row = get_object_or_404(Device.objects.judging(), name=device)
     one = trust_of(row, now=timezone.now())
     response = render(request, "selftest/self_test.html", {"one": one, "startable": row in _devices()})
     if request.htmx and not one.under_way:  # the page asked how far it is, and it has ended: show the result

@@ -140,6 +140,6 @@ def cases_computed(source: str) -> bool:
 
 
 def case_for(kind: str, cases: tuple[str, ...]) -> str | None:
-    """The case for a device of `kind` ("cuda", "compile", "interpreter"); None means the plain constants."""
-    wanted = GPU_CASE if kind in ("cuda", "compile") else INTERPRETER_CASE
+    """The case for a device of `kind`: the interpreter has one of its own; None means the plain constants."""
+    wanted = INTERPRETER_CASE if kind == "interpreter" else GPU_CASE
     return wanted if wanted in cases else None

@@ -6,7 +6,6 @@ from typing import Any
 
 from django import template
 
-from judge.devices.models import Device
 from judge.problems.preflight import Preflight
 
 register = template.Library()
@@ -41,9 +40,7 @@ def stage_lines(check: Preflight) -> list[dict[str, Any]]:
     if not check.unfinished and check.state != "new":
         return done
     seen = {row["name"] for row in check.stages}
-    order = [
-        name for name in LABELS if name != "import" and (name != "baseline" or check.device.kind == Device.Kind.CUDA)
-    ]
+    order = [name for name in LABELS if name != "import" and (name != "baseline" or check.device.is_gpu)]
     last = max((place for place, name in enumerate(order) if name in seen), default=-1)
     coming = [_plain(LABELS[name], "pending") for name in order[last + 1 :]]
     if seen and coming and check.state == "running":

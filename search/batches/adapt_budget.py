@@ -13,9 +13,8 @@ from django.db.models import F, Q, QuerySet, Sum
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.text import clip
 from judge.devices.models import Device
-from judge.evaluations.services import evaluation_limits
 from judge.problems.preflight import preflight
-from judge.problems.services import admission_limits
+from judge.problems.services import PREFLIGHT_LIMITS
 from memory.adapt.models import AdaptRun, AdaptTask
 from search.batches.composers import MODEL
 from search.ledger.books import check_use, price_for, step_tokens
@@ -64,7 +63,7 @@ def limits_of_adapt(
         plain = RunLimits.from_json({**limits, **_held_for_step(limits, device, options)}, steps=1).to_json()
     except ValueError as error:
         raise ActionRefused(str(error)) from error
-    longest_s = admission_limits(device).wall_s
+    longest_s = PREFLIGHT_LIMITS.wall_s
     if "device_s" in limits and plain["device_s"] < longest_s:
         raise ActionRefused(
             f"The limit of device seconds ({plain['device_s']:g}) is below what is held for the preflight of one task "
@@ -77,7 +76,7 @@ def _held_for_step(limits: Mapping[str, Any], device: Device, options: Mapping[s
     """What a search holds for one step."""
     held: dict[str, Any] = {}
     if "device_s" in limits:
-        held["step_device_s"] = evaluation_limits(device).wall_s
+        held["step_device_s"] = device.limits.wall_s
     if "tokens" in limits:
         held["step_tokens"] = sum(step_tokens(options))
     if "usd" in limits:
@@ -168,8 +167,8 @@ def may_admit(adapt: AdaptRun, now: datetime, *, writing: bool = True) -> bool:
     """Whether the limits have room for one more preflight and a step of each search that it is for."""
     if "device_s" not in adapt.limits:
         return True
-    searches = (2 if adapt.control_steps else 1) * evaluation_limits(adapt.device).wall_s
-    needed = Decimal(str(admission_limits(adapt.device).wall_s + searches))
+    searches = (2 if adapt.control_steps else 1) * adapt.device.limits.wall_s
+    needed = Decimal(str(PREFLIGHT_LIMITS.wall_s + searches))
     return room_of(adapt, now, writing=writing)["device_s"] >= needed
 
 
@@ -197,7 +196,7 @@ def room_of(adapt: AdaptRun, now: datetime, *, writing: bool = True) -> dict[str
         for name in left.keys() & BILLED_FOR:
             left[name] -= calls * held[name]
     if writing and "device_s" in left:
-        left["device_s"] -= _admitting(adapt, now) * Decimal(str(admission_limits(adapt.device).wall_s))
+        left["device_s"] -= _admitting(adapt, now) * Decimal(str(PREFLIGHT_LIMITS.wall_s))
     return left
 
 

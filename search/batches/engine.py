@@ -453,7 +453,7 @@ class Plan:
         if self.seed is not None and not 0 <= self.seed < 1 << 63:
             raise ActionRefused(f"The seed must be from 0 to {(1 << 63) - 1}, not {self.seed}.")
         device = self.device
-        if not device.judges or device.remote or device.state != Device.State.ACTIVE:
+        if not device.takes_searches:
             raise ActionRefused(f"Device {device.name} takes no new searches. Choose another device.")
         _check_proposer(self.proposer, self.options or {})
         try:

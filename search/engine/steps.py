@@ -372,7 +372,7 @@ def step_compile(*, node_id: int, bench_for: Callable[[Device], Bench]) -> None:
     waits for it, or compiles by itself."""
     waiting = Node.objects.filter(pk=node_id, state=Node.State.JUDGING, lease_owner=QUEUED)
     node = waiting.select_related("run__problem", "run__device").first()
-    if node is None or node.run.device.kind != Device.Kind.CUDA or node.run.device.remote:
+    if node is None or not node.run.device.measures:
         return
     device = node.run.device
     try:

@@ -122,7 +122,7 @@ def ordered(devices: Iterable[Device]) -> list[Device]:
     """Those that judge first, then those that only compile, then those that only own imported numbers."""
     return sorted(
         devices,
-        key=lambda device: (device.kind == Device.Kind.EXTERNAL, not device.judges, device.remote, device.name),
+        key=lambda device: (device.imported, not device.judges, device.remote, device.name),
     )
 
 
@@ -143,7 +143,7 @@ class Job:
 
 @dataclass(frozen=True)
 class FleetRow:
-    """One device. `why_not` says why there is no reading; `silent_s` is None while its worker beats."""
+    """One device. `why_not` says why there is no reading of a GPU; `silent_s` is None while its worker beats."""
 
     row: DeviceRow
     reading: GpuReading | None
@@ -165,12 +165,12 @@ class FleetRow:
     def dead(self) -> bool:
         """No worker serves it although one here should."""
         device = self.device
-        return device.judges and not device.remote and (self.seen_s is None or self.silent_s is not None)
+        return device.served and (self.seen_s is None or self.silent_s is not None)
 
     @property
     def cause(self) -> str:
         """Why it is dead, and what helps."""
-        if self.device.kind == Device.Kind.CUDA and self.why_not and not self.reading:
+        if self.device.is_gpu and self.why_not and not self.reading:
             return f"{self.why_not}. Check the GPU with “nvidia-smi”, then restart with “make run”."
         return (
             "No worker serves this device: it was stopped or never started. Start one for every device with “make run”."
@@ -221,14 +221,10 @@ def _readings() -> dict[str, GpuReading]:
 
 
 def _why_not(device: Device, reading: GpuReading | None, answered: bool) -> str:
-    if reading is not None:
+    if reading is not None or not device.is_gpu:
         return ""
-    if device.kind == Device.Kind.INTERPRETER:
-        return "no GPU"
     if device.remote:
         return "on another machine: jobs are exported as files"
-    if not device.measures:
-        return "nothing runs on it"
     if answered:
         return "the NVIDIA driver does not list this GPU"
     return "no NVIDIA driver answers where the web server runs"

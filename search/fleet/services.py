@@ -44,8 +44,7 @@ def device_state_set(
     running searches are paused. The same key, or the state it is in already, changes nothing. Raises ActionRefused.
     """
     if not device.judges:
-        owns = "only compiles" if device.kind == Device.Kind.COMPILE else "only owns imported numbers"
-        raise ActionRefused(f"{device.name} {owns}; nothing is judged there.")
+        raise ActionRefused(device.traits.nothing_judged % {"device": device.name})
     verb = VERBS[state]
     with transaction.atomic():
         row = device_locked(device.pk)
@@ -71,7 +70,7 @@ def device_state_set(
 def device_check_ask(*, device: Device, user: AbstractBaseUser | None, key: str | None = None) -> AuditEntry | None:
     """Record that a check of `device` was asked for; the caller sends it to the device's worker. None for a repeated
     submit. Raises ActionRefused where no worker of ours judges."""
-    if not device.judges or device.remote:
+    if not device.served:
         raise ActionRefused(f"No worker of this machine judges on {device.name}: it cannot be checked from here.")
     with transaction.atomic():
         if action_done(key=key, verb=CHECK) is not None:

@@ -70,8 +70,8 @@ def device_list(request: SiteRequest) -> HttpResponse:
         if not chosen:
             raise Http404("There is no such device any more.")
         return render(request, "fleet/device_list.html#device", {"one": Shown(fleet_rows(chosen, now=now)[0])})
-    ours = [device for device in devices if device.kind != Device.Kind.EXTERNAL]
-    external = [device for device in devices if device.kind == Device.Kind.EXTERNAL]
+    ours = [device for device in devices if not device.imported]
+    external = [device for device in devices if device.imported]
     worker = request.GET.get("worker", "")
     alone = [device for device in ours if device.name == worker]
     sort = request.GET.get("sort", "")
@@ -81,7 +81,7 @@ def device_list(request: SiteRequest) -> HttpResponse:
         "external": [] if alone else queries.device_rows(external, now=now),
         "alone": bool(alone),
         "worker": worker,
-        "only_interpreter": bool(ours) and not any(device.kind == Device.Kind.CUDA for device in ours),
+        "only_interpreter": bool(ours) and not any(device.is_gpu for device in ours),
         "sort": sort,
         "sorts": tuple(zip(SORTS, ("By name", "Longest queue first", "Longest silent first"), strict=True)),
     }
@@ -97,14 +97,12 @@ def device_detail(request: SiteRequest, device_id: int) -> HttpResponse:
 
 
 def _context(device: Device) -> dict[str, Any]:
-    external = device.kind == Device.Kind.EXTERNAL
     tested = None if not device.judges else trusts([device], now=timezone.now())[device.pk]
     runs = Run.objects.filter(device=device).select_related("problem").order_by("-id")
     judging = Node.objects.filter(state=Node.State.JUDGING, run__device=device)
     waiting = judging.aggregate(count=Count("pk"), since=Min("created_at"))
     return {
         "device": device,
-        "external": external,
         "tested": tested,
         "doubt": doubt_of(tested) if tested else None,
         "peaks": queries.peaks(device),
@@ -127,7 +125,7 @@ def _acts(device: Device) -> list[tuple[str, ...]]:
 
 
 def _checkable(device: Device) -> bool:
-    return device.judges and not device.remote and bool(device.measures or device.state_cause)
+    return device.served and bool(device.measures or device.state_cause)
 
 
 def _actions(device: Device) -> list[AuditEntry]:

@@ -53,7 +53,7 @@ def headline(node: Node) -> str:
     if evaluation.verdict != Verdict.PASS.value:
         return f"FAILED: {evaluation.verdict}" + (f" ({evaluation.reason})" if evaluation.reason else "")
     measure = Measure.of(evaluation)
-    verdict = "pass" if evaluation.device.kind != Device.Kind.EXTERNAL else "pass as reported, not judged here"
+    verdict = "pass as reported, not judged here" if evaluation.device.imported else "pass"
     if measure is None:
         return f"{verdict}, not timed"
     return f"{verdict}, {measure} over eager" + ("" if beats_torch(evaluation) else "; not faster than PyTorch")
@@ -380,7 +380,7 @@ def _inputs(source: str) -> list[str]:
 
 
 def _hardware(device: Device) -> str:
-    if device.kind == Device.Kind.CUDA:
+    if device.is_gpu:
         return _name(device.title, upper=True)
     return device.arch or _name(device.name.removeprefix("external:"), upper=True) or "unknown"
 

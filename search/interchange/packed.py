@@ -11,9 +11,9 @@ from typing import Any
 from django.db.models import F
 
 from adaexplore_site.core.text import storable
-from judge.devices.models import MODELLED_ELSEWHERE, Device
+from judge.devices.models import MODELLED_ELSEWHERE, Device, kinds
 from judge.evaluations.models import Evaluation, Measurement
-from judge.values import Subject, Verdict
+from judge.values import Basis, Subject, Verdict
 from search.algorithm.ranking import rank
 from search.interchange.exports import PRODUCT, memory_document, product_version, zipped
 from search.interchange.recording import OWN
@@ -148,9 +148,9 @@ def _hardware(device: Device) -> str:
     """What the format calls hardware. A model of a GPU must not pass for one."""
     if device.name.startswith(MODELLED_ELSEWHERE):
         return f"MODELLED {device.name.removeprefix(MODELLED_ELSEWHERE)}"
-    if device.kind == Device.Kind.EXTERNAL:
+    if device.imported:
         return device.name.removeprefix(EXTERNAL)
-    return f"MODELLED {device.arch}" if device.kind == Device.Kind.INTERPRETER else device.title[:40]
+    return f"MODELLED {device.arch}" if device.basis is Basis.MODELLED else device.title[:40]
 
 
 def _texts(run: Run) -> dict[int, dict[str, Any]]:
@@ -170,9 +170,8 @@ def _figures(run: Run) -> dict[int, dict[str, Any]]:
     rows = Measurement.objects.filter(evaluation__nodes__run=run, subject__in=subjects)
     for pk, subject, median_us in rows.values_list("evaluation__nodes__pk", "subject", "median_us"):
         found.setdefault(pk, {})[subject] = median_us
-    reported = Evaluation.objects.filter(nodes__run=run, device__kind=Device.Kind.EXTERNAL).annotate(
-        node=F("nodes__pk")
-    )
+    imported = kinds(lambda traits: traits.imported)
+    reported = Evaluation.objects.filter(nodes__run=run, device__kind__in=imported).annotate(node=F("nodes__pk"))
     for pk, report in reported.values_list("node", "report"):
         told = report.get("reported", {})
         found[pk] = {

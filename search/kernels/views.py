@@ -64,9 +64,7 @@ def kernel_list(request: SiteRequest) -> HttpResponse:
         "leading": _url({**here, "marked": ""}),
         "filtered": filtered,
         "tabs": [(_url({**chosen, "basis": basis.value}), label, basis is wanted.basis) for basis, label in TABS],
-        "devices": Device.objects.exclude(kind=Device.Kind.COMPILE)
-        .order_by("name")
-        .values_list("name", flat=True)[:200],
+        "devices": Device.objects.with_times().order_by("name").values_list("name", flat=True)[:200],
         "dtypes": DTYPES,
         "next": _url({**here, "after": str(page.after)}) if page.after else "",
         "first": _url(here) if wanted.after else "",
@@ -81,7 +79,7 @@ def _row(row: Winner, again: Rechecked | None, now: datetime) -> dict[str, Any]:
     age_s = max((now - row.leader.evaluation.created_at).total_seconds(), 0.0)
     kernel = row.leader
     line = f"from {stem} import ModelNew"
-    ours = row.device.judges and not row.device.remote and not kernel.evaluation.elsewhere
+    ours = row.device.served and not kernel.evaluation.elsewhere
     return {"winner": row, "kernel": kernel, "import_line": line, "age_s": age_s, "again": again, "rejudgeable": ours}
 
 

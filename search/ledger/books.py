@@ -16,7 +16,6 @@ from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from judge.devices.models import Device
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
-from judge.evaluations.services import evaluation_limits
 from judge.problems.models import Problem
 from judge.values import Subject
 from search.ledger.limits import Amounts, BadLimit, Entry, Ledger, Progress, RunLimits, Stop, budget_stop, goal_stop
@@ -180,7 +179,7 @@ def limits_checked(
     if not given:
         return RunLimits(steps=steps)
     check_use(proposer, given)
-    given.setdefault("step_device_s", evaluation_limits(device).wall_s)
+    given.setdefault("step_device_s", device.limits.wall_s)
     tokens = step_tokens(options)
     given.setdefault("step_tokens", sum(tokens))
     if "usd" in given:

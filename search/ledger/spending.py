@@ -12,9 +12,10 @@ from django.db.models import Count, DecimalField, F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from adaexplore_site.core.llm import endpoint_from_settings
-from judge.devices.models import Device
+from judge.devices.models import kinds
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation
+from judge.values import Basis
 from search.ledger.limits import Amounts
 from search.ledger.models import SpendBudget, Spending
 from search.ledger.prices import BadPrices, ListedPrice, Price, Prices, PriceTable, price_table
@@ -180,7 +181,8 @@ def billed_calls(run_id: int) -> QuerySet[Proposal, Any]:
     return billed.values("node").annotate(**sums, tokens=F("sum_tokens_in") + F("sum_tokens_out"))
 
 
-_GPU, _INTERPRETER = (Q(run__device__kind=kind) for kind in (Device.Kind.CUDA, Device.Kind.INTERPRETER))
+_GPU = Q(run__device__kind__in=kinds(lambda traits: traits.basis is Basis.MEASURED))
+_INTERPRETER = Q(run__device__kind__in=kinds(lambda traits: traits.basis is Basis.MODELLED))
 _SUMS: dict[str, Any] = {
     f"sum_{name}": Sum(name, default=0)
     for name in ("calls", "tokens_in", "tokens_out", "untold", "usd", "unpriced", "reused")

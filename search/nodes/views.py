@@ -193,7 +193,7 @@ def _rejudgeable(node: Node) -> bool:
     evaluation = node.evaluation
     if evaluation is None or evaluation.elsewhere:
         return False
-    return evaluation.device.judges and not evaluation.device.remote
+    return evaluation.device.served
 
 
 _BODIES: dict[str, Callable[[SiteRequest, Run, Node, RunTree], dict[str, Any]]] = {

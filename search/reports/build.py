@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from django.db.models.fields.json import KeyTransform
 
-from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.values import Audit, Basis, Verdict
 from memory.prompting.lift import wilson
@@ -282,7 +281,7 @@ def _block(basis: Basis, runs: list[Run], read: Read, rule: str) -> Block:
     # By their texts: resamples, and so intervals, depend on the order of problems, and must not on that of searches.
     groups = [problems[pk] for pk in sorted(problems, key=lambda pk: named[pk].source_hash)]
     flagged = sorted({(run.problem.slug, run.problem.title) for run in runs if is_degenerate(run)})
-    elsewhere = runs[0].device.kind == Device.Kind.EXTERNAL
+    elsewhere = runs[0].device.imported
     populations = (JUDGED,) if elsewhere else (JUDGED, AUDITED)
     return Block(
         basis=basis,

@@ -254,5 +254,5 @@ def _delete(run: Run) -> None:
     verdicts = Evaluation.objects.filter(problem=problem_id, device=device, protocol=PROTOCOL_ELSEWHERE)
     verdicts.filter(nodes=None).delete()
     named = Evaluation.objects.filter(device=device).exists() or Run.objects.filter(device=device).exists()
-    if device.kind == Device.Kind.EXTERNAL and not named:
+    if device.imported and not named:
         device.delete()

@@ -262,7 +262,7 @@ def _check(problem: Problem, device: Device, steps: int, concurrency: int) -> No
         raise ActionRefused(f"The budget must be from 1 to {MAX_STEPS} steps, not {steps}.")
     if not 1 <= concurrency <= MAX_CONCURRENCY:
         raise ActionRefused(f"Steps in flight must be from 1 to {MAX_CONCURRENCY}, not {concurrency}.")
-    if not device.judges or device.remote or device.state != Device.State.ACTIVE:
+    if not device.takes_searches:
         raise ActionRefused(f"Device {device.name} takes no new searches. Choose another device.")
     check = preflight(problem, device, now=timezone.now())
     if not check.usable:

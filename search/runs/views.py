@@ -98,7 +98,7 @@ def _form_context(problem: Problem, form: StartForm, devices: list[Device], key:
         "devices": devices,
         "inactive": list(served_devices().exclude(state=Device.State.ACTIVE)),
         "choices": proposers.available(),
-        "only_interpreter": bool(devices) and all(device.kind == Device.Kind.INTERPRETER for device in devices),
+        "only_interpreter": bool(devices) and not any(device.is_gpu for device in devices),
         "key": key,
         "auto": True,
     }

@@ -97,13 +97,12 @@ class Command(BaseCommand):
         roles.append(
             Role("io", [*worker, "-Q", "io", "-P", "threads", "-c", str(io_threads), "-n", "io@%h"], env=small)
         )
-        from judge.devices.models import Device
         from judge.devices.services import served_devices
 
         for device in served_devices():
             name = device.queue
             roles.append(Role(name, [*worker, "-Q", name, "-P", "solo", "-n", f"{name}@%h"], env=small))
-            if device.kind == Device.Kind.CUDA and not any(role.name == "compile" for role in roles):
+            if device.is_gpu and not any(role.name == "compile" for role in roles):
                 roles.append(Role("compile", [*worker, "-Q", "compile", "-P", "solo", "-n", "compile@%h"], env=small))
         roles.append(Role("beat", [python, "-m", "celery", "-A", "adaexplore_site", "beat", "--loglevel", "INFO"]))
         return roles

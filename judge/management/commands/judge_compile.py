@@ -13,13 +13,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from judge.bench.interpreting.targets import TARGETS
 from judge.bench.runner import Bench
 from judge.devices.benches import toolchain_of
+from judge.devices.models import TRAITS, Device
 from judge.devices.services import compile_device
 from judge.evaluations.compile_files import PLAIN, Candidate, NotUsable, candidates, case_said, case_to_compile, table
 from judge.evaluations.services import evaluation_known, evaluation_store
 from judge.problems.models import Problem
-from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec, Verdict, canonical_hash
-
-_LIMITS = Limits(wall_s=90, stage_s=60)
+from judge.values import Job, JudgeError, Outcome, ProblemSpec, Verdict, canonical_hash
 
 
 class Command(BaseCommand):
@@ -76,7 +75,7 @@ class Command(BaseCommand):
         return bench
 
     def _compile(self, bench: Bench, candidate: Candidate, spec: ProblemSpec) -> Outcome:
-        job = Job(uuid.uuid4().hex, spec, candidate.source, limits=_LIMITS)
+        job = Job(uuid.uuid4().hex, spec, candidate.source, limits=TRAITS[Device.Kind.COMPILE].limits)
         try:
             return bench.evaluate(job)
         except JudgeError as error:

@@ -13,7 +13,7 @@ from judge.devices.services import DeviceMissing, device_get, devices_sync
 from judge.selftest.entries import BadEntry, Corpus, Entry, chosen, entries
 from judge.selftest.results import CorpusCount, EntryResult, Report, State
 from judge.selftest.run import Progress, run_entries
-from judge.selftest.services import bench_opener, selftest_queue, selftest_run, workers_of
+from judge.selftest.services import WORKERS, bench_opener, selftest_queue, selftest_run
 from judge.selftest.trust import CORPORA
 from judge.values import JudgeError
 
@@ -63,7 +63,7 @@ class Command(BaseCommand):
                 found,
                 device.name,
                 bench_opener(device),
-                workers=options["workers"] or workers_of(device),
+                workers=options["workers"] or WORKERS,
                 whole=False,
                 progress=self._teller(options),
                 budget_s=options["budget"],
@@ -116,5 +116,5 @@ class Command(BaseCommand):
 
 
 def _default() -> str:
-    gpu = Device.objects.filter(kind=Device.Kind.CUDA, remote=False).order_by("name").first()
+    gpu = Device.objects.gpus().filter(remote=False).order_by("name").first()
     return gpu.name if gpu else "interpreter"
