@@ -43,6 +43,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -170,9 +171,12 @@ CONTENT_SECURITY_POLICY = {
     },
 }
 
-LANGUAGE_CODE = "en-us"
-TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+# A language is listed here when its catalogs are complete (CONTRIBUTING.md); a request's Accept-Language chooses.
+LANGUAGES = [("en", "English")]
+LOCALE_PATHS = [BASE_DIR / "adaexplore_site" / "locale"]
 USE_I18N = True
+TIME_ZONE = "UTC"
 USE_TZ = True
 
 STATIC_URL = "static/"

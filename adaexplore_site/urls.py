@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
+from django.views.decorators.cache import cache_control
+from django.views.i18n import JavaScriptCatalog
 
 handler400 = "adaexplore_site.core.middleware.bad_request"
 handler500 = "adaexplore_site.operations.busy.fault"
 
+# Texts of the scripts in the language of the request; the page of a stranger loads it, too.
+catalog = login_not_required(cache_control(max_age=3600)(JavaScriptCatalog.as_view()))
+
 urlpatterns = [
+    path("catalog.js", catalog, name="javascript-catalog"),
     path("", include("adaexplore_site.accounts.signin")),
     path("", include("adaexplore_site.settings_pages.urls")),
     path("", include("judge.urls")),

@@ -297,6 +297,7 @@ WORKED = [
 ]
 # Routes that are no pages, and why. A route that answers a link with a page of its own does not belong here.
 NO_PAGES = {
+    "javascript-catalog": "script",
     "sign-out": "form",
     "problem-upload": "form; its errors are pictured by upload-error",
     "problem-preflight": "part of the page of a problem",

@@ -13,7 +13,7 @@ from tests.pages import HOSTILE, Address, addresses, client_of, full_run
 
 pytestmark = pytest.mark.django_db
 
-OPEN = {"sign-in", "sign-in-link", "sign-out"}
+OPEN = {"sign-in", "sign-in-link", "sign-out", "javascript-catalog"}
 CHANGES = {
     "problem-upload",
     "self-test-start",
