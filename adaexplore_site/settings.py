@@ -53,6 +53,7 @@ MIDDLEWARE = [
     "axes.middleware.AxesMiddleware",
     "adaexplore_site.core.middleware.NulIsBadInput",
     "adaexplore_site.activity.trail.UndoOffer",
+    "adaexplore_site.activity.views.RemovedPages",
 ]
 
 AUTHENTICATION_BACKENDS = [

@@ -88,12 +88,17 @@ class Standing:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked before an action that nothing takes back: title, consequence, label of the button, way back."""
+    """What is asked before an action that nothing takes back: title, consequence, label of the button, way back.
+
+    `keeps` says what stays. `why_not` holds a sentence for each thing that stands against it: then there is no button.
+    """
 
     ask: str
     what: str
     yes: str
     back: str
+    keeps: str = ""
+    why_not: tuple[str, ...] = ()
 
 
 UNDO = Standing("Undo")
@@ -188,8 +193,11 @@ class Action(Recorded):
     rank: ClassVar[int] = 0  # lower ones come first in menus, palette and help
     pages: ClassVar[tuple[str, ...]] = ()  # routes of the pages that offer it
     route: ClassVar[str]  # route that takes its form
+    path: ClassVar[str] = ""  # address of that route; empty where a page takes the form
     sends: ClassVar[Mapping[str, str]] = {}  # fields of the form that choose this action on a shared route
     inverse: ClassVar[str] = ""  # name of the action that takes it back
+    removes: ClassVar[bool] = False  # its object is gone afterwards
+    must_confirm: ClassVar[bool] = True  # its question is asked of everybody; else only of who opens its address
     own_words: ClassVar[bool] = False  # its message says itself when nothing had to change
     own_entry: ClassVar[bool] = True  # its audit entry is under its own name
     open_schema: ClassVar[bool] = False  # takes fields that the form does not name
@@ -248,6 +256,14 @@ class Action(Recorded):
         `context` holds `done` and `outcome` after the action; `status`, `refused`, `typed` and `error` after a refusal.
         """
         return None
+
+
+class Removed(Http404):
+    """The object was removed by an action, whose entry is `entry`."""
+
+    def __init__(self, kind: Kind, entry: AuditEntry) -> None:
+        super().__init__(f"The {kind.noun or kind.name} was removed.")
+        self.kind, self.entry = kind, entry
 
 
 def missing(what: str) -> Http404:

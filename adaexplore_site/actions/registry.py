@@ -5,9 +5,11 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from adaexplore_site.actions.action import Action, Kind, Recorded
+from django.db.models import QuerySet
+
+from adaexplore_site.actions.action import Action, Kind, Recorded, Removed, missing
 from adaexplore_site.core.models import AuditEntry
 
 APPS = ("adaexplore_site", "judge", "memory", "search")
@@ -92,6 +94,23 @@ class Unknown(Recorded):
 
     def __init__(self, name: str, kind: Kind) -> None:
         self.name, self.kind = name, kind  # type: ignore[misc]
+
+
+def removals(kind: Kind) -> QuerySet[AuditEntry]:
+    """The entries of the actions that have removed objects of this kind, the newest first."""
+    verbs = [row.name for row in actions() if row.removes and row.kind is kind]
+    entries = AuditEntry.objects.filter(verb__in=verbs, object_type=kind.name)
+    return entries.select_related("actor").order_by("-pk")
+
+
+def shown(kind: Kind, pk: int, *joined: str) -> Any:
+    """The object with these relations, for its page. Raises Removed where an action has removed it, else Http404."""
+    rows = kind.objects()
+    found = None if rows is None else rows.select_related(*joined).filter(pk=pk).first()
+    if found is not None:
+        return found
+    entry = removals(kind).filter(object_id=str(pk)).first()
+    raise missing(f"such {kind.noun or kind.name}") if entry is None else Removed(kind, entry)
 
 
 def kinds() -> list[Kind]:

@@ -71,7 +71,7 @@ def perform(request: Request, *, user: User, key: str | None) -> Outcome:
     form = action.form(target, request.data, request.files)
     if not form.is_valid():
         raise FieldsRefused(errors_of(form), form)
-    question = action.question(target, form.cleaned_data)
+    question = action.question(target, form.cleaned_data) if action.must_confirm else None
     if question is not None and request.data.get("sure") not in ("1", "true"):
         raise Unconfirmed(question)
     try:

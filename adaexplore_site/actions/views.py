@@ -9,26 +9,57 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST
+from django.urls import URLPattern, path
+from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from adaexplore_site.actions import registry, runner
-from adaexplore_site.actions.action import Action
+from adaexplore_site.actions.action import Action, Question
 from adaexplore_site.actions.runner import Outcome, Request, Unconfirmed
+from adaexplore_site.core.access import Role
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.requests import SiteRequest, came_from, form_key
 
 View = Callable[..., HttpResponseBase]
 
 
+def action_routes(app: str) -> list[URLPattern]:
+    """The addresses of the actions of an app; those that share one are told apart by the field that they send."""
+    shared: dict[tuple[str, str], list[Action]] = {}
+    for row in registry.actions():
+        if row.path and row.__module__.startswith(f"{app}."):
+            shared.setdefault((row.path, row.route), []).append(row)
+    return [path(address, _view_of(rows), name=route) for (address, route), rows in shared.items()]
+
+
+def _view_of(rows: list[Action]) -> View:
+    field = next(iter(rows[0].sends), "")
+    return actions_view(field, {row.sends[field]: row.name for row in rows}) if field else action_view(rows[0].name)
+
+
 def action_view(name: str) -> View:
-    """The view that takes the form of one action. Who lacks the role is told so, whatever the method."""
+    """The view that takes the form of one action. Who lacks the role is told so, whatever the method.
+
+    The address of an action that asks only there is a page with its question, which everybody may read.
+    """
 
     def view(request: SiteRequest, **where: Any) -> HttpResponseBase:
-        runner.may(registry.action(name), request.user)
+        action = registry.action(name)
+        if not action.must_confirm and request.method != "POST":
+            return _asked(request, action, where)
+        runner.may(action, request.user)
         return _posted(request, name, where)
 
     return view
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def _asked(request: SiteRequest, action: Action, where: Mapping[str, Any]) -> HttpResponse:
+    target = action.locate(where)
+    question = action.question(target, {})
+    if question is None or not action.visible(target, request.user):
+        raise Http404
+    return confirmation(request, question, lacking=action.may(request.user))
 
 
 def actions_view(field: str, names: Mapping[str, str]) -> View:
@@ -70,7 +101,7 @@ def answer(request: SiteRequest, action: Action, where: Mapping[str, Any]) -> Ht
     try:
         outcome = submit(request, action, where)
     except Unconfirmed as error:
-        return confirmation(request, error)
+        return confirmation(request, error.question)
     except ActionRefused as error:
         return refused(request, action, where, error)
     return done(request, action, outcome)
@@ -134,10 +165,8 @@ def form_again(
     return form, error.status
 
 
-def confirmation(request: SiteRequest, error: Unconfirmed) -> HttpResponse:
-    """A page that asks, with the fields of the form on it."""
-    question = error.question
+def confirmation(request: SiteRequest, question: Question, *, lacking: Role | None = None) -> HttpResponse:
+    """A page that asks, with the fields of the form on it. `lacking` is the role without which it cannot be done."""
     kept = [(name, value) for name in request.POST for value in request.POST.getlist(name)]
     fields = [(name, value) for name, value in kept if name not in ("csrfmiddlewaretoken", "sure")]
-    context = {"ask": question.ask, "what": question.what, "yes": question.yes, "back": question.back}
-    return render(request, "confirm.html", {**context, "fields": fields})
+    return render(request, "confirm.html", {"question": question, "fields": fields, "lacking": lacking})

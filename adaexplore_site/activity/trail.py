@@ -123,6 +123,7 @@ class Chosen:
     narrow: Q
     faults: tuple[str, ...]
     before: int | None = None
+    object: tuple[str, str] | None = None  # `object_type` and number, where it is one object
 
     @property
     def narrows(self) -> bool:
@@ -154,30 +155,42 @@ def chosen_of(given: Mapping[str, str]) -> Chosen:
     """The filter of a query string."""
     asked = {name: value for name in NAMES if (value := given.get(name, "").strip()[:80])}
     faults: list[str] = []
-    narrow = Q()
+    narrow, one = Q(), None
     if who := asked.get("who"):
         narrow &= Q(actor=None) if who == COMMAND else Q(actor__username=who)
     if verb := asked.get("verb"):
         narrow &= Q(verb=verb) | Q(verb__startswith=f"{verb}.")
     if thing := asked.get("object"):
-        narrow &= _object(thing, faults)
+        kind, number = _object(thing, faults)
+        narrow &= Q(object_type=kind) & (Q(object_id=number) if number else Q())
+        one = (kind, number) if number else None
     for name in ("from", "to"):
         if text := asked.get(name):
             narrow &= _day(name, text, faults)
     before = given.get("before", "")
     known = before.isascii() and before.isdigit() and len(before) < 16
-    return Chosen(asked, narrow, tuple(faults), int(before) if known else None)
+    return Chosen(asked, narrow, tuple(faults), int(before) if known else None, one)
 
 
-def _object(text: str, faults: list[str]) -> Q:
+def removal_of(chosen: Chosen, user: User) -> ActRow | None:
+    """The action that removed the one object of the filter; None where it is there, or is not one object."""
+    if chosen.object is None:
+        return None
+    kind, number = chosen.object
+    entry = registry.removals(registry.kind_of(kind)).filter(object_id=number).first()
+    return None if entry is None else _row(described([entry])[0], user)
+
+
+def _object(text: str, faults: list[str]) -> tuple[str, str]:
+    """`object_type` and number; both empty where the text names no object, the number where it names all of a kind."""
     found = _OBJECT.match(text.lower())
     kind = _nouns().get(found[1].strip()) if found else None
     if found is None or kind is None:
         faults.append(
             f"“{text}” does not name an object. Enter a kind and a number, such as search 12, rule 3 or device 1."
         )
-        return Q(pk=None)
-    return Q(object_type=kind) & (Q(object_id=str(int(found[2]))) if found[2] else Q())
+        return "", ""
+    return kind, str(int(found[2])) if found[2] else ""
 
 
 def _nouns() -> dict[str, str]:

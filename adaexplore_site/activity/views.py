@@ -6,13 +6,24 @@ import secrets
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.http import Http404, HttpResponse
-from django.shortcuts import render
+from django.http import Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.deprecation import MiddlewareMixin
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from adaexplore_site.activity.trail import COMMAND, Chosen, chosen_of, trail_csv, trail_json, trail_page, verbs
+from adaexplore_site.actions.action import Removed
+from adaexplore_site.activity.trail import (
+    COMMAND,
+    Chosen,
+    chosen_of,
+    removal_of,
+    trail_csv,
+    trail_json,
+    trail_page,
+    verbs,
+)
 from adaexplore_site.core.downloads import attachment
 from adaexplore_site.core.requests import SiteRequest
 
@@ -36,6 +47,7 @@ def _query(request: SiteRequest) -> dict[str, str]:
 def activity_page(request: SiteRequest, chosen: Chosen, *, status: int = 200, refused: str = "") -> HttpResponse:
     """The list as it was asked for."""
     rows, older = trail_page(chosen, request.user)
+    removal = removal_of(chosen, request.user)
     people = User.objects.order_by("username").values_list("username", flat=True)[:200]
     context: dict[str, Any] = {
         "rows": rows,
@@ -49,9 +61,24 @@ def activity_page(request: SiteRequest, chosen: Chosen, *, status: int = 200, re
         "verbs": verbs(),
         "query": chosen.query(before=chosen.before),
         "refused": refused,
+        "removal": removal,
         "key": secrets.token_urlsafe(12),
     }
     return render(request, "activity/activity.html", context, status=status)
+
+
+class RemovedPages(MiddlewareMixin):
+    """The page of an object that was removed is its activity, with who removed it."""
+
+    def process_exception(self, request: SiteRequest, error: Exception) -> HttpResponseBase | None:
+        """Lead to the address that the kind of object has for it, or show it there."""
+        if not isinstance(error, Removed):
+            return None
+        kind, entry = error.kind, error.entry
+        subject = kind.subject(entry, kind.load([entry]))
+        if subject is not None and subject.url not in ("", request.path):
+            return redirect(subject.url)
+        return activity_page(request, chosen_of({"object": f"{kind.noun or kind.name} {entry.object_id}"}))
 
 
 @never_cache

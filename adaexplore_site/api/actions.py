@@ -198,7 +198,7 @@ def body_of(name: str) -> type[BaseModel]:
         needed = field.required and not isinstance(field, forms.BooleanField)
         words = str(field.help_text or field.label or "")
         fields[part] = (kind, Field(... if needed else None, description=words))
-    if type(action).question is not Action.question:
+    if action.must_confirm and type(action).question is not Action.question:
         fields["sure"] = (bool, Field(None, description=SURE))
     config = ConfigDict(extra="allow" if action.open_schema else "forbid", coerce_numbers_to_str=True)
     return create_model(action.name, __config__=config, **fields)

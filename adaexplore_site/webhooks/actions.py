@@ -123,7 +123,7 @@ class RemoveWebhook(WebhookAction):
     """Delete a webhook with its secret and with the events that wait for it."""
 
     name, label, done = "webhook.remove", "Remove a webhook", "Removed"
-    route = "webhook-remove"
+    route, removes = "webhook-remove", True
     irreversible = "add it again; it gets a new secret"
 
     def question(self, target: Webhook, data: Mapping[str, Any]) -> Question:

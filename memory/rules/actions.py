@@ -108,7 +108,7 @@ class ImportRules(RulesAction):
 
     kind = RULES
     name, label, noun = "rules.import", "Import rules", "import"
-    route = "rule-import"
+    route, path = "rule-import", "rules/import"
     pages = ("rule-list",)
 
     def run(self, target: None, data: dict[str, Any], call: Call) -> Result:
@@ -260,7 +260,7 @@ class UndoRules(Action):
     kind = RULE
     name, label = UNDO_VERB, "Undo the last action on rules"
     role = Role.REVIEWER
-    route = "rule-undo"
+    route, path = "rule-undo", "rules/undo"
     pages, key, page_key = ("rule-list",), "u", True
     irreversible = "do the action again instead"
 

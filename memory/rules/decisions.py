@@ -159,7 +159,7 @@ class RuleAction(RulesAction):
 
     takes = ("rule_id",)
     Form = RevisionForm
-    route = "rule-act"
+    route, path = "rule-act", "rules/<int:rule_id>/act"
     pages: ClassVar[tuple[str, ...]] = ("rule-detail",)
     page_key = True
 

@@ -173,7 +173,7 @@ class Stop(BatchAction):
         return Question(f"Stop this {noun}?", what, f"Stop the {noun}", self.home(target))
 
 
-def _register_switches(kind: BatchKind, kept: str) -> None:
+def _register_switches(kind: BatchKind, address: str, kept: str) -> None:
     """Pause, resume and stop of one kind of batch."""
     for base, inverse in ((Pause, f"{kind.name}.resume"), (Resume, f"{kind.name}.pause"), (Stop, "")):
         verb = base.__name__.lower()
@@ -185,6 +185,7 @@ def _register_switches(kind: BatchKind, kept: str) -> None:
             "takes": (f"{kind.name}_id",),
             "pages": (f"{kind.name}-detail",),
             "route": f"{kind.name}-{verb}",
+            "path": f"{address}/<int:{kind.name}_id>/{verb}",
             "inverse": inverse,
             "kept": kept,
         }
@@ -206,7 +207,7 @@ class StartCampaign(StartBatch):
         return campaign_start(problems=data["problem"], params=data["preset"].params.to_json(), **given, **call.who)
 
 
-_register_switches(CAMPAIGN, "What was found")
+_register_switches(CAMPAIGN, "campaigns", "What was found")
 
 
 @register
@@ -235,7 +236,8 @@ class TransferAdapt(StartBatch, BatchAction):
     kind = ADAPT
     name, label, verb = "adapt.transfer", "Search with and without what was learned", "adapt.start"
     Form = TransferForm
-    takes, pages, route = ("adapt_id",), ("adapt-detail",), "adapt-transfer"
+    takes, pages = ("adapt_id",), ("adapt-detail",)
+    route, path = "adapt-transfer", "adapt/<int:adapt_id>/transfer"
 
     def create(self, target: AdaptRun, data: dict[str, Any], call: Call) -> Any:
         plan = AdaptPlan(
@@ -252,7 +254,7 @@ class TransferAdapt(StartBatch, BatchAction):
         return transfer_start(learned_by=target, problems=data["problem"], plan=plan, **call.who)
 
 
-_register_switches(ADAPT, "What was learned")
+_register_switches(ADAPT, "adapt", "What was learned")
 
 
 @dataclass(frozen=True)
@@ -287,7 +289,7 @@ class SetBudget(Action):
     kind = BUDGET
     name, label, done = site_budget.SET, "Set the budget of all searches", "Set"
     Form = BudgetForm
-    pages, route = ("spend",), "spend-budget"
+    pages, route, path = ("spend",), "spend-budget", "spend/budget"
 
     def run(self, target: None, data: dict[str, Any], call: Call) -> Result:
         row = site_budget.budget_set(**data, **call.who)

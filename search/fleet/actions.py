@@ -103,7 +103,7 @@ class DeviceAction(Action):
 class StateAction(DeviceAction):
     """Puts a device into `state`. The last such action can be undone: it puts the device back."""
 
-    route = "device-state"
+    route, path = "device-state", "devices/<int:device_id>/state"
     Form = ReasonForm
     state: Device.State
 
@@ -157,7 +157,7 @@ class CheckDevice(DeviceAction):
     """Have the device's worker calibrate it. A check that passes ends a quarantine that the judge began."""
 
     name, label, done = CHECK, "Check the device", "Check requested"
-    route = "device-check"
+    route, path = "device-check", "devices/<int:device_id>/check"
     irreversible = "a check changes nothing unless it fails"
 
     def run(self, target: Device, data: dict[str, Any], call: Call) -> Result:
@@ -188,7 +188,7 @@ class RevokeNode(Action):
     kind = RUN
     name, label = REVOKE, "Requeue the evaluation"
     takes = ("run_id", "number")
-    route = "node-revoke"
+    route, path = "node-revoke", "s/<int:run_id>/n/<int:number>/revoke"
     irreversible = "what its worker has done so far is lost"
 
     def locate(self, where: Mapping[str, Any]) -> Node:

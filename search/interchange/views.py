@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ from search.interchange.packed import run_folder_zip, run_packed
 from search.records.kinds import action_record
 from search.records.models import Node, Run
 from search.records.queries import run_summaries
-from search.runs.removal import removal_of, removed_lately
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -102,7 +100,6 @@ def _of_run(
 
 
 Page = Callable[[SiteRequest, str], HttpResponse]
-LATELY = 10  # removals listed
 
 
 @never_cache
@@ -113,7 +110,7 @@ def run_import(request: SiteRequest) -> HttpResponseBase:
 
 
 def _page(request: SiteRequest, error: str = "") -> HttpResponse:
-    context: dict[str, Any] = {"limit_mib": MAX_UPLOAD_BYTES >> 20, "removed": removed_lately(LATELY), "error": error}
+    context: dict[str, Any] = {"limit_mib": MAX_UPLOAD_BYTES >> 20, "error": error}
     return render(request, "interchange/run_import.html", context, status=422 if error else 200)
 
 
@@ -126,21 +123,6 @@ def import_form(request: SiteRequest, action: Action, page: Page) -> HttpRespons
     except ActionRefused as error:
         return page(request, str(error))
     return done(request, action, outcome)
-
-
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def run_remove(request: SiteRequest, run_id: int) -> HttpResponseBase:
-    """Say what removing an imported search takes along and what is against it, and ask; a POST removes it."""
-    action, error, status = registry.action("run.remove"), "", 200
-    if request.method == "POST":
-        try:
-            return done(request, action, submit(request, action, {"run_id": run_id}))
-        except ActionRefused as refusal:
-            error, status = str(refusal), 409
-    run = action.locate({"run_id": run_id})
-    context = {"run": run, "removal": removal_of(run), "error": error, "key": secrets.token_urlsafe(16)}
-    return render(request, "interchange/run_remove.html", context, status=status)
 
 
 SHOWN = 24

@@ -59,7 +59,7 @@ class SetPrice(PriceAction):
 
     name, label, done = services.SET, "Set the price of a model", "Set"
     Form = PriceForm
-    pages, route = ("spend",), "spend-price"
+    pages, route, path = ("spend",), "spend-price", "spend/prices"
     inverse = services.WITHDRAW
     withdrawn = False
 
@@ -71,7 +71,8 @@ class SetPrice(PriceAction):
 class Flip(PriceAction):
     """Withdraw and use again: each takes the other back."""
 
-    takes, route = ("price_id",), "spend-price-withdraw"
+    takes = ("price_id",)
+    route, path = "spend-price-withdraw", "spend/prices/<int:price_id>/withdraw"
     message: ClassVar[str]
 
     def locate(self, where: Mapping[str, Any]) -> ModelPrice:

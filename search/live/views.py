@@ -6,13 +6,14 @@ import json
 import secrets
 
 from django.db import models
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from adaexplore_site.actions import registry
 from judge.selftest.trust import doubts
 from search.live import frames
 from search.live.chart import chart_of
@@ -20,11 +21,12 @@ from search.live.columns import node_columns, packed, replay_columns
 from search.live.panels import budget_document, panel_context
 from search.live.table_view import PAGE, outline
 from search.nodes.page import rules_panel
+from search.records.kinds import RUN
 from search.records.models import Run
 from search.records.node_styles import LABELS, STYLES
-from search.runs.removal import removed
 from search.steering.forms import ConcurrencyForm, LimitsForm, ParamsForm
 
+JOINED = ("problem", "device", "owner", "branched_from", "campaign_entry", "adapt_task", "adapt_control")
 LEGEND = (
     ("root", "start"),
     ("best", "new best"),
@@ -45,12 +47,7 @@ LEGEND = (
 @never_cache
 def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
     """The cockpit, everything in place: header, chart, tree as a treegrid, feed, failures."""
-    try:
-        run = _run(run_id)
-    except Http404:
-        if removed(run_id) is None:
-            raise
-        return redirect("run-activity", run_id=run_id)
+    run = registry.shown(RUN, run_id, *JOINED)
     columns = node_columns(run)
     context = panel_context(run)
     evidence = context["evidence"]
@@ -148,8 +145,7 @@ def _json(request: HttpRequest, run_id: int, what: str, text) -> HttpResponseBas
 
 
 def _run(run_id: int) -> Run:
-    joined = ("problem", "device", "owner", "branched_from", "campaign_entry", "adapt_task", "adapt_control")
-    runs: models.QuerySet[Run] = Run.objects.select_related(*joined)
+    runs: models.QuerySet[Run] = Run.objects.select_related(*JOINED)
     return get_object_or_404(runs, pk=run_id)
 
 

@@ -134,7 +134,7 @@ class VerifyKernel(JudgeAgain):
     name, label = "kernel.verify", "Judge and measure the kernel again"
     key, on_node = "v", True
     pages = (*PANEL, "kernel-list")
-    route = "kernel-verify"
+    route, path = "kernel-verify", "s/<int:run_id>/n/<int:number>/verify"
     asks = Recheck.Kind.VERIFY
     done = "was queued to be judged again"
 
@@ -159,7 +159,7 @@ class DisputeVerdict(JudgeAgain):
     """Judge the kernel again and keep the reason why its verdict is disputed."""
 
     name, label = "kernel.dispute", "Dispute the verdict"
-    route = "kernel-dispute"
+    route, path = "kernel-dispute", "s/<int:run_id>/n/<int:number>/dispute"
     Form = DisputeForm
     asks = Recheck.Kind.DISPUTE
     done = "has a disputed verdict and was queued to be judged again"
@@ -189,7 +189,7 @@ class RaceKernels(JudgeAgain):
     name, label = "kernel.race", "Measure as a pair"
     key = "m"
     pages = ("compare",)
-    route = "kernel-race"
+    route, path = "kernel-race", "s/<int:run_id>/n/<int:number>/race"
     Form = RaceForm
     asks = Recheck.Kind.RACE
     message = "The race was queued for its device."
@@ -213,7 +213,7 @@ class CancelRecheck(NodeAction):
     """Take a request out of the queue while no worker has started it."""
 
     name, label = "kernel.recheck.cancel", "Cancel the request"
-    route = "kernel-recheck-cancel"
+    route, path = "kernel-recheck-cancel", "s/<int:run_id>/n/<int:number>/recheck/cancel"
     Form = CancelForm
     irreversible = "request it again to queue it again"
     done = "was removed from the queue and will not be judged again"
@@ -238,7 +238,7 @@ class CancelRecheck(NodeAction):
 class Mark(NodeAction):
     """A mark on the kernel of a node. It holds for equal kernels of the same problem and device."""
 
-    route = "kernel-mark"
+    route, path = "kernel-mark", "s/<int:run_id>/n/<int:number>/mark"
     column: ClassVar[str]  # of the verdict that it changes: doubt or retired
     value: ClassVar[Any]
     message: ClassVar[str]
@@ -391,7 +391,7 @@ class SendReply(NodeAction):
 
     name, label = "node.reply", "Send the reply"
     pages = ("node-detail",)
-    route = "node-reply"
+    route, path = "node-reply", "s/<int:run_id>/n/<int:number>/reply"
     Form = ReplyForm
     irreversible = "the kernel is judged and stays in the tree; prune its node instead"
     done = "was answered manually"

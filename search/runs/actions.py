@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 
-from adaexplore_site.actions.action import CHANGED, REPLACED, UNDO, Action, Call, Result, Standing
+from adaexplore_site.actions.action import CHANGED, REPLACED, UNDO, Action, Call, Question, Result, Standing
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.models import AuditEntry
@@ -119,7 +120,7 @@ class PauseRun(StateAction):
     """Start no new steps. Those in flight end."""
 
     name, label, done = "run.pause", "Pause the search", "Paused the search"
-    route = "run-pause"
+    route, path = "run-pause", "s/<int:run_id>/pause"
     inverse = "run.resume"
     states, back = (Run.State.PAUSED,), "Resume"
 
@@ -133,7 +134,7 @@ class ResumeRun(StateAction):
     """Go on with a paused or stopped search. Steps that a stop withdrew stay withdrawn."""
 
     name, label, done = "run.resume", "Resume the search", "Resumed the search"
-    route = "run-resume"
+    route, path = "run-resume", "s/<int:run_id>/resume"
     inverse = "run.pause"
     states, back = (Run.State.RUNNING,), "Pause"
 
@@ -147,7 +148,7 @@ class StopRun(StateAction):
     """End a search and keep its tree. Kernels on the device are judged first."""
 
     name, label, done = "run.stop", "Stop the search", "Stopped the search"
-    route = "run-stop"
+    route, path = "run-stop", "s/<int:run_id>/stop"
     sends = {"now": ""}
     inverse = "run.resume"
     states, back = (Run.State.STOPPING, Run.State.STOPPED), "Resume"
@@ -162,7 +163,7 @@ class KillRun(StateAction):
     """End a search at once. Everything in flight is withdrawn, and the tree is kept."""
 
     name, label, done = "run.kill", "Stop the search at once", "Stopped the search at once"
-    route = "run-stop"
+    route, path = "run-stop", "s/<int:run_id>/stop"
     sends = {"now": "1"}
     inverse = "run.resume"
     states, back = (Run.State.STOPPED,), "Resume"
@@ -175,7 +176,7 @@ class KillRun(StateAction):
 class Shelve(RunAction):
     """Archive and list again: each takes the other back. Pages, kernels and failures of the search stay."""
 
-    route = "run-archive"
+    route, path = "run-archive", "s/<int:run_id>/archive"
     archives: bool
     message: str
 
@@ -225,8 +226,21 @@ class RemoveRun(RunAction):
 
     name, label, done = "run.remove", "Remove the imported search", "Removed the imported search"
     pages = ()
-    route = "run-remove"
+    removes, must_confirm = True, False
+    route, path = "run-remove", "s/<int:run_id>/remove"
     irreversible = "import its file again"
+
+    def question(self, target: Run, data: Mapping[str, Any]) -> Question:
+        found = removal_of(target)
+        return Question(
+            ask="Remove this imported search?",
+            what=found.text,
+            yes=f"Remove search {target.pk}",
+            back=self.home(target),
+            keeps="The problem, other searches on it, and the entries in the activity log are kept. Import the file "
+            "again to restore the search under a new number.",
+            why_not=found.why_not,
+        )
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
         """Its actions stay in the activity log, and importing its file brings it back."""

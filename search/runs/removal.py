@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.text import counted
 from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
 from memory.rules.models import Rule, Sighting
 from search.records.models import Run
 
-VERB = "run.remove"
 LIVING = (Rule.State.PROPOSED, Rule.State.APPROVED)
 MOST_NAMED = 10
+
+
+_COUNTS: Mapping[str, Callable[[int], str]] = {
+    "nodes": lambda count: ngettext("%(count)d node", "%(count)d nodes", count),
+    "verdicts": lambda count: ngettext("%(count)d verdict", "%(count)d verdicts", count),
+    "failures": lambda count: ngettext("%(count)d failure", "%(count)d failures", count),
+    "sightings": lambda count: ngettext(
+        "%(count)d sighting of rules no longer in force", "%(count)d sightings of rules no longer in force", count
+    ),
+}
+
+
+def _counted(name: str, count: int) -> str:
+    return _COUNTS[name](count) % {"count": count}
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,24 @@ class Removal:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in ("nodes", "verdicts", "failures", "sightings")}
+        return {name: getattr(self, name) for name in _COUNTS}
+
+    @property
+    def text(self) -> str:
+        """What goes along, in sentences."""
+        counted = {name: _counted(name, count) for name, count in self.counts.items()}
+        text = _("This deletes %(nodes)s with their kernels and prompts, %(verdicts)s of the source, the events.")
+        if self.failures:
+            text = _(
+                "This deletes %(nodes)s with their kernels and prompts, %(verdicts)s of the source, the events, and "
+                "%(failures)s in Failures."
+            )
+        more = ngettext(
+            "%(count)d sighting of rejected, retired or merged rules is deleted too.",
+            "%(count)d sightings of rejected, retired or merged rules are deleted too.",
+            self.sightings,
+        )
+        return text % counted + (f" {more % {'count': self.sightings}}" if self.sightings else "")
 
 
 def removal_of(run: Run) -> Removal:
@@ -48,47 +77,33 @@ def removal_of(run: Run) -> Removal:
 
 def _against(run: Run) -> Iterable[str]:
     if run.origin != Run.Origin.IMPORT:
-        yield "Only imported searches can be removed: a search made here could not be restored."
+        yield _("Only imported searches can be removed: a search made here could not be restored.")
         return
     branches = list(Run.objects.filter(branched_from__run=run).order_by("pk").values_list("pk", flat=True))
     if branches:
-        yield (
-            f"{_named('Search', 'Searches', branches)} started from a kernel of this search, which must be kept as "
-            "its source."
-        )
+        yield ngettext(
+            "Search %(numbers)s started from a kernel of this search, which must be kept as its source.",
+            "Searches %(numbers)s started from a kernel of this search, which must be kept as its source.",
+            len(branches),
+        ) % {"numbers": _listed(branches)}
     rules = Rule.objects.filter(sightings__failure__run=run, state__in=LIVING).distinct().order_by("pk")
     if found := list(rules.values_list("pk", flat=True)):
-        yield (
-            f"{_named('Rule', 'Rules', found)} would lose its failures as evidence. Reject or retire rules that should "
-            "not be kept without it, then remove the search."
-        )
+        yield ngettext(
+            "Rule %(numbers)s would lose its failures as evidence. Reject or retire rules that should not be kept "
+            "without it, then remove the search.",
+            "Rules %(numbers)s would lose its failures as evidence. Reject or retire rules that should not be kept "
+            "without it, then remove the search.",
+            len(found),
+        ) % {"numbers": _listed(found)}
 
 
-def _named(one: str, many: str, numbers: list[int]) -> str:
-    """`Rules 3, 5 and 12 more`."""
-    if len(numbers) == 1:
-        return f"{one} {numbers[0]}"
-    shown = ", ".join(map(str, numbers[:MOST_NAMED]))
-    return f"{many} {shown}" + (f" and {len(numbers) - MOST_NAMED} more" if len(numbers) > MOST_NAMED else "")
+def _listed(numbers: list[int]) -> str:
+    """`3, 5 and 12 more`."""
+    shown, more = ", ".join(map(str, numbers[:MOST_NAMED])), len(numbers) - MOST_NAMED
+    return _("%(numbers)s and %(count)d more") % {"numbers": shown, "count": more} if more > 0 else shown
 
 
 def removal_text(gone: Mapping[str, Any]) -> str:
     """What went with a removed search, by the `before` of its entry in the audit log."""
-    counts = [counted(gone.get(name, 0), name.removesuffix("s")) for name in ("nodes", "verdicts", "failures")]
-    if gone.get("sightings"):
-        counts.append(f"{counted(gone['sightings'], 'sighting')} of rules no longer in force")
+    counts = [_counted(name, gone.get(name, 0)) for name in _COUNTS if name != "sightings" or gone.get(name)]
     return f"{gone.get('title', '')}, file {gone.get('file', '')}: {', '.join(counts)}"
-
-
-def removed(run_id: int) -> AuditEntry | None:
-    """The act that removed the search of this number; None when it is there, or never was."""
-    return _removals().filter(object_id=str(run_id)).first()
-
-
-def removed_lately(limit: int) -> list[AuditEntry]:
-    """The newest removals."""
-    return list(_removals()[:limit])
-
-
-def _removals() -> QuerySet[AuditEntry]:
-    return AuditEntry.objects.filter(verb=VERB, object_type="run").select_related("actor")

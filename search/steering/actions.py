@@ -68,7 +68,7 @@ class RunAction(RunVerb, Action):
     takes = ("run_id",)
     rank = -1
     pages: ClassVar[tuple[str, ...]] = PANEL
-    route = "run-steer"
+    route, path = "run-steer", "s/<int:run_id>/steer"
 
     def home(self, target: Run) -> str:
         return reverse("run-detail", args=[target.pk])
@@ -355,7 +355,7 @@ class SteerMany(Steer):
 
     name, label = "steer.bulk", "Steer many nodes at once"
     pages = ("run-bulk",)
-    route = "run-bulk"
+    route, path = "run-bulk", ""
     Form = BulkForm
 
     def panel(self, request: Any, target: Run, **context: Any) -> None:

@@ -206,15 +206,10 @@ class ActivityRow(Said):
 
 def activity_of(run: Run) -> list[ActivityRow]:
     """The newest actions on a search."""
-    return (activity_kept(run.pk) + _history(run))[:MOST]
-
-
-def activity_kept(run_id: int) -> list[ActivityRow]:
-    """The newest actions in the audit log; of a search that was removed nothing can be undone."""
-    mine = AuditEntry.objects.filter(object_type="run", object_id=str(run_id)).select_related("actor").order_by("-pk")
+    mine = AuditEntry.objects.filter(object_type="run", object_id=str(run.pk)).select_related("actor").order_by("-pk")
     entries = list(mine[:MOST])
     loaded = RUN.load(entries)
-    return [_row(entry, loaded) for entry in entries]
+    return ([_row(entry, loaded) for entry in entries] + _history(run))[:MOST]
 
 
 def _row(entry: AuditEntry, loaded: RunEntries) -> ActivityRow:

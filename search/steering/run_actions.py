@@ -252,7 +252,7 @@ class BranchRun(RunVerb, Action):
     takes = ("run_id", "number")
     rank = -1
     pages = PANEL
-    route = "node-branch"
+    route, path = "node-branch", "s/<int:run_id>/n/<int:number>/branch"
     Form = BranchForm
     inverse = "run.stop"
 

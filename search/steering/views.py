@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import Http404, HttpResponse, HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
@@ -14,10 +14,10 @@ from adaexplore_site.actions.views import done, submit
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.requests import SiteRequest
 from judge.evaluations.measures import Measure
+from search.records.kinds import RUN
 from search.records.models import Run
 from search.records.queries import best_number
-from search.runs.removal import removed
-from search.steering.activity import MOST, activity_kept, activity_of
+from search.steering.activity import MOST, activity_of
 from search.steering.forms import TYPED
 from search.steering.many import ACTS, KINDS, STATES, NodeFilter, batch_of, look_of_row
 from search.steering.snapshot import Snapshot
@@ -29,20 +29,10 @@ EXAMPLES = 12
 @never_cache
 def run_activity(request: SiteRequest, run_id: int) -> HttpResponse:
     """What people did to a search, with Undo."""
-    run = Run.objects.select_related("problem", "device").filter(pk=run_id).first()
-    if run is None:
-        return _removed(request, run_id)
+    run = registry.shown(RUN, run_id)
     rows = activity_of(run)
     context = {"run": run, "rows": rows, "cut": len(rows) == MOST}
     return render(request, "steering/run_activity.html", context)
-
-
-def _removed(request: SiteRequest, run_id: int) -> HttpResponse:
-    """Who removed a search, and what had been done to it."""
-    act = removed(run_id)
-    if act is None:
-        raise Http404("There is no such search.")
-    return render(request, "steering/run_removed.html", {"number": run_id, "act": act, "rows": activity_kept(run_id)})
 
 
 @never_cache

@@ -7,6 +7,9 @@ from typing import Any
 
 from django import template
 
+from adaexplore_site.actions import registry
+from adaexplore_site.core.models import AuditEntry
+
 register = template.Library()
 
 
@@ -14,6 +17,12 @@ register = template.Library()
 def act_key() -> str:
     """A fresh key: the same form sent twice is one act."""
     return secrets.token_urlsafe(16)
+
+
+@register.simple_tag
+def removed_lately(kind: str, most: int = 10) -> list[AuditEntry]:
+    """`{% removed_lately "run" as removed %}`: the newest actions that removed objects of this kind."""
+    return list(registry.removals(registry.kind_of(kind))[:most])
 
 
 @register.filter
