@@ -47,7 +47,9 @@ def test_the_decision_is_the_one_that_decide_makes_and_the_chosen_arm_leads_to_i
 def test_uct_s_arms_are_the_scores_that_the_decision_recorded():
     tree = grow((0, LARGE, 1.0, 5.0), (0, LARGE, 0.5, 1.0), (1, SMALL, 0.9, 4.0))
     found = counterfactual(tree, SearchParams(w=0.2), Random(0))
-    for level in found.decision.why["levels"]:
+    levels = found.decision.why["levels"]
+    assert any(level["child"] is not None for level in levels)
+    for level in levels:
         scores = {arm.node: arm.score for arm in found.arms if arm.at == level["node"]}
         assert scores.get(None) == level["expand"]
         assert level["child"] is None or scores[level["child"]] == level["child_score"]

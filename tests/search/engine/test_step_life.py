@@ -63,8 +63,9 @@ def test_the_same_seed_gives_the_same_tree_and_another_seed_another():
 
 
 def test_each_node_keeps_why_it_was_chosen():
-    run = Worker().run(make_run(steps=6))
-    for node in told(run):
+    nodes = told(Worker().run(make_run(steps=6)))
+    assert len(nodes) == 6
+    for node in nodes:
         assert node.why["policy"] == "uct"
         assert node.why["levels"][-1]["node"] == node.parent.number
 

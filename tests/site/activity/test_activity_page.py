@@ -42,7 +42,9 @@ def follow_ups(monkeypatch):
 
 
 def text_of(client, query: str = "") -> str:
-    return client.get(f"/activity/{query}").content.decode()
+    answer = client.get(f"/activity/{query}")
+    assert answer.status_code == 200
+    return answer.content.decode()
 
 
 def newest(verb: str) -> AuditEntry:
