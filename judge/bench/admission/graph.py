@@ -6,7 +6,7 @@ import io
 import logging
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from judge.bench.interpreting.op_traffic import count_flops
 from judge.values.graph import OpGraph, OpNode, TensorInfo
 
 # Bookkeeping that export adds; it has no effect on values.
@@ -213,8 +212,6 @@ def _plain_nest(value: Any) -> Any:
     return value
 
 
-__all__ = ["StepEstimate", "compulsory_bytes", "count_flops", "interpreter_steps", "tensors_in"]
-
 # One program or K-step of an interpreted kernel handles about this much and takes about a millisecond (0.5-1.6 ms).
 BLOCK_ELEMENTS = 2048
 DOT_FLOPS = 2 * 64 * 64 * 32
@@ -256,10 +253,10 @@ def compulsory_bytes(model: torch.nn.Module, inputs: Any, outputs: Any, graph: O
     Broadcast (stride 0) dimensions count once. Without a graph every parameter and buffer counts as used.
     """
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    total = sum(_bytes(tensor) for tensor in tensors_in(outputs))
+    total = sum(bytes_of(tensor) for tensor in tensors_in(outputs))
     if graph is None:
-        return total + sum(_bytes(tensor) for tensor in (*tensors_in(inputs), *state.values()))
-    users = _users(graph)
+        return total + sum(bytes_of(tensor) for tensor in (*tensors_in(inputs), *state.values()))
+    users = users_of(graph)
     for node in graph.nodes:
         if node.op in {"input", "parameter", "buffer", "constant"} and node.out is not None and users[node.name]:
             total += _read_bytes(node, users[node.name])
@@ -278,20 +275,17 @@ def interpreter_steps(graph: OpGraph) -> StepEstimate:
     return StepEstimate(total, worst.op, worst.shape, worst.dtype)
 
 
-def _bytes(tensor: torch.Tensor) -> int:
-    return _info_bytes(tensor.shape, tensor.stride(), tensor.element_size())
+def bytes_of(tensor: torch.Tensor | TensorInfo) -> int:
+    """Bytes without what a broadcast dimension repeats."""
+    stride = tensor.stride if isinstance(tensor, TensorInfo) else tensor.stride()
+    dtype: torch.dtype = getattr(torch, tensor.dtype) if isinstance(tensor, TensorInfo) else tensor.dtype
+    pairs = zip(tensor.shape, stride, strict=True)
+    elements: int = math.prod(size if step != 0 else min(size, 1) for size, step in pairs)
+    return int(elements * dtype.itemsize)
 
 
-def _info_bytes(shape: Iterable[int], stride: Iterable[int], item: int) -> int:
-    return item * math.prod(size if step != 0 else min(size, 1) for size, step in zip(shape, stride, strict=True))
-
-
-def _size(info: TensorInfo) -> int:
-    dtype: torch.dtype = getattr(torch, info.dtype)
-    return _info_bytes(info.shape, info.stride, dtype.itemsize)
-
-
-def _users(graph: OpGraph) -> dict[str, list[OpNode]]:
+def users_of(graph: OpGraph) -> dict[str, list[OpNode]]:
+    """By the name of each node, the nodes that read it."""
     users: dict[str, list[OpNode]] = {node.name: [] for node in graph.nodes}
     for node in graph.nodes:
         for name in references((node.args, node.kwargs)):
@@ -312,20 +306,21 @@ def references(value: Any) -> list[str]:
 
 def _read_bytes(node: OpNode, users: list[OpNode]) -> int:
     assert node.out is not None
-    whole = _size(node.out)
-    gathered = [_base(user) in _GATHERS and references(user.args[:1]) == [node.name] for user in users]
+    whole = bytes_of(node.out)
+    gathered = [base_name(user) in _GATHERS and references(user.args[:1]) == [node.name] for user in users]
     if users and all(gathered):
-        return min(whole, sum(_size(user.out) for user in users if user.out is not None))
+        return min(whole, sum(bytes_of(user.out) for user in users if user.out is not None))
     return whole
 
 
-def _base(node: OpNode) -> str:
+def base_name(node: OpNode) -> str:
+    """`aten.max.dim` -> `max`, `aten.add_.Tensor` -> `add`."""
     parts = node.op.split(".")
     return parts[1].rstrip("_") if len(parts) > 1 else node.op
 
 
 def _steps(node: OpNode, infos: dict[str, TensorInfo | None]) -> int:
-    name = _base(node)
+    name = base_name(node)
     if not node.op.startswith("aten.") or (node.out is None and not node.outs) or name in _VIEWS:
         return 0
     sizes = [math.prod(info.shape) for info in _touched(node, infos)]

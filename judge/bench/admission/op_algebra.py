@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judge.bench.admission.graph import Trace, references
+from judge.bench.admission.graph import Trace, base_name, references
 from judge.bench.foreign.loading import PROBLEM, LoadedProblem, LoadError, load_problem
 from judge.values import Flaw
 from judge.values.graph import OpGraph, OpNode, TensorInfo
@@ -85,9 +85,8 @@ def collapsing_products(graph: OpGraph) -> list[Collapse]:
 
 
 def base(node: OpNode) -> str:
-    """`aten.max.dim` -> `max`."""
-    parts = node.op.split(".")
-    return parts[1].rstrip("_").lstrip("_") if len(parts) > 1 else node.op
+    """As `base_name`, for inner operators too: `aten._softmax.default` -> `softmax`."""
+    return base_name(node).lstrip("_")
 
 
 class _View:

@@ -18,6 +18,11 @@ from judge.bench.audit.state_checks import Witness, examine
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.judging.completion import Ended, of_candidate
+from judge.bench.judging.reference import Reference
+from judge.bench.judging.stage_log import StageLog
+from judge.bench.judging.subjects import Subjects
+from judge.bench.processes.child import Assignment
+from judge.values import Finding
 
 NO_SANITIZER = "compute-sanitizer is not installed"
 BARRED_SANITIZER = "{path} is not used: it needs a CUDA context made inside Landlock and a TCP connection to itself"
@@ -35,6 +40,24 @@ def sanitizer() -> str:
     return BARRED_SANITIZER.format(path=path) if path else NO_SANITIZER
 
 
+def audit(
+    assignment: Assignment,
+    subjects: Subjects,
+    reference: Reference,
+    lock: GpuLock,
+    stage_log: StageLog,
+    findings: list[Finding],
+    candidate_us: float | None,
+) -> None:
+    """Run every check within a wall limit of its own; findings are added. Raises Ended.
+
+    `candidate_us`: the measured time, None where it is modelled or was not asked for.
+    """
+    subjects.deadline.renew(assignment.payload["wall_s"])
+    subjects.release(*subjects.contacts)  # nobody whose output is kept sees what the audit asks
+    Audit(Setting(assignment, subjects, reference, findings, candidate_us), stage_log.record, lock).run()
+
+
 class Audit:
     """The checks in order; `record` writes down each. `run` raises Ended at the first that fails."""
 
@@ -45,13 +68,13 @@ class Audit:
 
     def run(self) -> None:
         setting = self.setting
-        setting.start(CHILDREN | first_children(setting))
+        setting.subjects.more(CHILDREN | first_children(setting))
         witness = self._check("state", lambda: examine(setting, "audit"), lambda _: "")
         kernels = Kernels.of(witness.reply)
         self._check("launches", lambda: check_effect(setting, kernels, witness.question, "audit.noop", "audit.raise"))
         note_decoys(setting, kernels)
         self._check("share", lambda: self._share(witness, kernels))
-        setting.release("audit")
+        setting.subjects.release("audit")
         self._check("sealed", lambda: check_sealed(setting))
         if setting.device != "cpu":
             self.record(f"{STAGE}.sanitizer", "skipped", 0.0, sanitizer())
@@ -75,12 +98,13 @@ class Audit:
         return ended
 
     def _share(self, witness: Witness, kernels: Kernels) -> str:
-        share = self._traced(witness, kernels) if self.setting.device != "cpu" else self._counted(witness)
-        check_compiler(self.setting, share, kernels)
-        return check_share(self.setting, share, kernels) if share is not None else "not known"
-
-    def _counted(self, witness: Witness) -> Share | None:
-        return from_traffic(witness.reply.get("traffic"), self.setting.target)
+        setting = self.setting
+        if setting.device != "cpu":
+            share = self._traced(witness, kernels)
+        else:
+            share = from_traffic(witness.reply.get("traffic"), setting.assignment.target)
+        check_compiler(setting, share, kernels)
+        return check_share(setting, share, kernels) if share is not None else "not known"
 
     def _traced(self, witness: Witness, kernels: Kernels) -> Share | None:
         """One more call, under the driver's trace: its threads come after those were counted."""

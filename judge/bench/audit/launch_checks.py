@@ -76,27 +76,27 @@ def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: s
     if without_effect:
         _needless(setting, kernels)
         return "the answer does not need them"
-    if without_launch and setting.policy.library is not Library.ALLOW:
+    if without_launch and setting.library is not Library.ALLOW:
         setting.note("library.fallback", "gives the answer with torch when a launch fails; none failed here")
     return f"{counted(len(kernels.ran), 'kernel')} ran; without their effect the answer is wrong"
 
 
 def _survives(setting: Setting, name: str, question: Question) -> bool:
     """Whether the child gives a right answer in reasonable time: it may wait for what a launch never brings."""
-    setting.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
+    setting.subjects.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
     try:
         rounds, _ = setting.rounds(name, question)
         return survives(rounds, question)
     except (SubjectFailed, Ended):
         return False
     finally:
-        setting.release(name)
+        setting.subjects.release(name)
 
 
 def _without_kernels(setting: Setting) -> None:
-    if setting.policy.library is Library.REFUSE:
+    if setting.library is Library.REFUSE:
         raise dishonest(FOREIGN, "no Triton kernel of its own is launched; the problem refuses library compute")
-    if setting.policy.library is Library.LABEL:
+    if setting.library is Library.LABEL:
         setting.note("library.share", "no Triton kernel of its own is launched: torch does all the work", share=0.0)
 
 
@@ -107,7 +107,7 @@ def _fell_back(setting: Setting, kernels: Kernels) -> None:
             Verdict.UNSUPPORTED, STAGE, "run.unsupported", f"this device cannot run {names}; torch answered instead"
         )
     message = f"every launch of {names} fails, and torch gives the answer instead"
-    if setting.policy.library is Library.ALLOW:
+    if setting.library is Library.ALLOW:
         setting.note("library.fallback", message, kernels=sorted(kernels.always_failed))
         return
     raise dishonest(FALLBACK, f"{message}; let the error out, or remove the kernel")
@@ -116,7 +116,7 @@ def _fell_back(setting: Setting, kernels: Kernels) -> None:
 def _needless(setting: Setting, kernels: Kernels) -> None:
     names = ", ".join(sorted(kernels.launched))
     message = f"with launches of {names} that do nothing, the answer is still right: torch does the work"
-    if setting.policy.library is Library.ALLOW:
+    if setting.library is Library.ALLOW:
         setting.note("kernel.decoy", message, kernels=sorted(kernels.launched))
         return
     raise dishonest(NOOP, message)

@@ -12,10 +12,10 @@ from judge.bench.admission.graph import compulsory_bytes, trace_report
 from judge.bench.audit.setting import STAGE, Setting
 from judge.bench.device.bandwidth import bandwidth_bytes_per_us, nominal_bytes_per_us
 from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.exchange.nested import cloned
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended
-from judge.bench.judging.reference import cloned
 from judge.values import Verdict
 
 MARGIN = 0.9

@@ -53,10 +53,10 @@ def check_sealed(setting: Setting) -> str:
         return "the problem has none"
     found: list[tuple[SealedCase, str]] = []
     for number, (name, case) in enumerate(cases, 1):
-        if name not in setting.contacts:
-            setting.start(_batch(setting, number - 1))
+        if name not in setting.subjects.contacts:
+            setting.subjects.more(_batch(setting, number - 1))
         result = _ask_case(setting, name, case, number)
-        setting.release(name)
+        setting.subjects.release(name)
         found.append((case, result))
         if not case.derived and result in (GUARDED, WRONG):
             raise _declared_failed(number, sum(not case.derived for _, case in cases), result)
@@ -145,26 +145,26 @@ def _of_failure(failed: SubjectFailed, case: SealedCase, *, excused: bool) -> st
 @contextmanager
 def _reference(setting: Setting, case: SealedCase, number: int) -> Iterator[Reference | None]:
     """The reference with the case's constants, on top of the evaluated case; None where it cannot be had."""
-    source, declared = setting.problem
-    folder = setting.folder / f"sealed{number}"
+    folder = setting.assignment.folder / f"sealed{number}"
     folder.mkdir()
     before = sys.modules.get(PROBLEM)
     try:
-        yield _made(setting, case, source, declared, str(folder))
+        yield _made(setting, case, str(folder))
     finally:
         if before is not None:
             sys.modules[PROBLEM] = before
 
 
-def _made(setting: Setting, case: SealedCase, source: str, declared: str | None, folder: str) -> Reference | None:
+def _made(setting: Setting, case: SealedCase, folder: str) -> Reference | None:
+    payload = setting.assignment.payload
     try:
-        loaded = load_problem(source, declared, folder, setting.reference.whereabouts)
+        loaded = load_problem(payload["source"], payload["case"], folder, setting.reference.whereabouts)
         for constant, value in case.constants.items():
             if not hasattr(loaded.module, constant):
                 return None
             as_tuple = isinstance(getattr(loaded.module, constant), tuple) and isinstance(value, list)
             setattr(loaded.module, constant, tuple(value) if as_tuple else value)  # JSON knows no tuples
-        return setting.doors.refer(loaded)
+        return Reference(loaded, setting.device, setting.reference.policy)
     except (*REFUSALS, MemoryError, NotCarried, LoadError) as error:
         _unless_broken(setting, error)
         return None

@@ -2,68 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from judge.bench.exchange.contact import Contact, SubjectFailed
+from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.wire import Message
-from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.judging.asking import HOPELESS, Question, Questions
 from judge.bench.judging.comparison import check_structure
 from judge.bench.judging.completion import Ended, of_candidate
 from judge.bench.judging.correctness import Rounds
 from judge.bench.judging.expected import holds
-from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import REFUSALS, Reference
 from judge.bench.judging.stochastic import ByChance, eligible
-from judge.bench.processes.inspection import Seen
-from judge.values import Finding, JudgeError, Policy, SealedCase, Verdict
+from judge.bench.judging.subjects import Subjects
+from judge.bench.processes.child import Assignment
+from judge.bench.processes.inspection import Seen, look
+from judge.values import Finding, JudgeError, SealedCase, Verdict
 
 STAGE = "audit"
 GIVEN = "given"
 
 
-@dataclass(frozen=True)
-class Doors:
-    """What the referee does for an audit. Each may raise JudgeError; `introduce` raises SubjectFailed and Ended too."""
-
-    more: Callable[[dict[str, str]], dict[str, Contact]]  # children by name and mode
-    release: Callable[[str], None]
-    introduce: Callable[[str, Reference, Question], Binding]  # a child imports and constructs its model
-    look: Callable[[str], Seen]  # what the runner sees of a child
-    refer: Callable[[LoadedProblem], Reference]  # the reference of a problem under the policy
-
-
-@dataclass
 class Setting:
-    """One audit: the problem with its answers, the candidate's facts, and where findings go.
+    """One audit: the problem with its answers, the candidate's facts, its fresh children, and where findings go.
 
-    `device` is "cpu" or "cuda:0"; `interprets` says that kernels run in the interpreter. `defined` maps the Triton
-    kernels of the candidate's text to the names each of them uses. `problem` is (source, case).
+    `interprets` says that kernels run in the interpreter. `defined` maps the Triton kernels of the candidate's text to
+    the names each of them uses.
     """
 
-    doors: Doors
-    reference: Reference
-    policy: Policy
-    problem: tuple[str, str | None]
-    folder: Path
-    device: str
-    target: str
-    interprets: bool
-    sealed: tuple[SealedCase, ...] = ()
-    defined: dict[str, list[str]] = field(default_factory=dict)
-    candidate_us: float | None = None  # measured, not modelled
-    elements: int = 0  # of the inputs of the evaluated case
-    findings: list[Finding] = field(default_factory=list)
-    contacts: dict[str, Contact] = field(default_factory=dict)
+    def __init__(
+        self,
+        assignment: Assignment,
+        subjects: Subjects,
+        reference: Reference,
+        findings: list[Finding],
+        candidate_us: float | None,
+    ) -> None:
+        self.assignment = assignment
+        self.subjects = subjects
+        self.reference = reference
+        self.findings = findings
+        self.candidate_us = candidate_us
+        self.library = reference.policy.library
+        self.device = assignment.device
+        self.interprets = assignment.payload["basis"] == "modelled"
+        self.sealed = [SealedCase(**row) for row in assignment.payload["sealed"]]
+        self.defined: dict[str, list[str]] = assignment.payload["defined"]
+        self.elements = 0  # of the inputs of the evaluated case
 
-    def start(self, wanted: dict[str, str]) -> None:
-        """Children by name and mode; they import at once, side by side."""
-        self.contacts |= self.doors.more(wanted)
+    def look(self, name: str) -> Seen:
+        """What the runner sees of a child. Raises JudgeError."""
+        return look(self.assignment.boss, name, self.subjects.deadline.stage())
 
     def note(self, code: str, message: str, **data: Any) -> None:
         self.findings.append(Finding(code, message, data))
@@ -76,20 +67,15 @@ class Setting:
     def ready(self, name: str, reference: Reference, question: Question) -> Rounds:
         """A started child that can be asked `question` of `reference`. Raises SubjectFailed and Ended."""
         try:
-            fit = self.doors.introduce(name, reference, question)
+            fit = self.subjects.introduce(name, reference, question)
         except SubjectFailed as failed:
             if failed.kind == "died" and failed.doing == "load":  # it loaded before: most likely we had no room for it
                 raise JudgeError(f"the {name} child ended before it had imported the candidate") from failed
             raise
-        rounds = Rounds(reference, self.contacts[name], fit, None)
+        rounds = Rounds(reference, self.subjects.contacts[name], fit, None)
         rounds.questions.seeded = rounds.fit.seeded
         rounds.by_chance = True  # random outputs were compared over many draws already
         return rounds
-
-    def release(self, name: str) -> None:
-        """Let a child end: it holds a context and memory."""
-        del self.contacts[name]
-        self.doors.release(name)
 
 
 def elements(question: Question) -> int:
@@ -141,7 +127,7 @@ def other_question(rounds: Rounds, family: str) -> Question | None:
     for gently in (False, True):
         state = reference.reseeded() if rounds.fit.seeded else reference.redrawn(gently=gently)
         try:
-            question = rounds.question(family, state)
+            question = rounds.questions.question(family, state)
         except REFUSALS as error:
             if reference.whereabouts.device_lost():
                 raise JudgeError("the referee's GPU context broke in an audit") from error

@@ -91,18 +91,18 @@ def _profile(setting: Setting, share: Share) -> None:
 def check_compiler(setting: Setting, share: Share | None, kernels: Kernels) -> None:
     """Say or refuse that torch.compile did some of the work. Raises Ended."""
     made = sorted({*(share.compiler if share else ()), *kernels.compiler})
-    if setting.policy.library is Library.ALLOW or not (made or kernels.graphs):
+    if setting.library is Library.ALLOW or not (made or kernels.graphs):
         return
     message = f"uses torch.compile: {kernels.graphs} graphs, {len(made)} of the kernels it runs"
     message += f" ({', '.join(made[:MOST_NAMED])})" if made else ""
-    if setting.policy.library is Library.REFUSE:
+    if setting.library is Library.REFUSE:
         raise dishonest(FOREIGN, f"{message}; the problem refuses library compute")
     setting.note("library.compiler", message, kernels=made[:40], graphs=kernels.graphs)
 
 
 def check_share(setting: Setting, share: Share, kernels: Kernels) -> str:
     """Say or refuse what the policy says or refuses. Raises Ended."""
-    policy = setting.policy.library
+    policy = setting.library
     basis = "modelled" if share.modelled else "traced on the GPU"
     if not share.modelled:
         _profile(setting, share)

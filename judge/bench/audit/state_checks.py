@@ -38,7 +38,7 @@ def examine(setting: Setting, name: str) -> Witness:
     """Ask the fresh child `name`. Raises Ended."""
     rounds, question = setting.rounds(name)
     setting.elements = elements(question)
-    before = setting.doors.look(name)
+    before = setting.look(name)
     witness = Witness(rounds, question)
     witness.reply = _repeat(setting, rounds, question).reply
     _change_parameters(rounds)
@@ -97,7 +97,7 @@ def _change_parameters(rounds: Rounds) -> None:
 def _why(rounds: Rounds, ended: Ended) -> Ended:
     """Wrong because of the parameters, or of the memory? With the first parameters only the memory is left."""
     try:
-        ask(rounds, rounds.question(GIVEN, rounds.reference.first), poison=True)
+        ask(rounds, rounds.questions.question(GIVEN, rounds.reference.first), poison=True)
     except Ended:
         message = f"the answer depends on what uninitialised memory holds: {ended.message}"
         return Ended(ended.verdict, STAGE, "audit.poison", message)
@@ -110,12 +110,12 @@ def _left_over(setting: Setting, name: str, before: Seen) -> None:
     It does not help to start them at import: nothing of ours forks, and without a GPU one thread is all a child has.
     """
     known = {number for number, _ in (before.threads if setting.device != "cpu" else before.threads[:1])}
-    after = setting.doors.look(name)
+    after = setting.look(name)
     deadline = time.monotonic() + (INTERPRETED_GRACE_S if setting.interprets else GRACE_S)
     pause_s = GRACE_S
     while _more(known, after) and time.monotonic() < deadline:
         time.sleep(pause_s)
-        after = setting.doors.look(name)
+        after = setting.look(name)
         pause_s *= 2  # a few looks: the runner answers a bounded number
     found = _more(known, after)
     if found:

@@ -11,14 +11,13 @@ from typing import Any
 from judge.bench.compiling.report import CompileReport
 from judge.bench.exchange import seal
 from judge.bench.exchange.contact import Deadline, SubjectFailed
-from judge.bench.exchange.nested import TensorMeta, encode
+from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.sketch import SketchContact
 from judge.bench.exchange.uncomputed import Uncomputed
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.sources import LoadError, describe
 from judge.bench.judging.completion import Ended, of_candidate
-from judge.bench.judging.parameters import bind
-from judge.bench.judging.reference import Reference, collect
+from judge.bench.judging.reference import Reference
 from judge.bench.processes.child import Assignment
 from judge.values import Policy, Verdict
 
@@ -75,27 +74,17 @@ class CompileJudge:
     def _load(self, reference: Reference, inputs: list[Any]) -> None:
         """Import, construct, parameters; as the referee does it on the device."""
         self.recorder.answer()  # the import
-        init: list[Any] = []
-        template = encode(reference.init, collect(init))
-        given: list[Any] = []
-        encode(inputs, collect(given))
-        metas = [TensorMeta.of(tensor) for tensor in given]
+        template, init = packed(reference.init)
+        metas = [TensorMeta.of(tensor) for tensor in packed(inputs)[1]]
         self.recorder.make_arena(metas, [TensorMeta.of(tensor) for tensor in (*reference.first.values(), *init)])
         slots = [slot.to_json() for slot in self.recorder.place(init)]
         built = self.recorder.ask("construct", args=template, slots=slots, seed=reference.construct_seed)
-        found = bind(
-            built["state"],
-            bool(built["hook"]),
-            reference.first,
-            reference.parameter_names,
-            equal_seeding=reference.policy.equal_seeding,
-        )
+        found = reference.bound(built)
         self.recorder.put_state(found.of(reference.first), hook=found.hook, again=False)
         self.loads = True
 
     def _compile(self, reference: Reference, inputs: list[Any]) -> CompileReport:
-        tensors: list[Any] = []
-        template = encode(inputs, collect(tensors))
+        template, tensors = packed(inputs)
         slots = [slot.to_json() for slot in self.recorder.place(tensors)]
         reply = self.recorder.ask(
             "forward", args=template, slots=slots, out=[], seed=reference.construct_seed, poison=False, count=False

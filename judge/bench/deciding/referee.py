@@ -10,23 +10,24 @@ import time
 from functools import partial
 from typing import Any
 
+from judge.bench.audit.audit import audit
 from judge.bench.audit.setting import STAGE as AUDIT
-from judge.bench.audit.stage import audit
-from judge.bench.deciding.beside import ask_again, compiled_beside
+from judge.bench.compiling.report import capped
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange import seal
 from judge.bench.exchange.contact import Deadline, SubjectFailed
-from judge.bench.exchange.nested import NotCarried, encode
+from judge.bench.exchange.nested import NotCarried, packed
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.switches import neutral
 from judge.bench.foreign.whereabouts import DeviceLost
-from judge.bench.judging.completion import Ended, broken_device, of_reference
-from judge.bench.judging.correctness import REPEATS, Question, Rounds
+from judge.bench.judging.asking import Question, Slots
+from judge.bench.judging.completion import Ended, broken_device, of_candidate, of_reference
+from judge.bench.judging.correctness import REPEATS, Rounds
 from judge.bench.judging.parameters import Binding
-from judge.bench.judging.reference import Reference, collect
+from judge.bench.judging.reference import Reference
 from judge.bench.judging.stage_log import StageLog
 from judge.bench.judging.subjects import Subjects, guarded
 from judge.bench.processes.child import Assignment
@@ -191,7 +192,7 @@ class Referee:
             self.stage_log.doing("compile")
             unfit = self.stage_log.timed("compile", lambda: self._compile(reference, first))
             if unfit:
-                slots = guarded("smoke", lambda: ask_again(rounds, first, unfit, count=counted))
+                slots = guarded("smoke", lambda: self._ask_again(rounds, first, unfit, count=counted))
         self.stage_log.doing("smoke")
         answer = self.stage_log.timed("smoke", lambda: guarded("smoke", rounds.contact.answer))
         self.stage_log.doing("correctness")
@@ -249,15 +250,15 @@ class Referee:
     def _reference(self) -> Reference:
         loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts)
         reference = Reference(loaded, self.device, self.policy)
-        encode(reference.init, collect([]), "get_init_inputs()")
+        packed(reference.init, "get_init_inputs()")
         self.cache.reference = reference
         return reference
 
     def _first(self, rounds: Rounds) -> Question:
         """The smoke question; where traffic is counted, the same one for every candidate."""
         if not self.interprets:
-            return rounds.first(None)
-        self.cache.modelled = self.cache.modelled or rounds.first(fixed_seed(self.payload["source"]))
+            return rounds.questions.first(None)
+        self.cache.modelled = self.cache.modelled or rounds.questions.first(fixed_seed(self.payload["source"]))
         return self.cache.modelled
 
     def _load(self, reference: Reference, first: Question) -> None:
@@ -269,13 +270,34 @@ class Referee:
         self.environment["exchange"] = self.subjects.contacts["candidate"].arena.kind
 
     def _compile(self, reference: Reference, first: Question) -> list[dict[str, str]]:
-        """What autotuners must take instead of their first configuration."""
+        """Every launch compiled for the target on CPU tensors while the first question is interpreted; nothing is run.
+
+        Returns what autotuners must take, since their first configuration does not fit. Raises Ended.
+        """
         subjects = self.subjects
         recorder = Rounds(reference, subjects.contacts["recorder"], subjects.fits["recorder"], self.payload["case"])
-        found = compiled_beside(recorder, first)
-        self.kernels, self.environment["compile"] = found.kernels, found.words
-        self.findings += found.findings
-        return found.choices
+        try:
+            reply, _ = recorder.ask(first)
+        except SubjectFailed as failed:
+            if failed.reason == "compile.incomplete" or failed.kind in ("exception", "bounds", "unsupported"):
+                self.environment["compile"] = f"incomplete: {failed.message[:600]}"
+                return []
+            raise of_candidate(failed, "compile") from failed
+        tuned = reply.get("tuned", [])
+        self.kernels = [dict(row) for row in reply.get("kernels", [])]
+        self.findings += capped(tuned)
+        self.environment["compile"] = "; ".join(str(note) for note in reply.get("notes", [])) or "complete"
+        return [
+            {"kernel": row["kernel"], "key": row["key"], "config": row["chosen"]}
+            for row in tuned
+            if row["chosen"] not in ("", row["first"])
+        ]
+
+    def _ask_again(self, rounds: Rounds, first: Question, choices: list[dict[str, str]], *, count: bool) -> Slots:
+        """Ask the first question of autotuners that take what fits; what was interpreted meanwhile could not run."""
+        rounds.contact.answer()
+        rounds.contact.ask("choose", choices=choices)
+        return rounds.tell(first, count=count)
 
     def _timing(self, reference: Reference, first: Question, answer: Message) -> None:
         if self.interprets:

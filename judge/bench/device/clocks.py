@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -16,20 +16,6 @@ LATE_US = 20.0  # work that others than the call's stream have left shows above 
 CACHE_BYTES = 64 << 20  # when the device does not tell the size of its L2
 CYCLES_PER_US = 2000  # upper bound of a GPU's clock, for the length of a hold
 HOLD_MARGIN_US, LONGEST_HOLD_US = 20.0, 2000.0
-
-
-class Clock(Protocol):
-    """Times one call on the device, in microseconds."""
-
-    method: str
-
-    def start(self, *, flush: bool) -> None: ...
-
-    def stop(self) -> float: ...
-
-    @property
-    def host_us(self) -> float:
-        """How long the processor needed to launch the last call's work."""
 
 
 class CudaClock:
@@ -52,12 +38,8 @@ class CudaClock:
         self._begin = torch.cuda.Event(enable_timing=True)
         self._end = torch.cuda.Event(enable_timing=True)
         self._began_ns = 0
-        self._host_us = 0.0
+        self.host_us = 0.0  # how long the processor needed to launch the last call's work
         self._hold_us = HOLD_MARGIN_US
-
-    @property
-    def host_us(self) -> float:
-        return self._host_us
 
     def start(self, *, flush: bool) -> None:
         """Evict the L2 by reading a clean buffer twice its size (writing would leave dirty lines to pay for later)."""
@@ -70,7 +52,7 @@ class CudaClock:
     def stop(self) -> float:
         """Time from start to the end of the current stream's work, plus what other streams still had to do."""
         self._end.record()
-        self._host_us = (time.perf_counter_ns() - self._began_ns) / 1e3
+        self.host_us = (time.perf_counter_ns() - self._began_ns) / 1e3
         self._adapt(late=self._begin.query())
         self._end.synchronize()
         late_us = left_over_us(self._sync_us)
@@ -84,7 +66,7 @@ class CudaClock:
 
     def _adapt(self, *, late: bool) -> None:
         """Hold the next call longer when this one's work began before all of it was queued; else let go slowly."""
-        needed = 1.5 * self._host_us + HOLD_MARGIN_US
+        needed = 1.5 * self.host_us + HOLD_MARGIN_US
         self._hold_us = min(LONGEST_HOLD_US, max(needed, (2.0 if late else 0.9) * self._hold_us))
 
 
@@ -116,7 +98,8 @@ class WallClock:
         return max(1, time.perf_counter_ns() - self._began) / 1e3
 
 
-def make_clock(device: str) -> Clock:
+def make_clock(device: str) -> CudaClock | WallClock:
+    """What times one call on the device, in microseconds."""
     return WallClock() if device == "cpu" else CudaClock(device)
 
 

@@ -1,4 +1,4 @@
-"""The device itself: its context, neutral flags, facts, and memory that two processes share."""
+"""The device itself: its context, facts, and memory that two processes share."""
 
 from __future__ import annotations
 
@@ -52,13 +52,6 @@ def free_share(device: str) -> float:
         return 1.0
     free, total = torch.cuda.mem_get_info(device)
     return float(free / total)
-
-
-def neutral_flags() -> None:
-    """The same numerics for reference, baseline and candidate: TF32 off, no benchmarking of algorithms."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = False
 
 
 def facts(device: str) -> dict[str, Any]:

@@ -44,10 +44,11 @@ class Slot:
 class Arena:
     """A flat uint8 tensor `memory` both sides see; `device` is where subjects want their tensors."""
 
-    def __init__(self, memory: torch.Tensor, device: str, kind: str) -> None:
+    def __init__(self, memory: torch.Tensor, device: str, kind: str, buffer: Any = None) -> None:
         self.memory = memory
         self.device = device
         self.kind = kind  # "memfd", "ipc" or "host-copies"
+        self.buffer = buffer  # the mmap behind a host arena
 
     @property
     def shared_in_place(self) -> bool:
@@ -87,8 +88,6 @@ class Arena:
             span = over_memory(self.view(slot).data_ptr(), meta.nbytes, self.device)
             flat = span.view(meta.torch_dtype)
         return flat.as_strided(meta.shape, meta.stride)
-
-    buffer: Any = None  # the mmap behind a host arena
 
     def put(self, slot: Slot, tensor: torch.Tensor) -> None:
         self.view(slot).copy_(tensor)
@@ -151,9 +150,8 @@ def host_arena(size: int, device: str) -> tuple[Arena, int]:
 
 def open_host_arena(fd: int, size: int, device: str) -> Arena:
     buffer = mmap.mmap(fd, size)
-    arena = Arena(torch.frombuffer(buffer, dtype=torch.uint8), device, "memfd" if device == "cpu" else "host-copies")
-    arena.buffer = buffer
-    return arena
+    kind = "memfd" if device == "cpu" else "host-copies"
+    return Arena(torch.frombuffer(buffer, dtype=torch.uint8), device, kind, buffer)
 
 
 def offer_arena(size: int, device: str, *, in_place: bool = True) -> tuple[Arena, dict[str, Any], tuple[int, ...]]:

@@ -31,6 +31,11 @@ def _need(fits: bool, what: str) -> None:
         raise BadClaim(what)
 
 
+def _lists(reply: Message, *names: str) -> None:
+    for name in names:
+        _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
+
+
 def _is_int(value: Any) -> bool:
     return type(value) is int and abs(value) < 1 << 62
 
@@ -72,8 +77,7 @@ def _output(reply: Message) -> None:
 def _forward(reply: Message) -> None:
     _output(reply)
     _left_behind(reply)
-    for name in ("kernels", "traffic", "notes", "launches", "gpu"):
-        _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
+    _lists(reply, "kernels", "traffic", "notes", "launches", "gpu")
     for row in reply.get("kernels", []):
         _need(isinstance(row, dict) and all(_plain(value) for value in row.values()), "a bad kernel row")
     _compiled(reply)
@@ -81,8 +85,7 @@ def _forward(reply: Message) -> None:
 
 def _left_behind(reply: Message) -> None:
     """What a call did to memory, state and generators."""
-    for name in ("alias", "missing"):
-        _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
+    _lists(reply, "alias", "missing")
     for pair in reply.get("alias", []):
         _need(isinstance(pair, list) and len(pair) == 2 and all(map(_is_int, pair)), "a bad pair of tensors")
     _need(all(map(_is_text, reply.get("missing", []))), "a bad name")
@@ -91,8 +94,7 @@ def _left_behind(reply: Message) -> None:
 
 def _compiled(reply: Message) -> None:
     """What a recorder adds: the lists of autotuners, the signatures of launchers."""
-    for name in ("tuned", "launchers"):
-        _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
+    _lists(reply, "tuned", "launchers")
     for row in reply.get("tuned", []):
         _need(isinstance(row, dict) and set(row) == set(TUNED), "a bad autotuner's list")
         _need(all(type(row[key]) is kind for key, kind in TUNED.items()), "a bad autotuner's list")

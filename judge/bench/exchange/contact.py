@@ -17,7 +17,7 @@ from judge.bench.device.gpu import IpcRefused
 from judge.bench.device.gpu_lock import LONGEST_WAIT_S
 from judge.bench.exchange.arenas import Arena, Arenas, Slot, capacity, plan
 from judge.bench.exchange.claims import BadClaim, check_claim
-from judge.bench.exchange.nested import TensorMeta, collect, encode
+from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.poison import poison
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 
@@ -156,8 +156,7 @@ class Contact:
 
     def construct(self, init: Any, seed: int) -> Message:
         """Let it build its model from the reference's arguments when its generators stand at `seed`."""
-        tensors: list[torch.Tensor] = []
-        template = encode(init, collect(tensors))
+        template, tensors = packed(init)
         ins, _ = self.lay_out(tensors, [], 0)
         self._init, self._seed = init, seed
         return self.ask("construct", args=template, slots=[slot.to_json() for slot in ins], seed=seed)

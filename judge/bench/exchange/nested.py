@@ -135,14 +135,15 @@ def shape_of(data: Any) -> str:
     return "None" if tag == "v" and body is None else type(body).__name__ if tag == "v" else tag
 
 
-def collect(into: list[torch.Tensor]) -> Callable[[torch.Tensor], int]:
-    """A `put` for encode that gathers tensors in order."""
+def packed(value: Any, where: str = "value") -> tuple[Any, list[torch.Tensor]]:
+    """`value` as JSON, and its tensors in the order of their numbers. Raises NotCarried."""
+    tensors: list[torch.Tensor] = []
 
     def put(tensor: torch.Tensor) -> int:
-        into.append(tensor)
-        return len(into) - 1
+        tensors.append(tensor)
+        return len(tensors) - 1
 
-    return put
+    return encode(value, put, where), tensors
 
 
 def cloned(value: Any) -> Any:
@@ -152,8 +153,7 @@ def cloned(value: Any) -> Any:
 
 def copied(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Nested values rebuilt, with what `change` makes of each tensor."""
-    tensors: list[torch.Tensor] = []
-    template = encode(value, collect(tensors))
+    template, tensors = packed(value)
     device = str(tensors[0].device) if tensors else "cpu"
     return decode(template, lambda i: change(tensors[i]), device)
 

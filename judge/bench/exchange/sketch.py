@@ -26,8 +26,7 @@ class SketchArena(Arena):
     """A subject's view of an arena that holds small tensors only."""
 
     def __init__(self, arena: Arena) -> None:
-        super().__init__(arena.memory, arena.device, arena.kind)
-        self.buffer = arena.buffer
+        super().__init__(arena.memory, arena.device, arena.kind, arena.buffer)
 
     def fetch(self, slot: Slot) -> torch.Tensor:
         if carried(slot.meta):

@@ -8,7 +8,6 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from typing import Any, Self
 
 MAX_MESSAGE = 8 << 20  # a source of 1 MiB has up to six bytes of JSON for each of its own
@@ -80,23 +79,18 @@ class Channel:
     def pump(self) -> list[Message]:
         """Every message that is complete by now, without waiting. Raises WireClosed when nothing more can come."""
         self.sock.settimeout(0)
-        messages: list[Message] = []
+        closed: WireClosed | None = None
         try:
             while True:
                 self._read()
         except WireTimeout:
             pass
-        except WireClosed:
-            messages.extend(self._parsed())
-            if not messages:
-                raise
-            return messages
-        messages.extend(self._parsed())
+        except WireClosed as error:
+            closed = error
+        messages = list(iter(self._parse, None))
+        if closed is not None and not messages:
+            raise closed
         return messages
-
-    def _parsed(self) -> Iterator[Message]:
-        while (message := self._parse()) is not None:
-            yield message
 
     def _parse(self) -> Message | None:
         if len(self._buffer) < _HEADER.size:

@@ -6,23 +6,23 @@ import secrets
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 
-from judge.bench.exchange.arenas import Slot
+from judge.bench.exchange.arenas import JITTER, Slot
 from judge.bench.exchange.contact import Contact
-from judge.bench.exchange.nested import TensorMeta, collect, encode
+from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.loading import LoadedProblem
-from judge.bench.judging.comparison import Fault
+from judge.bench.judging.comparison import STAGE, Fault
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.expected import Expected, Target, expect
 from judge.bench.judging.families import ANYTHING, CANCELLING, FAMILIES, OFFSET, TIES, Freedom, strided
-from judge.bench.judging.parameters import Binding
+from judge.bench.judging.parameters import Binding, State
 from judge.bench.judging.precision import errors
-from judge.bench.judging.reference import REFUSALS, Reference, State
+from judge.bench.judging.reference import REFUSALS, Reference
 from judge.values import CaseRecord, Finding, JudgeError, Policy, Verdict
 
 REDRAWN_ROUNDS = frozenset({1, 2, 4})  # parameters change before these rounds
@@ -42,9 +42,7 @@ class Question:
     previous: State | None = None
 
     def tensors(self) -> list[torch.Tensor]:
-        found: list[torch.Tensor] = []
-        encode(self.inputs, collect(found))
-        return found
+        return packed(self.inputs)[1]
 
     @property
     def nbytes(self) -> int:
@@ -69,14 +67,10 @@ def _rounded_once(target: Target) -> bool:
     return 0 < target.error.rms <= COMPENSATED * best
 
 
-def call(question: Question, ins: list[Slot], outs: list[Slot]) -> Message:
-    """Fields of a forward command: arguments as JSON, places of inputs and outputs, the RNG seed."""
-    return {
-        "args": encode(question.inputs, collect([])),
-        "slots": [slot.to_json() for slot in ins],
-        "out": [slot.to_json() for slot in outs],
-        "seed": question.seed,
-    }
+def call(template: Any, ins: list[Slot], outs: list[Slot], seed: int) -> Message:
+    """Fields of a call: arguments as JSON, places of inputs and outputs, the RNG seed."""
+    places = {"slots": [slot.to_json() for slot in ins], "out": [slot.to_json() for slot in outs]}
+    return {"args": template, **places, "seed": seed}
 
 
 class Questions:
@@ -219,30 +213,81 @@ class Slots(NamedTuple):
     kept: dict[str, Slot]
 
 
-class Asker(Protocol):
-    """One subject's rounds."""
+class Asker:
+    """One subject's rounds: puts questions to it.
 
-    reference: Reference
-    contact: Contact
-    fit: Binding
-    case: str
-    repeats: int
-    records: list[CaseRecord]
-    findings: list[Finding]
-    by_chance: bool  # its outputs are random and not the reference's draws: compared as distributions
-    values: list[torch.Tensor]  # outputs of the answer judged last
+    `repeats`: how often one question, chosen by chance, is asked again: answers to equal content must agree.
+    """
 
-    def question(self, family: str, state: State, seed: int | None = None) -> Question:
-        """Fresh inputs of `family` with the right answer."""
+    def __init__(
+        self,
+        reference: Reference,
+        contact: Contact,
+        fit: Binding,
+        case: str | None,
+        questions: Questions | None = None,
+    ) -> None:
+        self.reference = reference
+        self.contact = contact
+        self.fit = fit
+        self.case = case or "as written"
+        self.repeats = 0
+        self.questions = questions or Questions(reference)
+        self.records: list[CaseRecord] = []
+        self.findings: list[Finding] = []
+        self.by_chance = False  # its outputs are random and not the reference's draws: compared as distributions
+        self.values: list[torch.Tensor] = []  # outputs of the answer judged last
+        self._put = False
+        self._used: State | None = None
+
+    def tell(self, question: Question, *, count: bool = False, poison: bool = False) -> Slots:
+        """Write the question into the arena and start the call."""
+        self._use(question.state)
+        expected = question.expected
+        kept = [TensorMeta.of(target.same) for target in expected.state.values()]
+        ins, all_outs = self.contact.lay_out(question.tensors(), [*expected.metas, *kept], secrets.randbelow(JITTER))
+        outs, rest = all_outs[: len(expected.metas)], all_outs[len(expected.metas) :]
+        slots = Slots(ins, outs, dict(zip(expected.state, rest, strict=True)))
+        keep = [[self.fit.theirs(name), slot.to_json()] for name, slot in slots.kept.items()]
+        asked = call(packed(question.inputs)[0], ins, outs, question.seed)
+        self.contact.tell("forward", **asked, keep=keep, poison=poison, count=count)
+        if expected.state:
+            self._used = None  # the call changes what it was given: the next one gets it anew
+        return slots
 
     def ask(self, question: Question, *, poison: bool = False) -> tuple[Message, Slots]:
-        """One call and its answer. Raises SubjectFailed."""
+        """Tell and wait. Raises SubjectFailed."""
+        slots = self.tell(question, poison=poison)
+        return self.contact.answer(), slots
+
+    def _use(self, state: State) -> None:
+        if not self._put or state is not self._used:
+            self.fit.give(self.contact, state, again=self._put)
+            self._put, self._used = True, state
 
     def check_bands(self, slots: Slots) -> None:
         """Nothing beside a slot may have been written to. Raises Ended."""
+        every = [*slots.ins, *slots.outs, *slots.kept.values()]
+        broken = self.contact.arena.broken_band(every)
+        if broken is None:
+            return
+        inputs, outputs = len(slots.ins), len(slots.outs)
+        what = f"input {broken}" if broken < inputs else f"output {broken - inputs}"
+        if broken >= inputs + outputs:
+            what = "the parameters"
+        raise Ended(Verdict.WRONG, STAGE, "value.guard_band", f"memory beside {what} was written to")
 
     def failed(self, question: Question, number: int, fault: Fault) -> Ended:
         """The ending for a wrong output, recorded as a round."""
+        limit = question.expected.outputs[number].allowed
+        found = fault.found.rms if fault.found is not None and fault.found.finite else None
+        self.records.append(
+            CaseRecord(self.case, question.family, False, error=found, allowed=limit.rms, detail=fault.text[:400])
+        )
+        where = f"output {number}, inputs {question.family!r}"
+        if self.fit.by_position:
+            where += "; parameters were matched by position, check their order"
+        return Ended(fault.verdict, STAGE, fault.reason, f"{where}: {fault.text}")
 
 
 def questions(loaded: LoadedProblem, device: str, policy: Policy, *, few: bool) -> Iterator[Question]:

@@ -8,24 +8,18 @@ from dataclasses import replace
 
 import torch
 
-from judge.bench.exchange.arenas import JITTER
-from judge.bench.exchange.contact import Contact
-from judge.bench.exchange.nested import TensorMeta
 from judge.bench.exchange.wire import Message
 from judge.bench.judging import diagnosis, stochastic
-from judge.bench.judging.asking import HOPELESS, Question, Questions, Slots, call
-from judge.bench.judging.comparison import STAGE, Fault, check_aliases, check_structure, compared, fault_of
+from judge.bench.judging.asking import Asker, Question, Questions, Slots
+from judge.bench.judging.comparison import STAGE, check_aliases, check_structure, compared, fault_of
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.diagnosis import decided_by_rounding, explain
 from judge.bench.judging.expected import Expected, same_bits
 from judge.bench.judging.families import CENTRED
-from judge.bench.judging.parameters import SEEDED, Binding
+from judge.bench.judging.parameters import SEEDED
 from judge.bench.judging.precision import ILL_CONDITIONED
-from judge.bench.judging.reference import Reference, State
 from judge.bench.judging.stochastic import ByChance
 from judge.values import CaseRecord, Finding, Precision, Verdict
-
-__all__ = ["HOPELESS", "REPEATS", "Question", "Rounds", "Slots", "call", "check_structure", "same_bits"]
 
 POISONED_ROUNDS = frozenset({1})  # uninitialised memory reads as a marked NaN; it slows the interpreter
 LAID_OUT_ROUNDS = frozenset({1})  # asked once more with inputs that are not contiguous
@@ -33,59 +27,8 @@ REPEATS = 2  # where calls take microseconds and races can show
 AHEAD_BYTES = 256 << 20  # a larger question is not drawn before the one in hand is done
 
 
-class Rounds:
-    """Asks one subject every round; stops at the first wrong answer by raising Ended.
-
-    `repeats`: how often one question, chosen by chance, is asked again: answers to equal content must agree.
-    """
-
-    def __init__(
-        self,
-        reference: Reference,
-        contact: Contact,
-        fit: Binding,
-        case: str | None,
-        questions: Questions | None = None,
-    ) -> None:
-        self.reference = reference
-        self.contact = contact
-        self.fit = fit
-        self.case = case or "as written"
-        self.repeats = 0
-        self.questions = questions or Questions(reference)
-        self.records: list[CaseRecord] = []
-        self.findings: list[Finding] = []
-        self.by_chance = False  # its outputs are random and not the reference's draws: compared as distributions
-        self.values: list[torch.Tensor] = []  # outputs of the answer judged last
-        self._put = False
-        self._used: State | None = None
-
-    def question(self, family: str, state: State, seed: int | None = None) -> Question:
-        """Fresh inputs of `family`; entropy unless a seed is given."""
-        return self.questions.question(family, state, seed)
-
-    def first(self, seed: int | None) -> Question:
-        """The smoke question. Raises Ended when the problem is unfit."""
-        return self.questions.first(seed)
-
-    def tell(self, question: Question, *, count: bool = False, poison: bool = False) -> Slots:
-        """Write the question into the arena and start the call."""
-        self._use(question.state)
-        expected = question.expected
-        kept = [TensorMeta.of(target.same) for target in expected.state.values()]
-        ins, all_outs = self.contact.lay_out(question.tensors(), [*expected.metas, *kept], secrets.randbelow(JITTER))
-        outs, rest = all_outs[: len(expected.metas)], all_outs[len(expected.metas) :]
-        slots = Slots(ins, outs, dict(zip(expected.state, rest, strict=True)))
-        keep = [[self.fit.theirs(name), slot.to_json()] for name, slot in slots.kept.items()]
-        self.contact.tell("forward", **call(question, ins, outs), keep=keep, poison=poison, count=count)
-        if expected.state:
-            self._used = None  # the call changes what it was given: the next one gets it anew
-        return slots
-
-    def ask(self, question: Question, *, poison: bool = False) -> tuple[Message, Slots]:
-        """Tell and wait. Raises SubjectFailed."""
-        slots = self.tell(question, poison=poison)
-        return self.contact.answer(), slots
+class Rounds(Asker):
+    """Asks one subject every round; stops at the first wrong answer by raising Ended."""
 
     def judge(self, question: Question, reply: Message, slots: Slots, stage: str) -> CaseRecord:
         """Check one answer: structure, neighbouring memory, state, values. Raises Ended."""
@@ -186,23 +129,6 @@ class Rounds:
         if question.family == CENTRED:
             self._note_doubt(question)
 
-    def _use(self, state: State) -> None:
-        if not self._put or state is not self._used:
-            self.fit.give(self.contact, state, again=self._put)
-            self._put, self._used = True, state
-
-    def check_bands(self, slots: Slots) -> None:
-        """Nothing beside a slot may have been written to. Raises Ended."""
-        every = [*slots.ins, *slots.outs, *slots.kept.values()]
-        broken = self.contact.arena.broken_band(every)
-        if broken is None:
-            return
-        inputs, outputs = len(slots.ins), len(slots.outs)
-        what = f"input {broken}" if broken < inputs else f"output {broken - inputs}"
-        if broken >= inputs + outputs:
-            what = "the parameters"
-        raise Ended(Verdict.WRONG, STAGE, "value.guard_band", f"memory beside {what} was written to")
-
     def _check_inputs(self, question: Question, slots: Slots) -> None:
         """Inputs are as the reference leaves them: bit for bit, or within the allowed error where it writes to them."""
         expected = question.expected
@@ -255,18 +181,6 @@ class Rounds:
                 "state.buffers",
                 f"after forward, ModelNew's {theirs} is not what the reference leaves in {name}: {text}",
             )
-
-    def failed(self, question: Question, number: int, fault: Fault) -> Ended:
-        """The ending for a wrong output, recorded as a round."""
-        limit = question.expected.outputs[number].allowed
-        found = fault.found.rms if fault.found is not None and fault.found.finite else None
-        self.records.append(
-            CaseRecord(self.case, question.family, False, error=found, allowed=limit.rms, detail=fault.text[:400])
-        )
-        where = f"output {number}, inputs {question.family!r}"
-        if self.fit.by_position:
-            where += "; parameters were matched by position, check their order"
-        return Ended(fault.verdict, STAGE, fault.reason, f"{where}: {fault.text}")
 
     def _note_facts(self, asked: Question) -> None:
         if asked.expected.worst > ILL_CONDITIONED:

@@ -207,7 +207,7 @@ def _centred(rounds: Asker, question: Question) -> Question:
     if question.family == CENTRED:
         return question
     try:
-        probe = rounds.question(CENTRED, question.state)
+        probe = rounds.questions.question(CENTRED, question.state)
     except REFUSALS:
         return question
     return probe if probe.expected.finite else question

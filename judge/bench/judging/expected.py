@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from judge.bench.exchange.nested import TensorMeta, collect, encode
+from judge.bench.exchange.nested import TensorMeta, packed
+from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import (
     CUT,
     FP32_ROUNDOFF,
@@ -21,7 +22,7 @@ from judge.bench.judging.precision import (
     joined,
     reach,
 )
-from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, State, Traits, traits_of
+from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, Traits, traits_of
 from judge.values import Precision
 
 CUT_ROOM = 1.25  # times the error of dropped digits
@@ -117,8 +118,7 @@ class _Oracle:
         self.same = reference.answer(*self.asked)
         self.learned = reference.learned or self._learn()
         reference.learned = self.learned
-        self.before: list[torch.Tensor] = []
-        encode(inputs, collect(self.before))
+        self.before = packed(inputs)[1]
         pairs = zip(self.before, self.same.inputs, strict=True)
         self.written = [number for number, (old, new) in enumerate(pairs) if not same_bits(old, new)]
 

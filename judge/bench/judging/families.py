@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -84,17 +85,8 @@ def _scaled(tensor: torch.Tensor) -> torch.Tensor:
     return tensor * factor + shift
 
 
-def _adversarial(tensor: torch.Tensor) -> torch.Tensor:
-    """Rows of mixed magnitude, two equal rows, a row of zeros, one outlier."""
-    return _mixed(tensor, ties=True)
-
-
-def _distinct(tensor: torch.Tensor) -> torch.Tensor:
-    """As adversarial, without equal elements."""
-    return _mixed(tensor, ties=False)
-
-
-def _mixed(tensor: torch.Tensor, *, ties: bool) -> torch.Tensor:
+def _adversarial(tensor: torch.Tensor, *, ties: bool = True) -> torch.Tensor:
+    """Rows of mixed magnitude, two equal rows, a row of zeros, one outlier; without `ties` no equal elements."""
     out = torch.randn_like(tensor).contiguous()
     if out.dim() == 0 or out.numel() == 0:
         return out
@@ -171,8 +163,8 @@ def reshaped(family: str, value: Any, freedom: Freedom = ANYTHING) -> Any:
 def _changed(family: str, tensor: torch.Tensor, freedom: Freedom) -> torch.Tensor:
     if tensor.is_floating_point() or tensor.is_complex():
         change = _CHANGES.get(family)
-        if change is _adversarial and not freedom.ties:
-            change = _distinct
+        if change is _adversarial:
+            change = partial(_adversarial, ties=freedom.ties)
         if change is None:
             return tensor
         return _laid_out(change(tensor.detach()) if tensor.is_floating_point() else _complex(change, tensor), tensor)

@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from judge.bench.exchange.nested import cloned, collect, copied, encode, mapped, ordered
+from judge.bench.exchange.nested import cloned, copied, mapped, ordered, packed
 from judge.bench.foreign import factories, random_state
 from judge.bench.foreign.aliasing import overlaps
 from judge.bench.foreign.faults import kind_of
@@ -108,8 +108,6 @@ def _with_statistics(out: Any) -> bool:
     return isinstance(out, tuple) and len(out) > 1 and all(isinstance(t, torch.Tensor) and t.numel() for t in out[1:])
 
 
-__all__ = ["REFUSALS", "Answer", "Reference", "State", "cloned", "collect"]
-
 # What a reference raises on content or types it was not made for.
 REFUSALS = (
     RuntimeError, TypeError, ValueError, AttributeError, AssertionError, LookupError, ArithmeticError,
@@ -168,9 +166,10 @@ class Reference:
         with torch.no_grad():
             return factories.under(self.policy, self.loaded.Model(*init), self.device)
 
-    @property
-    def parameter_names(self) -> list[str]:
-        return states.parameter_names(self.model)
+    def bound(self, built: dict[str, Any]) -> states.Binding:
+        """How the parameters of a child that answered `built` match these. Raises Ended("load.params")."""
+        names, seeding = states.parameter_names(self.model), self.policy.equal_seeding
+        return states.bind(built["state"], bool(built["hook"]), self.first, names, equal_seeding=seeding)
 
     def redrawn(self, *, gently: bool = False) -> State:
         """New parameters. Buffers that every construction makes alike are part of the module and stay."""
@@ -202,9 +201,8 @@ class Reference:
     def _gives_the_same(self, made: list[Any]) -> bool:
         """Whether get_inputs() does not vary, told by its first two draws; the first of all counts as varied."""
         if len(self._drawn) < 2:
-            tensors: list[torch.Tensor] = []
-            encode(made, collect(tensors))
-            self._drawn.append(tuple(float(tensor.sum(dtype=torch.float64)) for tensor in tensors if _sums(tensor)))
+            tensors = [one for one in packed(made)[1] if not one.is_complex() and one.dtype != torch.bool]
+            self._drawn.append(tuple(float(tensor.sum(dtype=torch.float64)) for tensor in tensors))
         return len(self._drawn) == 2 and self._drawn[0] == self._drawn[1]
 
     def load(self, state: State, model: Any = None) -> None:
@@ -213,6 +211,10 @@ class Reference:
     def run(self, inputs: list[Any], state: State, seed: int) -> Any:
         """The honest same-dtype answer. Inputs are used as they are: clone them before if they matter."""
         return self._called(self.model, inputs, state, seed)
+
+    def outputs(self, inputs: list[Any], seed: int, state: State | None = None) -> list[torch.Tensor]:
+        """Output tensors of one run on copies of `inputs`, with the first parameters unless others are given."""
+        return packed(self.run(cloned(inputs), self.first if state is None else state, seed))[1]
 
     def _called(self, model: Any, inputs: list[Any], state: State, seed: int) -> Any:
         self.load(state, model)
@@ -240,10 +242,8 @@ class Reference:
 
     def _answered(self, model: Any, used: list[Any], state: State, seed: int) -> Answer:
         out = self._called(model, used, state, seed)
-        outputs: list[torch.Tensor] = []
-        template = encode(out, collect(outputs), "the reference's output")
-        after: list[torch.Tensor] = []
-        encode(used, collect(after))
+        template, outputs = packed(out, "the reference's output")
+        _, after = packed(used)
         if self.changing is None:
             self.changing = tuple(
                 name for name, own in states.named(model).items() if not torch.equal(own.detach(), state[name])
@@ -294,7 +294,3 @@ def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if tensor.is_complex() and dtype == torch.float64:
         return tensor.to(torch.complex128, copy=True)
     return tensor.clone()
-
-
-def _sums(tensor: torch.Tensor) -> bool:
-    return not tensor.is_complex() and tensor.dtype != torch.bool

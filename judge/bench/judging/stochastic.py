@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import torch
 
-from judge.bench.exchange.nested import cloned, collect, encode
 from judge.bench.judging.asking import Asker, Question
 from judge.bench.judging.comparison import STAGE, Fault, check_structure
 from judge.bench.judging.expected import Expected
@@ -169,8 +168,6 @@ def _distributions(rounds: Asker, question: Question, number: int) -> str:
         reply, slots = rounds.ask(again)
         check_structure(reply, question.expected, STAGE)
         theirs.append(Draws.sampled(rounds.contact.take(slots.outs)[number], seed))
-        outputs: list[torch.Tensor] = []
-        encode(rounds.reference.run(cloned(question.inputs), question.state, draw), collect(outputs))
-        ours.append(Draws.sampled(outputs[number], seed))
+        ours.append(Draws.sampled(rounds.reference.outputs(question.inputs, draw, question.state)[number], seed))
     source = torch.Generator().manual_seed(seed)
     return difference(Draws.of(ours), Draws.of(theirs), source)

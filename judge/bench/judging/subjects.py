@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-import torch
-
 from judge.bench.exchange.arenas import Arenas
 from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
-from judge.bench.exchange.nested import TensorMeta, encode
+from judge.bench.exchange.nested import TensorMeta, packed
+from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import of_subject
-from judge.bench.judging.correctness import Question
-from judge.bench.judging.parameters import SEEDED, Binding, bind
-from judge.bench.judging.reference import Reference, collect
+from judge.bench.judging.parameters import SEEDED, Binding
+from judge.bench.judging.reference import Reference
 from judge.bench.processes.child import Assignment
 from judge.bench.processes.subject_starter import ask_for
 from judge.values import BASELINES
@@ -62,21 +60,13 @@ class Subjects:
         """Let a child construct its model, in memory that holds `first`. Raises SubjectFailed or Ended."""
         contact = self.contacts[name]
         contact.answer()  # the import
-        init: list[torch.Tensor] = []
-        encode(reference.init, collect(init))
-        others = [TensorMeta.of(t) for t in (*reference.first.values(), *init)]
+        others = [TensorMeta.of(t) for t in (*reference.first.values(), *packed(reference.init)[1])]
         contact.make_arena(first.room(), others)
         built = contact.construct(reference.init, reference.construct_seed)
         if self._seeded and name.partition("#")[0] not in OTHERS:
             self.fits[name] = SEEDED
             return SEEDED
-        self.fits[name] = bind(
-            built["state"],
-            bool(built["hook"]),
-            reference.first,
-            reference.parameter_names,
-            equal_seeding=reference.policy.equal_seeding,
-        )
+        self.fits[name] = reference.bound(built)
         return self.fits[name]
 
     def ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Binding]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from judge.bench.exchange.arenas import Arena, Slot
-from judge.bench.exchange.nested import encode
+from judge.bench.exchange.nested import packed
 from judge.bench.exchange.wire import Message
 
 
@@ -52,22 +52,10 @@ class BurstCalls:
         with torch.no_grad():
             for args, slots, _ in self._calls:
                 out = model(*args)
-                tensors: list[torch.Tensor] = []
-                if isinstance(out, torch.Tensor):
-                    tensors.append(out)
-                else:
-                    encode(out, _into(tensors))
+                tensors = [out] if isinstance(out, torch.Tensor) else packed(out)[1]
                 for slot, tensor in zip(slots, tensors, strict=True):
                     arena.put(slot, tensor.detach())
 
     def _wait(self) -> None:
         if self.device != "cpu":
             torch.cuda.synchronize()
-
-
-def _into(tensors: list[torch.Tensor]) -> Callable[[torch.Tensor], int]:
-    def put(tensor: torch.Tensor) -> int:
-        tensors.append(tensor)
-        return len(tensors) - 1
-
-    return put

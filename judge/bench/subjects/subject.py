@@ -17,7 +17,7 @@ import torch
 
 from judge.bench.device.clocks import make_clock
 from judge.bench.exchange.arenas import Arena, Slot, open_arena
-from judge.bench.exchange.nested import NotCarried, TensorMeta, collect, decode, encode, ordered
+from judge.bench.exchange.nested import NotCarried, TensorMeta, decode, ordered, packed
 from judge.bench.exchange.poison import poisoned_allocations
 from judge.bench.exchange.sketch import SketchArena
 from judge.bench.exchange.wire import Channel, Message, WireClosed
@@ -219,11 +219,9 @@ class Subject:
 
     def _left_behind(self, out: Any, args: Any, command: Message) -> Message:
         """Which outputs lie in inputs; parameters and buffers that the referee wants to see again go into slots."""
-        outputs: list[torch.Tensor] = []
-        inputs: list[torch.Tensor] = []
         try:
-            encode(ordered(out), collect(outputs))
-            encode(args, collect(inputs))
+            _, outputs = packed(ordered(out))
+            _, inputs = packed(args)
         except NotCarried:
             return {}
         missing = []
@@ -246,14 +244,8 @@ class Subject:
             self.arena.give_back(slot, tensor)
 
     def _hand_over(self, out: Any, command: Message) -> Message:
-        tensors: list[torch.Tensor] = []
-
-        def put(tensor: torch.Tensor) -> int:
-            tensors.append(tensor.detach())
-            return len(tensors) - 1
-
         try:
-            template = encode(ordered(out), put, "the output")
+            template, tensors = packed(ordered(out), "the output")
         except NotCarried as error:
             return {"structure": str(error)}
         metas = [TensorMeta.of(tensor) for tensor in tensors]
@@ -262,7 +254,7 @@ class Subject:
         if fits and self.mode != "record":
             assert self.arena is not None
             for slot, tensor in zip(slots, tensors, strict=True):
-                self.arena.put(slot, tensor)
+                self.arena.put(slot, tensor.detach())
             self._synchronize()
         return {"template": template, "metas": [meta.to_json() for meta in metas], "stored": fits}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 from judge.bench.exchange.wire import Message
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
@@ -15,16 +15,8 @@ from judge.bench.subjects.launches import MODES, Launches, compiled_graphs, inst
 MAX_ROWS = 5000  # launches written out one by one
 
 
-class Watch(Protocol):
-    """Wraps each forward; afterwards tells what it saw."""
-
-    def during(self, *, count: bool) -> AbstractContextManager[Any]: ...
-
-    def report(self, *, count: bool) -> Message: ...
-
-
-class Unwatched:
-    """Runs on a real device: nothing to observe here."""
+class Watch:
+    """Wraps each forward; afterwards tells what it saw. On a real device there is nothing to observe."""
 
     def during(self, *, count: bool) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -33,7 +25,7 @@ class Unwatched:
         return {}
 
 
-class Counted:
+class Counted(Watch):
     """Interpreted kernels: bounds are always checked, traffic is counted when asked for."""
 
     def __init__(self, adapter: Any) -> None:
@@ -51,7 +43,7 @@ class Counted:
         return {"traffic": [traffic_row(row) for row in found.kernels[:MAX_ROWS]]}
 
 
-class Recorded:
+class Recorded(Watch):
     """Nothing runs: every launch is compiled for the target and written down."""
 
     def __init__(self, recorder: Any) -> None:
@@ -67,7 +59,7 @@ class Recorded:
         return {**{name: list(found)[:MAX_ROWS] for name, found in rows.items()}, "notes": self.recorder.notes[:50]}
 
 
-class Audited:
+class Audited(Watch):
     """Launches go through `launches`; on a GPU a counted call is traced."""
 
     def __init__(self, inner: Watch, launches: Launches, trace: GpuTrace | None) -> None:
@@ -115,10 +107,10 @@ def watch_for(mode: str, assignment: Assignment) -> Watch:
     """The watch of a subject. What it needs was installed in the zygote it was forked from."""
     if mode == "record":
         return Recorded(assignment.adapter)
-    plain = Unwatched() if assignment.adapter is None else Counted(assignment.adapter)
+    plain = Watch() if assignment.adapter is None else Counted(assignment.adapter)
     if mode in MODES:
         launches = Launches(mode, assignment.folder)
         install(launches)
         trace = GpuTrace() if mode == "census" and assignment.device != "cpu" else None
         return Audited(plain, launches, trace)
-    return plain if mode == "run" else Unwatched()
+    return plain if mode == "run" else Watch()

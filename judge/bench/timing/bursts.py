@@ -25,8 +25,8 @@ from judge.bench.device.clocks import is_quiet, wait_until_quiet
 from judge.bench.device.gpu import free_bytes
 from judge.bench.exchange.arenas import JITTER, Slot
 from judge.bench.exchange.contact import Contact, SubjectFailed
-from judge.bench.exchange.nested import TensorMeta, encode
-from judge.bench.judging.reference import cloned, collect
+from judge.bench.exchange.nested import TensorMeta, packed
+from judge.bench.judging.asking import call
 from judge.bench.timing.measured import Measurement, Runner
 from judge.bench.timing.trusted import CPU, PASSES, Terms, Trusted, terms_of
 from judge.values import JudgeError
@@ -138,14 +138,13 @@ class Bursts:
     def room(self, claimed_us: float) -> int | None:
         """Calls in a long burst, or None where no burst can be."""
         inputs, right, _ = self._content()
-        again: list[torch.Tensor] = []
-        encode(self.reference.run(cloned(inputs), self.reference.first, secrets.randbits(31)), collect(again))
+        again = self.reference.outputs(inputs, secrets.randbits(31))
         if any(not torch.equal(a, b) for a, b in zip(right, again, strict=True) if not a.isnan().any()):
             return None
-        if encode(inputs, collect([])) != encode(self._content()[0], collect([])):
+        if packed(inputs)[0] != packed(self._content()[0])[0]:
             return None  # numbers beside the tensors change from draw to draw: calls cannot be announced
         terms = self.terms
-        each = sum(TensorMeta.of(tensor).nbytes for tensor in (*_tensors(inputs), *right))
+        each = sum(TensorMeta.of(tensor).nbytes for tensor in (*packed(inputs)[1], *right))
         wanted = min(terms.longest, max(8 if terms is not CPU else 2, terms.aim_us / claimed_us))
         return fitting(wanted, int(self._allowed() // max(1, each)), int(min(self._free(), 1 << 60) // max(1, each)))
 
@@ -162,7 +161,7 @@ class Bursts:
         """Share memory for that many calls."""
         inputs, right, _ = self._content()
         self._outputs = [TensorMeta.of(tensor) for tensor in right]
-        self._metas = [*(TensorMeta.of(tensor) for tensor in _tensors(inputs)), *self._outputs]
+        self._metas = [*(TensorMeta.of(tensor) for tensor in packed(inputs)[1]), *self._outputs]
         self.contact.make_arena(self._metas * calls, [])
 
     def dearest_us(self) -> float:
@@ -193,7 +192,7 @@ class Bursts:
         slots = self._lay(calls)  # other content: what is computed from it ahead of time is wrong
         if graph:
             self.contact.ask("burst_capture")
-        given = [tensor for inputs, _, _ in contents for tensor in _tensors(inputs)]
+        given = [tensor for inputs, _, _ in contents for tensor in packed(inputs)[1]]
         ins = [self.contact.arena.view(slot) for mine, _ in slots for slot in mine]
         self._settle()
         began = time.perf_counter_ns()
@@ -212,15 +211,15 @@ class Bursts:
         """Announce `calls` calls on content of an earlier burst. Returns the slots of their inputs and outputs."""
         self._stale += [self._content() for _ in range(calls - len(self._stale))]
         contents = self._stale[:calls]
-        given = [_tensors(inputs) for inputs, _, _ in contents]
+        given = [packed(inputs) for inputs, _, _ in contents]
         metas = [TensorMeta.of(tensor) for _, right, _ in contents for tensor in right]
-        ins, outs = self.contact.lay_out([t for row in given for t in row], metas, self.rng.randrange(JITTER))
+        laid = [tensor for _, tensors in given for tensor in tensors]
+        ins, outs = self.contact.lay_out(laid, metas, self.rng.randrange(JITTER))
         found, commands = [], []
-        for row, (inputs, right, seed) in zip(given, contents, strict=True):
+        for (template, row), (_, right, seed) in zip(given, contents, strict=True):
             mine, ins = ins[: len(row)], ins[len(row) :]
             theirs, outs = outs[: len(right)], outs[len(right) :]
-            slots = {"slots": [slot.to_json() for slot in mine], "out": [slot.to_json() for slot in theirs]}
-            commands.append({"args": encode(inputs, collect([])), **slots, "seed": seed})
+            commands.append(call(template, mine, theirs, seed))
             found.append((mine, theirs))
         self.contact.ask("burst_ready", calls=commands)
         return found
@@ -228,9 +227,7 @@ class Bursts:
     def _content(self) -> Content:
         inputs = self.reference.inputs("given", secrets.randbits(62))
         seed = secrets.randbits(31)
-        right: list[torch.Tensor] = []
-        encode(self.reference.run(cloned(inputs), self.reference.first, seed), collect(right))
-        return inputs, right, seed
+        return inputs, self.reference.outputs(inputs, seed), seed
 
     def _settle(self) -> None:
         if self.reference.device != "cpu":
@@ -256,9 +253,3 @@ def _copy_all(places: list[torch.Tensor], tensors: list[torch.Tensor]) -> None:
     for kind in dict.fromkeys(kinds):
         some = [number for number, one in enumerate(kinds) if one == kind]
         torch._foreach_copy_([places[number] for number in some], [tensors[number] for number in some])
-
-
-def _tensors(inputs: list[Any]) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    encode(inputs, collect(found))
-    return found

@@ -6,18 +6,16 @@ from the compiler. Both end the evaluation.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
-import torch
-
-from judge.bench.admission.graph import references, tensors_in, trace_report
+from judge.bench.admission.graph import base_name, bytes_of, tensors_in, trace_report, users_of
+from judge.bench.exchange.nested import cloned
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.interpreting.traffic import TrafficReport
+from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended
-from judge.bench.judging.correctness import Question
-from judge.bench.judging.reference import Reference, cloned
+from judge.bench.judging.reference import Reference
 from judge.values import Verdict
 from judge.values.graph import OpGraph
 
@@ -38,8 +36,8 @@ def check_counts(reference: Reference, asked: Question, report: TrafficReport) -
     if asked.expected.aliases:
         return  # an output may be an input's memory: nothing is certain
     counted = sum(row.unique_bytes for row in report.kernels)
-    outputs = sum(_bytes(tensor) for tensor in asked.expected.same)
-    whole = outputs + sum(_bytes(tensor) for tensor in (*tensors_in(asked.inputs), *asked.state.values()))
+    outputs = sum(bytes_of(tensor) for tensor in asked.expected.same)
+    whole = outputs + sum(bytes_of(tensor) for tensor in (*tensors_in(asked.inputs), *asked.state.values()))
     if counted >= MARGIN * whole:
         return
     with reference.whereabouts.inside(FORWARD):
@@ -77,23 +75,12 @@ def check_compiled(kernels: Iterable[Message], notes: Iterable[str], counted: ob
 
 def _read_whole(graph: OpGraph) -> int:
     """Bytes of inputs and parameters that every operator on them needs whole."""
-    users: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
-    for node in graph.nodes:
-        parts = node.op.split(".")
-        for name in references((node.args, node.kwargs)):
-            users[name].append(parts[1].rstrip("_") if len(parts) > 1 else node.op)
-    whole = [
-        node.out
+    users = {name: {base_name(user) for user in found} for name, found in users_of(graph).items()}
+    return sum(
+        bytes_of(node.out)
         for node in graph.nodes
-        if node.op in {"input", "parameter", "buffer"} and users[node.name] and WHOLE.issuperset(users[node.name])
-    ]
-    return sum(_size(out.shape, out.stride, getattr(torch, out.dtype).itemsize) for out in whole if out is not None)
-
-
-def _bytes(tensor: torch.Tensor) -> int:
-    return _size(tensor.shape, tensor.stride(), tensor.element_size())
-
-
-def _size(shape: Iterable[int], stride: Iterable[int], item: int) -> int:
-    """Bytes without what a broadcast dimension repeats."""
-    return item * math.prod(size if step else min(size, 1) for size, step in zip(shape, stride, strict=True))
+        if node.op in {"input", "parameter", "buffer"}
+        and node.out is not None
+        and users[node.name]
+        and users[node.name] <= WHOLE
+    )

@@ -17,11 +17,12 @@ from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.statistics import LOOKS, kept_blocks, paired_speedup
 from judge.bench.exchange.arenas import JITTER, Slot
 from judge.bench.exchange.contact import Contact, SubjectFailed
-from judge.bench.exchange.nested import TensorMeta, encode
+from judge.bench.exchange.nested import TensorMeta, packed
+from judge.bench.judging.asking import call
 from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
-from judge.bench.judging.reference import Reference, cloned, collect
+from judge.bench.judging.reference import Reference
 from judge.values import SpeedCall, Verdict
 
 Result = TypeVar("Result")
@@ -131,8 +132,7 @@ class Measurement:
     def _together(self, sides: list[Runner]) -> None:
         inputs = self.reference.inputs("given", secrets.randbits(62))
         seed = secrets.randbits(31)
-        right: list[torch.Tensor] = []
-        encode(self.reference.run(cloned(inputs), self.reference.first, seed), collect(right))
+        right = self.reference.outputs(inputs, seed)
         for side in sides:
             claimed_us, host_us, wall_us = self._guarded(side, lambda s: self._once(s, inputs, seed, right))
             side.samples_us.append(claimed_us)
@@ -149,12 +149,11 @@ class Measurement:
         self, side: Runner, inputs: list[Any], seed: int, right: list[torch.Tensor] | None
     ) -> tuple[float, float, float]:
         """One timed call, compared with `right` if that is given. Microseconds on the device, to launch, in all."""
-        tensors: list[torch.Tensor] = []
-        template = encode(inputs, collect(tensors))
-        metas = self._metas(inputs, seed) if right is None else [TensorMeta.of(t) for t in right]
+        template, tensors = packed(inputs)
+        metas = [TensorMeta.of(t) for t in (self.reference.outputs(inputs, seed) if right is None else right)]
         ins, outs = side.contact.lay_out(tensors, metas, self.rng.randrange(JITTER))
         began = time.perf_counter_ns()
-        reply = side.contact.ask("timed", **_fields(template, ins, outs, seed), flush=True)
+        reply = side.contact.ask("timed", **call(template, ins, outs, seed), flush=True)
         wall_us = (time.perf_counter_ns() - began) / 1e3
         claimed_us = float(reply.get("us", 0.0))
         if side.blame and not LEAST_US <= claimed_us <= wall_us * 1.05 + 50.0:
@@ -167,11 +166,6 @@ class Measurement:
         if right is not None and side.blame:
             self.check(side, reply, outs, right)
         return claimed_us, float(reply.get("host_us", 0.0)), wall_us
-
-    def _metas(self, inputs: list[Any], seed: int) -> list[TensorMeta]:
-        out: list[torch.Tensor] = []
-        encode(self.reference.run(cloned(inputs), self.reference.first, seed), collect(out))
-        return [TensorMeta.of(tensor) for tensor in out]
 
     def check(self, side: Runner, reply: dict[str, Any], outs: list[Slot], right: list[torch.Tensor]) -> None:
         """Raise Ended unless the slots hold what the reference gave."""
@@ -201,12 +195,3 @@ def _drop(sides: list[Runner], seen: Circumstances) -> None:
     for side in sides:
         side.samples_us[:] = [side.samples_us[i] for n in kept for i in (2 * n, 2 * n + 1)]
         side.host_us[:] = [side.host_us[i] for n in kept for i in (2 * n, 2 * n + 1)]
-
-
-def _fields(template: Any, ins: list[Slot], outs: list[Slot], seed: int) -> dict[str, Any]:
-    return {
-        "args": template,
-        "slots": [slot.to_json() for slot in ins],
-        "out": [slot.to_json() for slot in outs],
-        "seed": seed,
-    }

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 
+from judge.bench.exchange.nested import cloned
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.interpreting.targets import target as target_named
 from judge.bench.interpreting.timemodel import eager_traffic, kernel_time_us, modelled_speedup
 from judge.bench.interpreting.traffic import TrafficReport
+from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended
-from judge.bench.judging.correctness import Question
-from judge.bench.judging.reference import Reference, cloned
+from judge.bench.judging.reference import Reference
 from judge.bench.subjects.watch import traffic_report
 from judge.bench.timing.counted import check_counts
 from judge.bench.timing.stage import Measured

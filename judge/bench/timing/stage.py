@@ -17,8 +17,8 @@ from judge.bench.device.clocks import LONGEST_HOLD_US, empty_us, make_clock, wai
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.statistics import paired_speedup, timing_of, unpaired_speedup
 from judge.bench.exchange.contact import Contact, SubjectFailed
+from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended, of_subject
-from judge.bench.judging.correctness import Question
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
 from judge.bench.timing.bursts import trusted_time

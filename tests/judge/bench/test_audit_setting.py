@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from judge.bench.audit.setting import Doors, Setting
+from judge.bench.audit.setting import Setting
 from judge.bench.exchange.contact import SubjectFailed
-from judge.values import JudgeError, Policy
+from judge.values import DEFAULT_POLICY, JudgeError
 
 
 def setting(failure: SubjectFailed) -> Setting:
@@ -17,9 +17,10 @@ def setting(failure: SubjectFailed) -> Setting:
     def introduce(name, reference, question):
         raise failure
 
-    doors = Doors(more=dict, release=print, introduce=introduce, look=print, refer=print)
+    payload = {"basis": "measured", "sealed": [], "defined": {}}
+    assignment = SimpleNamespace(payload=payload, device="cpu")
     return Setting(
-        doors, None, Policy(), ("", None), Path(), "cpu", "sm_90", interprets=False, contacts={"audit": None}
+        assignment, SimpleNamespace(introduce=introduce), SimpleNamespace(policy=DEFAULT_POLICY), [], candidate_us=None
     )
 
 

@@ -11,8 +11,7 @@ import torch
 from judge.bench.device import gpu
 from judge.bench.exchange import arenas as exchange
 from judge.bench.exchange.arenas import PATTERN, Arena, Arenas, Slot, host_arena, open_host_arena, plan
-from judge.bench.exchange.nested import TensorMeta, encode
-from judge.bench.judging.reference import collect
+from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.processes.child import Assignment
 from judge.bench.subjects.subject import Subject
 
@@ -62,7 +61,7 @@ def test_a_changed_input_is_seen_in_every_kind_of_arena(tmp_path: Path, kind, mo
     subject.arena = kind(theirs.memory, "cpu", "host-copies")
     subject.arena.buffer = theirs.buffer
     subject.model = model
-    command = {"args": encode([given], collect([])), "slots": [slots[0].to_json()], "out": [slots[1].to_json()]}
+    command = {"args": packed([given])[0], "slots": [slots[0].to_json()], "out": [slots[1].to_json()]}
     assert subject._forward({**command, "seed": 1})["stored"]
     assert torch.equal(arena.view(slots[1]), given + 1)
     assert torch.equal(arena.view(slots[0]), torch.full((4, 8), left))
