@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.utils import timezone
 
 from adaexplore_site.core.plots import Strips, Times, strips
 from judge.bench.processes.artefacts import artefact_key, kept_texts
@@ -18,7 +17,6 @@ from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
 from judge.evaluations.services import case_of
 from judge.problems.models import flag_codes
-from judge.selftest.trust import doubt_about
 from judge.sources.highlighting import visible
 from judge.templatetags.units import microseconds
 from judge.values import COMPILED, Basis, SpeedCall, Subject
@@ -137,7 +135,6 @@ def evaluation_context(evaluation: Evaluation, rows: Sequence[Measurement]) -> d
     stage_lines, audit = stages(evaluation)
     return {
         "evaluation": evaluation,
-        "doubt": doubt_about(evaluation, now=timezone.now()),
         "message": visible(evaluation.message[:MESSAGE_CHARS]),
         "reason": evaluation.reason,
         "timings": timings(rows),

@@ -23,7 +23,6 @@ from judge.problems.models import Problem
 from judge.problems.preflight import Preflight, preflight
 from judge.problems.queries import problem_page
 from judge.problems.services import admission_queue
-from judge.selftest.trust import doubts
 from judge.sources.highlighting import listing
 from judge.tasks import admit_problem
 from judge.values import Policy
@@ -64,7 +63,6 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
     now = timezone.now()
     known = [preflight(problem, device, now=now) for device in served_devices()]  # also where nothing runs just now
     checks = [check for check in known if check.device.state == Device.State.ACTIVE]
-    doubted = doubts([check.device for check in known], now=now)
     sealed_open = can(request.user, Role.ADMIN)
     context = {
         "problem": problem,
@@ -73,7 +71,7 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
         "why_not": _why_not(problem, checks),
         "policy": problem_facts.policy_rows(Policy.from_json(problem.policy)),
         "flaws": problem_facts.flaws(known),
-        "costs": [(cost, doubted.get(cost.device.pk)) for cost in problem_facts.costs(problem, known)],
+        "costs": problem_facts.costs(problem, known),
         "graph": problem_facts.graph_summary(known, GRAPH_ROWS),
         "sealed": problem_facts.sealed_cases(problem, contents=sealed_open),
         "sealed_open": sealed_open,

@@ -99,31 +99,21 @@ class Doubt:
         return "" if self.device.remote else f"manage.py judge_selftest --device {self.device.name}"
 
 
-def doubt_of(tested: Tested) -> Doubt | None:
-    """None for a device that is believed. Where times are MODELLED, only a miss is worth a word."""
-    name, standing = tested.device.name, tested.standing
-    measured = tested.device.is_gpu
-    if standing is Standing.RED:
-        return Doubt(tested.device, standing, f"The last self-test of {name} had failures: {NO_BEST}.")
-    if standing is Standing.AMBER and measured:
-        return Doubt(tested.device, standing, f"The last self-test of {name} is out of date. {tested.why}")
-    if standing is Standing.NEVER and measured:
-        return Doubt(tested.device, standing, f"No self-test has been run on {name} yet.")
-    return None
+def doubt_about(device: Device, *, now: datetime, tested: Tested | None = None) -> Doubt | None:
+    """None for a device that is believed or judges nothing. Where times are MODELLED, only a miss is worth a word.
 
-
-def doubts(devices: Sequence[Device], *, now: datetime) -> dict[int, Doubt]:
-    """By id, the devices that cannot simply be believed. As many queries as `trusts`."""
-    judging = [device for device in devices if device.judges]
-    found = {pk: doubt_of(tested) for pk, tested in trusts(judging, now=now).items()} if judging else {}
-    return {pk: doubt for pk, doubt in found.items() if doubt is not None}
-
-
-def doubt_about(evaluation: Evaluation | None, *, now: datetime) -> Doubt | None:
-    """What speaks against the device of a speedup of our own; None without one."""
-    if evaluation is None or evaluation.speedup is None or evaluation.elsewhere:
+    `tested` is what is known of its self-test, for who has read it already."""
+    if not device.judges:
         return None
-    return doubts([evaluation.device], now=now).get(evaluation.device_id)
+    tested = tested or trust_of(device, now=now)
+    name, standing, measured = device.name, tested.standing, device.is_gpu
+    if standing is Standing.RED:
+        return Doubt(device, standing, f"The last self-test of {name} had failures: {NO_BEST}.")
+    if standing is Standing.AMBER and measured:
+        return Doubt(device, standing, f"The last self-test of {name} is out of date. {tested.why}")
+    if standing is Standing.NEVER and measured:
+        return Doubt(device, standing, f"No self-test has been run on {name} yet.")
+    return None
 
 
 def trust_of(device: Device, *, now: datetime) -> Tested:

@@ -18,7 +18,7 @@ from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
 from judge.selftest.noise_checks import check_last, noise_last
-from judge.selftest.trust import doubt_of, trusts
+from judge.selftest.trust import trusts
 from search.fleet import queries
 from search.fleet.queries import SORTS, FleetRow, fleet_rows
 from search.fleet.services import CHECK
@@ -104,7 +104,6 @@ def _context(device: Device) -> dict[str, Any]:
     return {
         "device": device,
         "tested": tested,
-        "doubt": doubt_of(tested) if tested else None,
         "peaks": queries.peaks(device),
         "facts": queries.facts(device),
         "noise": noise_last(device) if device.measures else None,

@@ -9,12 +9,10 @@ from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from adaexplore_site.actions import registry
-from judge.selftest.trust import doubts
 from search.live import frames
 from search.live.chart import chart_of
 from search.live.columns import node_columns, packed, replay_columns
@@ -70,7 +68,6 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
         "limits": LimitsForm(run=run, auto_id=False),
         "params": ParamsForm(run=run, auto_id=False),
         "concurrency": ConcurrencyForm(initial={"concurrency": run.concurrency}, auto_id=False),
-        "doubt": doubts([run.device], now=timezone.now()).get(run.device_id),
     }
     return render(request, "live/run_detail.html", context)
 

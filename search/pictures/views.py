@@ -19,7 +19,6 @@ from adaexplore_site.core.downloads import attachment, safe
 from adaexplore_site.core.requests import SiteRequest
 from judge.evaluations.measures import basis_word
 from judge.problems.models import flag_codes
-from judge.selftest.trust import doubts
 from search.pictures.book import Book
 from search.pictures.burndown import burn_down_picture
 from search.pictures.maps import elites, roofline
@@ -82,7 +81,6 @@ def run_pictures(request: SiteRequest, run_id: int) -> HttpResponse:
         "pictures": pictures,
         "missing": [picture for picture in pictures if not picture.drawn],
         "x": request.GET.get("x", ""),
-        "doubt": doubts([book.run.device], now=timezone.now()).get(book.run.device_id),
         "printed_at": timezone.now(),
     }
     return render(request, "pictures/run_pictures.html", context)

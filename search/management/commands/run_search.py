@@ -20,7 +20,7 @@ from judge.devices.models import Device
 from judge.evaluations.measures import Measure
 from judge.problems.models import Problem
 from judge.problems.services import problem_admit
-from judge.selftest.trust import doubts
+from judge.selftest.trust import doubt_about
 from judge.values import Basis, JudgeError, StageRecord
 from search.algorithm.params import PRESELECTED, PRESETS, SearchParams, preset_get
 from search.engine.driver import alone, drive
@@ -136,7 +136,7 @@ class Command(BaseCommand):
             )
 
     def _warn(self, device: Device) -> None:
-        doubt = doubts([device], now=timezone.now()).get(device.pk)
+        doubt = doubt_about(device, now=timezone.now())
         if doubt is not None:
             self._say(f"warning: {doubt.text} Run {doubt.command}" if doubt.command else f"warning: {doubt.text}")
 

@@ -20,7 +20,7 @@ from judge.devices.services import (
     served_devices,
 )
 from judge.evaluations.models import Evaluation
-from judge.selftest.trust import doubts
+from judge.selftest.trust import doubt_about
 from search.fleet.services import device_check_ask, device_state_set
 from tests.judge.bench_problems import PROBLEM, TRITON
 from tests.judge.gpu_rows import judged, problem
@@ -65,7 +65,7 @@ def test_nothing_can_be_searched_judged_drained_or_checked_there(device):
         device_state_set(device=device, state=Device.State.DRAINING, user=None)
     with pytest.raises(ActionRefused, match="cannot be checked"):
         device_check_ask(device=device, user=None)
-    assert doubts([device], now=device.seen_at) == {}
+    assert doubt_about(device, now=device.seen_at) is None
 
 
 def test_its_evaluations_are_seen_like_any_device_s(device):

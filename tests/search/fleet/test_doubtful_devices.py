@@ -12,7 +12,7 @@ from django.utils import timezone
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.selftest.results import State
-from judge.selftest.trust import doubts
+from judge.selftest.trust import doubt_about
 from judge.values import Audit
 from search.engine.devices import device_quarantine
 from search.records.queries import best_node
@@ -38,7 +38,7 @@ COMMAND = "manage.py judge_selftest --device cuda:0"
 
 
 def doubt(device: Device, *, days: int = 0):
-    return doubts([device], now=timezone.now() + timedelta(days=days)).get(device.pk)
+    return doubt_about(device, now=timezone.now() + timedelta(days=days))
 
 
 def pages(device: Device) -> dict[str, str]:
