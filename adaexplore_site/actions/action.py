@@ -21,6 +21,7 @@ from adaexplore_site.core.models import AuditEntry
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
     from django.db.models import QuerySet
+    from django_stubs_ext import StrOrPromise
 
 
 class ActionForm(forms.Form):
@@ -81,8 +82,8 @@ class Subject:
 class Standing:
     """`label` of the button that takes an action back, for who holds `role`; or `why_not`, in words."""
 
-    label: str = ""
-    why_not: str = ""
+    label: StrOrPromise = ""
+    why_not: StrOrPromise = ""
     role: Role | None = None
 
 
@@ -157,13 +158,13 @@ class Recorded:
 
     name: ClassVar[str]
     kind: ClassVar[Kind]
-    done: ClassVar[str] = ""  # the sentence of `describe` when it is always the same
-    irreversible: ClassVar[str] = ""  # why there is no undo, in a few words
+    done: ClassVar[StrOrPromise] = ""  # the sentence of `describe` when it is always the same
+    irreversible: ClassVar[StrOrPromise] = ""  # why there is no undo, in a few words
     undo_role: ClassVar[Role | None] = None  # who may undo it; `role` when None
 
     def describe(self, entry: AuditEntry, loaded: Any) -> str:
         """The one sentence for the activity log, the toast, the log and webhooks, without the object."""
-        return self.done or self.name.replace(".", " ")
+        return str(self.done) or self.name.replace(".", " ")
 
     def detail(self, entry: AuditEntry, loaded: Any) -> str | None:
         """What changed, such as "state running → paused"; None lists the fields that differ."""
@@ -182,7 +183,7 @@ class Action(Recorded):
     """One thing that a person can do."""
 
     verb: ClassVar[str] = ""  # of its audit entries, where it is that of another action; `name` when empty
-    label: ClassVar[str]  # a verb and its object, for buttons, palette, shortcut help
+    label: ClassVar[StrOrPromise]  # a verb and its object, for buttons, palette, shortcut help
     role: ClassVar[Role] = Role.OPERATOR
     also: ClassVar[tuple[Role, ...]] = ()  # other roles that may do it
     takes: ClassVar[tuple[str, ...]] = ()  # the parts of an address that name the object

@@ -254,7 +254,7 @@ def actor_of(action: AuditEntry) -> tuple[str, str]:
 
 def verbs() -> list[tuple[str, str]]:
     """What can be filtered by: the verb and its name in the table of acts."""
-    known = {action.name: action.label for action in registry.actions() if action.own_entry and not action.verb}
+    known = {action.name: str(action.label) for action in registry.actions() if action.own_entry and not action.verb}
     return sorted(known.items(), key=lambda item: (item[0].split(".")[0], item[1]))
 
 
@@ -340,7 +340,7 @@ class UndoOffer(MiddlewareMixin):
 def offer_of(row: ActRow) -> dict[str, str]:
     """What a script needs for the button."""
     url = reverse("action-undo", args=[row.id])
-    return {"text": row.text, "label": row.standing.label, "url": url, "key": secrets.token_urlsafe(16)}
+    return {"text": row.text, "label": str(row.standing.label), "url": url, "key": secrets.token_urlsafe(16)}
 
 
 def _offers_itself(response: HttpResponseBase) -> bool:

@@ -156,7 +156,7 @@ def activity(
             what=row.text,
             change=row.change,
             object=f"{row.subject.kind} {row.subject.label}".strip(),
-            undo=row.standing.label or None,
+            undo=str(row.standing.label) or None,
         )
         for row in rows
     ]

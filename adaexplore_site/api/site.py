@@ -165,7 +165,7 @@ def _register(action: Action) -> None:
         act_path(action),
         operation_id=action.name,
         url_name=f"act-{action.name}",
-        summary=action.label,
+        summary=str(action.label),
         description=_said(action),
         tags=["acts: " + action.name.partition(".")[0]],
     )(operation_of(action))

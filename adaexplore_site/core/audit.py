@@ -31,11 +31,15 @@ def done_message(done: str) -> str:
 class ActionRefused(Exception):
     """The act is not possible now. The message says why, for the person who asked.
 
-    `status` is that of the HTTP answer. `see` is the label and address of a page that helps to decide.
+    `status` is that of the HTTP answer. `see` is the label and address of a page that helps to decide: every page that
+    shows the refusal has that link.
     """
 
     status: ClassVar[int] = 409
-    see: tuple[str, str] | None = None
+
+    def __init__(self, message: str, *, see: tuple[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.see = see
 
 
 class FieldsRefused(ActionRefused):

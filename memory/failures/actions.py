@@ -10,6 +10,8 @@ from django import forms
 from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions import registry
 from adaexplore_site.actions.action import (
@@ -33,12 +35,12 @@ from memory.failures.models import Failure, FailureCluster
 from memory.failures.proposing import propose, withdraw
 from memory.failures.queries import members
 from memory.prompting.scopes import FIELDS
-from memory.rules.decisions import ScopeForm, count
+from memory.rules.actions import ScopeForm
 from memory.rules.models import Rule
 from memory.rules.services import rules_locked
 
 UNDO_VERB = "cluster.undo"
-GONE = "a cluster that no longer exists"
+GONE = _("a cluster that no longer exists")
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class ClusterEntries:
     def title(self, pk: int | None) -> str:
         """A cluster's title in quotes."""
         row = self.clusters.get(pk or 0)
-        return f"“{row.title}”" if row is not None else GONE
+        return f"“{row.title}”" if row is not None else str(GONE)
 
 
 class ClusterKind(Kind):
@@ -134,7 +136,8 @@ class ClusterChange(ClusterAction):
             if entry is None:
                 row = _locked(self.row_of(target, data).pk)
                 if row is None:
-                    raise ActionRefused("This cluster no longer exists: its failures belong to another one now.")
+                    text = gettext("This cluster no longer exists: its failures belong to another one now.")
+                    raise ActionRefused(text)
                 after = self.change(row, data)
                 if after is not None:
                     before = _values(row, _fields(after))
@@ -157,7 +160,7 @@ class ClusterChange(ClusterAction):
     def standing(self, entry: AuditEntry, loaded: ClusterEntries) -> Standing:
         row = loaded.own(entry)
         if row is None:
-            return Standing(why_not="the cluster no longer exists")
+            return Standing(why_not=_("the cluster no longer exists"))
         if entry.pk in loaded.undone:
             return UNDONE
         return UNDO if self.holds(entry, row) else CHANGED
@@ -172,7 +175,7 @@ class ClusterChange(ClusterAction):
             if done is None:
                 mine = AuditEntry.objects.filter(verb=UNDO_VERB, object_type=KIND.name, object_id=entry.object_id)
                 if mine.filter(after__of=entry.pk).exists():
-                    raise ActionRefused("This was undone already.")
+                    raise ActionRefused(gettext("This was undone already."))
                 before, after = self.restore(entry)
                 on = (KIND.name, int(entry.object_id))
                 done = action_on(verb=UNDO_VERB, on=on, before=before, after={"of": entry.pk, **after}, **call.who)
@@ -182,9 +185,9 @@ class ClusterChange(ClusterAction):
         """Put back what the entry changed. Returns the values before and after that. Raises ActionRefused."""
         row = _locked(int(entry.object_id))
         if row is None:
-            raise ActionRefused("The cluster no longer exists: there is nothing to undo.")
+            raise ActionRefused(gettext("The cluster no longer exists: there is nothing to undo."))
         if not self.holds(entry, row):
-            raise ActionRefused("The cluster was changed since. Undo that first, or decide again.")
+            raise ActionRefused(gettext("The cluster was changed since. Undo that first, or decide again."))
         changed = _fields(entry.after)
         before = {name: entry.before[name] for name in changed}
         _check_restorable(row, before)
@@ -194,7 +197,7 @@ class ClusterChange(ClusterAction):
         return changed, before
 
     def undone_message(self, done: AuditEntry) -> str:
-        return "Undone."
+        return gettext("Undone.")
 
 
 def _locked(pk: int) -> FailureCluster | None:
@@ -216,25 +219,24 @@ def _check_restorable(row: FailureCluster, before: Mapping[str, Any]) -> None:
     """Raise ActionRefused where these values would point at nothing, or merge into what is merged."""
     assignee = before.get("assignee_id")
     if assignee is not None and not User.objects.filter(pk=assignee).exists():
-        raise ActionRefused("The person that it was assigned to has no account any more. Assign it again.")
+        text = gettext("The person that it was assigned to has no account any more. Assign it again.")
+        raise ActionRefused(text)
     into = before.get("merged_into_id")
     if into is None:
         return
     if not FailureCluster.objects.filter(pk=into, merged_into__isnull=True).exists():
-        raise ActionRefused(
-            "The cluster that it was merged into no longer exists, or was merged itself. Merge it again."
-        )
+        text = gettext("The cluster that it was merged into no longer exists, or was merged itself. Merge it again.")
+        raise ActionRefused(text)
     if FailureCluster.objects.filter(merged_into=row).exists():
-        raise ActionRefused("Others were merged into it since. Merge it again.")
+        raise ActionRefused(gettext("Others were merged into it since. Merge it again."))
 
 
 def _of_key(text: str) -> FailureCluster:
     """Raises ValidationError."""
     row = FailureCluster.objects.filter(key=text[:12]).first()
     if row is None:
-        raise forms.ValidationError(
-            f"There is no cluster {text[:12]!r}. Enter the key of a cluster: twelve letters and digits."
-        )
+        why = gettext("There is no cluster %(key)r. Enter the key of a cluster: twelve letters and digits.")
+        raise forms.ValidationError(why % {"key": text[:12]})
     return row
 
 
@@ -243,34 +245,39 @@ class AssignCluster(ClusterChange):
     """Say who looks into a cluster."""
 
     class Form(ActionForm):
-        assignee = forms.CharField(required=False, help_text="User name; empty to unassign.")
+        assignee = forms.CharField(required=False, help_text=_("User name; empty to unassign."))
 
         def clean_assignee(self) -> User | None:
             name = self.cleaned_data["assignee"]
             person = User.objects.filter(username=name, is_active=True).first() if name else None
             if name and person is None:
-                raise forms.ValidationError(f"There is no member {name[:60]!r}. Choose one from the list.")
+                text = gettext("There is no member %(name)r. Choose one from the list.")
+                raise forms.ValidationError(text % {"name": name[:60]})
             return person
 
-    name, label = "cluster.assign", "Assign the cluster"
+    name, label = "cluster.assign", _("Assign the cluster")
 
     def change(self, row: FailureCluster, data: Mapping[str, Any]) -> dict[str, Any] | None:
         wanted = data["assignee"].pk if data["assignee"] else None
         return None if row.assignee_id == wanted else {"assignee_id": wanted}
 
     def message(self, data: Mapping[str, Any]) -> str:
-        return f"Assigned to {data['assignee'].get_username()}." if data["assignee"] else "The cluster is unassigned."
+        if not data["assignee"]:
+            return gettext("The cluster is unassigned.")
+        return gettext("Assigned to %(who)s.") % {"who": data["assignee"].get_username()}
 
     def describe(self, entry: AuditEntry, loaded: ClusterEntries) -> str:
         who = entry.after.get("assignee_id")
-        return f"Assigned to {loaded.people.get(who, 'a former member')}" if who else "Unassigned"
+        if not who:
+            return gettext("Unassigned")
+        return gettext("Assigned to %(who)s") % {"who": loaded.people.get(who, gettext("a former member"))}
 
 
 @register
 class MuteCluster(ClusterChange):
     """Leave a cluster out of the lists until it has more than twice the failures of now."""
 
-    name, label, inverse = "cluster.mute", "Mute the cluster", "cluster.unmute"
+    name, label, inverse = "cluster.mute", _("Mute the cluster"), "cluster.unmute"
     key = "m"
 
     def change(self, row: FailureCluster, data: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -280,23 +287,24 @@ class MuteCluster(ClusterChange):
         return {"muted_at": timezone.now().isoformat(), "muted_count": number}
 
     def message(self, data: Mapping[str, Any]) -> str:
-        return "Muted until its failures have more than doubled."
+        return gettext("Muted until its failures have more than doubled.")
 
     def describe(self, entry: AuditEntry, loaded: ClusterEntries) -> str:
-        return f"Muted at {count(entry.after.get('muted_count', 0), 'failure')}"
+        number = entry.after.get("muted_count", 0)
+        return ngettext("Muted at %(n)d failure", "Muted at %(n)d failures", number) % {"n": number}
 
 
 @register
 class UnmuteCluster(ClusterChange):
     """List a muted cluster again."""
 
-    name, label, inverse, done = "cluster.unmute", "Unmute the cluster", "cluster.mute", "Unmuted"
+    name, label, inverse, done = "cluster.unmute", _("Unmute the cluster"), "cluster.mute", _("Unmuted")
 
     def change(self, row: FailureCluster, data: Mapping[str, Any]) -> dict[str, Any] | None:
         return None if row.muted_at is None else {"muted_at": None, "muted_count": 0}
 
     def message(self, data: Mapping[str, Any]) -> str:
-        return "The cluster is unmuted."
+        return gettext("The cluster is unmuted.")
 
 
 @register
@@ -304,32 +312,32 @@ class MergeCluster(ClusterChange):
     """Show the failures of a cluster, and of what was merged into it, under another one."""
 
     class Form(ActionForm):
-        into = forms.CharField(help_text="Key of the other cluster.")
+        into = forms.CharField(help_text=_("Key of the other cluster."))
 
         def clean_into(self) -> FailureCluster:
             return _of_key(self.cleaned_data["into"])
 
-    name, label, inverse = "cluster.merge", "Merge the cluster into another", "cluster.split"
+    name, label, inverse = "cluster.merge", _("Merge the cluster into another"), "cluster.split"
 
     def change(self, row: FailureCluster, data: Mapping[str, Any]) -> dict[str, Any] | None:
         target = FailureCluster.objects.select_for_update().get(pk=data["into"].pk)
         if target.merged_into_id is not None:
             target = FailureCluster.objects.select_for_update().get(pk=target.merged_into_id)
         if target.pk == row.pk:
-            raise ActionRefused("A cluster cannot be merged into itself. Choose another one.")
+            raise ActionRefused(gettext("A cluster cannot be merged into itself. Choose another one."))
         if row.merged_into_id == target.pk:
             return None
         if row.merged_into_id is not None:
-            raise ActionRefused("It is merged into another one already. Split it off first.")
+            raise ActionRefused(gettext("It is merged into another one already. Split it off first."))
         moved = list(FailureCluster.objects.filter(merged_into=row).order_by("pk").values_list("pk", flat=True))
         FailureCluster.objects.filter(pk__in=moved).update(merged_into=target)
         return {"merged_into_id": target.pk, "moved": moved}
 
     def message(self, data: Mapping[str, Any]) -> str:
-        return f"Its failures are shown under “{data['into'].title}” now."
+        return gettext("Its failures are shown under “%(title)s” now.") % {"title": data["into"].title}
 
     def describe(self, entry: AuditEntry, loaded: ClusterEntries) -> str:
-        return f"Merged into {loaded.title(entry.after['merged_into_id'])}"
+        return gettext("Merged into %(title)s") % {"title": loaded.title(entry.after["merged_into_id"])}
 
 
 @register
@@ -337,24 +345,27 @@ class SplitCluster(ClusterChange):
     """Show a merged cluster by itself again."""
 
     class Form(ActionForm):
-        part = forms.CharField(required=False, help_text="Key of a cluster that was merged into it; empty for itself.")
+        part = forms.CharField(
+            required=False, help_text=_("Key of a cluster that was merged into it; empty for itself.")
+        )
 
         def clean_part(self) -> FailureCluster | None:
             return _of_key(self.cleaned_data["part"]) if self.cleaned_data["part"] else None
 
-    name, label, done = "cluster.split", "Split the cluster off", "Split off again"
+    name, label, done = "cluster.split", _("Split the cluster off"), _("Split off again")
 
     def row_of(self, target: FailureCluster, data: Mapping[str, Any]) -> FailureCluster:
         part: FailureCluster = data["part"] or target
         if part.pk != target.pk and part.merged_into_id != target.pk:
-            raise FieldsRefused({"part": f"The cluster {part.key} is not merged into this one."})
+            text = gettext("The cluster %(key)s is not merged into this one.")
+            raise FieldsRefused({"part": text % {"key": part.key}})
         return part
 
     def change(self, row: FailureCluster, data: Mapping[str, Any]) -> dict[str, Any] | None:
         return None if row.merged_into_id is None else {"merged_into_id": None}
 
     def message(self, data: Mapping[str, Any]) -> str:
-        return "The cluster is shown by itself again."
+        return gettext("The cluster is shown by itself again.")
 
 
 @register
@@ -363,7 +374,10 @@ class ProposeRule(ClusterChange):
 
     class Form(ScopeForm):
         claim = forms.CharField(
-            required=False, max_length=2000, widget=forms.Textarea, help_text="What not to do, and what to do instead."
+            required=False,
+            max_length=2000,
+            widget=forms.Textarea,
+            help_text=_("What not to do, and what to do instead."),
         )
 
         def clean(self) -> dict[str, Any]:
@@ -371,7 +385,7 @@ class ProposeRule(ClusterChange):
             data = super().clean()
             return data if any(name in self.data for name in FIELDS) else {**data, "scope": None}
 
-    name, label = "cluster.propose", "Propose a rule from the cluster"
+    name, label = "cluster.propose", _("Propose a rule from the cluster")
     key = "y"
 
     def run(self, target: FailureCluster, data: dict[str, Any], call: Call) -> Result:
@@ -381,25 +395,42 @@ class ProposeRule(ClusterChange):
                 before, after = propose(target, data["claim"], data["scope"], call.user)
                 entry = action_on(verb=self.name, on=(KIND.name, target.pk), before=before, after=after, **call.who)
         rule = Rule.objects.get(pk=entry.after["rule"])
-        waits = "waits for review" if rule.state == Rule.State.PROPOSED else f"stays {rule.state}"
-        message = f"Rule {rule.pk} has {count(rule.sightings.count(), 'sighting')} now and {waits}."
-        return Result(message, entry=entry)
+        number = rule.sightings.count()
+        if rule.state == Rule.State.PROPOSED:
+            text = ngettext(
+                "Rule %(rule)d has %(n)d sighting now and waits for review.",
+                "Rule %(rule)d has %(n)d sightings now and waits for review.",
+                number,
+            )
+        else:
+            text = ngettext(
+                "Rule %(rule)d has %(n)d sighting now and stays %(state)s.",
+                "Rule %(rule)d has %(n)d sightings now and stays %(state)s.",
+                number,
+            )
+        return Result(text % {"rule": rule.pk, "n": number, "state": rule.info.label}, entry=entry)
 
     def restore(self, entry: AuditEntry) -> tuple[dict[str, Any], dict[str, Any]]:
         withdraw(entry)
         return {}, {"rule": entry.after["rule"], "withdrawn": entry.after["new"]}
 
     def undone_message(self, done: AuditEntry) -> str:
-        end = "is withdrawn" if done.after["withdrawn"] else "has its sightings of before"
-        return f"Undone: rule {done.after['rule']} {end}."
+        if done.after["withdrawn"]:
+            text = gettext("Undone: rule %(rule)d is withdrawn.")
+        else:
+            text = gettext("Undone: rule %(rule)d has its sightings of before.")
+        return text % {"rule": done.after["rule"]}
 
     def describe(self, entry: AuditEntry, loaded: ClusterEntries) -> str:
-        sightings = count(entry.after.get("sightings", 0), "sighting")
-        return f"Proposed rule {entry.after.get('rule')} with {sightings}"
+        number = entry.after.get("sightings", 0)
+        text = ngettext(
+            "Proposed rule %(rule)s with %(n)d sighting", "Proposed rule %(rule)s with %(n)d sightings", number
+        )
+        return text % {"rule": entry.after.get("rule"), "n": number}
 
     def standing(self, entry: AuditEntry, loaded: ClusterEntries) -> Standing:
         if "added" not in entry.after:
-            return Standing(why_not="reject the rule on its page instead")
+            return Standing(why_not=_("reject the rule on its page instead"))
         return super().standing(entry, loaded)
 
     def holds(self, entry: AuditEntry, row: FailureCluster) -> bool:
@@ -411,24 +442,25 @@ class UndoCluster(ClusterAction):
     """Undo an action on a cluster."""
 
     class Form(ActionForm):
-        action = forms.IntegerField(widget=forms.HiddenInput, help_text="Number of the entry in the activity log.")
+        action = forms.IntegerField(widget=forms.HiddenInput, help_text=_("Number of the entry in the activity log."))
 
-    name, label = UNDO_VERB, "Undo an action on the cluster"
+    name, label = UNDO_VERB, _("Undo an action on the cluster")
     pages, page_key = (), False
-    irreversible = "do the action again instead"
+    irreversible = _("do the action again instead")
 
     def run(self, target: FailureCluster, data: dict[str, Any], call: Call) -> Result:
         entry = AuditEntry.objects.filter(pk=data["action"], object_type=KIND.name).first()
         if entry is None:
-            raise ActionRefused("There is no such entry of a cluster. Reload the page and use its buttons.")
+            text = gettext("There is no such entry of a cluster. Reload the page and use its buttons.")
+            raise ActionRefused(text)
         return registry.reader(entry).undo(entry, call)
 
     def describe(self, entry: AuditEntry, loaded: ClusterEntries) -> str:
         first = loaded.undos.get(entry.after.get("of", 0))
         if first is None:
-            return "Undone"
-        words = registry.reader(first).describe(first, loaded)
-        return f"Undone: {words[:1].lower()}{words[1:]}"
+            return gettext("Undone")
+        what = registry.reader(first).describe(first, loaded)
+        return gettext("Undone: %(what)s") % {"what": what[:1].lower() + what[1:]}
 
     def detail(self, entry: AuditEntry, loaded: ClusterEntries) -> str:
         return ""

@@ -15,8 +15,8 @@ from memory.failures.models import Failure, FailureCluster
 from memory.failures.queries import members
 from memory.prompting.scopes import Scope
 from memory.rules.actions import rule_remove
-from memory.rules.history import stands_at
 from memory.rules.models import Rule, Sighting
+from memory.rules.queries import stands_at
 from memory.rules.services import rule_join
 from memory.rules.wording import claim_check
 

@@ -16,14 +16,10 @@ from memory.prompting.lift import Lift, lifts_of
 from memory.prompting.models import FrozenRule, RunMemory
 from memory.prompting.places import place_of, toolchain_now
 from memory.prompting.scopes import BadScope, Where
-from memory.rules.models import Rule, Sighting
+from memory.rules.models import STATES, Rule, Sighting
 
 # Rules that were not learned here: they have no sightings to count, so a person's approval stands for support.
 VOUCHED = (Rule.Origin.IMPORT, Rule.Origin.PERSON)
-STATES = {
-    "reviewed": (Rule.State.APPROVED,),
-    "auto": (Rule.State.APPROVED, Rule.State.PROPOSED),
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,8 @@ def active_rules(choice: MemoryChoice, where: Where, evidence: Evidence = EVERYB
 
 def _counted(choice: MemoryChoice, evidence: Evidence) -> QuerySet[Any]:
     """Rules in a state that allows use, with `support` out of the evidence that counts."""
-    rules = Rule.objects.filter(state__in=STATES[choice.trust], current__isnull=False)
+    allowed = [state for state, info in STATES.items() if choice.trust in info.trusted]
+    rules = Rule.objects.filter(state__in=allowed, current__isnull=False)
     if evidence.learned_by is not None:
         seen = Sighting.objects.filter(failure__run__adapt_task__adapt=evidence.learned_by)
         rules = rules.filter(pk__in=seen.values("rule"))

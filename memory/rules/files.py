@@ -14,7 +14,7 @@ from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.text import storable_text
 from memory.prompting.scopes import Scope
-from memory.rules.models import Rule, RuleVersion
+from memory.rules.models import IN_USE, Rule, RuleVersion
 from memory.rules.services import rules_locked
 from memory.rules.wording import words_hash
 
@@ -99,7 +99,7 @@ def write_rules(lines: Iterable[Line]) -> str:
 
 
 EXPORTS = {
-    "living": (Rule.State.PROPOSED, Rule.State.APPROVED),
+    "living": IN_USE,
     **{state.value: (state,) for state in Rule.State if state != Rule.State.MERGED},
 }
 

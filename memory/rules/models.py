@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from memory.prompting.assignment import PromptRule
 from memory.prompting.scopes import Scope
@@ -14,8 +17,9 @@ from memory.rules.wording import claim_fault, words_hash
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
+    from django_stubs_ext import StrOrPromise
 
-REASONS = {  # of a rejection or retirement, by the number on its button
+REASONS = {  # of a rejection or retirement, by the number on its button; stored as text of its rule
     "1": "The claim does not follow from its sightings",
     "2": "Too vague to act on",
     "3": "True of one kernel or problem only",
@@ -83,6 +87,16 @@ class Rule(models.Model):
         return f"rule {self.pk}"
 
     @property
+    def info(self) -> RuleState:
+        """What its state means."""
+        return STATES[self.state]
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """Actions on this rule that are possible now, by the name that their forms send."""
+        return self.info.allows + (self.info.allows_in_doubt if self.recheck else ())
+
+    @property
     def successor(self) -> Rule:
         """The rule that has this one's sightings now: itself, or where its merges lead."""
         rule = self
@@ -106,6 +120,43 @@ class Rule(models.Model):
         if self.origin == Rule.Origin.IMPORT and self.version.number == 1:
             return False
         return user is not None and user.pk in (self.created_by_id, self.version.author_id)
+
+
+@dataclass(frozen=True)
+class RuleState:
+    """What one state of a rule means, wherever it is asked for: in actions, lists, cards, prompts and files."""
+
+    label: StrOrPromise
+    style: str  # of the mark beside the label
+    tab: str  # the list that shows such rules: queue, library or closed
+    allows: tuple[str, ...]  # actions, by the name that their forms send
+    allows_in_doubt: tuple[str, ...] = ()  # also these while the rule is to be reviewed again
+    trusted: tuple[str, ...] = ()  # values of `RunMemory.trust` of the searches that use such rules
+    result_of: str = ""  # the decision that leads to it
+
+
+_WRITE = ("edit", "scope", "rollback")
+_SHAPE = ("merge", "split")
+# A rejected or retired rule keeps its text: a reviewer restores it before it is edited, so that no edit goes around a
+# decision.
+STATES: Mapping[str, RuleState] = {
+    Rule.State.PROPOSED: RuleState(
+        _("proposed"), "waiting", "queue", ("approve", "reject", "defer", *_WRITE, *_SHAPE), trusted=("auto",)
+    ),
+    Rule.State.APPROVED: RuleState(
+        _("approved"),
+        "ok",
+        "library",
+        ("retire", *_WRITE, *_SHAPE),
+        allows_in_doubt=("approve", "defer"),
+        trusted=("auto", "reviewed"),
+        result_of="approve",
+    ),
+    Rule.State.REJECTED: RuleState(_("rejected"), "wrong", "closed", ("restore", *_SHAPE), result_of="reject"),
+    Rule.State.RETIRED: RuleState(_("retired"), "pruned", "closed", ("restore", *_SHAPE), result_of="retire"),
+    Rule.State.MERGED: RuleState(_("merged"), "pruned", "closed", ("unmerge",)),
+}
+IN_USE = [state for state, info in STATES.items() if info.trusted]  # some search shows such rules in its prompts
 
 
 class RuleVersion(models.Model):

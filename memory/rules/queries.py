@@ -1,11 +1,11 @@
-"""What is read of rules: evidence, filters, the review queue, batches, the library."""
+"""What is read of rules: evidence, filters, the review queue, batches, the library, and what was done to them."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -13,31 +13,27 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.urls import reverse
+from django.utils.translation import gettext
 
+from adaexplore_site.actions import registry
+from adaexplore_site.actions.action import CHANGED, UNDO, UNDONE, Kind, Standing, Subject
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.values import Verdict
 from memory.prompting.lift import Lift, lifts_of, rules_compared
 from memory.prompting.models import RuleUse
 from memory.prompting.scopes import Scope
-from memory.rules.history import UNDO_VERB, undone
-from memory.rules.models import Rule, RuleVersion, Sighting
-from memory.rules.wording import Likeness, Said, claim_fault, likeness_of
+from memory.rules.models import STATES, Rule, RuleVersion, Sighting
+from memory.rules.services import rules_locked
+from memory.rules.wording import Likeness, Piece, Said, changes, claim_fault, likeness_of
 
 IN_REVIEW = Q(state=Rule.State.PROPOSED) | (Q(state=Rule.State.APPROVED) & ~Q(recheck=""))
-TABS = {
-    "queue": IN_REVIEW,
-    "library": Q(state=Rule.State.APPROVED),
-    "closed": Q(state__in=(Rule.State.REJECTED, Rule.State.RETIRED, Rule.State.MERGED)),
-}
-SCOPES = ("any", "family", "arch", "triton")
-BULK = {  # decisions on many rules at once, and the states that each is for
-    "approve": (Rule.State.PROPOSED,),
-    "reject": (Rule.State.PROPOSED,),
-    "defer": (Rule.State.PROPOSED,),
-    "retire": (Rule.State.APPROVED,),
-    "restore": (Rule.State.REJECTED, Rule.State.RETIRED),
-}
+TABS = {  # lists of rules by name
+    tab: Q(state__in=[state for state, info in STATES.items() if info.tab == tab])
+    for tab in dict.fromkeys(info.tab for info in STATES.values())
+} | {"queue": IN_REVIEW}
+BULK = ("approve", "reject", "defer", "retire", "restore")  # decisions that are possible on many rules at once
 MOST = 5000
 TYPED = 50  # above so many, the person types the number
 MANY = 500  # databases limit how many values a query takes: above so many, all rows are read
@@ -220,16 +216,27 @@ class Batch:
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
+def bulk_in(tab: str) -> list[str]:
+    """The decisions on many rules that some rule of this list allows."""
+    return [act for act in BULK if any(info.tab == tab and act in info.allows for info in STATES.values())]
+
+
 def batch_of(act: str, rule_ids: Sequence[int]) -> Batch:
     """The rules of a list that the decision fits. Raises ActionRefused for an unknown one."""
     if act not in BULK:
-        raise ActionRefused(f"{act!r} is not possible on many rules. Choose one of {', '.join(BULK)}.")
+        text = gettext("%(act)r is not possible on many rules. Choose one of %(choices)s.")
+        raise ActionRefused(text % {"act": act, "choices": ", ".join(BULK)})
     if len(rule_ids) > MOST:
-        raise ActionRefused(f"{len(rule_ids)} rules are too many at once; the limit is {MOST}. Narrow the filter.")
+        text = gettext("%(number)d rules are too many at once; the limit is %(most)d. Narrow the filter.")
+        raise ActionRefused(text % {"number": len(rule_ids), "most": MOST})
     ready, left = [], []
     for rule in Rule.objects.select_related("current").filter(pk__in=rule_ids, current__isnull=False).order_by("pk"):
-        why = f"It is {rule.state}." if rule.state not in BULK[act] else rule.fault if act == "approve" else ""
-        (left.append((rule, why)) if why else ready.append(rule))
+        if act not in rule.info.allows:
+            left.append((rule, gettext("It is %(state)s.") % {"state": rule.info.label}))
+        elif act == "approve" and rule.fault:
+            left.append((rule, rule.fault))
+        else:
+            ready.append(rule)
     return Batch(tuple(ready), tuple(left))
 
 
@@ -312,24 +319,17 @@ def _keys(sort: str, ids: Sequence[int], now: datetime, index: Likeness) -> dict
     return {}
 
 
-@dataclass(frozen=True)
-class Use:
-    """A prompt that the rule was eligible for. `valid` is None while its candidate has no verdict."""
+def uses_of(rule_id: int, most: int = 20) -> list[dict[str, Any]]:
+    """The last prompts that a rule was eligible for, the newest first. One query.
 
-    run: int
-    number: int
-    arm: str
-    version: int
-    valid: bool | None
-
-
-def uses_of(rule_id: int, most: int = 20) -> list[Use]:
-    """The last prompts that a rule was eligible for, the newest first. One query."""
-    rows = RuleUse.objects.filter(rule=rule_id).order_by("-pk")[:most]
-    columns = ("node__run_id", "node__number", "arm", "version__number", "node__state", "node__evaluation__verdict")
+    Each has `run`, `number`, `arm`, `version_number`, and `valid`: None while its candidate has no verdict.
+    """
+    names = {"run": "node__run_id", "number": "node__number", "version_number": "version__number"}
+    names |= {"state": "node__state", "verdict": "node__evaluation__verdict"}
+    rows = RuleUse.objects.filter(rule=rule_id).order_by("-pk")
+    found: QuerySet[RuleUse, Any] = rows.values("arm", **{name: F(path) for name, path in names.items()})
     return [
-        Use(run, number, arm, version, verdict == Verdict.PASS if state == "told" else None)
-        for run, number, arm, version, state, verdict in rows.values_list(*columns)
+        {**row, "valid": row["verdict"] == Verdict.PASS if row["state"] == "told" else None} for row in found[:most]
     ]
 
 
@@ -339,3 +339,152 @@ def last_action(user: Any, now: datetime) -> AuditEntry | None:
     mine = mine.exclude(verb__in=(UNDO_VERB, "rules.export", "rule.take_in", "rule.give_back", "rule.split_off"))
     recent = mine.filter(after__bulk__isnull=True).order_by("-pk")[:20]
     return next((entry for entry in recent if not undone(entry)), None)
+
+
+UNDO_VERB = "rule.undo"
+MOST_ENTRIES = 100  # of the history of one rule
+
+
+@dataclass(frozen=True)
+class RuleEntries:
+    """The rules that are still there, which entries were undone, and the revisions that each rule is as it was at."""
+
+    rules: Mapping[int, Rule]
+    undone: frozenset[int]
+    stands: Mapping[int, frozenset[int]]
+
+    def standing(self, entry: AuditEntry) -> Standing:
+        """Whether it can be undone: it was not yet, and the rule is as the entry left it."""
+        if entry.pk in self.undone:
+            return UNDONE
+        if entry.object_type == "rules":
+            return UNDO
+        if int(entry.object_id) not in self.rules:
+            return Standing(why_not=gettext("the rule no longer exists"))
+        return UNDO if entry.after.get("revision") in self.stands[int(entry.object_id)] else CHANGED
+
+
+class RuleKind(Kind):
+    """Rules as the activity log shows them."""
+
+    name = "rule"
+
+    def load(self, entries: Sequence[AuditEntry]) -> RuleEntries:
+        ids = {entry.object_id for entry in entries}
+        rules = Rule.objects.in_bulk({int(pk) for pk in ids}) if self.name == "rule" else {}
+        undos = AuditEntry.objects.filter(verb=UNDO_VERB, object_type=self.name, object_id__in=ids).order_by()
+        undone = frozenset(after["undoes"] for after in undos.values_list("after", flat=True))
+        return RuleEntries(rules, undone, stands_at(rules.values()))
+
+    def subject(self, entry: AuditEntry, loaded: RuleEntries) -> Subject | None:
+        if entry.object_type == "rules":
+            return Subject("rules", gettext("several rules"), reverse("rule-list"))
+        pk = int(entry.object_id)
+        return (
+            Subject("rule", gettext("rule %(rule)d") % {"rule": pk}, reverse("rule-detail", args=[pk]))
+            if pk in loaded.rules
+            else None
+        )
+
+    def lock(self, target: Rule) -> Rule:
+        """The rule's row. Services lock all rules before a row, so this does, too: otherwise two could wait for each
+        other."""
+        with rules_locked():
+            return Rule.objects.select_for_update(of=("self",)).get(pk=target.pk)
+
+    def version(self, target: Rule) -> int:
+        return target.revision
+
+    def now(self, target: Rule) -> dict[str, Any]:
+        text = target.current.text if target.current is not None else None
+        return {"revision": target.revision, "state": target.state, "text": text}
+
+
+class RulesKind(RuleKind):
+    """Many rules at once: batches and files."""
+
+    name = "rules"
+
+
+RULE, RULES = RuleKind(), RulesKind()
+
+
+def stands_at(rules: Iterable[Rule]) -> dict[int, frozenset[int]]:
+    """Revisions that each rule is as it was at: its own, then those that undos in a row have brought it back to."""
+    wanted = {rule.pk: rule.revision for rule in rules}
+    ids = [str(pk) for pk in wanted]
+    undos = AuditEntry.objects.filter(verb=UNDO_VERB, object_type="rule", object_id__in=ids).order_by()
+    back: dict[int, dict[int, int]] = {pk: {} for pk in wanted}
+    for pk, after in undos.values_list("object_id", "after"):
+        if "back_to" in after:
+            back[int(pk)][after["revision"]] = after["back_to"]
+    found: dict[int, frozenset[int]] = {}
+    for rule, revision in wanted.items():
+        row = [revision]
+        while row[-1] in back[rule]:
+            row.append(back[rule][row[-1]])
+        found[rule] = frozenset(row)
+    return found
+
+
+def undone(entry: AuditEntry) -> bool:
+    """Whether an undo of this entry is in the audit log."""
+    mine = AuditEntry.objects.filter(verb=UNDO_VERB, object_type=entry.object_type, object_id=entry.object_id)
+    return mine.filter(after__undoes=entry.pk).exists()
+
+
+def said(entry: AuditEntry) -> str:
+    """What was done, as a sentence with its rule: "Rule 12 was approved."."""
+    what = str(registry.reader(entry).describe(entry, None)).rstrip(".")
+    if entry.object_type == "rules" or entry.verb == UNDO_VERB:
+        return f"{what}."
+    facts = {"rule": entry.object_id, "what": what[:1].lower() + what[1:]}
+    return gettext("Rule %(rule)s was %(what)s.") % facts
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """One version, with what it changed of the version before."""
+
+    version: RuleVersion
+    scope: Scope
+    change: tuple[Piece, ...]
+    scope_changed: bool
+    current: bool
+
+
+def versions_of(rule: Rule) -> list[VersionRow]:
+    """Every version of a rule, the newest first."""
+    rows: list[VersionRow] = []
+    before: RuleVersion | None = None
+    for version in rule.versions.select_related("author").order_by("number"):
+        change = changes(before.text, version.text) if before and before.text != version.text else ()
+        other = before is not None and before.scope != version.scope
+        rows.append(VersionRow(version, version.scope, change, other, version.pk == rule.current_id))
+        before = version
+    return rows[::-1]
+
+
+@dataclass(frozen=True)
+class HistoryRow:
+    """One action on a rule, and whether it can be undone or was."""
+
+    entry: AuditEntry
+    text: str
+    standing: Standing
+    undone: bool
+
+    @property
+    def actor(self) -> str:
+        return self.entry.actor.get_username() if self.entry.actor else gettext("system")
+
+
+def history_of(rule: Rule, most: int = MOST_ENTRIES) -> list[HistoryRow]:
+    """What people did to a rule, the newest first."""
+    rows = AuditEntry.objects.filter(object_type="rule", object_id=str(rule.pk)).select_related("actor")
+    entries = list(rows.order_by("-pk")[:most])
+    loaded = RULE.load(entries)
+    return [
+        HistoryRow(row, said(row), registry.reader(row).standing(row, loaded), row.pk in loaded.undone)
+        for row in entries
+    ]

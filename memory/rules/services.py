@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from django.db.models import F, Min, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
 from packaging.version import InvalidVersion, Version
 
 from adaexplore_site.core.audit import ActionRefused
@@ -22,34 +23,36 @@ from memory.prompting.lift import Lift, lifts_of, rules_compared
 from memory.prompting.models import RuleUse, RunMemory
 from memory.prompting.places import triton_in
 from memory.prompting.scopes import Scope
-from memory.rules.models import Rule, RuleVersion, Sighting
+from memory.rules.models import IN_USE, Rule, RuleVersion, Sighting
 from memory.rules.wording import agreement, claim_fault, wording, words_hash
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
 _LOCK = 0x72756C65  # of PostgreSQL's advisory locks: everything that writes rules or moves sightings
-TOLD_EVERY = timedelta(hours=1)  # webhooks: a learning search proposes many
+NOTIFY_EVERY = timedelta(hours=1)  # webhooks: a learning search proposes many
 HOLD_S = 60
 NO_EVIDENCE = (Verdict.DISHONEST, Verdict.SUSPECT)  # a kernel that cheats teaches nothing
-IN_USE = (Rule.State.APPROVED, Rule.State.PROPOSED)  # proposed ones stand in prompts with trust "auto"
 
 
 class RuleChanged(ActionRefused):
     """Somebody changed the rule after the page was made. `rule` is as it is now."""
 
     def __init__(self, rule: Rule) -> None:
-        super().__init__(f"Rule {rule.pk} was changed after this page was loaded. Review it again, then decide.")
+        text = gettext("Rule %(rule)d was changed after this page was loaded. Review it again, then decide.")
+        super().__init__(text % {"rule": rule.pk})
         self.rule = rule
 
 
-class TextTaken(ActionRefused):
-    """Another rule has this text. `rule_id` is that rule, for a link."""
+def rule_link(rule_id: int) -> tuple[str, str]:
+    """Label and address of a rule's page, for a refusal that names the rule."""
+    return gettext("Open rule %(rule)d") % {"rule": rule_id}, reverse("rule-detail", args=[rule_id])
 
-    def __init__(self, rule_id: int, advice: str) -> None:
-        super().__init__(f"Rule {rule_id} says the same. {advice}")
-        self.rule_id = rule_id
-        self.see = (f"Open rule {rule_id}", reverse("rule-detail", args=[rule_id]))
+
+def text_taken(rule_id: int, advice: str) -> ActionRefused:
+    """Another rule has this text."""
+    text = gettext("Rule %(rule)d says the same. %(advice)s") % {"rule": rule_id, "advice": advice}
+    return ActionRefused(text, see=rule_link(rule_id))
 
 
 @contextmanager
@@ -69,7 +72,7 @@ def rule_load(rule_id: int) -> Rule:
     """The rule with its current version. Raises ActionRefused when there is none."""
     rule = Rule.objects.select_related("current").filter(pk=rule_id, current__isnull=False).first()
     if rule is None:
-        raise ActionRefused(f"There is no rule {rule_id} any more.")
+        raise ActionRefused(gettext("There is no rule %(rule)d any more.") % {"rule": rule_id})
     return rule
 
 
@@ -95,7 +98,7 @@ def claim_checked(text: str) -> str:
     """The text on one line. Raises ActionRefused when it is empty, too long, or quotes what was true of one kernel."""
     clean = " ".join(storable_text(text).split())
     if not clean:
-        raise ActionRefused("The rule has no text. Write in one sentence what to do or what not to do.")
+        raise ActionRefused(gettext("The rule has no text. Write in one sentence what to do or what not to do."))
     if wrong := claim_fault(clean):
         raise ActionRefused(wrong)
     return clean
@@ -117,7 +120,7 @@ def rule_new(
     version_add(rule, text, scope, user, why)
     rule.save(update_fields=["current"])
     body = {"rule": {"id": rule.pk, "text": text, "page": f"/rules/{rule.pk}/"}, "page": "/rules/"}
-    webhook_tell(event=REVIEWS, body=body, now=timezone.now(), at_most_every=TOLD_EVERY)
+    webhook_tell(event=REVIEWS, body=body, now=timezone.now(), at_most_every=NOTIFY_EVERY)
     return rule
 
 
@@ -128,7 +131,7 @@ def rules_with(text: str) -> list[Rule]:
 
 
 def text_free(rule: Rule, text: str, scope: Scope) -> None:
-    """Raise TextTaken where this text would make the rule say what another one says at the same places.
+    """Refuse where this text would make the rule say what another one says at the same places.
 
     Rules that say the same as it now are no hindrance, nor are those that were merged into it. Rejected and retired
     ones are: a decision on a text stands, whichever rule has it.
@@ -137,7 +140,7 @@ def text_free(rule: Rule, text: str, scope: Scope) -> None:
         now = {other.pk for other in _same(rule, rule.version.text, rule.version.scope)}
         for other in taken:
             if other.pk not in now:
-                raise TextTaken(other.successor.pk, "Merge the two, or write what sets them apart.")
+                raise text_taken(other.successor.pk, gettext("Merge the two, or write what sets them apart."))
 
 
 def _same(rule: Rule, text: str, scope: Scope) -> list[Rule]:
@@ -160,11 +163,10 @@ def rule_join(
     """
     clean = claim_checked(claim)
     if failure.verdict in NO_EVIDENCE:
-        raise ActionRefused("A kernel that cheated, or is suspected of it, cannot support a rule.")
+        raise ActionRefused(gettext("A kernel that cheated, or is suspected of it, cannot support a rule."))
     if failure.lesson == Failure.Lesson.UNFIT:
-        raise ActionRefused(
-            f"This failure cannot support a rule: {failure.lesson_why or 'it was the fault of the machine'}."
-        )
+        why = failure.lesson_why or gettext("it was the fault of the machine")
+        raise ActionRefused(gettext("This failure cannot support a rule: %(why)s.") % {"why": why})
     with rules_locked():
         moved = Sighting.objects.filter(failure=failure, moved_from__isnull=False).select_related("rule").first()
         if moved is not None and origin != Rule.Origin.PERSON:
@@ -258,10 +260,10 @@ def _recheck_harmful() -> list[int]:
     bad = [pk for pk, lift in lifts_of(rules, among=among).items() if lift.harmful]
     decided = {pk: moment for pk in bad if (moment := rules[pk].decided_at) is not None}
     lifts = lifts_of(bad, since=decided, among=among)
-    return _mark({pk: harm_words(lift) for pk, lift in lifts.items() if lift.harmful})
+    return _mark({pk: harm_text(lift) for pk, lift in lifts.items() if lift.harmful})
 
 
-def harm_words(lift: Lift) -> str:
+def harm_text(lift: Lift) -> str:
     """Why a rule is proposed for retirement, with its figures."""
     assert lift.estimate is not None and lift.low is not None and lift.high is not None
     low, high = sorted((abs(100 * lift.low), abs(100 * lift.high)))
@@ -279,9 +281,9 @@ def _recheck_outdated() -> list[int]:
         return []
     newest = max(seen, key=Version)
     first, device = seen[newest]
-    words = f"Triton {newest} is in use on {device} since it was decided. Does it still hold there?"
+    why = f"Triton {newest} is in use on {device} since it was decided. Does it still hold there?"
     scoped = _unmarked().filter(current__isnull=False).exclude(current__scope_triton="")
-    return _mark({rule.pk: words for rule in scoped if (rule.decided_at or rule.created_at) < first})
+    return _mark({rule.pk: why for rule in scoped if (rule.decided_at or rule.created_at) < first})
 
 
 def tritons_seen() -> Mapping[str, tuple[datetime, str]]:

@@ -25,7 +25,7 @@ from memory.failures.proposing import fit_failures, suggested, why_unfit
 from memory.failures.queries import SORTS, Chosen, cluster_row, cluster_table, members
 from memory.patterns.messages import cause_of
 from memory.patterns.table import BY_CODE
-from memory.rules.history import HistoryRow
+from memory.rules.queries import HistoryRow
 from search.records.models import Node, Run
 
 MOST_NODES = 30

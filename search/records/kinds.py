@@ -105,7 +105,7 @@ class RunVerb(Recorded):
 
     def says(self, after: Mapping[str, Any]) -> str:
         """What was done, as the audit log or the event tells it."""
-        return self.done
+        return str(self.done)
 
     def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
         number, text = entry.after.get("number"), self.says(entry.after)

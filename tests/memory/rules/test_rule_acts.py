@@ -10,8 +10,8 @@ from django.utils import timezone
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from memory.prompting.scopes import Scope
-from memory.rules.history import history_of
 from memory.rules.models import REASONS, Rule
+from memory.rules.queries import history_of
 from memory.rules.services import RuleChanged, rule_hold
 from tests.memory import decisions as acts
 from tests.memory.decisions import rule_create, undo

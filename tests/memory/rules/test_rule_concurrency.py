@@ -13,8 +13,8 @@ from memory.distil.values import Facts, Lesson
 from memory.failures.actions import KIND as CLUSTER
 from memory.prompting.scopes import Scope
 from memory.rules.files import rules_import
-from memory.rules.history import RULE
 from memory.rules.models import Rule, Sighting
+from memory.rules.queries import RULE
 from memory.rules.services import RuleChanged, rule_join
 from tests.memory import decisions as acts
 from tests.memory.acting import do

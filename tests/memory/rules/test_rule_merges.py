@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from adaexplore_site.core.audit import ActionRefused
 from memory.prompting.scopes import Scope
-from memory.rules.history import history_of
 from memory.rules.models import Rule, Sighting
+from memory.rules.queries import history_of
 from memory.rules.services import rule_join
 from tests.memory.decisions import rule_create, rule_merge, rule_split, rule_unmerge, undo
 from tests.memory.rule_rows import card, failures, fresh, person, rule, seen_by, verbs

@@ -21,9 +21,9 @@ from memory.prompting.lift import Lift
 from memory.prompting.models import RuleUse
 from memory.prompting.places import recent_nodes
 from memory.prompting.scopes import Scope
-from memory.rules.cards import rule_cards
 from memory.rules.files import rules_import
 from memory.rules.models import Rule, Sighting
+from memory.rules.views import rule_cards
 from tests.counting import calls_of
 from tests.memory import decisions as acts
 from tests.memory.decisions import rule_merge, undo

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adaexplore_site.actions.action import CHANGED, UNDO, UNDONE
-from memory.rules.history import RULE
+from memory.rules.queries import RULE
 from tests.memory.decisions import rule_approve, rule_edit, undo
 from tests.memory.rule_rows import card, person, rule
 

@@ -9,7 +9,6 @@ from django.utils import timezone
 from adaexplore_site.core.audit import ActionRefused
 from memory.prompting.scopes import Scope
 from memory.rules.models import Rule
-from memory.rules.services import TextTaken
 from tests.memory import decisions as acts
 from tests.memory.decisions import rule_create, rule_merge, undo
 from tests.memory.rule_rows import card, fresh, person, rule
@@ -54,18 +53,18 @@ def test_a_roll_back_does_not_bring_a_rejected_rule_back():
 def test_an_edit_to_the_words_of_another_rule_is_refused_and_names_it(state):
     row, other = rule(), rule(OTHER)
     Rule.objects.filter(pk=other.pk).update(state=state)
-    with pytest.raises(TextTaken, match=f"Rule {other.pk} says the same") as told:
+    with pytest.raises(ActionRefused, match=f"Rule {other.pk} says the same") as told:
         acts.rule_edit(text=OTHER.upper().replace("TL.ANY", "tl.any"), **card(row))
-    assert told.value.rule_id == other.pk and row.versions.count() == 1
+    assert told.value.see == (f"Open rule {other.pk}", f"/rules/{other.pk}/") and row.versions.count() == 1
 
 
 def test_so_is_a_roll_back_and_the_undo_of_an_edit():
     row = rule(OTHER)
     edit = acts.rule_edit(text=THIRD, **card(row))
     other = rule(OTHER)
-    with pytest.raises(TextTaken, match=f"Rule {other.pk}"):
+    with pytest.raises(ActionRefused, match=f"Rule {other.pk}"):
         acts.rule_rollback(number=1, **card(row))
-    with pytest.raises(TextTaken, match=f"Rule {other.pk}"):
+    with pytest.raises(ActionRefused, match=f"Rule {other.pk}"):
         undo(edit.pk, user=None)
     assert (fresh(row).current.text, row.versions.count()) == (THIRD, 2)
 
@@ -73,7 +72,7 @@ def test_so_is_a_roll_back_and_the_undo_of_an_edit():
 def test_words_of_a_rule_that_was_merged_are_those_of_its_successor():
     row, part, into = rule(), rule(OTHER), rule(THIRD)
     rule_merge(into=into.pk, **card(part))
-    with pytest.raises(TextTaken, match=f"Rule {into.pk}"):
+    with pytest.raises(ActionRefused, match=f"Rule {into.pk}"):
         acts.rule_edit(text=OTHER, **card(row))
     acts.rule_edit(text=OTHER, **card(into))  # its own part's
     assert fresh(into).current.text == OTHER
@@ -84,7 +83,7 @@ def test_equal_words_for_other_places_may_stand_until_the_scopes_meet():
     row = Rule.objects.get(pk=rule_create(text=THIRD, scope=old, user=None).object_id)
     other = Rule.objects.get(pk=rule_create(text=OTHER, scope=new, user=None).object_id)
     acts.rule_edit(text=OTHER, **card(row))
-    with pytest.raises(TextTaken, match=f"Rule {other.pk}"):
+    with pytest.raises(ActionRefused, match=f"Rule {other.pk}"):
         acts.rule_scope(scope=Scope(), **card(row))
     Rule.objects.filter(pk=other.pk).update(current=row.versions.last())  # twins of old, as files bring them
     acts.rule_scope(scope=Scope(triton=">=3.4,<3.5", arch="sm_90"), **card(row))

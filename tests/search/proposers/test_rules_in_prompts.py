@@ -145,9 +145,9 @@ def test_the_uses_of_a_rule_say_where_and_what_came_of_it():
     run = Worker().run(make_run(memory=HALF))
     rule = RuleUse.objects.first().rule_id
     found = uses_of(rule)
-    assert [use.number for use in found] == [5, 4, 3, 2, 1]
-    assert {use.valid for use in found} == {True} and {use.run for use in found} == {run.pk}
-    shown = sum(use.arm == "shown" for use in found)
+    assert [use["number"] for use in found] == [5, 4, 3, 2, 1]
+    assert {use["valid"] for use in found} == {True} and {use["run"] for use in found} == {run.pk}
+    shown = sum(use["arm"] == "shown" for use in found)
     assert hits_of([rule, rule + 1]) == {rule: Hits(shown, 5), rule + 1: Hits()}
 
 

@@ -1,35 +1,48 @@
 """Actions on one rule: decide on it, edit it, merge and split it.
 
-proposed -> approved or rejected; approved -> retired; restored ones are proposed again. A rejected or retired rule
-keeps its text: it is restored before it is edited, so that no edit goes around a reviewer's decision.
+Which of them each state allows is in `memory.rules.models.STATES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib.auth.models import User
-from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import format_lazy
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
-from adaexplore_site.actions.action import Action, ActionForm, Call, Result, Standing, missing
+from adaexplore_site.actions.action import ActionForm, Call, Result, missing
 from adaexplore_site.actions.fields import NumberListField
 from adaexplore_site.actions.registry import register
-from adaexplore_site.actions.runner import Outcome
 from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.audit import NOTHING, ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.text import storable_text
-from memory.prompting.scopes import Scope, scope_asked
-from memory.rules.history import RULE, UNDO_VERB, RuleEntries, said, stands_at, undone
-from memory.rules.models import REASONS, Rule, RuleVersion
+from memory.prompting.scopes import Scope
+from memory.rules.actions import (
+    DEFER_DAYS,
+    CardAction,
+    ClaimForm,
+    RulesAction,
+    ScopeForm,
+    back_at,
+    put_back,
+    reason_text,
+    snapshot,
+    untouched,
+    valid,
+)
+from memory.rules.models import Rule, RuleVersion
+from memory.rules.queries import UNDO_VERB, said
 from memory.rules.services import (
     RuleChanged,
-    TextTaken,
     claim_checked,
+    rule_link,
     rule_load,
     rule_new,
     rule_save,
@@ -38,134 +51,51 @@ from memory.rules.services import (
     sightings_move,
     sightings_return,
     text_free,
+    text_taken,
     version_add,
 )
-from memory.rules.views import card_answer
 
-CLOSED = (Rule.State.REJECTED, Rule.State.RETIRED)  # a reviewer's decision, which only a reviewer opens again
-DEFER_DAYS, MAX_DEFER_DAYS = 7, 365
-REASON_CHARS = 200
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+MAX_DEFER_DAYS = 365
 MAX_SPLIT = 5000
 Extra = dict[str, Any]
-T = TypeVar("T")
-
-
-def valid(check: Callable[..., T], *given: Any) -> T:
-    """What the check returns. Raises ValidationError with what it refuses."""
-    try:
-        return check(*given)
-    except (ActionRefused, ValueError) as error:
-        raise forms.ValidationError(str(error)) from error
-
-
-def reason_text(data: Mapping[str, Any]) -> str:
-    """The reason of a form: the number of one of `REASONS`, or the person's own words. Raises ActionRefused."""
-    given = str(data.get("own_reason") or data.get("reason") or "")
-    reason = " ".join(storable_text(REASONS.get(given.strip(), given)).split())
-    if not reason:
-        raise ActionRefused(f"Give a reason: a number from 1 to {len(REASONS)}, or your own words.")
-    if len(reason) > REASON_CHARS:
-        raise ActionRefused(f"The reason has {len(reason)} characters; the limit is {REASON_CHARS}.")
-    return reason
-
-
-class RuleNumberField(forms.IntegerField):
-    """The number of a rule, with or without "#"."""
-
-    def to_python(self, value: Any) -> int | None:
-        return super().to_python(value.strip().removeprefix("#") if isinstance(value, str) else value)
 
 
 class RevisionForm(ActionForm):
     revision = forms.IntegerField(
         min_value=0,
         widget=forms.HiddenInput,
-        error_messages={"required": "Send the revision of the rule as you read it."},
-        help_text="Revision of the rule that you read; an outdated one is refused with the current rule.",
+        error_messages={"required": _("Send the revision of the rule as you read it.")},
+        help_text=_("Revision of the rule that you read; an outdated one is refused with the current rule."),
     )
 
 
 class ReasonForm(RevisionForm):
-    reason = forms.CharField(required=False, help_text="Number of a reason.")
-    own_reason = forms.CharField(required=False, help_text="Or in your own words.")
+    reason = forms.CharField(required=False, help_text=_("Number of a reason."))
+    own_reason = forms.CharField(required=False, help_text=_("Or in your own words."))
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
         return {**data, "reason": valid(reason_text, data)}
 
 
-class ClaimForm(ActionForm):
-    text = forms.CharField(
-        widget=forms.Textarea,
-        error_messages={"required": "The rule has no text. Write in one sentence what to do or what not to do."},
-        help_text="The rule in one sentence.",
-    )
-
-    def clean_text(self) -> str:
-        return valid(claim_checked, self.cleaned_data["text"])
-
-
-class ScopeForm(ActionForm):
-    """`cleaned_data["scope"]` is a memory.prompting.scopes.Scope; empty fields bind nothing."""
-
-    family = forms.CharField(required=False, help_text="Operator family.")
-    arch = forms.CharField(required=False, help_text="GPU architecture, such as sm_90.")
-    triton = forms.CharField(required=False, help_text="Triton versions, such as >=3.4,<3.6.")
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean() or {}
-        return {**data, "scope": valid(scope_asked, data)}
-
-
-class RulesAction(Action):
-    """What is done to rules. Its entry is undone while no later one on the same rule stands."""
-
-    kind = RULE
-    role = undo_role = Role.REVIEWER
-    inverse = UNDO_VERB
-    noun: ClassVar[str] = ""  # what its undo says was undone; the end of `name` when empty
-
-    def again(self, entry: AuditEntry) -> Result:
-        return Result(said(entry), entry=entry)
-
-    def standing(self, entry: AuditEntry, loaded: RuleEntries) -> Standing:
-        return loaded.standing(entry)
-
-    def undo(self, entry: AuditEntry, call: Call) -> Result:
-        with rules_locked():
-            if done := action_done(key=call.key, verb=UNDO_VERB):
-                return Result(said(done), entry=done)
-            if undone(entry):
-                raise ActionRefused("This action was undone already.")
-            left = self.restore(entry, call)
-            after = {"undoes": entry.pk, "verb": entry.verb, **back_at(entry), **({"left": left} if left else {})}
-            row = action_on(verb=UNDO_VERB, on=(entry.object_type, int(entry.object_id)), after=after, **call.who)
-        return Result(said(row), entry=row)
-
-    def restore(self, entry: AuditEntry, call: Call) -> list[int]:
-        """Put back what the entry changed. Returns rules that were changed since and stay as they are."""
-        raise NotImplementedError
-
-    def tells(self, page: str, user: User) -> bool:
-        """Lists of rules show a reviewer their last action, with Undo."""
-        return page.partition("?")[0] == reverse("rule-list") and can(user, Role.REVIEWER)
-
-    def home(self, target: Rule | None) -> str:
-        return reverse("rule-list")
-
-
-class RuleAction(RulesAction):
-    """What is done to one rule as a person read it. Scripts of the review queue get JSON."""
+class RuleAction(CardAction, RulesAction):
+    """What is done to one rule as a person read it."""
 
     takes = ("rule_id",)
     Form = RevisionForm
     route, path = "rule-act", "rules/<int:rule_id>/act"
     pages: ClassVar[tuple[str, ...]] = ("rule-detail",)
-    page_key = True
+    act: ClassVar[str]  # what its forms send
+    refused: ClassVar[StrOrPromise]  # where the state of the rule does not allow it
+    refused_merged: ClassVar[StrOrPromise] = ""  # the same for a merged rule; `refused` when empty
 
     def __init_subclass__(cls) -> None:
         if "name" in cls.__dict__:
-            cls.sends = {"act": cls.name.removeprefix("rule.")}
+            cls.act = cls.name.removeprefix("rule.")
+            cls.sends = {"act": cls.act}
 
     def locate(self, where: Mapping[str, Any]) -> Rule:
         rule = Rule.objects.select_related("current").filter(pk=where["rule_id"]).first()
@@ -195,6 +125,15 @@ class RuleAction(RulesAction):
         ActionRefused."""
         raise NotImplementedError
 
+    def check(self, rule: Rule) -> None:
+        """Raise ActionRefused where the state of the rule does not allow this."""
+        if self.act in rule.offers:
+            return
+        merged = rule.state == Rule.State.MERGED
+        text = str((merged and self.refused_merged) or self.refused)
+        facts = {"rule": rule.pk, "state": rule.info.label, "into": rule.merged_into_id}
+        raise ActionRefused(text % facts, see=rule_link(rule.successor.pk) if merged else None)
+
     def restore(self, entry: AuditEntry, call: Call) -> list[int]:
         rule = untouched(int(entry.object_id), entry.after["revision"])
         if entry.before["current"] != rule.current_id:
@@ -203,61 +142,6 @@ class RuleAction(RulesAction):
         put_back(rule, entry.before)
         rule_save(rule)
         return []
-
-    def panel(
-        self,
-        request: Any,
-        target: Rule,
-        *,
-        outcome: Outcome | None = None,
-        error: ActionRefused | None = None,
-        **context: Any,
-    ) -> Any:
-        return card_answer(request, target.pk, outcome.entry if outcome else None, error)
-
-
-def snapshot(rule: Rule) -> dict[str, Any]:
-    """What actions change, as JSON: `put_back` restores it."""
-    return {
-        "state": rule.state,
-        "current": rule.current_id,
-        "reject_reason": rule.reject_reason,
-        "recheck": rule.recheck,
-        "deferred_until": rule.deferred_until.isoformat() if rule.deferred_until else None,
-        "decided_by": rule.decided_by_id,
-        "decided_at": rule.decided_at.isoformat() if rule.decided_at else None,
-        "merged_into": rule.merged_into_id,
-        "revision": rule.revision,
-    }
-
-
-def put_back(rule: Rule, old: Mapping[str, Any]) -> None:
-    """Set the fields of a snapshot; the revision goes on counting."""
-    for name in ("state", "reject_reason", "recheck"):
-        setattr(rule, name, old[name])
-    for name in ("current", "decided_by", "merged_into"):
-        setattr(rule, f"{name}_id", old[name])
-    for name in ("deferred_until", "decided_at"):
-        setattr(rule, name, datetime.fromisoformat(old[name]) if old[name] else None)
-
-
-def untouched(rule_id: int, revision: int) -> Rule:
-    """The rule, as it was after that revision. Raises ActionRefused."""
-    rule = rule_load(rule_id)
-    if revision not in stands_at([rule])[rule.pk]:
-        raise ActionRefused(f"Rule {rule_id} was changed after this action. Undo what came later first.")
-    return rule
-
-
-def back_at(entry: AuditEntry) -> Mapping[str, int]:
-    """Of the rule of an entry that was just undone: its revision now, and the one that it is back at."""
-    rule = Rule.objects.filter(pk=entry.object_id).first() if entry.object_type == "rule" else None
-    return {"revision": rule.revision, "back_to": entry.before["revision"]} if rule is not None else {}
-
-
-def count(number: int, noun: str) -> str:
-    """ "1 rule", "2 rules"."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _decide(rule: Rule, state: str, user: User | None, now: datetime, reason: str = "") -> None:
@@ -271,30 +155,27 @@ def _reopen(rule: Rule) -> None:
     rule.decided_by, rule.decided_at = None, None
 
 
-def _not_in(rule: Rule, wanted: str, why: str) -> ActionRefused:
-    return ActionRefused(f"Rule {rule.pk} is {rule.state} and cannot be {wanted}. {why}.")
-
-
 @register
 class ApproveRule(RuleAction):
     """Approve a rule: prompts of searches that are started from now on hold it."""
 
-    name, label, noun = "rule.approve", "Approve the rule", "approval"
+    name, label, noun = "rule.approve", _("Approve the rule"), _("approval")
+    refused = _("Rule %(rule)d is %(state)s and cannot be approved. Restore it first.")
     key, pages = "a", ("rule-list", "rule-detail")
 
     def change(self, rule: Rule, data: Mapping[str, Any], user: User | None, now: datetime) -> Extra | None:
         """One's own rule may be approved; the entry says so. An approved rule in doubt is confirmed."""
         if rule.state == Rule.State.APPROVED and not rule.recheck:
             return None
-        if rule.state not in (Rule.State.PROPOSED, Rule.State.APPROVED):
-            raise _not_in(rule, "approved", "Restore it first")
+        self.check(rule)
         if rule.fault:
-            raise ActionRefused(f"Rule {rule.pk} must be edited before it can be approved. {rule.fault}")
+            text = gettext("Rule %(rule)d must be edited before it can be approved. %(fault)s")
+            raise ActionRefused(text % {"rule": rule.pk, "fault": rule.fault})
         _decide(rule, Rule.State.APPROVED, user, now)
         return {"own": rule.written_by(user)}
 
     def describe(self, entry: AuditEntry, loaded: Any) -> str:
-        return "Approved by its own author" if entry.after.get("own") else "Approved"
+        return gettext("Approved by its own author") if entry.after.get("own") else gettext("Approved")
 
 
 class EndRule(RuleAction):
@@ -302,27 +183,26 @@ class EndRule(RuleAction):
 
     Form = ReasonForm
     state: ClassVar[Rule.State]
-    before: ClassVar[Rule.State]
+    ended: ClassVar[StrOrPromise]  # how its entry reads
 
     def change(self, rule: Rule, data: Mapping[str, Any], user: User | None, now: datetime) -> Extra | None:
         if (rule.state, rule.reject_reason) == (self.state, data["reason"]):
             return None
-        if rule.state != self.before:
-            article = "an" if self.before == Rule.State.APPROVED else "a"
-            raise _not_in(rule, self.state, f"Only {article} {self.before} rule is {self.state}")
+        self.check(rule)
         _decide(rule, self.state, user, now, data["reason"])
         return {}
 
     def describe(self, entry: AuditEntry, loaded: Any) -> str:
-        return f"{self.state.capitalize()}: {entry.after['reject_reason']}"
+        return self.ended % {"reason": entry.after["reject_reason"]}
 
 
 @register
 class RejectRule(EndRule):
     """Reject a proposed rule: it is never used."""
 
-    name, label, noun = "rule.reject", "Reject the rule", "rejection"
-    state, before = Rule.State.REJECTED, Rule.State.PROPOSED
+    name, label, noun = "rule.reject", _("Reject the rule"), _("rejection")
+    state, ended = Rule.State.REJECTED, _("Rejected: %(reason)s")
+    refused = _("Rule %(rule)d is %(state)s and cannot be rejected. Only a proposed rule is rejected.")
     key, pages = "r", ("rule-list", "rule-detail")
 
 
@@ -330,21 +210,22 @@ class RejectRule(EndRule):
 class RetireRule(EndRule):
     """Retire an approved rule. Searches that were started with it keep it."""
 
-    name, label, noun = "rule.retire", "Retire the rule", "retirement"
-    state, before = Rule.State.RETIRED, Rule.State.APPROVED
+    name, label, noun = "rule.retire", _("Retire the rule"), _("retirement")
+    state, ended = Rule.State.RETIRED, _("Retired: %(reason)s")
+    refused = _("Rule %(rule)d is %(state)s and cannot be retired. Only an approved rule is retired.")
 
 
 @register
 class RestoreRule(RuleAction):
     """Propose a rejected or retired rule again."""
 
-    name, label, done = "rule.restore", "Propose the rule again", "Proposed again"
+    name, label, done = "rule.restore", _("Propose the rule again"), _("Proposed again")
+    refused = _("Rule %(rule)d is %(state)s and cannot be restored. Only a rejected or retired rule is restored.")
 
     def change(self, rule: Rule, data: Mapping[str, Any], user: User | None, now: datetime) -> Extra | None:
         if rule.state == Rule.State.PROPOSED:
             return None
-        if rule.state not in CLOSED:
-            raise _not_in(rule, "restored", "Only a rejected or retired rule is restored")
+        self.check(rule)
         _reopen(rule)
         return {}
 
@@ -355,27 +236,35 @@ class DeferRule(RuleAction):
 
     class Form(RevisionForm):
         days = forms.IntegerField(
-            min_value=1, max_value=MAX_DEFER_DAYS, required=False, help_text=f"{DEFER_DAYS} when left out."
+            min_value=1,
+            max_value=MAX_DEFER_DAYS,
+            required=False,
+            help_text=format_lazy(_("{days} when left out."), days=DEFER_DAYS),
         )
 
-    name, label, noun = "rule.defer", "Defer the rule", "deferral"
+    name, label, noun = "rule.defer", _("Defer the rule"), _("deferral")
+    refused = _("Rule %(rule)d is %(state)s and cannot be deferred. It does not wait for a review.")
     key, pages = "s", ("rule-list", "rule-detail")
 
     def change(self, rule: Rule, data: Mapping[str, Any], user: User | None, now: datetime) -> Extra | None:
-        if rule.state != Rule.State.PROPOSED and not rule.recheck:
-            raise _not_in(rule, "deferred", "It does not wait for a review")
+        self.check(rule)
         days = data["days"] or DEFER_DAYS
         rule.deferred_until = now + timedelta(days=days)
         return {"days": days}
 
     def describe(self, entry: AuditEntry, loaded: Any) -> str:
-        return f"Deferred by {count(entry.after['days'], 'day')}" if "days" in entry.after else "Deferred"
+        if "days" not in entry.after:
+            return gettext("Deferred")
+        days = entry.after["days"]
+        return ngettext("Deferred by %(days)d day", "Deferred by %(days)d days", days) % {"days": days}
 
 
 class EditAction(RuleAction):
     """A next version of a rule. Operators may write one, too: it makes an approved rule a proposal again."""
 
     also = (Role.OPERATOR,)
+    refused = _("Rule %(rule)d is %(state)s and cannot be edited. A reviewer must propose it again first.")
+    refused_merged = _("Rule %(rule)d is %(state)s and cannot be edited. It was merged into rule %(into)d.")
 
     def wanted(self, rule: Rule, data: Mapping[str, Any]) -> tuple[str, Scope, str]:
         """Text, scope and why of the next version. Raises ActionRefused."""
@@ -385,12 +274,9 @@ class EditAction(RuleAction):
         text, scope, why = self.wanted(rule, data)
         if (text, scope) == (rule.version.text, rule.version.scope):
             return None
+        self.check(rule)
         if text != rule.version.text:
             text = claim_checked(text)
-        if rule.state == Rule.State.MERGED:
-            raise _not_in(rule, "edited", f"It was merged into rule {rule.merged_into_id}")
-        if rule.state in CLOSED:
-            raise _not_in(rule, "edited", "A reviewer must propose it again first")
         text_free(rule, text, scope)
         version = version_add(rule, text, scope, user, storable_text(why.strip()))
         keeps = user is not None and can(user, Role.REVIEWER) and not rule.fault
@@ -404,9 +290,9 @@ class EditRule(EditAction):
     """Edit the text of a rule, as its next version."""
 
     class Form(RevisionForm, ClaimForm):
-        why = forms.CharField(required=False, help_text="Why it was changed.")
+        why = forms.CharField(required=False, help_text=_("Why it was changed."))
 
-    name, label, done = "rule.edit", "Edit the rule", "Edited"
+    name, label, done = "rule.edit", _("Edit the rule"), _("Edited")
     key, pages = "e", ("rule-list", "rule-detail")
 
     def wanted(self, rule: Rule, data: Mapping[str, Any]) -> tuple[str, Scope, str]:
@@ -420,7 +306,8 @@ class ScopeRule(EditAction):
     class Form(RevisionForm, ScopeForm):
         pass
 
-    name, label, noun, done = "rule.scope", "Change the scope of the rule", "change of scope", "Given another scope"
+    name, label = "rule.scope", _("Change the scope of the rule")
+    noun, done = _("change of scope"), _("Given another scope")
     key, pages = "1 – 4", ("rule-list", "rule-detail")
 
     def wanted(self, rule: Rule, data: Mapping[str, Any]) -> tuple[str, Scope, str]:
@@ -432,14 +319,15 @@ class RollBackRule(EditAction):
     """Make an old version of a rule its next one."""
 
     class Form(RevisionForm):
-        number = forms.IntegerField(help_text="Of the version.")
+        number = forms.IntegerField(help_text=_("Of the version."))
 
-    name, label, noun, done = "rule.rollback", "Roll the rule back", "roll back", "Rolled back"
+    name, label, noun, done = "rule.rollback", _("Roll the rule back"), _("roll back"), _("Rolled back")
 
     def wanted(self, rule: Rule, data: Mapping[str, Any]) -> tuple[str, Scope, str]:
         old = rule.versions.filter(number=data["number"]).first()
         if old is None:
-            raise ActionRefused(f"Rule {rule.pk} has no version {data['number']}.")
+            text = gettext("Rule %(rule)d has no version %(version)d.")
+            raise ActionRefused(text % {"rule": rule.pk, "version": data["number"]})
         return old.text, old.scope, f"back to version {old.number}"
 
 
@@ -475,27 +363,36 @@ class PairAction(RuleAction):
         raise NotImplementedError
 
 
+class RuleNumberField(forms.IntegerField):
+    """The number of a rule, with or without "#"."""
+
+    def to_python(self, value: Any) -> int | None:
+        return super().to_python(value.strip().removeprefix("#") if isinstance(value, str) else value)
+
+
 @register
 class MergeRule(PairAction):
     """Merge a rule into another one, which gets its sightings."""
 
     class Form(RevisionForm):
-        into = RuleNumberField(help_text="Number of the other rule.")
+        into = RuleNumberField(help_text=_("Number of the other rule."))
 
-    name, label, part = "rule.merge", "Merge the rule into another", "rule.take_in"
+    name, label, part = "rule.merge", _("Merge the rule into another"), "rule.take_in"
+    refused = _("Rule %(rule)d was merged into rule %(into)d already.")
     key, pages = "m", ("rule-list", "rule-detail")
 
     def change(self, rule: Rule, data: Mapping[str, Any], user: User | None, now: datetime) -> Extra | None:
         into = data["into"]
         if into == rule.pk:
-            raise ActionRefused("A rule cannot be merged into itself. Choose another one.")
+            raise ActionRefused(gettext("A rule cannot be merged into itself. Choose another one."))
         if rule.state == Rule.State.MERGED and rule.merged_into_id == into:
             return None
-        if rule.state == Rule.State.MERGED:
-            raise ActionRefused(f"Rule {rule.pk} was merged into rule {rule.merged_into_id} already.")
+        self.check(rule)
         other = rule_load(into)
         if other.state == Rule.State.MERGED:
-            raise ActionRefused(f"Rule {into} was merged into rule {other.successor.pk}. Choose that one.")
+            text = gettext("Rule %(rule)d was merged into rule %(into)d. Choose that one.")
+            to = other.successor.pk
+            raise ActionRefused(text % {"rule": into, "into": to}, see=rule_link(to))
         moved = sightings_move(rule, other)
         rule.state, rule.merged_into, rule.recheck, rule.deferred_until = Rule.State.MERGED, other, "", None
         return {"into": into, "moved": moved, "other": self.touch(other, user, {"from": rule.pk})}
@@ -504,14 +401,14 @@ class MergeRule(PairAction):
         sightings_return(other, rule, moved)
 
     def describe(self, entry: AuditEntry, loaded: Any) -> str:
-        return f"Merged into rule {entry.after['into']}"
+        return gettext("Merged into rule %(rule)d") % {"rule": entry.after["into"]}
 
 
 @register
 class UnmergeRule(PairAction):
     """Separate a merged rule from the other one, with the sightings that it brought."""
 
-    name, label, noun, part = "rule.unmerge", "Separate the rule again", "separation", "rule.give_back"
+    name, label, noun, part = "rule.unmerge", _("Separate the rule again"), _("separation"), "rule.give_back"
 
     def change(self, rule: Rule, data: Mapping[str, Any], user: User | None, now: datetime) -> Extra | None:
         """It is as it was before the merge, and gets back the sightings that it brought, wherever they are now."""
@@ -528,7 +425,10 @@ class UnmergeRule(PairAction):
         sightings_move(rule, other)  # what came meanwhile
 
     def describe(self, entry: AuditEntry, loaded: Any) -> str:
-        return f"Separated from rule {entry.after['from']} again"
+        return gettext("Separated from rule %(rule)d again") % {"rule": entry.after["from"]}
+
+
+NONE_CHOSEN = _("Choose at least one of the rule's own sightings for the new rule.")
 
 
 @register
@@ -537,26 +437,26 @@ class SplitRule(RuleAction):
 
     class Form(RevisionForm, ClaimForm):
         failure = NumberListField(
-            error_messages={"required": "Choose at least one of the rule's own sightings for the new rule."},
-            help_text="Sightings for the new rule.",
+            error_messages={"required": NONE_CHOSEN},
+            help_text=_("Sightings for the new rule."),
         )
 
-    name, label = "rule.split", "Split the rule"
+    name, label = "rule.split", _("Split the rule")
+    refused = _("Rule %(rule)d was merged into rule %(into)d. Split that one.")
     key, pages = "v", ("rule-list", "rule-detail")
 
     def change(self, rule: Rule, data: Mapping[str, Any], user: User | None, now: datetime) -> Extra | None:
         text, chosen = data["text"], sorted(set(data["failure"]))
-        if rule.state == Rule.State.MERGED:
-            raise ActionRefused(f"Rule {rule.pk} was merged into rule {rule.merged_into_id}. Split that one.")
+        self.check(rule)
         own = set(rule.sightings.values_list("failure_id", flat=True))
         if not own.issuperset(chosen):
-            raise ActionRefused("Choose at least one of the rule's own sightings for the new rule.")
+            raise ActionRefused(str(NONE_CHOSEN))
         if len(chosen) == len(own):
-            raise ActionRefused("All sightings were chosen: nothing would be split. Edit the rule instead.")
+            raise ActionRefused(gettext("All sightings were chosen: nothing would be split. Edit the rule instead."))
         if len(chosen) > MAX_SPLIT:
-            raise ActionRefused(f"At most {MAX_SPLIT} sightings are split off at once.")
+            raise ActionRefused(gettext("At most %(most)d sightings are split off at once.") % {"most": MAX_SPLIT})
         if same := rules_with(text):
-            raise TextTaken(same[0].pk, "Write what sets the new rule apart.")
+            raise text_taken(same[0].pk, gettext("Write what sets the new rule apart."))
         why = f"split from {rule.pk}"
         new = rule_new(text=text, scope=rule.version.scope, origin=Rule.Origin.PERSON, user=user, why=why)
         moved = sightings_move(rule, new, chosen)
@@ -577,4 +477,6 @@ class SplitRule(RuleAction):
         return []
 
     def describe(self, entry: AuditEntry, loaded: Any) -> str:
-        return f"Split: rule {entry.after['new']} has {count(len(entry.after['moved']), 'sighting')}"
+        moved = len(entry.after["moved"])
+        text = ngettext("Split: rule %(rule)d has %(n)d sighting", "Split: rule %(rule)d has %(n)d sightings", moved)
+        return text % {"rule": entry.after["new"], "n": moved}
