@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from judge.values.parsing import parse_module
 from search.proposers.builtin.kernels import allocate, device_functions
 from search.proposers.builtin.lowering import DEVICE_MARK
 from search.proposers.builtin.plans import Group, Layout, Plan, fuse
-from search.proposers.builtin.products import write_attention, write_matmul
+from search.proposers.builtin.products import Attention, Matmul
 from search.proposers.builtin.program import Prim, Program, Ref, Unsupported, match_attention
-from search.proposers.builtin.rows import write_rows
+from search.proposers.builtin.rows import Pointwise, Reduction
 
 RESIDENT = '''def _resident(tiles, waves):
     """How many programs of a resident grid to start: a few per multiprocessor, never more than there are tiles."""
@@ -58,7 +59,7 @@ def absorb_bias(program: Program, *, keep_tail: bool) -> Program:
         refs = (Ref(left), Ref(right), Ref(bias))
         attrs = {**prim.attrs, "opaque": "aten.linear"}
         prims[prim.name] = Prim(prim.name, "torch", call, refs, prim.shape, prim.dtype, prim.sym, attrs)
-    return Program(prims, program.result, program.arguments, program.notes)
+    return dataclasses.replace(program, prims=prims)
 
 
 def _bias_of(prim: Prim, prims: dict[str, Prim]) -> str | None:
@@ -104,9 +105,8 @@ class _Host:
         return prim.op if prim.kind == "source" else f"t_{name}"
 
     def _call(self, prim: Prim) -> None:
-        names = [self.text(name) for name in prim.refs()] if prim.kind != "torch" else []
+        names = [self.text(arg.name) for arg in prim.args if isinstance(arg, Ref)]
         if prim.kind == "torch":
-            names = [self.text(arg.name) for arg in prim.args if isinstance(arg, Ref)]
             text = prim.op.format(*names)
         elif prim.kind == "reshape":
             text = f"{names[0]}.reshape({', '.join(prim.sym) if prim.sym else '()'})"
@@ -136,10 +136,11 @@ class _Host:
                 self._make_dense(name)
         names = {name: self.dense.get(name, self.text(name)) for name in reads}
         label = f"_kernel{len(self.kernels)}"
-        write = {"rows": write_rows, "matmul": write_matmul, "attention": write_attention}[group.kind]
+        rows = Pointwise if group.span is None else Reduction
+        kind: Any = {"rows": rows, "matmul": Matmul, "attention": Attention}[group.kind]
         stored = self.layout.stored(at)
         like = self.text(next(iter(reads)))
-        written = write(self.layout, at, self.plan, label, names)
+        written = kind(self.layout, at, self.plan, label, names).write()
         self.lines += [*allocate(stored, like), *written.launch]
         for prim in stored:
             self.dense[prim.name] = f"t_{prim.name}"
@@ -203,20 +204,9 @@ class Reference:
             self.tree = parse_module(source)
         except (SyntaxError, ValueError) as error:
             raise Unsupported(f"the problem's source does not parse: {error}") from error
-        self.model = self._class("Model")
-        self.forward = self._forward()
-
-    def _class(self, name: str) -> ast.ClassDef:
-        for node in self.tree.body:
-            if isinstance(node, ast.ClassDef) and node.name == name:
-                return node
-        raise Unsupported(f"the problem's source has no class {name}")
-
-    def _forward(self) -> ast.FunctionDef:
-        for node in self.model.body:
-            if isinstance(node, ast.FunctionDef) and node.name == "forward":
-                return node
-        raise Unsupported("class Model defines no forward of its own")
+        self.model = _defined(ast.ClassDef, "Model", self.tree.body, "the problem's source has no class Model")
+        missing = "class Model defines no forward of its own"
+        self.forward = _defined(ast.FunctionDef, "forward", self.model.body, missing)
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -247,7 +237,9 @@ class Reference:
         cls = ast.parse(ast.unparse(self.model)).body[0]
         assert isinstance(cls, ast.ClassDef)
         cls.name = "ModelNew"
-        cls.body = [self._method(node, body) for node in self._methods(cls)]
+        cls.body = self._methods(cls)
+        forward = _defined(ast.FunctionDef, "forward", cls.body, "")
+        forward.body, forward.decorator_list = ast.parse("\n".join(body.lines)).body, []
         _Renamed().visit(cls)
         return ast.fix_missing_locations(cls)
 
@@ -260,25 +252,19 @@ class Reference:
             wanted.add(name)
             used = {item.attr for item in ast.walk(named[name]) if isinstance(item, ast.Attribute)}
             queue += [other for other in used & set(named) if other not in wanted]
-        return [
-            node
-            for node in cls.body
-            if not (isinstance(node, ast.FunctionDef) and node.name not in wanted) and not _is_text(node)
-        ]
 
-    def _method(self, node: ast.stmt, body: Body) -> ast.stmt:
-        if not isinstance(node, ast.FunctionDef) or node.name != "forward":
-            return node
-        node.body = ast.parse("\n".join(body.lines)).body
-        node.decorator_list = []
-        return node
+        def is_text(node: ast.stmt) -> bool:
+            return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+        kept = (node for node in cls.body if not isinstance(node, ast.FunctionDef) or node.name in wanted)
+        return [node for node in kept if not is_text(node)]
 
     def _needed(self, cls: ast.ClassDef) -> list[ast.stmt]:
         """Top-level statements the new class needs, found by the names it uses, transitively."""
         needed: set[int] = set()
         queue: list[ast.AST] = [cls]
         while queue:
-            used = _names(queue.pop())
+            used = {item.id for item in ast.walk(queue.pop()) if isinstance(item, ast.Name)}
             for at, node in enumerate(self.tree.body):
                 if at not in needed and node is not self.model and _defines(node) & used:
                     needed.add(at)
@@ -290,6 +276,17 @@ class Reference:
         imports = [text for text in imports if "__future__" not in text]
         rest = [ast.unparse(node) for node in kept if not isinstance(node, ast.Import | ast.ImportFrom)]
         return list(dict.fromkeys([*imports, *WANTED_IMPORTS])), rest
+
+
+D = TypeVar("D", ast.ClassDef, ast.FunctionDef)
+
+
+def _defined(kind: type[D], name: str, body: list[ast.stmt], missing: str) -> D:
+    """The first definition of that name. Raises Unsupported with what is `missing`."""
+    found = next((node for node in body if isinstance(node, kind) and node.name == name), None)
+    if found is None:
+        raise Unsupported(missing)
+    return found
 
 
 class _Renamed(ast.NodeTransformer):
@@ -305,14 +302,6 @@ class _Renamed(ast.NodeTransformer):
         if node.id == "Model":
             node.id = "ModelNew"
         return node
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
 
 
 def _star_import(node: ast.stmt) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from judge.values.graph import OpGraph, OpNode, TensorInfo
@@ -26,7 +27,7 @@ def lower(graph: OpGraph, arguments: tuple[str, ...]) -> Program:
             builder.bind(_source(builder, node, arguments))
         else:
             builder.bind(_operator(builder, node))
-    program = Program(builder.prims, result, arguments, tuple(dict.fromkeys(builder.opaque)))
+    program = Program(builder.prims, result, arguments)
     _check_effects(program)
     return _without_dead(program)
 
@@ -86,7 +87,8 @@ def _operator(builder: Builder, node: OpNode) -> Any:
     args = [builder.read(item) for item in node.args]
     named = {key: builder.read(item) for key, item in node.kwargs.items()}
     if node.op == "getitem":
-        return _pick(builder, node, args[0], args[1])
+        whole, index = args
+        return whole[index] if isinstance(whole, tuple | list) else builder.torch(f"{{0}}[{index}]", whole)
     if handler is not None and not _changes_source(base, args):
         before = set(builder.prims)
         try:
@@ -124,12 +126,6 @@ def _rebind(builder: Builder, node: OpNode, value: Prim) -> None:
             builder.bound[name] = value
 
 
-def _pick(builder: Builder, node: OpNode, whole: Any, index: int) -> Any:
-    if isinstance(whole, tuple | list):
-        return whole[index]
-    return builder.torch(f"{{0}}[{index}]", whole)
-
-
 def _call(builder: Builder, node: OpNode, base: str, args: list[Any], named: dict[str, Any]) -> Prim:
     """The operator as a torch call, sizes as traced."""
     if not node.op.startswith("aten."):
@@ -137,7 +133,6 @@ def _call(builder: Builder, node: OpNode, base: str, args: list[Any], named: dic
     operands: list[Prim] = []
     texts = [_text(item, operands) for item in args]
     texts += [f"{key}={_text(item, operands)}" for key, item in named.items()]
-    builder.opaque.append(base)
     like = node.out or next((item for item in node.outs if item), None) or TensorInfo((), "", ())
     attrs: dict[str, Any] = {"effect": _in_place(base), "opaque": base}
     if node.out is None:
@@ -182,8 +177,7 @@ def _without_dead(program: Program) -> Program:
         if prim.name in alive or prim.attrs.get("effect"):
             alive.add(prim.name)
             alive.update(prim.refs())
-    prims = {name: prim for name, prim in program.prims.items() if name in alive}
-    return Program(prims, program.result, program.arguments, program.notes)
+    return dataclasses.replace(program, prims={name: prim for name, prim in program.prims.items() if name in alive})
 
 
 def _shape_of(node: OpNode) -> tuple[int, ...]:
@@ -207,7 +201,7 @@ def linear(b: Builder, node: OpNode, x: Prim, weight: Prim, bias: Any = None) ->
     return plain if bias is None else b.result("add", plain, bias)
 
 
-@handles("addmm")
+@handles("addmm", "baddbmm")
 def addmm(b: Builder, node: OpNode, bias: Prim, x: Prim, y: Prim, beta: float = 1, alpha: float = 1) -> Prim:
     out = _product(b, node, x, y)
     if alpha != 1:
@@ -223,12 +217,6 @@ def matmul(b: Builder, node: OpNode, x: Prim, y: Prim) -> Prim:
     if len(x.shape) < 2 or len(y.shape) < 2 or not (same_batch or len(y.shape) == 2):
         raise Unsupported("matmul that broadcasts its batch")
     return _product(b, node, x, y)
-
-
-@handles("baddbmm")
-def baddbmm(b: Builder, node: OpNode, bias: Prim, x: Prim, y: Prim, beta: float = 1, alpha: float = 1) -> Prim:
-    out: Prim = addmm(b, node, bias, x, y, beta, alpha)
-    return out
 
 
 @handles("view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as")
@@ -315,11 +303,9 @@ def _score_chain(node: OpNode, scores: Prim, q: Prim, mask: Any, scale: float | 
     factor: Any = Size(f"{q.sym[-1]} ** -0.5") if scale is None else float(scale)
     chain = [_after(node, "mul", (Ref(scores.name), factor), scores, 1)]
     if isinstance(mask, Prim):
-        last = Ref(chain[0].name)
-        if mask.dtype == "bool":
-            chain.append(_after(node, "where", (Ref(mask.name), last, float("-inf")), scores, 2))
-        else:
-            chain.append(_after(node, "add", (last, Ref(mask.name)), scores, 2))
+        last, other = Ref(chain[0].name), Ref(mask.name)
+        op, args = ("where", (other, last, float("-inf"))) if mask.dtype == "bool" else ("add", (last, other))
+        chain.append(_after(node, op, args, scores, 2))
     return tuple(chain)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -126,11 +127,7 @@ def gelu(b: Builder, node: OpNode, x: Prim, approximate: str = "none") -> Prim:
 
 @handles("prelu")
 def prelu(b: Builder, node: OpNode, x: Prim, weight: Prim) -> Prim:
-    if weight.numel == 1:
-        weight = b.reshape(weight, (1,), ("1",))
-    else:
-        after = len(x.shape) - 2
-        weight = b.reshape(weight, weight.shape + (1,) * after, weight.sym + ("1",) * after)
+    weight = b.reshape(weight, (1,), ("1",)) if weight.numel == 1 else _per_channel(b, weight, x)
     return b.result("leaky_relu", x, weight)
 
 
@@ -215,9 +212,7 @@ def axes(x: Prim, dims: Any) -> list[int]:
 
 def worth_fusing(x: Prim, dims: list[int]) -> None:
     """Few, very long rows starve a one-program-per-row kernel: torch splits those over the device."""
-    length = 1
-    for d in dims:
-        length *= x.shape[d]
+    length = math.prod(x.shape[d] for d in dims)
     rows = x.numel // max(length, 1)
     if rows < 16 and length > 65536:
         raise Unsupported(f"{rows} rows of {length} elements are better split over the device by torch")
@@ -245,15 +240,11 @@ def variance(b: Builder, node: OpNode, x: Prim, dims: Any = None, *rest: Any, **
         correction, keepdim = int(rest[0]), bool(rest[1]) if len(rest) > 1 else keepdim
     where = axes(x, dims)
     worth_fusing(x, where)
-    squares = _squared_distance(b, x, where)
+    squares = b.point("square", b.point("sub", x, b.mean(x, where, keepdim=True)))
     total = b.reduce("sum", squares, where, keepdim=keepdim)
     count = Size(f"({b.count_of(x, where).text}) - {1 if correction is None else int(correction)}")
     last = "sqrt" if node.op.startswith("aten.std") else "copy"
     return b.result(last, b.point("div", total, count))
-
-
-def _squared_distance(b: Builder, x: Prim, where: list[int]) -> Prim:
-    return b.point("square", b.point("sub", x, b.mean(x, where, keepdim=True)))
 
 
 @handles("linalg_vector_norm", "norm")
@@ -332,12 +323,16 @@ def rms_norm(b: Builder, node: OpNode, x: Prim, shape: list[int], weight: Any = 
     return _affine(b, b.point("mul", x, scale), weight, None, b.dtype)
 
 
-def _per_channel(b: Builder, value: Prim | None, rank: int) -> Prim | None:
-    """(C,) as (C, 1, 1, ...), so that it broadcasts along dimension 1."""
-    if value is None or rank == 2:
-        return value
-    ones = rank - 2
+def _per_channel(b: Builder, value: Prim, x: Prim) -> Prim:
+    """(C,) as (C, 1, 1, ...), so that it broadcasts along dimension 1 of x."""
+    ones = len(x.shape) - 2
     return b.reshape(value, value.shape + (1,) * ones, value.sym + ("1",) * ones)
+
+
+def _affine_per_channel(b: Builder, even: Prim, weight: Prim | None, bias: Prim | None, x: Prim) -> Prim:
+    """`even`, of the shape of x, times weight plus bias of each channel."""
+    weight, bias = (value and _per_channel(b, value, x) for value in (weight, bias))
+    return _affine(b, even, weight, bias, x.dtype)
 
 
 @handles("group_norm")
@@ -349,10 +344,9 @@ def group_norm(
     sym = (x.sym[0], str(groups), f"({product(x.sym[1:])}) // {groups}")
     rows = b.reshape(x, (batch, groups, length), sym)
     even = b.reshape(_normalised(b, rows, [2], eps), x.shape, x.sym)
-    rank = len(x.shape)
     if channels == 1:
         raise Unsupported("group_norm of one channel")
-    return _affine(b, even, _per_channel(b, weight, rank), _per_channel(b, bias, rank), x.dtype)
+    return _affine_per_channel(b, even, weight, bias, x)
 
 
 @handles("instance_norm")
@@ -362,8 +356,7 @@ def instance_norm(
     if not use_input or mean is not None or len(x.shape) < 3:
         raise Unsupported("instance_norm with running statistics")
     even = _normalised(b, x, list(range(2, len(x.shape))), float(rest[1]))
-    rank = len(x.shape)
-    return _affine(b, even, _per_channel(b, weight, rank), _per_channel(b, bias, rank), x.dtype)
+    return _affine_per_channel(b, even, weight, bias, x)
 
 
 @handles("batch_norm")
@@ -382,9 +375,6 @@ def batch_norm(
 ) -> Prim:
     if train or mean is None:
         raise Unsupported("batch_norm in train mode")
-    rank = len(x.shape)
-    distance = b.point("sub", x, _per_channel(b, mean, rank))
-    scale = b.point("rsqrt", b.point("add", _per_channel(b, var, rank), float(eps)))
-    return _affine(
-        b, b.point("mul", distance, scale), _per_channel(b, weight, rank), _per_channel(b, bias, rank), x.dtype
-    )
+    distance = b.point("sub", x, _per_channel(b, mean, x))
+    scale = b.point("rsqrt", b.point("add", _per_channel(b, var, x), float(eps)))
+    return _affine_per_channel(b, b.point("mul", distance, scale), weight, bias, x)

@@ -14,77 +14,59 @@ from search.proposers.builtin.program import FLOATS, Prim, Program, Ref, Shape, 
 MARK = "# plan: "
 
 
+def _structure(*values: Any, default: Any = None) -> Any:
+    """A field of structure, its values in order of preference; the first is the default unless another is named."""
+    return field(default=values[0] if default is None else default, metadata={"structure": values})
+
+
+def _size(default: Any, *values: Any) -> Any:
+    """A size or hint with the values to try."""
+    return field(default=default, metadata={"size": values})
+
+
 @dataclass(frozen=True)
 class Plan:
-    """Structure: the fields named in STRUCTURE. Everything else is a size or a hint."""
+    """Structure first; everything after `tune` is a size or a hint."""
 
-    fusion: str = "full"  # full; reduce: kernels end at reductions; node: one per operator
-    matmul: str = "torch"  # torch, or dot: a kernel with the tail in its epilogue
-    attention: str = "flash"  # flash, or parts: torch computes it
-    reduce: str = "once"  # once: a row in registers; loop: a row walked in blocks
-    layout: str = "flat"  # flat ranges, or rows: tiles of rows and columns
-    grid: str = "block"  # block: one tile per program; stride: a resident grid walks the tiles
-    bias: str = "tail"  # tail: a linear layer's bias joins the fused tail; torch: it stays in the product
-    split_k: int = 1
-    tune: str = "fixed"  # fixed, or auto: a short list timed on first use
-    block: int = 1024
-    warps: int = 4
-    rows: int = 1
-    row_warps: int = 4
-    loop_block: int = 1024
-    stages: int = 2
-    waves: int = 8
-    evict: str = ""
-    bm: int = 64
-    bn: int = 64
-    bk: int = 32
-    group: int = 8
-    dot_warps: int = 4
-    dot_stages: int = 3
-    precision: str = "ieee"
-    bq: int = 64
-    bs: int = 32
-    att_warps: int = 4
-    att_stages: int = 2
+    fusion: str = _structure("full", "reduce", "node")  # reduce: kernels end at reductions; node: one per operator
+    matmul: str = _structure("torch", "dot")  # dot: a kernel with the tail in its epilogue
+    attention: str = _structure("flash", "parts")  # parts: torch computes it
+    reduce: str = _structure("once", "loop")  # once: a row in registers; loop: a row walked in blocks
+    layout: str = _structure("rows", "flat", default="flat")  # flat ranges, or tiles of rows and columns
+    grid: str = _structure("block", "stride")  # block: one tile per program; stride: a resident grid walks the tiles
+    bias: str = _structure("tail", "torch")  # of a linear layer: in the fused tail, or in the product
+    precision: str = _structure("tf32x3", "ieee", default="ieee")
+    split_k: int = _structure(1, 4)
+    tune: str = _structure("fixed", "auto")  # auto: a short list timed on first use
+    block: int = _size(1024, 256, 512, 1024, 2048, 4096, 8192)
+    warps: int = _size(4, 1, 2, 4, 8, 16)
+    rows: int = _size(1, 1, 2, 4, 8, 16)
+    row_warps: int = _size(4, 1, 2, 4, 8, 16)
+    loop_block: int = _size(1024, 256, 512, 1024, 2048, 4096, 8192)
+    stages: int = _size(2, 1, 2, 3, 4)
+    waves: int = _size(8, 2, 4, 8, 16, 32)
+    evict: str = _size("", "", "evict_first", "evict_last")
+    bm: int = _size(64, 16, 32, 64, 128, 256)
+    bn: int = _size(64, 16, 32, 64, 128, 256)
+    bk: int = _size(32, 16, 32, 64, 128)
+    group: int = _size(8, 1, 4, 8, 16)
+    dot_warps: int = _size(4, 2, 4, 8)
+    dot_stages: int = _size(3, 1, 2, 3, 4, 5)
+    bq: int = _size(64, 16, 32, 64, 128)
+    bs: int = _size(32, 16, 32, 64, 128)
+    att_warps: int = _size(4, 2, 4, 8)
+    att_stages: int = _size(2, 1, 2, 3)
 
     def line(self) -> str:
         """The comment that carries the plan, so that a later step can read it back."""
         return MARK + json.dumps(dataclasses.asdict(self), sort_keys=True)
 
 
-# field -> values, in order of preference
-STRUCTURE: dict[str, tuple[Any, ...]] = {
-    "fusion": ("full", "reduce", "node"),
-    "matmul": ("torch", "dot"),
-    "attention": ("flash", "parts"),
-    "reduce": ("once", "loop"),
-    "layout": ("rows", "flat"),
-    "grid": ("block", "stride"),
-    "bias": ("tail", "torch"),
-    "precision": ("tf32x3", "ieee"),
-    "split_k": (1, 4),
-    "tune": ("fixed", "auto"),
-}
-SIZES: dict[str, tuple[Any, ...]] = {
-    "block": (256, 512, 1024, 2048, 4096, 8192),
-    "warps": (1, 2, 4, 8, 16),
-    "rows": (1, 2, 4, 8, 16),
-    "row_warps": (1, 2, 4, 8, 16),
-    "loop_block": (256, 512, 1024, 2048, 4096, 8192),
-    "stages": (1, 2, 3, 4),
-    "waves": (2, 4, 8, 16, 32),
-    "evict": ("", "evict_first", "evict_last"),
-    "bm": (16, 32, 64, 128, 256),
-    "bn": (16, 32, 64, 128, 256),
-    "bk": (16, 32, 64, 128),
-    "group": (1, 4, 8, 16),
-    "dot_warps": (2, 4, 8),
-    "dot_stages": (1, 2, 3, 4, 5),
-    "bq": (16, 32, 64, 128),
-    "bs": (16, 32, 64, 128),
-    "att_warps": (2, 4, 8),
-    "att_stages": (1, 2, 3),
-}
+def _values(kind: str) -> dict[str, tuple[Any, ...]]:
+    return {one.name: one.metadata[kind] for one in dataclasses.fields(Plan) if kind in one.metadata}
+
+
+STRUCTURE, SIZES = _values("structure"), _values("size")  # field -> values
 
 
 @dataclass(frozen=True)
@@ -101,7 +83,6 @@ class Traits:
     fp32: bool
     row: int  # longest traced reduction
     rows: int
-    strided: bool
     inner: int  # traced K of the largest matmul
     largest: int  # elements of the largest value
     flashed: Traits | None = None  # the same with explicit attention taken out, when there is any
@@ -125,24 +106,16 @@ def _traits(program: Program, explicit: bool) -> Traits:
         point=bool(points),
         reduction=bool(reductions),
         several=len(fusible) > 1,
-        broadcast=any(
-            1 < program.prims[name].numel < p.numel for p in points for name in p.refs() if p.kind == "point"
-        ),
+        broadcast=any(1 < program.prims[name].numel < p.numel for p in points for name in p.refs()),
         matmul=bool(products),
-        bias=any(p.kind == "point" and p.op == "add" and _adds_bias(program, p.refs()) for p in points),
+        bias=any(p.op == "add" and {program.prims[n].kind for n in p.refs()} == {"matmul", "source"} for p in points),
         attention=explicit or any(p.kind == "attention" for p in prims),
         fp32=any(p.dtype == "float32" for p in [*products, *(p for p in prims if p.kind == "attention")]),
         row=max((view.key[1] for view in views), default=0),
         rows=max((view.key[0] * view.key[2] for view in views), default=0),
-        strided=any(not view.trailing for view in views),
         inner=max((program.prims[p.refs()[0]].shape[-1] for p in products), default=0),
         largest=max((p.numel for p in prims if p.dtype in FLOATS), default=0),
     )
-
-
-def _adds_bias(program: Program, names: tuple[str, ...]) -> bool:
-    kinds = {program.prims[name].kind for name in names}
-    return kinds == {"matmul", "source"}
 
 
 def relevant(found: Traits, plan: Plan) -> dict[str, bool]:
@@ -329,7 +302,11 @@ def fuse(program: Program, *, fusion: str, dot: bool, flash: bool) -> Layout:
 
     `dot`: matmuls become kernels with their tails; otherwise torch multiplies. `flash`: attention likewise.
     """
-    return _Fuser(program, fusion, dot, flash).run()
+    fuser = _Fuser(program, fusion, dot, flash)
+    for prim in program.prims.values():
+        if prim.kind != "source" and prim.name not in fuser.floating:
+            fuser.put(prim)
+    return Layout(program, tuple(fuser.groups), fuser.floating)
 
 
 class _Fuser:
@@ -339,13 +316,7 @@ class _Fuser:
         self.place: dict[str, int] = {}
         self.floating = _floating(program)
 
-    def run(self) -> Layout:
-        for prim in self.program.prims.values():
-            if prim.kind != "source" and prim.name not in self.floating:
-                self._put(prim)
-        return Layout(self.program, tuple(self.groups), self.floating)
-
-    def _put(self, prim: Prim) -> None:
+    def put(self, prim: Prim) -> None:
         if prim.kind in {"point", "reduce", "reshape"}:
             for at in self._candidates(prim):
                 scope = self._scope(self.groups[at], prim)
@@ -355,12 +326,9 @@ class _Fuser:
         self._open(prim)
 
     def _open(self, prim: Prim) -> None:
-        kind = {"matmul": "matmul" if self.dot else "host", "attention": "attention" if self.flash else "host"}.get(
-            prim.kind, "rows" if prim.kind in {"point", "reduce"} else "host"
-        )
-        base = prim
-        if prim.kind == "reduce":
-            base = self._operand(prim)
+        kinds = {"point": "rows", "reduce": "rows"}
+        kinds |= ({"matmul": "matmul"} if self.dot else {}) | ({"attention": "attention"} if self.flash else {})
+        kind, base = kinds.get(prim.kind, "host"), self._operand(prim) if prim.kind == "reduce" else prim
         group = Group(kind, base, shapes={base.shape}, node=prim.attrs.get("node", ""))
         self.groups.append(group)
         self._join(len(self.groups) - 1, prim, "row" if prim.kind == "reduce" else "full")

@@ -15,7 +15,7 @@ from search.proposers.builtin.kernels import (
     function,
 )
 from search.proposers.builtin.plans import Group, Layout, Plan
-from search.proposers.builtin.program import Prim, Program, product
+from search.proposers.builtin.program import Prim, product
 from search.proposers.builtin.rows import Kernel
 
 ORDER = [
@@ -40,12 +40,9 @@ EPILOGUE = [
 ]
 
 
-def write_matmul(layout: Layout, at: int, plan: Plan, name: str, names: dict[str, str]) -> Written:
+class Matmul(Kernel):
     """The kernel or kernels for a product and its tail."""
-    return _Matmul(layout, at, plan, name, names).write()
 
-
-class _Matmul(Kernel):
     def __init__(self, layout: Layout, at: int, plan: Plan, name: str, names: dict[str, str]) -> None:
         self.root: Prim = layout.program.prims[layout.groups[at].members[0]]
         super().__init__(layout, at, plan, name, names, Axes(columns=self.root.shape[-1]))
@@ -67,16 +64,12 @@ class _Matmul(Kernel):
         return [f"{x}_{own} = {t}.reshape(-1, {t}.shape[-2], {t}.shape[-1])" for x, t in (("a", a), ("b", b))]
 
     def _sizes(self) -> dict[str, str]:
-        a, b, own = f"a_{self.root.name}", f"b_{self.root.name}", self.batched
+        a, b = f"a_{self.root.name}", f"b_{self.root.name}"
         k, n = ("-2", "-1") if not self.root.attrs["turned"] else ("-1", "-2")
         sizes = {"M": f"{a}.shape[-2]", "N": f"{b}.shape[{n}]", "K": f"{a}.shape[-1]"}
-        sizes |= {
-            "sam": f"{a}.stride(-2)",
-            "sak": f"{a}.stride(-1)",
-            "sbk": f"{b}.stride({k})",
-            "sbn": f"{b}.stride({n})",
-        }
-        return sizes | ({"saz": f"{a}.stride(0)", "sbz": f"{b}.stride(0)"} if own else {})
+        strides = {"am": (a, "-2"), "ak": (a, "-1"), "bk": (b, k), "bn": (b, n)}
+        strides |= {"az": (a, "0"), "bz": (b, "0")} if self.batched else {}
+        return sizes | {f"s{axis}": f"{text}.stride({at})" for axis, (text, at) in strides.items()}
 
     def _launch(self, name: str, sizes: dict[str, str], arguments: Arguments, out: list[str], tiles: str) -> list[str]:
         plan, own = self.plan, self.root.name
@@ -201,25 +194,21 @@ class _Matmul(Kernel):
         return kernel, [lines[0], f"    part_{self.root.name},", *lines[1:]]
 
 
-def write_attention(layout: Layout, at: int, plan: Plan, name: str, names: dict[str, str]) -> Written:
+class Attention:
     """The kernel for an attention primitive; its chain of score operations is written by the same tile writer."""
-    prim = layout.program.prims[layout.groups[at].members[0]]
-    return _Attention(layout, prim, plan, name, names).write()
 
-
-class _Attention:
-    def __init__(self, layout: Layout, prim: Prim, plan: Plan, name: str, names: dict[str, str]) -> None:
-        self.prim, self.plan, self.name, self.names = prim, plan, name, names
-        self.scores: Prim = prim.attrs["scores"]
-        self.chain: tuple[Prim, ...] = prim.attrs["chain"]
+    def __init__(self, layout: Layout, at: int, plan: Plan, name: str, names: dict[str, str]) -> None:
+        self.prim = layout.program.prims[layout.groups[at].members[0]]
+        self.plan, self.name, self.names = plan, name, names
+        self.scores: Prim = self.prim.attrs["scores"]
+        self.chain: tuple[Prim, ...] = self.prim.attrs["chain"]
         self.arguments = Arguments()
         group = Group("scores", self.scores)
         prims = dict(layout.program.prims)
         for item in (self.scores, *self.chain):
             group.add(item, "full")
             prims[item.name] = item
-        program = Program(prims, layout.program.result, layout.program.arguments)
-        whole = dataclasses.replace(layout, program=program)
+        whole = dataclasses.replace(layout, program=dataclasses.replace(layout.program, prims=prims))
         self.tile = Tile(whole, group, self.arguments, Axes(columns=self.scores.shape[-1]))
         self.tile.outer[self.scores.name] = Operand("s", "float")
 
@@ -228,13 +217,7 @@ class _Attention:
         score = self.tile.member(last).text
         self.arguments.output(self.prim)
         sizes = self._sizes()
-        constants = [
-            "BIG: tl.constexpr",
-            "BQ: tl.constexpr",
-            "BS: tl.constexpr",
-            "DQ: tl.constexpr",
-            "DV: tl.constexpr",
-        ]
+        constants = [f"{key}: tl.constexpr" for key in ("BIG", "BQ", "BS", "DQ", "DV")]
         parameters = ["q_ptr", "k_ptr", "v_ptr", *self.arguments.parameters(), *sizes, *constants]
         kernel = function(self.name, parameters, self._body(score), note="Attention with an online softmax.")
         return Written(kernel, [*self._views(), *self._launch(sizes)])
@@ -284,6 +267,7 @@ class _Attention:
 
     def _body(self, score: str) -> list[str]:
         precision = self.plan.precision
+        seen = "ok & (cols <= at_t[:, None])" if self.prim.attrs["causal"] else "ok"
         return [
             "blocks = tl.cdiv(T, BQ)",
             "z = (tl.program_id(0) // blocks).to(tl.int64)",
@@ -302,7 +286,7 @@ class _Attention:
             'top = tl.full([BQ, 1], -float("inf"), tl.float32)',
             "total = tl.zeros([BQ, 1], tl.float32)",
             "acc = tl.zeros([BQ, DV], tl.float32)",
-            *self._stop(),
+            f"stop = {'min(S, (tl.program_id(0) % blocks) * BQ + BQ)' if self.prim.attrs['causal'] else 'S'}",
             "for start in range(0, stop, BS):",
             "    at_s = start + tl.arange(0, BS)",
             "    cols = at_s[None, :]",
@@ -312,7 +296,7 @@ class _Attention:
             "    k = tl.load(k_ptr + at_d[:, None] * sk2 + cols * sk3, mask=(at_d[:, None] < D) & col_ok, other=0.0)",
             f'    s = tl.dot(q, k, input_precision="{precision}")',
             *("    " + line for line in self.tile.lines),
-            f'    s = tl.where({self._seen()}, {score}, -float("inf"))',
+            f'    s = tl.where({seen}, {score}, -float("inf"))',
             "    peak = tl.maximum(top, tl.max(s, axis=1, keep_dims=True))",
             '    base = tl.where(peak == -float("inf"), 0.0, peak)',
             "    p = tl.exp(s - base)",
@@ -326,11 +310,3 @@ class _Attention:
             f"out = {self.arguments.output(self.prim)} + rows.to(tl.int64) * E + at_e[None, :]",
             "tl.store(out, acc / total, mask=row_ok & (at_e[None, :] < E))",
         ]
-
-    def _stop(self) -> list[str]:
-        if not self.prim.attrs["causal"]:
-            return ["stop = S"]
-        return ["stop = min(S, (tl.program_id(0) % blocks) * BQ + BQ)"]
-
-    def _seen(self) -> str:
-        return "ok & (cols <= at_t[:, None])" if self.prim.attrs["causal"] else "ok"

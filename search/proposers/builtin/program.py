@@ -75,12 +75,11 @@ def _refs(value: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """Primitives in execution order, the returned structure (nested Refs), and what the reader should be told."""
+    """Primitives in execution order, and the returned structure (nested Refs)."""
 
     prims: dict[str, Prim]
     result: Any
     arguments: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
     def users(self) -> dict[str, list[Prim]]:
         """Readers of each primitive, in order."""
@@ -200,7 +199,6 @@ class Builder:
         self.bound: dict[str, Any] = {}  # graph node -> Prim, or a plain number
         self.at: OpNode | None = None
         self.count = 0
-        self.opaque: list[str] = []  # operators left to torch
 
     # naming and reading
 
@@ -324,24 +322,19 @@ def match_attention(program: Program) -> Program:
     for prim in program.prims.values():
         found = _Match(program, users).of(prim)
         if found is not None:
-            for name in found.swallowed:
+            whole, swallowed = found
+            for name in swallowed:
                 prims.pop(name, None)
-            prims[prim.name] = found.prim
-    return Program(prims, program.result, program.arguments, program.notes)
-
-
-@dataclasses.dataclass(frozen=True)
-class Found:
-    prim: Prim
-    swallowed: tuple[str, ...]
+            prims[prim.name] = whole
+    return dataclasses.replace(program, prims=prims)
 
 
 class _Match:
     def __init__(self, program: Program, users: dict[str, list[str]]) -> None:
         self.prims, self.users, self.outputs = program.prims, users, program.outputs()
 
-    def of(self, last: Prim) -> Found | None:
-        """`last` must be the product with v."""
+    def of(self, last: Prim) -> tuple[Prim, tuple[str, ...]] | None:
+        """The attention that ends in `last`, the product with v, and the primitives that it takes the place of."""
         if last.kind != "matmul" or last.attrs["turned"]:
             return None
         left, v = (self.prims[name] for name in last.refs())
@@ -362,17 +355,13 @@ class _Match:
         names = {first.name, *(prim.name for prim in chain)}
         reads = tuple(Ref(n) for prim in chain for n in prim.refs() if n not in names)
         q, k = first.args
-        attrs = {"node": last.attrs["node"], "scores": first, "chain": tuple(chain), "reads": reads, "safe": False}
-        attrs |= {"causal": False}
+        attrs = {"scores": first, "chain": tuple(chain), "reads": reads, "safe": False, "causal": False}
+        attrs["node"] = last.attrs["node"]
         whole = dataclasses.replace(last, kind="attention", op="explicit", args=(q, k, Ref(v.name)), attrs=attrs)
-        return Found(whole, (*inner, *swallowed, *names))
+        return whole, (*inner, *swallowed, *names)
 
     def _only(self, name: str, readers: int) -> bool:
         return len(self.users[name]) == readers and name not in self.outputs
-
-    def _point(self, name: Any, op: str) -> Prim | None:
-        prim = self.prims[name]
-        return prim if prim.kind == "point" and prim.op == op else None
 
     def _softmax(self, div: Prim) -> tuple[Prim, tuple[str, ...]] | None:
         """The argument of a softmax over the last dimension that ends in `div`, and the primitives it is made of."""
@@ -382,8 +371,8 @@ class _Match:
         last = len(div.shape) - 1
         if raised.op != "exp" or total.kind != "reduce" or total.op != "sum" or total.attrs["dims"] != (last,):
             return None
-        shifted = self._point(raised.refs()[0], "sub")
-        if shifted is None or len(shifted.refs()) != 2 or total.refs()[0] != raised.name:
+        shifted = self.prims[raised.refs()[0]]
+        if (shifted.kind, shifted.op) != ("point", "sub") or len(shifted.refs()) != 2 or total.refs()[0] != raised.name:
             return None
         top, peak = (self.prims[name] for name in shifted.refs())
         if peak.kind != "reduce" or peak.op != "max" or peak.refs()[0] != top.name or peak.attrs["dims"] != (last,):
@@ -403,15 +392,9 @@ class _Match:
             if len(inside) != 1:
                 return None
             prim = self.prims[inside[0]]
-        readers = 2 if not chain else 1
-        if (
-            prim.kind != "matmul"
-            or prim.attrs["turned"]
-            or prim.shape != top.shape
-            or not self._only(prim.name, readers)
-        ):
+        if prim.kind != "matmul" or prim.attrs["turned"] or prim.shape != top.shape:
             return None
-        return prim, chain
+        return (prim, chain) if self._only(prim.name, 1 if chain else 2) else None
 
     def _leads_to_product(self, name: str, user: Prim) -> bool:
         prim = self.prims[name]

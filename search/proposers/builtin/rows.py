@@ -69,13 +69,7 @@ class Kernel:
         return Written(kernel, call(self.name, grid, self.arguments, values, self.names))
 
 
-def write_rows(layout: Layout, at: int, plan: Plan, name: str, names: dict[str, str]) -> Written:
-    """A kernel for an element-wise group, or for one that reduces along rows."""
-    kind = _Pointwise if layout.groups[at].span is None else _Reduction
-    return kind(layout, at, plan, name, names).write()
-
-
-class _Pointwise(Kernel):
+class Pointwise(Kernel):
     """Element-wise only: a flat range of elements, or tiles of rows and columns where vectors are broadcast."""
 
     def __init__(self, layout: Layout, at: int, plan: Plan, name: str, names: dict[str, str]) -> None:
@@ -157,7 +151,7 @@ def _one_sided(own: Shape, shape: Shape, at: int) -> bool:
 ONE_PASS_LIMIT = 32768  # elements of a row held in registers at most
 
 
-class _Reduction(Kernel):
+class Reduction(Kernel):
     """Rows in registers (once) or rows walked in blocks, one walk per level of dependent reductions (loop)."""
 
     def __init__(self, layout: Layout, at: int, plan: Plan, name: str, names: dict[str, str]) -> None:
