@@ -23,6 +23,7 @@ from search.runs import views as runs
 from search.steering import views as steering
 
 _MOVED = RedirectView.as_view(pattern_name="device-list", query_string=True, http_method_names=["get", "head"])
+_NODE = "s/<int:run_id>/n/<int:number>"
 
 urlpatterns = [
     path("", runs.run_list, name="run-list"),
@@ -44,16 +45,13 @@ urlpatterns = [
     path("report/", reports.report, name="report"),
     path("gallery/", interchange.gallery, name="gallery"),
     path("import", interchange.run_import, name="run-import"),
-    path("s/<int:run_id>/run.zip", interchange.run_folder_download, name="run-folder-download"),
-    path("s/<int:run_id>/run.json.gz", interchange.run_packed_download, name="run-packed-download"),
-    path("s/<int:run_id>/n/<int:number>/solution.json", interchange.solution_download, name="solution-download"),
+    path("s/<int:run_id>/run.zip", interchange.run_download, {"form": "zip"}, name="run-folder-download"),
+    path("s/<int:run_id>/run.json.gz", interchange.run_download, {"form": "packed"}, name="run-packed-download"),
     path("s/<int:run_id>/bulk/", steering.run_bulk, name="run-bulk"),
     path("s/<int:run_id>/activity/", steering.run_activity, name="run-activity"),
     path("s/<int:run_id>/counterfactual/", what_if.counterfactual, name="run-counterfactual"),
     path("s/<int:run_id>/what-if/", what_if.what_if, name="run-what-if"),
     path("s/<int:run_id>/n/<int:number>/", nodes.node_detail, name="node-detail"),
-    path("s/<int:run_id>/n/<int:number>/kernel.py", interchange.kernel_download, name="kernel-download"),
-    path("s/<int:run_id>/n/<int:number>/proof.zip", interchange.proof_download, name="proof-download"),
     path("failures/", failures.failure_list, name="failure-list"),
     path("failures/<slug:key>/", failures.failure_cluster, name="failure-cluster"),
     path("failures/<slug:key>/act", failures.failure_act, name="failure-act"),
@@ -66,5 +64,9 @@ urlpatterns = [
     path("fleet/", devices.device_list, name="device-list"),
     path("devices/", _MOVED, name="device-list-old"),
     path("devices/<int:device_id>/", devices.device_detail, name="device-detail"),
+    *(
+        path(f"{_NODE}/{file}", interchange.node_download, {"form": form}, name=f"{form}-download")
+        for form, file in (("kernel", "kernel.py"), ("proof", "proof.zip"), ("solution", "solution.json"))
+    ),
     *action_routes("search"),
 ]

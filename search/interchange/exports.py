@@ -8,11 +8,13 @@ import json
 import re
 import tomllib
 import zipfile
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from django.db.models import QuerySet
 from django.template import Context, Engine
 
 from adaexplore_site.core.text import storable
@@ -355,6 +357,18 @@ def solution_file(node: Node) -> tuple[str, bytes]:
     """(file name, bytes). Raises NothingToExport."""
     found = solution(node)
     return f"{found['name']}.json", (json.dumps(storable(found), indent=1, ensure_ascii=False) + "\n").encode()
+
+
+OF_NODE: dict[str, Callable[[Node], tuple[str, bytes]]] = {
+    "solution": solution_file,  # for flashinfer-bench
+    "kernel": kernel_file,
+    "proof": proof_zip,
+}
+
+
+def nodes_to_export() -> QuerySet[Node]:
+    """Nodes with what their files tell of them."""
+    return Node.objects.select_related("run__problem", "run__device", "run__owner", "evaluation__device", "parent")
 
 
 def _description(node: Node) -> str:

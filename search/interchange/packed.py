@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.db.models import F
@@ -209,3 +209,6 @@ def run_packed(run: Run) -> tuple[str, bytes]:
     """(file name, bytes): the packed JSON, gzipped."""
     text = json.dumps(storable(packed_document(run)), ensure_ascii=False).encode()
     return f"{run_stem(run)}.json.gz", gzip.compress(text, mtime=0)
+
+
+OF_RUN: dict[str, Callable[[Run], tuple[str, bytes]]] = {"zip": run_folder_zip, "packed": run_packed}

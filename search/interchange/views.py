@@ -19,11 +19,11 @@ from adaexplore_site.core.env import MAX_UPLOAD_BYTES
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
 from search.interchange.actions import play_address
-from search.interchange.exports import NothingToExport, kernel_file, proof_zip, solution_file
+from search.interchange.exports import OF_NODE, NothingToExport, nodes_to_export
 from search.interchange.imports import recorded_files
-from search.interchange.packed import run_folder_zip, run_packed
+from search.interchange.packed import OF_RUN
 from search.records.kinds import action_record
-from search.records.models import Node, Run
+from search.records.models import Run
 from search.records.queries import run_summaries
 
 if TYPE_CHECKING:
@@ -36,67 +36,39 @@ def export_record(*, run: Run, what: str, user: AbstractBaseUser | None, node: i
     return action_record(verb="run.export", run=run, user=user, key=None, after=after)
 
 
-@never_cache
-@require_safe
-def kernel_download(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
-    """The node's kernel as one .py with its provenance on top."""
-    return _of_node(request, (run_id, number), "kernel", kernel_file, "text/x-python; charset=utf-8")
+CONTENT_TYPES = {
+    "kernel": "text/x-python; charset=utf-8",
+    "proof": "application/zip",
+    "solution": "application/json",
+    "zip": "application/zip",
+    "packed": "application/gzip",
+}
+RUN_WORDS = {"zip": "run folder", "packed": "packed run"}  # in the audit log
 
 
 @never_cache
 @require_safe
-def proof_download(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
-    """Reference, kernel, verdict and a script that checks it again without this product."""
-    return _of_node(request, (run_id, number), "proof", proof_zip, "application/zip")
-
-
-@never_cache
-@require_safe
-def solution_download(request: SiteRequest, run_id: int, number: int) -> HttpResponse:
-    """A correct kernel as a flashinfer-bench solution."""
-    return _of_node(request, (run_id, number), "solution", solution_file, "application/json")
-
-
-@never_cache
-@require_safe
-def run_folder_download(request: SiteRequest, run_id: int) -> HttpResponse:
-    """The search as AdaExplore's run folder, zipped."""
-    return _of_run(request, run_id, "run folder", run_folder_zip, "application/zip")
-
-
-@never_cache
-@require_safe
-def run_packed_download(request: SiteRequest, run_id: int) -> HttpResponse:
-    """The search as AdaExplore's packed JSON, gzipped."""
-    return _of_run(request, run_id, "packed run", run_packed, "application/gzip")
-
-
-def _of_node(
-    request: SiteRequest,
-    place: tuple[int, int],
-    what: str,
-    export: Callable[[Node], tuple[str, bytes]],
-    content_type: str,
-) -> HttpResponse:
-    nodes = Node.objects.select_related("run__problem", "run__device", "run__owner", "evaluation__device", "parent")
-    node = get_object_or_404(nodes, run_id=place[0], number=place[1])
+def node_download(request: SiteRequest, run_id: int, number: int, form: str) -> HttpResponse:
+    """One kernel in a form of `OF_NODE`."""
+    node = get_object_or_404(nodes_to_export(), run_id=run_id, number=number)
     try:
-        name, body = export(node)
+        name, body = OF_NODE[form](node)
     except NothingToExport as error:
         raise Http404(str(error)) from error
     if request.method == "GET":
-        export_record(run=node.run, what=what, user=request.user, node=node.number)
-    return attachment(name, body, content_type)
+        export_record(run=node.run, what=form, user=request.user, node=node.number)
+    return attachment(name, body, CONTENT_TYPES[form])
 
 
-def _of_run(
-    request: SiteRequest, run_id: int, what: str, export: Callable[[Run], tuple[str, bytes]], content_type: str
-) -> HttpResponse:
+@never_cache
+@require_safe
+def run_download(request: SiteRequest, run_id: int, form: str) -> HttpResponse:
+    """A search in a form of `OF_RUN`."""
     run = get_object_or_404(Run.objects.select_related("problem", "device"), pk=run_id)
-    name, body = export(run)
+    name, body = OF_RUN[form](run)
     if request.method == "GET":
-        export_record(run=run, what=what, user=request.user)
-    return attachment(name, body, content_type)
+        export_record(run=run, what=RUN_WORDS[form], user=request.user)
+    return attachment(name, body, CONTENT_TYPES[form])
 
 
 Page = Callable[[SiteRequest, str], HttpResponse]

@@ -15,37 +15,21 @@ from typing import Any, Self
 MAX_STEPS = 10_000  # of a new run
 LONGEST = 1_000_000  # an imported or extended one may be longer
 
-# name -> (least, greatest) allowed value
-_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
+# name -> (kind, least and greatest allowed value, label in sentences)
+_KNOWN: Mapping[str, tuple[type[Any], float, float, str]] = MappingProxyType(
     {
-        "steps": (1, LONGEST),
-        "evaluations": (1, 1_000_000),
-        "device_s": (1, 1e8),
-        "tokens": (1, 10**12),
-        "usd": (0.000001, 1e9),
-        "wall_s": (1, 1e8),
-        "stale_steps": (1, LONGEST),
-        "target_speedup": (0.01, 1e6),
-        "roofline_share": (0.01, 1.0),
-        "step_device_s": (0.001, 1e6),
-        "step_tokens": (1, 10**9),
-        "step_usd": (0.000001, 1e6),
-    }
-)
-_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "steps": "The budget of steps",
-        "evaluations": "The limit of evaluations",
-        "device_s": "The limit of device seconds",
-        "tokens": "The limit of tokens",
-        "usd": "The limit of money (US dollars)",
-        "wall_s": "The limit of wall-clock seconds",
-        "stale_steps": "Steps without improvement",
-        "target_speedup": "The target speedup",
-        "roofline_share": "The share of the roofline",
-        "step_device_s": "Device seconds held for a step",
-        "step_tokens": "Tokens held for a step",
-        "step_usd": "Money held for a step (US dollars)",
+        "steps": (int, 1, LONGEST, "The budget of steps"),
+        "evaluations": (int, 1, 1_000_000, "The limit of evaluations"),
+        "device_s": (float, 1, 1e8, "The limit of device seconds"),
+        "tokens": (int, 1, 10**12, "The limit of tokens"),
+        "usd": (Decimal, 0.000001, 1e9, "The limit of money (US dollars)"),
+        "wall_s": (float, 1, 1e8, "The limit of wall-clock seconds"),
+        "stale_steps": (int, 1, LONGEST, "Steps without improvement"),
+        "target_speedup": (float, 0.01, 1e6, "The target speedup"),
+        "roofline_share": (float, 0.01, 1.0, "The share of the roofline"),
+        "step_device_s": (float, 0.001, 1e6, "Device seconds held for a step"),
+        "step_tokens": (int, 1, 10**9, "Tokens held for a step"),
+        "step_usd": (Decimal, 0.000001, 1e6, "Money held for a step (US dollars)"),
     }
 )
 
@@ -87,12 +71,12 @@ class RunLimits:
     step_usd: Decimal | None = None
 
     def __post_init__(self) -> None:
-        for name, (least, greatest) in _RANGES.items():
+        for name, (_, least, greatest, label) in _KNOWN.items():
             value = _typed(name, getattr(self, name))
             if value is None and name != "steps":
                 continue
             if value is None or not _finite(value) or not least <= value <= greatest:
-                raise BadLimit(f"{_WORDS[name]} must be from {least:g} to {greatest:g}, not {value}.", name)
+                raise BadLimit(f"{label} must be from {least:g} to {greatest:g}, not {value}.", name)
             object.__setattr__(self, name, value)
         if self.usd is not None and self.step_usd is None:
             raise BadLimit("A limit of money needs the amount to hold for a step: set step_usd.", "step_usd")
@@ -100,8 +84,8 @@ class RunLimits:
             limit, step = getattr(self, name), getattr(self, f"step_{name}")
             if limit is not None and limit < step:
                 raise BadLimit(
-                    f"{_WORDS[name]} ({limit}) is below what is held for a single step ({step}): raise the limit, or "
-                    f"lower what a step may need.",
+                    f"{_KNOWN[name][-1]} ({limit}) is below what is held for a single step ({step}): raise the limit, "
+                    "or lower what a step may need.",
                     name,
                 )
 
@@ -114,9 +98,9 @@ class RunLimits:
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, steps: int) -> Self:
         """Limits from a mapping. Raises BadLimit on unknown names and on values out of range."""
-        unknown = sorted(set(data) - set(_RANGES))
+        unknown = sorted(set(data) - set(_KNOWN))
         if unknown:
-            raise BadLimit(f"Unknown limit {', '.join(unknown)}. Known: {', '.join(_RANGES)}.")
+            raise BadLimit(f"Unknown limit {', '.join(unknown)}. Known: {', '.join(_KNOWN)}.")
         return cls(**{**data, "steps": steps})
 
     def extended(self, delta: Mapping[str, Any]) -> Self:
@@ -140,14 +124,14 @@ def _typed(name: str, value: Any) -> Any:
     """The value as its field holds it; texts are read. Raises BadLimit with a sentence."""
     if value is None or value == "":
         return None
-    kind = Decimal if name.endswith("usd") else int if name in _WHOLE else float
+    kind, _, _, label = _KNOWN[name]
     if isinstance(value, bool) or (kind is int and isinstance(value, float) and value != int(value)):
-        raise BadLimit(f"{_WORDS[name]} must be a whole number, not {value!r}.", name)
+        raise BadLimit(f"{label} must be a whole number, not {value!r}.", name)
     try:
         return kind(str(value)) if kind is Decimal else kind(value)
     except (ValueError, TypeError, OverflowError, InvalidOperation):
         whole = "whole " if kind is int else ""
-        raise BadLimit(f"{_WORDS[name]} must be a {whole}number, not {value!r}.", name) from None
+        raise BadLimit(f"{label} must be a {whole}number, not {value!r}.", name) from None
 
 
 def _finite(value: Any) -> bool:
@@ -155,12 +139,9 @@ def _finite(value: Any) -> bool:
     return isinstance(value, int) or math.isfinite(value)
 
 
-_WHOLE = ("steps", "evaluations", "tokens", "stale_steps", "step_tokens")
-
-
 def limits_from_texts(pairs: Iterable[str]) -> dict[str, str]:
     """Limits from `name=value` texts, as typed on a command line. Raises ValueError with the names there are."""
-    names = [name for name in _RANGES if name != "steps"]
+    names = [name for name in _KNOWN if name != "steps"]
     found = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -202,17 +183,12 @@ class Amounts:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types, money as text; `from_json` is its inverse."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {**dataclasses.asdict(self), "usd": str(self.usd)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Missing kinds are 0: nothing was held of them."""
-        money = {"usd": Decimal(data["usd"])} if "usd" in data else {}
-        return cls(**{**data, **money})
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Decimal) else value
+        return cls(**{**data, "usd": Decimal(data.get("usd", 0))})
 
 
 @dataclass(frozen=True)

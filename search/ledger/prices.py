@@ -6,7 +6,7 @@ A model without a row has no price: unknown, never zero.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
@@ -105,19 +105,9 @@ class PriceTable:
         ]
         return max(fitting)[3] if fitting else None
 
-    def __add__(self, other: PriceTable) -> PriceTable:
-        return PriceTable(self.rows + other.rows)
 
-
-def read_prices(paths: Iterable[Path]) -> PriceTable:
-    """The tables of these files, later files last. Raises BadPrices."""
-    table = PriceTable()
-    for path in paths:
-        table += _read(path)
-    return table
-
-
-def _read(path: Path) -> PriceTable:
+def read_prices(path: Path) -> PriceTable:
+    """The table of a file. Raises BadPrices."""
     try:
         rows = list(json.loads(path.read_text())["prices"])
     except OSError as error:
@@ -211,19 +201,15 @@ class Prices:
     def find(self, *, model: str, on: date) -> Price | None:
         """The price of the model on that day."""
         provider = provider_of(self.endpoint)
-        known = self.file.find(provider=provider, model=model, on=on)
-        known = known or self.people.find(provider=provider, model=model, on=on)
-        return known or listed_price(url=self.endpoint.url, model=model, on=on)
+        tables = (table.find(provider=provider, model=model, on=on) for table in (self.file, self.people))
+        return next(filter(None, tables), None) or listed_price(url=self.endpoint.url, model=model, on=on)
 
 
-def price_table() -> Prices:
-    """All prices. Raises BadPrices when the file of LLM_PRICES cannot be used."""
-    return Prices(endpoint_from_settings(), file_prices(), _set_prices())
-
-
-def _set_prices(**narrow: str) -> PriceTable:
+def price_table(endpoint: Endpoint | None = None, **narrow: str) -> Prices:
+    """All prices, or of those that people set the ones of a model. Raises BadPrices when the file of LLM_PRICES cannot
+    be used."""
     rows = ModelPrice.objects.filter(withdrawn_at=None, **narrow).order_by("pk")
-    return PriceTable(tuple(price_row(row) for row in rows))
+    return Prices(endpoint or endpoint_from_settings(), file_prices(), PriceTable(tuple(map(price_row, rows))))
 
 
 def file_prices() -> PriceTable:
@@ -246,7 +232,7 @@ def price_row(row: ModelPrice) -> Price:
 
 @cache
 def _table(extra: str) -> PriceTable:
-    return read_prices([Path(extra).expanduser()] if extra else [])
+    return read_prices(Path(extra).expanduser()) if extra else PriceTable()
 
 
 def provider_of(endpoint: Endpoint) -> str:
@@ -257,10 +243,8 @@ def provider_of(endpoint: Endpoint) -> str:
 def price_of(*, model: str, on: date, endpoint: Endpoint | None = None) -> Price | None:
     """The price of a model at the configured endpoint on that day; None when none is known."""
     endpoint = endpoint or endpoint_from_settings()
-    provider, name = provider_of(endpoint), model or endpoint.model
-    known = file_prices().find(provider=provider, model=name, on=on)
-    known = known or _set_prices(model=name).find(provider=provider, model=name, on=on)
-    return known or listed_price(url=endpoint.url, model=name, on=on)
+    name = model or endpoint.model
+    return price_table(endpoint, model=name).find(model=name, on=on)
 
 
 def call_of(answer: Completion) -> dict[str, Any]:
@@ -278,7 +262,6 @@ def call_of(answer: Completion) -> dict[str, Any]:
 
 SET, WITHDRAW, BACK = "price.set", "price.withdraw", "price.restore"
 MOST_USD = Decimal(100_000)  # for a million tokens
-EXACT = Decimal("0.000001")
 
 
 def price_set(
@@ -306,7 +289,7 @@ def price_set(
     with transaction.atomic():
         if action_done(key=key, verb=SET) is not None:
             return None
-        price = {"usd_per_m_in": usd_per_m_in.quantize(EXACT), "usd_per_m_out": usd_per_m_out.quantize(EXACT)}
+        price = {"usd_per_m_in": usd_per_m_in.quantize(_MICRO), "usd_per_m_out": usd_per_m_out.quantize(_MICRO)}
         where = clip(storable_text(source).strip(), 200)
         if _stands(model, price, on, where):
             return None

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from search.interchange.exports import NothingToExport, kernel_file, proof_zip, solution_file
-from search.interchange.packed import run_folder_files, run_folder_zip, run_packed, run_stem
+from search.interchange.exports import OF_NODE, NothingToExport, nodes_to_export
+from search.interchange.packed import OF_RUN, run_folder_files, run_stem
 from search.interchange.views import export_record
 from search.management.console import file_errors, refusals, row_of
 from search.records.models import Node, Run
-
-OF_RUN: dict[str, Callable[[Run], tuple[str, bytes]]] = {"zip": run_folder_zip, "packed": run_packed}
-OF_NODE: dict[str, Callable[[Node], tuple[str, bytes]]] = {
-    "solution": solution_file,
-    "kernel": kernel_file,
-    "proof": proof_zip,
-}
 
 
 class Command(BaseCommand):
@@ -42,7 +34,9 @@ class Command(BaseCommand):
             if form == "folder":
                 written = _folder(run, out)
             else:
-                written = _file(out, OF_NODE[form](node) if node else OF_RUN[form](run))
+                name, body = OF_NODE[form](node) if node else OF_RUN[form](run)
+                written = out / name
+                written.write_bytes(body)
         export_record(run=run, what=form, user=None, node=node.number if node else None)
         self.stdout.write(str(written))
 
@@ -52,8 +46,7 @@ class Command(BaseCommand):
             raise CommandError(f"--node goes with {forms}, and these need it. Give both, or neither.")
         if options["node"] is None:
             return None
-        nodes = Node.objects.select_related("run__problem", "run__device", "run__owner", "evaluation__device", "parent")
-        node = nodes.filter(run=run, number=options["node"]).first()
+        node = nodes_to_export().filter(run=run, number=options["node"]).first()
         if node is None:
             raise CommandError(f"Search {run.pk} has no node {options['node']}.")
         return node
@@ -65,9 +58,3 @@ def _folder(run: Run, out: Path) -> Path:
     for name, text in run_folder_files(run).items():
         (folder / name).write_bytes(text.encode("utf-8", "backslashreplace"))
     return folder
-
-
-def _file(out: Path, made: tuple[str, bytes]) -> Path:
-    path = out / made[0]
-    path.write_bytes(made[1])
-    return path

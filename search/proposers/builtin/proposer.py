@@ -86,14 +86,13 @@ class Habit:
     """One mistake.
 
     `rate` is how often it is made where the kernel gives occasion. `change` makes it and returns the text as it was
-    where there is none. `said` is part of what the judge on the interpreter says. `causes` are the known errors
-    (`Rule.pattern`) whose lesson warns of it. Any other rule does when its claim holds every word of one of `words`.
+    where there is none. `causes` are the known errors (`Rule.pattern`) whose lesson warns of it. Any other rule does
+    when its claim holds every word of one of `words`.
     """
 
     code: str
     rate: float
     change: Change
-    said: str
     words: tuple[tuple[str, ...], ...]
     causes: tuple[str, ...] = ()
 
@@ -159,28 +158,24 @@ HABITS: tuple[Habit, ...] = (
         "math-tanh",
         0.35,
         _swap(r"(?<!def )\b_tanh\(", "tl.math.tanh("),
-        "module 'triton.language.math' has no attribute 'tanh'",
         (("tl.math.tanh",), ("triton.language.math.tanh",), ("tl.math", "tanh"), ("triton.language.math", "tanh")),
     ),
     Habit(
         "tl-libdevice",
         0.12,
         _swap(r"\btl\.exp\(", "tl.libdevice.exp("),
-        "module 'triton.language' has no attribute 'libdevice'",
         (("tl.libdevice",), ("triton.language.libdevice",), ("triton.language", "attribute", "libdevice")),
     ),
     Habit(
         "tl-relu",
         0.25,
         _swap(r"tl\.where\((\w+) < 0\.0, 0\.0, \1\)", r"tl.relu(\1)"),
-        "module 'triton.language' has no attribute 'relu'",
         (("tl.relu",), ("triton.language.relu",), ("triton.language", "relu")),
     ),
     Habit(
         "torch-in-kernel",
         0.08,
         _swap(r"(tl\.store\(\w+ \+ \w+, )(\w+),", r"\1torch.relu(\2),"),
-        "Unsupported function referenced: <built-in method",
         (("torch function", "kernel"), ("call torch", "kernel"), ("torch", "inside", "kernel")),
         ("not-jit",),
     ),
@@ -189,7 +184,6 @@ HABITS: tuple[Habit, ...] = (
         "arange-not-power-of-two",
         0.12,
         _swap(r"(\bBLOCK=|\"BLOCK\": )\d+\b", r"\g<1>1000"),
-        "must be a power of 2",
         (("power of 2",), ("power of two",), ("powers of two",)),
         ("arange-power-of-two",),
     ),
@@ -197,7 +191,6 @@ HABITS: tuple[Habit, ...] = (
         "arange-not-constexpr",
         0.08,
         _swap(r"tl\.arange\(0, (?:ROWS|BLOCK)\)", "tl.arange(0, tile + 1)", 1),
-        "arange's arguments must be of type tl.constexpr",
         (("arange", "constexpr"),),
         ("arange-constant",),
     ),
@@ -205,7 +198,6 @@ HABITS: tuple[Habit, ...] = (
         "load-without-mask",
         0.12,
         _without_mask,
-        "past the end of",
         (("mask", "load", "past the end"), ("mask", "load", "out of bounds"), ("out-of-bounds", "mask")),
         ("out-of-bounds",),
     ),
@@ -214,7 +206,6 @@ HABITS: tuple[Habit, ...] = (
         "reduce-dim",
         0.15,
         _swap(r"(tl\.(?:sum|max|min)\(.*?), axis=1", r"\1, dim=1"),
-        "got an unexpected keyword argument 'dim'",
         (("dim", "axis"), ("'dim'",)),
         ("keyword-unknown",),
     ),
@@ -222,7 +213,6 @@ HABITS: tuple[Habit, ...] = (
         "store-other",
         0.08,
         _swap(r"(tl\.store\(.*, mask=\w+)\)$", r"\1, other=0)"),
-        "got an unexpected keyword argument 'other'",
         (("tl.store", "other"),),
         ("keyword-unknown",),
     ),
@@ -230,14 +220,12 @@ HABITS: tuple[Habit, ...] = (
         "zeros-without-dtype",
         0.2,
         _swap(r"tl\.zeros\((\[[^\]]*\]), tl\.float32\)", r"tl.zeros(\1)"),
-        "missing a required argument: 'dtype'",
         (("tl.zeros", "dtype"),),
     ),
     Habit(
         "max-of-two-values",
         0.1,
         _swap(r"(?<= )(\w+) - (r\d+)$", r"tl.max(\1, 0.0)", 1),
-        "tl.max(",
         (("tl.max", "maximum"), ("tl.max", "two")),
     ),
     # control flow and launches
@@ -245,7 +233,6 @@ HABITS: tuple[Habit, ...] = (
         "continue-in-kernel",
         0.25,
         _skip,
-        "unsupported AST node type: Continue",
         (("continue", "kernel"), ("continue", "statement"), ("continue", "loop")),
         ("loop-exit",),
     ),
@@ -253,7 +240,6 @@ HABITS: tuple[Habit, ...] = (
         "missing-argument",
         0.05,
         _with_meta,
-        "missing 1 required positional argument: 'meta'",
         (("'meta'",),),
         ("launch-argument-missing",),
     ),
@@ -261,7 +247,6 @@ HABITS: tuple[Habit, ...] = (
         "data-ptr",
         0.05,
         _swap(r"(_kernel\w*\[.*?\]\()(\w+),", r"\1\2.data_ptr(),", 1),
-        "Unsupported ptr type",
         (("data_ptr",), ("unsupported ptr type",)),
         ("not-a-pointer",),
     ),
@@ -269,14 +254,12 @@ HABITS: tuple[Habit, ...] = (
         "launch-keyword-in-brackets",
         0.05,
         _swap(r"(_kernel\w*\[)(.*?)(,?\]\()", r"\1\2, num_warps=8](", 1),
-        "invalid syntax",
         (("num_warps", "bracket"), ("keyword", "bracket")),
     ),
     Habit(
         "launch-without-grid",
         0.05,
         _swap(r"(_kernel\w*)\[(.*?),?\]\(", r"\1(", 1),
-        "got an unexpected keyword argument 'num_warps'",
         (("launch", "without", "grid"), ("without a grid",)),
     ),
 )

@@ -111,7 +111,7 @@ def test_the_list_is_read_without_a_network(monkeypatch):
 def test_a_later_file_wins(tmp_path):
     mine = {"provider": "", "model": "m", "usd_per_m_in": 7, "usd_per_m_out": 8, "valid_from": "2025-01-01"}
     (tmp_path / "p.json").write_text(json.dumps({"prices": [mine]}))
-    table = PriceTable((row(),)) + read_prices([tmp_path / "p.json"])
+    table = PriceTable((row(), *read_prices(tmp_path / "p.json").rows))
     assert table.find(provider="h", model="m", on=DAY).usd_per_m_out == 8
 
 
@@ -119,9 +119,9 @@ def test_a_later_file_wins(tmp_path):
 def test_a_file_that_is_none_names_itself(tmp_path, text):
     (tmp_path / "p.json").write_text(text)
     with pytest.raises(BadPrices, match=r"p\.json"):
-        read_prices([tmp_path / "p.json"])
+        read_prices(tmp_path / "p.json")
 
 
 def test_a_missing_file_names_itself(tmp_path):
     with pytest.raises(BadPrices, match="cannot be read"):
-        read_prices([tmp_path / "none.json"])
+        read_prices(tmp_path / "none.json")
