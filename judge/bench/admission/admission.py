@@ -108,7 +108,7 @@ class _Preflight:
             self.facts |= costs.count(reference, first, traced.graph)
             note.detail = costs.words
         worth = Worth(self.loaded, reference, first, traced, self.policy)
-        for name, examine in worth.parts(None if shapes_known else self._algebra):
+        for name, examine in worth.parts(shapes_known=shapes_known):
             with self.stages.stage(name) as note, problem_code("Model.forward on other inputs", self.path):
                 self._note(note, examine())
         with self.stages.stage("baseline") as note, problem_code("Model.forward", self.path):
@@ -122,17 +122,10 @@ class _Preflight:
             if seen is None or seen.traced.graph is None:
                 note.skip("Shapes are known only after running the module.")
             else:
-                self._note(note, self._algebra(seen.traced))
+                self._note(note, algebra_flaws(seen.traced, self.loaded))
         if not self.on_gpu:
             check_size(self.loaded, seen, self.stages, self.facts)
         return seen is not None and seen.traced.graph is not None
-
-    def _algebra(self, traced: Trace) -> list[Flaw]:
-        def trace_case(loaded: LoadedProblem) -> Trace | None:
-            seen = preview(loaded)
-            return seen.traced if seen else None
-
-        return algebra_flaws(traced, self.loaded, trace_case)
 
     def _note(self, note: Any, flaws: list[Flaw]) -> None:
         """Keep what was found, and warn of it in the running stage."""

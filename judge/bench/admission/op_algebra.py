@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from judge.bench.admission.graph import Trace, base_name, references
+from judge.bench.admission.size import preview
 from judge.bench.foreign.loading import PROBLEM, LoadedProblem, LoadError, load_problem
 from judge.values import Flaw
 from judge.values.graph import OpGraph, OpNode, TensorInfo
@@ -239,48 +239,43 @@ def _is_one_value(view: _View, argument: Any) -> bool:
 
 
 MOST_NAMED = 6
-Preview = Callable[[LoadedProblem], Trace | None]
 
 
-def algebra_flaws(traced: Trace, loaded: LoadedProblem, preview: Preview) -> list[Flaw]:
-    """Flaws of the traced graph. `preview` traces another case of the problem on shapes alone, None when it cannot.
-
-    What is idle only because a dimension has one element must be so in every declared case.
-    """
+def algebra_flaws(traced: Trace, loaded: LoadedProblem) -> list[Flaw]:
+    """Flaws of the traced graph. What is idle only because a dimension has one element must be so in every case."""
     if traced.graph is None:
         return []
     idle = [one for one in idle_operators(traced.graph) if not one.single]
     if any(one.by_size for one in idle):
-        idle = _in_every_case(idle, loaded, preview)
+        idle = _in_every_case(idle, loaded)
     flaws = [_idle_flaw(idle, traced)] if idle else []
     return flaws + [_collapse_flaw(one, traced) for one in collapsing_products(traced.graph)]
 
 
-def _in_every_case(idle: list[Idle], loaded: LoadedProblem, preview: Preview) -> list[Idle]:
+def _in_every_case(idle: list[Idle], loaded: LoadedProblem) -> list[Idle]:
     for case in (None, *loaded.cases):
         if case == loaded.case:
             continue
-        names = _idle_names(loaded, case, preview)
+        names = _idle_names(loaded, case)
         if names is not None:
             idle = [one for one in idle if not one.by_size or one.node in names]
     return idle
 
 
-def _idle_names(loaded: LoadedProblem, case: str | None, preview: Preview) -> set[str] | None:
+def _idle_names(loaded: LoadedProblem, case: str | None) -> set[str] | None:
     """Nodes without work in another case; node names depend on the module's text alone. None when nobody can tell."""
     path = Path(str(loaded.module.__file__))
     folder = path.parent / f"case-{len(list(path.parent.glob('case-*')))}"
     folder.mkdir()
     try:
-        other = load_problem(path.read_text(encoding="utf-8"), case, folder, loaded.whereabouts)
-        traced = preview(other)
+        seen = preview(load_problem(path.read_text(encoding="utf-8"), case, folder, loaded.whereabouts))
     except LoadError:
         return None
     finally:
         sys.modules[PROBLEM] = loaded.module
-    if traced is None or traced.graph is None:
+    if seen is None or seen.traced.graph is None:
         return None
-    return {one.node for one in idle_operators(traced.graph)}
+    return {one.node for one in idle_operators(seen.traced.graph)}
 
 
 def _idle_flaw(idle: list[Idle], traced: Trace) -> Flaw:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -28,9 +27,7 @@ def run(assignment: Assignment) -> None:
         assignment.boss.send({"stage": asdict(stage)})
 
     report = _report(assignment, send, policy)
-    body = json.loads(json.dumps(report.to_json()))
-    mac = seal.sign(body, key=payload["key"], nonce=payload["nonce"])
-    assignment.boss.send({"verdict": body, "mac": mac})
+    assignment.boss.send(seal.signed(report.to_json(), payload))
 
 
 def _report(assignment: Assignment, send: Callable[[StageRecord], None], policy: Policy) -> AdmissionReport:

@@ -23,6 +23,7 @@ from judge.bench.admission.degeneracy import (
     varied,
 )
 from judge.bench.admission.graph import Trace, tensors_in
+from judge.bench.admission.op_algebra import algebra_flaws
 from judge.bench.admission.reference_run import Reference
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
@@ -137,10 +138,10 @@ class Worth:
         self.policy = policy
         self.stop = time.perf_counter() + BUDGET_S
 
-    def parts(self, algebra: Callable[[Trace], list[Flaw]] | None) -> Iterator[Part]:
-        """Stages "worth", "algebra" and "null". `algebra` examines the graph where its shapes were not known before."""
+    def parts(self, *, shapes_known: bool) -> Iterator[Part]:
+        """Stages "worth", "algebra" and "null". The graph is examined where its shapes were not known before."""
         yield "worth", self.output
-        yield "algebra", lambda: (algebra(self.traced) if algebra else []) + self.dead()
+        yield "algebra", lambda: ([] if shapes_known else algebra_flaws(self.traced, self.loaded)) + self.dead()
         yield "null", self.null
 
     @property

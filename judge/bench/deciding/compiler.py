@@ -5,7 +5,6 @@ Nothing here needs a GPU or computes anything large: the problem gives shapes, n
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from judge.bench.compiling.report import CompileReport
@@ -27,11 +26,9 @@ MAX_ROWS = 5000
 
 def run(assignment: Assignment) -> None:
     """Role "compiler": one report, signed."""
-    payload = assignment.payload
     with Uncomputed():
         report = CompileJudge(assignment).report()
-    body = json.loads(json.dumps(report.to_json()))
-    assignment.boss.send({"verdict": body, "mac": seal.sign(body, key=payload["key"], nonce=payload["nonce"])})
+    assignment.boss.send(seal.signed(report.to_json(), assignment.payload))
 
 
 class CompileJudge:

@@ -5,7 +5,6 @@ It may stay for the next candidate of the same problem; what it keeps until then
 
 from __future__ import annotations
 
-import json
 import time
 from functools import partial
 from typing import Any
@@ -73,12 +72,11 @@ def _judged(assignment: Assignment, cache: RefereeCache) -> bool:
     payload = assignment.payload
     neutral(Policy.from_json(payload["policy"]))
     referee = Referee(assignment, cache)
-    body = json.loads(json.dumps(referee.outcome().to_json()))
-    mac = seal.sign(body, key=payload["key"], nonce=payload["nonce"])
+    outcome = referee.outcome().to_json()
     scarce = not cache.whereabouts.device_lost() and gpu.free_share(assignment.device) < SCARCE
     stays = bool(payload["stay"]) and cache.tidy(referee.subjects) and not (referee.has_audited or scarce)
     names = ["referee", *cache.kept] if stays else []
-    assignment.boss.send({"verdict": body, "mac": mac, "stays": names, "scarce": scarce})
+    assignment.boss.send(seal.signed(outcome, payload, stays=names, scarce=scarce))
     return stays
 
 

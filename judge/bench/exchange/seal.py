@@ -17,6 +17,12 @@ def sign(body: dict[str, Any], *, key: str, nonce: str) -> str:
     return hmac.new(bytes.fromhex(key), nonce.encode() + b"\0" + canonical(body), hashlib.sha256).hexdigest()
 
 
+def signed(report: dict[str, Any], payload: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The message with a child's verdict, signed under the key and nonce of its assignment."""
+    body = json.loads(json.dumps(report))  # as it will arrive
+    return {"verdict": body, "mac": sign(body, key=payload["key"], nonce=payload["nonce"]), **more}
+
+
 def verified(body: dict[str, Any], mac: str, *, key: str, nonce: str) -> bool:
     return hmac.compare_digest(sign(body, key=key, nonce=nonce), mac)
 

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 LARGE = 1 << 16  # elements of a tensor whose values nobody computes
+_VALUES = ("aten::_local_scalar_dense", "aten::equal")  # their answer is no tensor, and the recorder knows of it
 _NORESERVE = 0x4000  # MAP_NORESERVE, which Python's mmap names from 3.13 on
 
 
@@ -48,7 +49,7 @@ class Uncomputed(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func.is_view or _already_known(func._schema.name):
+        if func.is_view or func._schema.name in _VALUES:
             return func(*args, **kwargs)
         given = list(_tensors((args, kwargs)))
         if any(tensor.is_meta for tensor in given):
@@ -79,11 +80,6 @@ class Uncomputed(TorchDispatchMode):  # type: ignore[misc]
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
     return (leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor))
-
-
-def _already_known(name: str) -> bool:
-    """Operators whose answer is no tensor: they read values, and the recorder knows of it."""
-    return name in ("aten::_local_scalar_dense", "aten::equal")
 
 
 def _may_grow(given: list[torch.Tensor]) -> bool:

@@ -145,9 +145,8 @@ class Subject:
         return state + [(name, "buffer", tensor) for name, tensor in self.model.named_buffers()]
 
     def _parameters(self, command: Message) -> Message:
-        assert self.arena is not None
         reply: Message = {}
-        given = {name: self.arena.fetch(Slot.from_json(row)) for name, row in command["state"]}
+        given = {name: self._opened().fetch(Slot.from_json(row)) for name, row in command["state"]}
         with torch.no_grad():
             if command["hook"]:
                 self.model.load_reference_state({name: tensor.clone() for name, tensor in given.items()})
@@ -189,8 +188,7 @@ class Subject:
         self._fetched = []
 
         def get(number: int) -> torch.Tensor:
-            assert self.arena is not None
-            tensor = self.arena.fetch(slots[number])
+            tensor = self._opened().fetch(slots[number])
             if keep:
                 return tensor.clone()
             if held:
@@ -239,9 +237,8 @@ class Subject:
 
     def _give_back(self) -> None:
         """Show the referee the inputs as the call left them."""
-        assert self.arena is not None
         for slot, tensor in self._fetched:
-            self.arena.give_back(slot, tensor)
+            self._opened().give_back(slot, tensor)
 
     def _hand_over(self, out: Any, command: Message) -> Message:
         try:
@@ -252,9 +249,8 @@ class Subject:
         slots = [Slot.from_json(row) for row in command["out"]]
         fits = [(m.dtype, m.shape) for m in metas] == [(s.meta.dtype, s.meta.shape) for s in slots]
         if fits and self.mode != "record":
-            assert self.arena is not None
             for slot, tensor in zip(slots, tensors, strict=True):
-                self.arena.put(slot, tensor.detach())
+                self._opened().put(slot, tensor.detach())
             self._synchronize()
         return {"template": template, "metas": [meta.to_json() for meta in metas], "stored": fits}
 

@@ -1,0 +1,320 @@
+"""What an audit makes of repeats, of other parameters, of what stays behind and of sealed cases. Starts no child."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from judge.bench.audit import sealed, state_checks
+from judge.bench.audit.sealed import check_sealed, first_children
+from judge.bench.audit.setting import Answer
+from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.judging.completion import Ended
+from judge.bench.processes.inspection import Seen
+from judge.values import JudgeError, SealedCase, Verdict
+from tests.judge.audit_setting import Audited, ended
+
+# -- the same again, and other parameters --
+
+
+def scripted(monkeypatch, *answers: object) -> list[tuple[object, dict[str, bool]]]:
+    """`ask` answers with these values in turn, or raises them; what was asked is written down."""
+    asked, left = [], list(answers)
+
+    def ask(rounds, question, **how):
+        asked.append((question, how))
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return Answer({"reply": len(asked)}, [torch.tensor([float(answer)])])
+
+    monkeypatch.setattr(state_checks, "ask", ask)
+    return asked
+
+
+def wrong(verdict: Verdict = Verdict.WRONG, reason: str = "value.mismatch") -> Ended:
+    return Ended(verdict, "audit", reason, "it was off")
+
+
+@pytest.mark.parametrize(("interprets", "times"), [(False, 7), (True, 2)])
+def test_equal_bits_every_time_say_nothing(monkeypatch, interprets, times):
+    asked, setting = scripted(monkeypatch, *[1.0] * times), Audited(interprets=interprets)
+    first = state_checks._repeat(setting, None, "question")
+    assert first.reply == {"reply": 1} and setting.codes == []
+    assert asked == [("question", {"count": interprets}), *[("question", {})] * (times - 1)]
+
+
+def test_other_bits_are_counted(monkeypatch):
+    scripted(monkeypatch, 1.0, 1.0, 2.0, 1.0, 3.0, 1.0, 1.0)
+    setting = Audited(interprets=False)
+    state_checks._repeat(setting, None, "question")
+    (note,) = setting.findings
+    assert (note.code, note.data) == ("run.not_bitwise", {"repeats": 6, "differing": 2})
+    assert note.message.startswith("2 of 6 repeats")
+
+
+@pytest.mark.parametrize("verdict", [Verdict.WRONG, Verdict.NOT_FINITE, Verdict.STATE_VIOLATION, Verdict.CRASHED])
+def test_a_wrong_repeat_is_unstable_and_any_other_fault_its_own(monkeypatch, verdict):
+    scripted(monkeypatch, 1.0, 1.0, wrong(verdict))
+    told = ended(lambda: state_checks._repeat(Audited(interprets=False), None, "question"))
+    values = verdict in (Verdict.WRONG, Verdict.NOT_FINITE)
+    assert told == ((Verdict.UNSTABLE, "audit", "run.unstable") if values else (verdict, "audit", "value.mismatch"))
+
+
+@pytest.mark.parametrize(("again", "reason"), [(1.0, "audit.stale"), (wrong(Verdict.STATE_VIOLATION), "audit.poison")])
+def test_wrong_with_other_parameters_is_the_memory_or_the_parameters(monkeypatch, again, reason):
+    asked = scripted(monkeypatch, wrong(Verdict.STATE_VIOLATION, "state.buffers"), again)
+    monkeypatch.setattr(state_checks, "other_question", lambda rounds, family: f"other {family}")
+    first = SimpleNamespace(question=lambda family, state: f"{family} {state}")
+    rounds = SimpleNamespace(questions=first, reference=SimpleNamespace(first="first"))
+    with pytest.raises(Ended) as caught:
+        state_checks._change_parameters(rounds)
+    assert (caught.value.verdict, caught.value.reason) == (Verdict.STATE_VIOLATION, reason)
+    assert caught.value.message.endswith("it was off")
+    assert asked == [("other given", {"poison": True}), ("given first", {"poison": True})]
+
+
+def test_other_parameters_are_asked_once_and_other_faults_pass_through(monkeypatch):
+    monkeypatch.setattr(state_checks, "other_question", lambda rounds, family: None)
+    asked = scripted(monkeypatch)
+    state_checks._change_parameters(None)
+    assert asked == []
+    monkeypatch.setattr(state_checks, "other_question", lambda rounds, family: "other")
+    asked = scripted(monkeypatch, 1.0)
+    state_checks._change_parameters(None)
+    assert asked == [("other", {"poison": True})]
+    scripted(monkeypatch, wrong(Verdict.CRASHED, "run.exception"))
+    assert ended(lambda: state_checks._change_parameters(None)) == (Verdict.CRASHED, "audit", "run.exception")
+
+
+def seen(*threads: tuple[int, str], processes: tuple[tuple[int, str], ...] = (), files: tuple[str, ...] = ()) -> Seen:
+    return Seen(threads=tuple(threads), processes=processes, files=files)
+
+
+def left_over(monkeypatch, before: Seen, *looks: Seen, device: str = "cuda:0", interprets: bool = False) -> Audited:
+    now, left = [0.0], list(looks)
+    monkeypatch.setattr(state_checks.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(state_checks.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    setting = Audited(device=device, interprets=interprets, looks=[])
+
+    def look(name):
+        setting.looks.append((name, round(now[0], 6)))
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    setting.look = look
+    state_checks._left_over(setting, "audit", before)
+    return setting
+
+
+MAIN, OTHER = (1, "python"), (2, "worker")
+
+
+def test_threads_and_processes_that_stay_are_suspect(monkeypatch):
+    for after in (seen(MAIN, OTHER), seen(MAIN, processes=((7, "sleep"),))):
+        with pytest.raises(Ended) as caught:
+            left_over(monkeypatch, seen(MAIN), after)
+        assert (caught.value.verdict, caught.value.reason) == (Verdict.SUSPECT, "audit.threads")
+        assert "1 threads or processes" in caught.value.message
+        assert ("worker" if OTHER in after.threads else "sleep") in caught.value.message
+
+
+def test_what_was_there_before_is_known_where_a_gpu_needs_it(monkeypatch):
+    assert left_over(monkeypatch, seen(MAIN, OTHER), seen(MAIN, OTHER)).codes == []
+    with pytest.raises(Ended):
+        left_over(monkeypatch, seen(MAIN, OTHER), seen(MAIN, OTHER), device="cpu")
+
+
+def test_threads_of_the_driver_are_nobodys(monkeypatch):
+    drivers = [(3, "cuda-EvtHandlr"), (4, "nv-smi"), (5, "cupti")]
+    assert left_over(monkeypatch, seen(MAIN), seen(MAIN, *drivers)).looks == [("audit", 0.0)]
+    with pytest.raises(Ended, match=r"audit\.threads"):
+        left_over(monkeypatch, seen(MAIN), seen(MAIN, (9, "")))
+
+
+@pytest.mark.parametrize(("interprets", "looks"), [(False, [0.0, 0.05]), (True, [0.0, 0.05, 0.15, 0.35, 0.75, 1.55])])
+def test_a_thread_that_is_ending_has_a_moment(monkeypatch, interprets, looks):
+    busy = [seen(MAIN, OTHER)] * (len(looks) - 1)
+    setting = left_over(monkeypatch, seen(MAIN), *busy, seen(MAIN), interprets=interprets)
+    assert [at for _, at in setting.looks] == looks
+    with pytest.raises(Ended):
+        left_over(monkeypatch, seen(MAIN), *busy, seen(MAIN, OTHER), interprets=interprets)
+
+
+def test_files_left_behind_are_noted(monkeypatch):
+    setting = left_over(monkeypatch, seen(MAIN, files=("a",)), seen(MAIN, files=("c", "a", "b")))
+    assert [(one.code, one.data) for one in setting.findings] == [("audit.files", {"files": ["b", "c"]})]
+    assert setting.findings[0].message == "forward left 2 files behind: b, c"
+
+
+# -- sealed cases --
+
+
+REFUSES = ("exception", "compile", "resources", "load", "oom")
+
+
+def case(name: str, *, derived: bool = False) -> SealedCase:
+    return SealedCase(name, {}, derived)
+
+
+def sealed_with(monkeypatch, results: dict[str, str], *cases: SealedCase, device: str = "cpu") -> Audited:
+    started, released = [], []
+    contacts: dict[str, object] = {}
+
+    def more(wanted):
+        started.append(list(wanted))
+        contacts.update(wanted)
+
+    subjects = SimpleNamespace(
+        contacts=contacts, more=more, release=lambda name: (released.append(name), contacts.pop(name))
+    )
+    setting = Audited(sealed=list(cases), subjects=subjects, device=device, started=started, released=released)
+    monkeypatch.setattr(sealed, "_ask_case", lambda setting, name, case, number: results[case.name])
+    return setting
+
+
+def test_every_case_is_asked_of_a_child_of_its_own(monkeypatch):
+    cases = [case(str(n)) for n in range(6)]
+    setting = sealed_with(monkeypatch, {str(n): "right" for n in range(6)}, *cases)
+    assert check_sealed(setting) == "6 right"
+    names = [f"sealed#{n}" for n in range(1, 7)]
+    assert setting.started == [names[:4], names[4:]] and setting.released == names
+    gpu = sealed_with(monkeypatch, {str(n): "right" for n in range(6)}, *cases, device="cuda:0")
+    check_sealed(gpu)
+    assert gpu.started == [names[:2], names[2:4], names[4:]]
+
+
+def test_the_first_children_are_started_ahead_where_that_costs_no_gpu_memory(monkeypatch):
+    cases = [case(str(n)) for n in range(14)]
+    ahead = first_children(Audited(sealed=cases))
+    assert ahead == {f"sealed#{n}": "run" for n in range(1, 5)}
+    assert first_children(Audited(sealed=cases, device="cuda:0")) == {} == first_children(Audited(sealed=[]))
+    setting = sealed_with(monkeypatch, {str(n): "right" for n in range(14)}, *cases)
+    setting.subjects.contacts.update(ahead)
+    assert check_sealed(setting) == "12 right" and setting.started[0] == [f"sealed#{n}" for n in range(5, 9)]
+
+
+def test_a_problem_without_sealed_cases(monkeypatch):
+    assert check_sealed(sealed_with(monkeypatch, {})) == "the problem has none"
+
+
+@pytest.mark.parametrize(("result", "how"), [("guarded", "raised an error"), ("wrong", "was wrong")])
+def test_a_declared_case_that_fails_decides(monkeypatch, result, how):
+    results = {"a": "right", "b": result, "c": "right"}
+    setting = sealed_with(monkeypatch, results, case("c", derived=True), case("a"), case("b"))
+    with pytest.raises(Ended) as caught:
+        check_sealed(setting)
+    assert (caught.value.verdict, caught.value.stage) == (Verdict.WRONG, "audit")
+    assert caught.value.reason == "audit.sealed_case"
+    assert f"on sealed case 2 of 2 the candidate {how}," in caught.value.message
+    assert setting.released == ["sealed#1", "sealed#2"]
+
+
+def test_derived_cases_only_label(monkeypatch):
+    results = {"a": "right", "b": "guarded", "c": "wrong", "d": "wrong", "e": "left out"}
+    setting = sealed_with(monkeypatch, results, case("a"), *(case(name, derived=True) for name in "bcde"))
+    assert check_sealed(setting) == "1 right, 1 guarded, 2 wrong, 1 left out"
+    assert [(one.code, one.message, one.data) for one in setting.findings] == [
+        ("shape.guarded", "made for the published shapes: refuses 1 of 4 other sizes", {"cases": 4, "failed": 1}),
+        (
+            "shape.unsafe", "made for the published shapes: gives wrong answers for 2 of 4 other sizes",
+            {"cases": 4, "failed": 2},
+        ),
+    ]  # fmt: skip
+
+
+def test_a_declared_case_that_is_left_out_decides_nothing(monkeypatch):
+    setting = sealed_with(monkeypatch, {"a": "left out"}, case("a"))
+    assert check_sealed(setting) == "1 left out" and setting.codes == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "derived", "excused", "result"),
+    [
+        *((kind, n > 4, False, "guarded") for n, kind in enumerate(REFUSES * 2)),
+        *((kind, False, excused, "wrong") for kind in ("bounds", "died") for excused in (True, False)),
+        ("timeout", False, False, "wrong"),
+        ("timeout", False, True, "left out"),
+        ("oom", True, True, "left out"),
+        ("exception", True, True, "guarded"),
+        ("too_large", False, False, "left out"),
+        ("unsupported", True, False, "guarded"),
+    ],
+)  # fmt: skip
+def test_what_a_failure_on_a_sealed_case_means(kind, derived, excused, result):
+    failed = SubjectFailed("sealed#1", kind, "forward", "secret")
+    assert sealed._of_failure(failed, case("a", derived=derived), excused=excused) == result
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict", "reason", "tells"),
+    [
+        ("garbage", Verdict.DISHONEST, "tamper.channel", False),
+        ("touched", Verdict.DISHONEST, "tamper.harness", True),
+        ("unsupported", Verdict.UNSUPPORTED, "run.unsupported", False),
+    ],
+)
+def test_what_ends_an_evaluation_on_a_sealed_case(kind, verdict, reason, tells):
+    with pytest.raises(Ended) as caught:
+        sealed._of_failure(SubjectFailed("sealed#1", kind, "forward", "secret"), case("a"), excused=True)
+    assert (caught.value.verdict, caught.value.stage, caught.value.reason) == (verdict, "audit", reason)
+    assert ("secret" in caught.value.message) is tells
+
+
+def asked_case(monkeypatch, judged: list[object], **expected: object) -> tuple[str, list[object]]:
+    """`_ask` with a reference of this kind; each judgement passes or raises."""
+    said = SimpleNamespace(**{"empty": False, "finite": True, "worst": 0.25} | expected)
+    first = SimpleNamespace(expected=said, tensors=lambda: [torch.zeros(expected.get("elements", 10))])
+    monkeypatch.setattr(sealed, "Questions", lambda reference: SimpleNamespace(question=lambda *row: first))
+    monkeypatch.setattr(sealed, "other_question", lambda rounds, family: f"other {family}")
+    seen, left = [], list(judged)
+
+    def judge(rounds, question):
+        seen.append(question)
+        step = left.pop(0) if left else None
+        if step is not None:
+            raise step
+
+    monkeypatch.setattr(sealed, "_judge", judge)
+    setting = Audited(elements=5, ready=lambda name, reference, question: "rounds")
+    return sealed._ask(setting, "sealed#1", case("a"), SimpleNamespace(first=None)), seen[1:]
+
+
+def test_a_case_is_right_when_both_rounds_are(monkeypatch):
+    assert asked_case(monkeypatch, []) == ("right", ["other centred"])
+    for step in (wrong(), wrong(Verdict.LOAD_FAILED, "load.params")):
+        result = "guarded" if step.reason == "load.params" else "wrong"
+        assert asked_case(monkeypatch, [None, step])[0] == result == asked_case(monkeypatch, [step])[0]
+
+
+@pytest.mark.parametrize("unfit", [{"empty": True}, {"finite": False}, {"worst": 0.26}])
+def test_a_case_without_an_answer_to_judge_by_is_left_out(monkeypatch, unfit):
+    assert asked_case(monkeypatch, [], **unfit)[0] == "left out"
+
+
+def test_only_a_much_larger_case_excuses(monkeypatch):
+    failed = SubjectFailed("sealed#1", "oom", "forward", "")
+    assert asked_case(monkeypatch, [failed], elements=10)[0] == "guarded"
+    assert asked_case(monkeypatch, [failed], elements=11)[0] == "left out"
+
+
+def test_a_broken_protocol_ends_it_without_the_candidates_words(monkeypatch):
+    with pytest.raises(Ended) as caught:
+        asked_case(monkeypatch, [Ended(Verdict.DISHONEST, "x", "tamper.channel", "secret")])
+    assert (caught.value.stage, caught.value.reason) == ("audit", "tamper.channel")
+    assert "secret" not in caught.value.message
+
+
+def test_a_reference_that_breaks_its_device_in_a_sealed_case_judges_nobody():
+    for lost, kind, raises in (
+        (True, RuntimeError("x"), True),
+        (False, RuntimeError("x"), False),
+        (True, MemoryError(), False),
+    ):
+        setting = Audited(reference=SimpleNamespace(whereabouts=SimpleNamespace(device_lost=lambda lost=lost: lost)))
+        if raises:
+            with pytest.raises(JudgeError, match="broke in a sealed case"):
+                sealed._unless_broken(setting, kind)
+        else:
+            sealed._unless_broken(setting, kind)

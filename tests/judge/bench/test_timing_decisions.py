@@ -1,0 +1,565 @@
+"""When a measurement ends, what a claimed time must agree with, and which time is shown. No clock runs here."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections import defaultdict
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.judging.completion import Ended
+from judge.bench.judging.precision import Allowed
+from judge.bench.timing import bursts, measured, stage
+from judge.bench.timing.bursts import Burst, Bursts, _launch_bound, _supported, trusted_time
+from judge.bench.timing.measured import Circumstances, Measurement, Runner, _drop
+from judge.bench.timing.stage import Measured, TimingStage
+from judge.bench.timing.trusted import CPU, GPU, Trusted, terms_of
+from judge.values import BASELINES, Basis, Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
+
+COMPILE, AUTOTUNE = BASELINES["compile"], BASELINES["autotune"]
+
+
+def runner(*samples_us: float, blame: bool = False) -> Runner:
+    return Runner(None, None, blame, samples_us=list(samples_us))
+
+
+def measurement(**given: object) -> Measurement:
+    """One that was not begun: only what it decides by is there."""
+    bare = Measurement.__new__(Measurement)
+    vars(bare).update({"budget_s": 8.0, "beat": None} | given)
+    return bare
+
+
+# -- when the pairs are enough --
+
+
+def test_a_measurement_ends_at_the_last_look_or_when_its_time_is_up():
+    assert measurement()._enough([runner(*[1.0] * 256), runner(*[1.0] * 256)], None, 0.0)
+    assert not measurement()._enough([runner(*[1.0] * 40)], None, 7.9), "between two looks"
+    assert measurement()._enough([runner(*[1.0] * 8)], None, 8.0)
+    assert not measurement()._enough([runner(*[1.0] * 7)], None, 99.0), (
+        "a slow one is measured eight times all the same"
+    )
+
+
+def close(width: float, n: int = 16, middle: float = 2.0) -> list[Runner]:
+    """Candidate and eager whose ratios spread by `width` around `middle`, relative to it."""
+    ratios = [middle * (1 + width * (k / (n - 1) - 0.5)) for k in range(n)]
+    return [runner(*[10.0] * n), runner(*(10.0 * ratio for ratio in ratios))]
+
+
+def test_beside_eager_a_close_interval_or_half_a_second_is_enough():
+    assert measurement()._enough(close(0.1), None, 0.0)
+    assert not measurement()._enough(close(0.4), None, 0.49)
+    assert measurement()._enough(close(0.4), None, 0.5)
+    assert not measurement()._enough(close(0.1, n=17), None, 0.0), "no look at 17 pairs"
+
+
+def test_an_interval_must_be_close_and_say_something():
+    assert not measurement()._close_enough(close(0.04, middle=1.01)), "it says nothing"
+    assert measurement()._close_enough(close(0.11)), "thirteen fifteenths of that: it leaves out one at each end"
+    assert not measurement()._close_enough(close(0.12))
+
+
+def test_what_is_slower_than_the_best_for_sure_need_not_be_known_as_closely():
+    wide = close(0.22)  # an interval of 0.19 of the value, up to 2.19
+    assert not measurement()._close_enough(wide)
+    assert measurement(beat=2.3)._close_enough(wide)
+    assert not measurement(beat=2.1)._close_enough(wide)
+    assert not measurement(beat=math.inf)._close_enough(wide), "nobody asks who is the best"
+    assert not measurement(beat=2.5)._close_enough(close(0.24)), "wider than a tenth either way"
+
+
+def test_a_side_alone_is_measured_to_the_second_look():
+    assert not measurement()._close_enough([runner(*[1.0] * 31)])
+    assert measurement()._close_enough([runner(*[1.0] * 32)])
+
+
+@pytest.mark.parametrize(("rival_us", "decided"), [(20.0, True), (5.0, True), (10.0, True), (None, False)])
+def test_beside_the_best_so_far_it_ends_when_that_is_decided(rival_us, decided):
+    mine = runner(*[10.0] * 16)
+    rival = runner(*([rival_us] * 16 if rival_us else [9.0, 11.0] * 8))
+    assert measurement()._enough([mine, runner(*[30.0] * 16)], rival, 1.9) is decided
+    assert measurement()._enough([mine, runner(*[30.0] * 16)], rival, 2.0)
+
+
+def test_blocks_at_another_clock_leave_every_side_with_the_same_pairs():
+    one, other = runner(*map(float, range(1, 11))), runner(*map(float, range(11, 21)))
+    for side in (one, other):
+        side.host_us = [-value for value in side.samples_us]
+    seen = Circumstances(clocks_mhz=[100, 100, 50, 100, 100])
+    _drop([one, other], seen)
+    assert one.samples_us == [1.0, 2.0, 3.0, 4.0, 7.0, 8.0, 9.0, 10.0] and seen.dropped == 2
+    assert other.samples_us == [value + 10 for value in one.samples_us]
+    assert one.host_us == [-value for value in one.samples_us]
+
+
+# -- one timed call --
+
+
+class Contact:
+    """Answers a timed call with this claim."""
+
+    def __init__(self, us: object, outputs: list[torch.Tensor] | None = None, metas: list[dict] | None = None) -> None:
+        self.reply = {"us": us, "host_us": 2.5, **({} if metas is None else {"metas": metas})}
+        self.outputs = outputs or []
+        self.asked: list[tuple[str, dict]] = []
+
+    def lay_out(self, tensors, metas, jitter):
+        self.metas = metas
+        return [], [SimpleNamespace(meta=meta, to_json=dict) for meta in metas]
+
+    def ask(self, op, **fields):
+        self.asked.append((op, fields))
+        return self.reply
+
+    def take(self, outs):
+        return self.outputs
+
+
+def once(monkeypatch, us: float, wall_us: float, *, blame: bool = True, right=None, **contact: object):
+    ticks = iter([0, int(wall_us * 1e3)])
+    monkeypatch.setattr(measured.time, "perf_counter_ns", lambda: next(ticks))
+    side = Runner(Contact(us, **contact), None, blame)
+    own = measurement(rng=random.Random(1), limits=[Allowed(0.01, 0.1)])
+    own.reference = SimpleNamespace(outputs=lambda inputs, seed: [torch.zeros(3)])
+    return own._once(side, [torch.ones(2)], 7, right), side
+
+
+@pytest.mark.parametrize(
+    ("us", "wall_us", "believed"),
+    [(1e-3, 10.0, True), (0.9e-3, 10.0, False), (60.5, 10.0, True), (60.6, 10.0, False), (-1.0, 10.0, False)],
+)
+def test_a_claim_must_be_a_time_and_no_longer_than_the_call(monkeypatch, us, wall_us, believed):
+    if believed:
+        (claimed, host, wall), side = once(monkeypatch, us, wall_us)
+        assert (claimed, host, wall) == (us, 2.5, wall_us)
+        assert side.contact.asked[0][0] == "timed" and side.contact.asked[0][1]["flush"] is True
+        assert side.contact.asked[0][1]["seed"] == 7 and side.contact.metas[0].shape == (3,)
+        return
+    with pytest.raises(Ended) as caught:
+        once(monkeypatch, us, wall_us)
+    assert (caught.value.verdict, caught.value.stage) == (Verdict.SUSPECT, "timing")
+    assert caught.value.reason == "time.mismatch"
+    once(monkeypatch, us, wall_us, blame=False)
+
+
+GOOD = {"dtype": "float32", "shape": [4]}
+
+
+@pytest.mark.parametrize(
+    ("value", "metas", "right"),
+    [
+        ([1.0, 2.0, 3.0, 4.01], [GOOD], True),
+        ([1.0, 2.0, 3.0, 4.3], [GOOD], False),
+        ([1.0, 2.0, 3.0, 4.0], [{**GOOD, "shape": [2, 2]}], False),
+        ([1.0, 2.0, 3.0, 4.0], [], False),
+    ],
+)
+def test_every_timed_output_is_compared(monkeypatch, value, metas, right):
+    given = {"outputs": [torch.tensor(value)], "metas": metas, "right": [torch.tensor([1.0, 2.0, 3.0, 4.0])]}
+    once(monkeypatch, 5.0, 10.0, blame=False, **given)
+    if right:
+        once(monkeypatch, 5.0, 10.0, **given)
+        return
+    with pytest.raises(Ended) as caught:
+        once(monkeypatch, 5.0, 10.0, **given)
+    assert (caught.value.verdict, caught.value.reason) == (Verdict.WRONG, "time.wrong_output")
+    assert caught.value.message.startswith("output 0 of a timed call")
+
+
+def test_four_times_the_error_of_the_rounds_is_still_the_same_work(monkeypatch):
+    spread = torch.tensor([1.0, 2.0, 3.0, 4.0]).std(correction=0)
+    for factor, right in ((3.9, True), (4.1, False)):
+        off = torch.tensor([1.0, 2.0, 3.0, 4.0]) + 0.01 * factor * spread
+        own = measurement(limits=[Allowed(0.01, 0.1)])
+        side = SimpleNamespace(contact=SimpleNamespace(take=lambda outs, off=off: [off]))
+        step = lambda own=own, side=side: own.check_values(side, [], [torch.tensor([1.0, 2.0, 3.0, 4.0])])  # noqa: E731
+        if right:
+            step()
+        else:
+            with pytest.raises(Ended):
+                step()
+
+
+# -- the judge's own clock --
+
+
+def test_a_claim_is_believed_down_to_its_share_of_the_trusted_time():
+    terms = dataclasses.replace(GPU, nothing_us=2.0)
+    assert terms.believes(86.0, 100.0) and not terms.believes(85.9, 100.0)
+    assert CPU.believes(50.0, 100.0) and not CPU.believes(49.9, 100.0)
+    assert terms_of("cpu") is CPU
+
+
+def test_a_baseline_is_disturbed_when_the_pairs_took_half_as_long_again():
+    trusted = Trusted(1.0, "burst", 8, baseline_us=100.0)
+    assert trusted.disturbed(155.1) and not trusted.disturbed(155.0)
+
+
+def test_content_that_comes_late_counts_as_work():
+    assert Burst(100.0, 5.0).delay_us(90.0) == pytest.approx(100.0 - 1.02 * 90.0 - 5.0)
+    assert Burst(96.0, 5.0).delay_us(90.0) == 0.0
+    bare = SimpleNamespace(
+        seen={2: [Burst(10.0, 50.0), Burst(10.0, 40.0)], 10: [Burst(60.0, 200.0), Burst(30.0, 260.0)]}
+    )
+    delay = 60.0 - 1.02 * 20.0 - 5.0
+    assert Bursts.slope(bare, {10: 20.0, 2: 10.0}) == pytest.approx((200.0 + delay - 40.0) / 8)
+    assert Bursts.slope(SimpleNamespace(seen={1: [Burst(1.0, 9.0)], 2: [Burst(1.0, 3.0)]}), {1: 1.0, 2: 1.0}) == 0.0
+
+
+def test_what_a_burst_may_cost_beside_its_calls():
+    meta = SimpleNamespace(nbytes=200_000)
+    assert Bursts.dearest_us(SimpleNamespace(terms=GPU, _outputs=[meta, meta])) == pytest.approx(20.0 + 4.0)
+
+
+def test_calls_whose_launches_take_longer_than_their_kernels_are_replayed():
+    side = SimpleNamespace(samples_us=[9.0, 10.0, 11.0])
+    for host_us, bound in (([7.5, 7.5, 99.0], False), ([7.6, 7.6, 0.0], True), ([], False)):
+        side.host_us = host_us
+        assert _launch_bound(side) is bound
+
+
+class Side:
+    """A subject whose bursts take what the script says per call; a script's last time is repeated."""
+
+    def __init__(self, *call_us: float, device: str = "cuda:0", cost_us: float = 0.0) -> None:
+        self.call_us, self.cost_us = list(call_us), cost_us
+        self.reference = SimpleNamespace(device=device)
+        self.side = SimpleNamespace(samples_us=[100.0], host_us=[0.0])
+        self.rng = random.Random(1)
+        self.seen: dict[int, list[Burst]] = defaultdict(list)
+        self.made: list[tuple[int, bool]] = []
+
+    def burst(self, calls: int, *, graph: bool) -> None:
+        self.made.append((calls, graph))
+        self.seen[calls].append(Burst(1.0, 1.0))
+
+    def slope(self, copying: dict[int, float]) -> float:
+        assert sorted(copying) == [2, 8]
+        return self.call_us.pop(0) if len(self.call_us) > 1 else self.call_us[0]
+
+    def dearest_us(self) -> float:
+        return 20.0
+
+    def written_us(self, method: str) -> float:
+        return self.cost_us
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    """Whether the GPU is quiet; how often somebody waited for that."""
+    state = SimpleNamespace(quiet=True, waits=0)
+    monkeypatch.setattr(bursts, "is_quiet", lambda device: state.quiet)
+    monkeypatch.setattr(bursts.time, "sleep", lambda seconds: None)
+
+    def wait(device):
+        state.waits += 1
+        return 6.0
+
+    monkeypatch.setattr(bursts, "wait_until_quiet", wait)
+    return state
+
+
+def supported(mine: Side, theirs: Side, claimed_us: float, terms=GPU, method: str = "burst") -> Trusted:
+    return _supported([mine, theirs], 8, method, claimed_us, terms)
+
+
+def test_a_claim_that_bursts_support_is_believed_after_the_least_attempts(quiet):
+    mine, theirs = Side(100.0), Side(100.0)
+    found = supported(mine, theirs, 90.0)
+    assert found.supported and (found.attempts, found.call_us, found.baseline_us) == (3, 100.0, 100.0)
+    assert (found.method, found.calls, found.beside_us) == ("burst", 8, 0.0)
+    assert len(mine.made) == len(theirs.made) == 6 and {graph for _, graph in mine.made} == {False}
+    assert supported(Side(100.0), Side(100.0), 90.0, method="graph_burst").method == "graph_burst"
+
+
+def test_what_the_baseline_shows_of_a_burst_is_taken_off_within_limits(quiet):
+    assert supported(Side(110.0), Side(112.0), 85.0).beside_us == 12.0
+    assert supported(Side(110.0), Side(150.0), 85.0).beside_us == 20.0, "no more than a burst may cost"
+    assert supported(Side(110.0), Side(90.0), 110.0).beside_us == 0.0
+    assert supported(Side(110.0, cost_us=5.0), Side(90.0), 110.0).beside_us == 5.0, "it costs that at least"
+    assert supported(Side(3.0, cost_us=5.0), Side(90.0), 110.0).call_us == 0.0
+    clocked = dataclasses.replace(GPU, nothing_us=3.0)
+    assert supported(Side(110.0), Side(100.0), 110.0, clocked).beside_us == 3.0, "a clock reads a call around nothing"
+
+
+def test_a_busy_machine_gets_more_attempts(quiet):
+    found = supported(Side(*[200.0] * 9, 100.0), Side(100.0), 90.0)
+    assert found.supported and found.attempts == 10 and quiet.waits == 2, "after six the pauses begin, for ten seconds"
+
+
+def test_a_hopeless_claim_gets_ten(quiet):
+    found = supported(Side(200.0), Side(100.0), 84.0)
+    assert not found.supported and found.attempts == 10
+    assert supported(Side(200.0), Side(100.0), 86.0).attempts == 48, "one that is nearly right gets them all"
+
+
+def test_on_the_processor_nobody_waits_for_quiet(quiet):
+    mine, theirs = Side(200.0, device="cpu"), Side(100.0, device="cpu")
+    assert not supported(mine, theirs, 10.0, CPU).supported and quiet.waits == 0
+
+
+def test_without_quiet_no_claim_is_refused(quiet):
+    quiet.quiet = False
+    with pytest.raises(JudgeError, match=r"the GPU was not quiet for 12 s"):
+        supported(Side(200.0), Side(100.0), 84.0)
+    assert supported(Side(100.0), Side(100.0), 90.0).supported
+
+
+def read_by(
+    monkeypatch, *, calls: int | None = 8, device: str = "cuda:0", bound: bool = True, kind: str = ""
+) -> tuple[object, list[str]]:
+    methods: list[str] = []
+
+    class Fake:
+        def __init__(self, measurement, side, rng, terms) -> None:
+            self.side = side
+
+        def room(self, claimed_us):
+            return calls
+
+    def told(sides, calls, method, claimed_us, terms):
+        methods.append(method)
+        if kind and method == "graph_burst":
+            raise SubjectFailed("candidate", kind, "burst_capture", "")
+        return Trusted(1.0, method, calls)
+
+    monkeypatch.setattr(bursts, "Bursts", Fake)
+    monkeypatch.setattr(bursts, "terms_of", lambda device: GPU)
+    monkeypatch.setattr(bursts, "_open", lambda sides, calls: None)
+    monkeypatch.setattr(bursts, "_supported", told)
+    eager = SimpleNamespace(host_us=[99.0 if bound else 0.0], samples_us=[10.0])
+    mine = SimpleNamespace(host_us=[0.0], samples_us=[10.0])
+    own = SimpleNamespace(reference=SimpleNamespace(device=device))
+    return trusted_time(own, mine, eager, random.Random(1), claimed_us=5.0), methods
+
+
+def test_calls_are_replayed_where_a_launch_takes_longer_and_back_to_back_elsewhere(monkeypatch):
+    assert read_by(monkeypatch) == (Trusted(1.0, "graph_burst", 8), ["graph_burst"])
+    assert read_by(monkeypatch, bound=False)[1] == ["burst"] == read_by(monkeypatch, device="cpu")[1]
+    assert read_by(monkeypatch, calls=None) == (None, [])
+    assert read_by(monkeypatch, kind="exception") == (Trusted(1.0, "burst", 8), ["graph_burst", "burst"])
+    with pytest.raises(SubjectFailed):
+        read_by(monkeypatch, kind="died")
+
+
+# -- the stage --
+
+
+def timing(subject: Subject, us: float = 10.0) -> Timing:
+    return Timing(subject, Basis.MEASURED, "cuda_events", (us,) * 4, us, 0.9 * us, 1.1 * us)
+
+
+def ratio(value: float, low: float, call: SpeedCall, over: Subject = Subject.INCUMBENT) -> Speedup:
+    return Speedup(value, low, value + 0.1, 16, Basis.MEASURED, over, call)
+
+
+def shown(us: float = 10.0, **given: object) -> Measured:
+    return Measured([timing(Subject.CANDIDATE, us)], ratio(2.0, 1.9, SpeedCall.FASTER, Subject.EAGER), **given)
+
+
+def test_who_beats_the_best_so_far_and_who_does_narrowly():
+    assert shown().beats_rival and not shown().wins_narrowly
+    for low, call, beats, narrowly in (
+        (1.049, SpeedCall.FASTER, True, True),
+        (1.05, SpeedCall.FASTER, True, False),
+        (1.0, SpeedCall.SAME, False, False),
+        (0.9, SpeedCall.AMBIGUOUS, False, False),
+    ):
+        found = shown(rival=ratio(1.1, low, call))
+        assert (found.beats_rival, found.wins_narrowly) == (beats, narrowly)
+
+
+class Stage(TimingStage):
+    """A stage whose sides and measurements are given."""
+
+    def __init__(
+        self, device: str = "cuda:0", trusted: tuple[Trusted | None, ...] = (), **sides: dict[str, list[float]]
+    ) -> None:
+        self.device, self.method, self.precision = device, "cuda_events", "strict"
+        self._sides = {name: SimpleNamespace(**rows) for name, rows in sides.items()}
+        self.trusted, self.again = list(trusted), []
+
+    def _trusted(self, claimed_us: float) -> Trusted | None:
+        return self.trusted.pop(0)
+
+    def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
+        self.again.append((suffix, rival))
+        return shown(20.0 + len(self.again), rival=ratio(1.2, 1.1, SpeedCall.FASTER) if rival else None)
+
+
+def unchecked(claimed_us: float, *, mine: float, device: str = "cuda:0", host_us: float = 0.0) -> Measured:
+    """Single calls of the candidate took `mine`, of a baseline of 100 us 150 by the wall."""
+    rows = {"wall_us": [150.0, 190.0], "samples_us": [100.0, 120.0], "host_us": [0.0]}
+    own = Stage(device, candidate={"wall_us": [mine, mine + 9], "host_us": [host_us]}, eager=rows)
+    found = shown()
+    own._without_bursts(found, claimed_us)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("device", "claimed_us", "plausible"),
+    [("cuda:0", 30.0, True), ("cuda:0", 29.9, False), ("cpu", 1.0, True)],  # 100 us by the wall; 30 + 15 us of slack
+)
+def test_single_calls_bound_a_claim_that_no_burst_can_check(device, claimed_us, plausible):
+    found = unchecked(claimed_us, mine=150.0, device=device, host_us=50.0)
+    assert found.plausible is plausible
+    (note,) = found.findings
+    assert note.code == "time.unchecked" and note.data == {"wall_us": 100.0, "claimed_us": claimed_us}
+    assert note.message.endswith("are claimed" if plausible else "are claimed: too far apart for a best")
+    assert f"may take up to 100 µs, {claimed_us:.1f} are claimed" in note.message
+
+
+def test_a_claim_that_not_even_a_slow_launch_explains_is_a_mismatch():
+    with pytest.raises(Ended) as caught:
+        unchecked(29.9, mine=150.0)
+    assert (caught.value.verdict, caught.value.reason) == (Verdict.SUSPECT, "time.mismatch")
+    assert unchecked(29.9, mine=150.0, host_us=0.2).plausible is False
+    assert unchecked(5.0, mine=20.0).findings[0].message.count("up to 0 µs") == 1, "no negative time is told"
+
+
+EAGER = {"samples_us": [100.0], "host_us": [0.0]}
+
+
+def test_a_supported_claim_is_a_finding_with_its_numbers():
+    trusted = Trusted(9.5, "graph_burst", 96, beside_us=1.0, attempts=3, baseline_us=100.0)
+    found = Stage(trusted=[trusted], eager=EAGER).trust(shown())
+    (note,) = found.findings
+    assert note.code == "time.trusted" and note.data == {**dataclasses.asdict(trusted), "claimed_us": 10.0}
+    assert note.message == (
+        "96 calls on different content took 9.5 µs each by the judge's own clock (CUDA graph, L2 not flushed); "
+        "claimed 10.0 µs"
+    )
+    back = Stage(trusted=[Trusted(9.5, "burst", 4, baseline_us=100.0)], eager=EAGER).trust(shown())
+    assert "(back to back, L2" in back.findings[0].message
+
+
+@pytest.mark.parametrize(("method", "words"), [("burst", "calls back to back"), ("graph_burst", "calls replayed")])
+def test_a_claim_that_no_burst_supports_is_a_mismatch(method, words):
+    with pytest.raises(Ended) as caught:
+        Stage(trusted=[Trusted(30.0, method, 8, supported=False)], eager=EAGER).trust(shown())
+    assert (caught.value.verdict, caught.value.stage) == (Verdict.SUSPECT, "timing")
+    assert caught.value.reason == "time.mismatch"
+    assert "claimed to take 10.0 µs" in caught.value.message and f"each of 8 {words}" in caught.value.message
+
+
+def test_what_a_busy_machine_held_up_is_measured_again_with_the_other_baselines_times():
+    slow, fine = Trusted(9.0, "burst", 8, baseline_us=50.0), Trusted(9.0, "burst", 8, baseline_us=100.0)
+    own = Stage(trusted=[slow, fine], eager=EAGER)
+    first = shown(rival=ratio(1.2, 1.1, SpeedCall.FASTER))
+    first.timings += [timing(Subject.COMPILE, 50.0), timing(Subject.AUTOTUNE, 40.0)]
+    first.over_compiled = {"compile": ratio(9.0, 8.0, SpeedCall.NONE), "autotune": ratio(9.0, 8.0, SpeedCall.NONE)}
+    found = own.trust(first, suffix="#2")
+    assert own.again == [("#2", True)] and found.candidate.median_us == 21.0
+    assert [one.subject for one in found.timings] == [Subject.CANDIDATE, Subject.COMPILE, Subject.AUTOTUNE]
+    assert {name: round(one.value, 3) for name, one in found.over_compiled.items()} == {
+        "compile": round(50 / 21, 3), "autotune": round(40 / 21, 3),
+    }  # fmt: skip
+    with pytest.raises(JudgeError, match=r"3 times over .* 100.0 µs beside the candidate, 50.0 µs at most in bursts"):
+        Stage(trusted=[slow] * 3, eager=EAGER).trust(shown())
+
+
+def test_a_processor_or_a_slow_launch_is_not_measured_again():
+    slow = Trusted(9.0, "burst", 8, baseline_us=50.0)
+    assert Stage("cpu", trusted=[slow], eager=EAGER).trust(shown()).findings[0].code == "time.trusted"
+    late = {"samples_us": [100.0], "host_us": [stage.LONGEST_HOLD_US + 1]}
+    assert Stage(trusted=[slow], eager=late).trust(shown()).findings[0].code == "time.trusted"
+    held = {"samples_us": [100.0], "host_us": [stage.LONGEST_HOLD_US]}
+    with pytest.raises(JudgeError):
+        Stage(trusted=[slow] * 3, eager=held).trust(shown())
+
+
+@pytest.mark.parametrize(("number", "times"), [(2, "measured twice"), (3, "measured three times")])
+def test_a_confirmation_keeps_what_was_noticed_before_and_the_first_speedup(number, times):
+    own = Stage(trusted=[Trusted(20.0, "burst", 8, baseline_us=100.0)], eager=EAGER)
+    first = shown()
+    first.findings = [Finding("time.trusted", "old"), Finding("time.no_incumbent", "kept")]
+    if number == 3:
+        first.findings.append(Finding("time.confirmed", "old", {"first_speedup": 7.0}))
+    found = own.confirm(first, number)
+    assert own.again == [(f"#{number}", False)]
+    assert [one.code for one in found.findings] == ["time.trusted", "time.no_incumbent", "time.confirmed"]
+    assert found.findings[0].message != "old" and times in found.findings[-1].message.replace("a narrow win, ", "")
+    expected = {"first_speedup": 7.0} if number == 3 else {"first_speedup": 2.0, "first_low": 1.9, "first_high": 2.1}
+    assert found.findings[-1].data == expected
+
+
+def test_a_baseline_is_known_or_measured_or_left_out():
+    own, found = Stage(), shown()
+    assert own.compiled(found, AUTOTUNE, None, live=False) == "" and len(found.timings) == 1
+    assert own.compiled(found, AUTOTUNE, [30.0, 30.0], live=False) == ""
+    assert found.timings[-1].detail == {"mode": "max-autotune", "cached": True}
+    assert found.timings[-1].subject is Subject.AUTOTUNE and found.over_compiled["autotune"].value == 3.0
+    assert found.over_compiled["autotune"].over is Subject.AUTOTUNE
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (None, ""),
+        (SubjectFailed("compile", "exception", "timed", "no such operator"), "failed: no such operator"),
+        (Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.raises", "it raised"), "failed: it raised"),
+    ],
+)
+def test_a_baseline_that_fails_is_told_and_has_no_time(fault, words):
+    own, found = Stage(), shown()
+    own.introduce, own.lock = lambda name: (name, None), "lock"
+
+    def run(sides, lock):
+        assert (sides[0].contact, sides[0].blame, lock) == ("compile", False, "lock")
+        if fault is not None:
+            raise fault
+        sides[0].samples_us += [20.0] * 4
+        return Circumstances()
+
+    own.measurement = SimpleNamespace(run=run, clock=SimpleNamespace(unavailable="no GPU"))
+    own.device = "cpu"
+    assert own.compiled(found, COMPILE, None, live=True) == words
+    if words:
+        assert len(found.timings) == 1 and found.over_compiled == {}
+    else:
+        detail = found.timings[-1].detail
+        assert (detail["mode"], detail["precision"], detail["sm_clock_mhz"]) == ("default", "strict", "no GPU")
+        assert found.over_compiled["compile"].value == 2.0
+
+
+def test_a_time_says_how_it_came_about(monkeypatch):
+    monkeypatch.setattr(stage, "empty_us", lambda device: 3.5)
+    own = Stage()
+    own.measurement = SimpleNamespace(clock=SimpleNamespace(unavailable="never"))
+    side = Runner(None, None, False, samples_us=[19.0, 30.0, 31.0], host_us=[3.0, 1.0, 2.0])
+    seen = Circumstances(clocks_mhz=[1900, 1980], throttled=4, dropped=2, waited_s=0.05)
+    found = own._timing(Subject.EAGER, side, seen)
+    assert found.detail == {
+        **stage.FLAGS, "precision": "strict", "host_us": 2.0, "sm_clock_mhz": [1900, 1980], "throttled": 4,
+        "waited_for_quiet_s": 0.05, "dropped_pairs": 2, "empty_us": 3.5,
+    }  # fmt: skip
+    plain = own._timing(Subject.EAGER, Runner(None, None, False, samples_us=[20.0]), Circumstances(waited_s=0.049))
+    assert plain.detail == {**stage.FLAGS, "precision": "strict", "sm_clock_mhz": "never"}
+
+
+def test_a_best_so_far_that_fails_is_left_out_and_noted():
+    own = TimingStage.__new__(TimingStage)
+    own.device, own.method, own.precision, own.lock, tried = "cpu", "wall_clock", "strict", None, []
+
+    def run(sides, lock, rival=None):
+        tried.append([side.contact for side in sides])
+        if rival is not None:
+            raise SubjectFailed("incumbent", "exception", "timed", "gone")
+        for number, side in enumerate(sides, 1):
+            side.samples_us += [10.0 * number] * 4
+        return Circumstances()
+
+    own.measurement = SimpleNamespace(run=run, clock=SimpleNamespace(unavailable=""))
+    own.introduce = lambda name: (name, None)
+    found = own.measure(suffix="#2", rival=True)
+    assert tried == [["candidate#2", "eager#2", "incumbent#2"], ["candidate#2", "eager#2"]]
+    assert [one.code for one in found.findings] == ["time.no_incumbent"] and found.rival is None
+    assert found.speedup is not None and found.speedup.value == 2.0
+    assert [one.subject for one in found.timings] == [Subject.CANDIDATE, Subject.EAGER]
