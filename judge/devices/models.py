@@ -46,6 +46,10 @@ class DeviceQuerySet(models.QuerySet["Device"]):
         """Those that kernels are timed on, here or on another machine."""
         return self.filter(kind__in=kinds(lambda traits: traits.basis is Basis.MEASURED))
 
+    def imported(self) -> Self:
+        """Those that only own the figures of imported searches."""
+        return self.filter(kind__in=kinds(lambda traits: traits.imported))
+
     def with_times(self) -> Self:
         """Those that kernels have times on."""
         return self.filter(kind__in=kinds(lambda traits: traits.basis is not None))
@@ -125,6 +129,11 @@ class Device(models.Model):
     def measures(self) -> bool:
         """Whether a worker here times kernels on it, so that it has a noise floor."""
         return self.is_gpu and not self.remote
+
+    @property
+    def checkable(self) -> bool:
+        """Whether a check from here tells more than that it is there: its noise, or the cause of a quarantine."""
+        return self.served and bool(self.measures or self.state_cause)
 
     @property
     def imported(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -204,47 +204,39 @@ class Cost:
         return flops / moved if isinstance(flops, int | float) and moved else None
 
 
-@dataclass
-class _Timed:
-    baselines: dict[str, Measurement] = field(default_factory=dict)
-    kernels: list[Measurement] = field(default_factory=list)
-
-
 def costs(problem: Problem, checks: Sequence[Preflight]) -> list[Cost]:
     """One per device that has a finished report. Three queries, however many devices and kernels there are."""
     decided = [check for check in checks if check.decided and check.report.get("flops") is not None]
-    timed: dict[int, _Timed] = {check.device.pk: _Timed() for check in decided}
-    if timed:
-        _read(problem, timed)
-    return [_cost(check, timed[check.device.pk]) for check in decided]
-
-
-def _read(problem: Problem, timed: dict[int, _Timed]) -> None:
-    rows = Measurement.objects.filter(evaluation__problem=problem, evaluation__device__in=list(timed))
+    if not decided:
+        return []
+    rows = Measurement.objects.filter(
+        evaluation__problem=problem, evaluation__device__in=[check.device for check in decided]
+    )
     slim = rows.select_related("evaluation").defer(
         "samples_us", "detail", "evaluation__source", "evaluation__report", "evaluation__message"
     )
     last = rows.filter(subject__in=list(BASELINES)).order_by().values("evaluation__device", "subject")
-    for row in slim.filter(pk__in=last.annotate(last=Max("pk")).values("last")):
-        timed[row.evaluation.device_id].baselines[row.subject] = row
+    newest = slim.filter(pk__in=last.annotate(last=Max("pk")).values("last"))
+    baselines = {(row.evaluation.device_id, row.subject): row for row in newest}
+    kernels: dict[int, list[Measurement]] = {check.device.pk: [] for check in decided}
     for row in slim.filter(subject=Subject.CANDIDATE).order_by("median_us", "pk")[:MOST_KERNELS]:
-        timed[row.evaluation.device_id].kernels.append(row)
+        kernels[row.evaluation.device_id].append(row)
+    return [_cost(check, baselines, kernels[check.device.pk]) for check in decided]
 
 
-def _cost(check: Preflight, timed: _Timed) -> Cost:
+def _cost(check: Preflight, timed: dict[tuple[int, str], Measurement], kernels: list[Measurement]) -> Cost:
     bound_us = (check.report.get("roofline") or {}).get("bound_us")
 
     def reach(us: float | None) -> float | None:
         return bound_us / us if bound_us and us else None
 
-    fastest = [Kernel(row.evaluation, row.median_us, reach(row.median_us)) for row in timed.kernels[:FASTEST]]
-    found = [_baseline(check, Subject(name), timed.baselines.get(name)) for name in BASELINES]
+    fastest = [Kernel(row.evaluation, row.median_us, reach(row.median_us)) for row in kernels[:FASTEST]]
+    found = [_baseline(check, Subject(name), timed.get((check.device.pk, name))) for name in BASELINES]
     since = check.device.baselines_at
     baselines = tuple(
         replace(one, reach=reach(one.median_us), stale=bool(since and one.at and one.at < since)) for one in found
     )
-    plot = _plot(check, baselines, timed.kernels)
-    return Cost(check, baselines, tuple(fastest), len(timed.kernels), plot)
+    return Cost(check, baselines, tuple(fastest), len(kernels), _plot(check, baselines, kernels))
 
 
 def _baseline(check: Preflight, subject: Subject, row: Measurement | None) -> Baseline:
@@ -288,36 +280,26 @@ def _plot(check: Preflight, baselines: Iterable[Baseline], kernels: Sequence[Mea
     return roofline_plot(roof, named, others, flop_rate)
 
 
-@dataclass(frozen=True)
-class GraphSummary:
-    """Operators of a traced graph: each kind with its count, most frequent first, and the rows of the table."""
-
-    operators: int
-    kinds: tuple[tuple[str, int], ...]
-    rows: tuple[dict[str, Any], ...]
-    hidden: int
-
-
-def graph_summary(checks: Iterable[Preflight], limit: int) -> GraphSummary | None:
-    """From the first report that holds a graph; the table has at most `limit` rows."""
+def graph_summary(checks: Iterable[Preflight], limit: int) -> dict[str, Any] | None:
+    """From the first report that holds a graph: how many operators, each of their kinds with its count, the most
+    frequent first, at most `limit` rows of the table, and how many are left out."""
     graph = next((check.report["graph"] for check in checks if check.report.get("graph")), None)
     if not graph:
         return None
     nodes = graph["nodes"]
     names = [node["op"].split(".")[1] for node in nodes if node["op"].startswith("aten.")]
-    rows = tuple(_graph_row(node) for node in nodes[:limit])
-    return GraphSummary(len(names), tuple(Counter(names).most_common()), rows, max(0, len(nodes) - limit))
-
-
-def _graph_row(node: dict[str, Any]) -> dict[str, Any]:
-    outs = [node["out"]] if node.get("out") else [out for out in node.get("outs", ()) if out]
-    return {
-        "name": node["name"],
-        "op": node["op"],
-        "inputs": ", ".join(_references([node.get("args", ()), node.get("kwargs", {})])),
-        "target": node.get("target", ""),
-        "outs": outs,
-    }
+    rows = [
+        {
+            "name": node["name"],
+            "op": node["op"],
+            "inputs": ", ".join(_references([node.get("args", ()), node.get("kwargs", {})])),
+            "target": node.get("target", ""),
+            "outs": [node["out"]] if node.get("out") else [out for out in node.get("outs", ()) if out],
+        }
+        for node in nodes[:limit]
+    ]
+    kinds = Counter(names).most_common()
+    return {"operators": len(names), "kinds": kinds, "rows": rows, "hidden": max(0, len(nodes) - limit)}
 
 
 def _references(value: Any) -> list[str]:

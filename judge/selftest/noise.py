@@ -12,22 +12,16 @@ import statistics
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from judge.bench.device.statistics import median_interval
 from judge.selftest.entries import FOLDERS, HERE, Corpus, Entry, read_entry
+from judge.selftest.run import Judge
 from judge.values import Job, Outcome, Subject, Verdict
 
 KERNEL = "a05_gate_16M"  # 0.2 GB through memory: long enough for events, over in a moment
 CASE = "16M"
 ROUNDS = 3  # fresh pairs of processes: a process has luck of its own
 NORMAL = 1.4826  # standard deviations in the median distance of normal values
-
-
-class Judge(Protocol):
-    """What is asked of a bench: `judge.bench.runner.Bench`, or a stand-in in tests."""
-
-    def evaluate(self, job: Job) -> Outcome: ...
 
 
 class NotRight(Exception):

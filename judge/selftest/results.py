@@ -39,12 +39,9 @@ class EntryResult:
     comparisons: int = 0
     faster: int = 0
 
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Self:
-        """Inverse of `to_json`. Raises TypeError, KeyError or ValueError when malformed."""
+        """A row of `Report.to_json`. Raises TypeError, KeyError or ValueError when malformed."""
         fields = {**row, "corpus": Corpus(row["corpus"]), "state": State(row["state"])}
         return cls(**{**fields, "findings": tuple(row.get("findings", ()))})
 
@@ -97,9 +94,7 @@ class Report:
         return tuple(_count(corpus, self.of(corpus)) for corpus in Corpus if self.of(corpus))
 
     def to_json(self) -> dict[str, Any]:
-        rows = {"results": [row.to_json() for row in self.results]}
-        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {**plain, **rows, "skipped": list(self.skipped)}
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:

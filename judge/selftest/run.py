@@ -204,14 +204,13 @@ def judged(entry: Entry, kind: str, bench: Judge) -> EntryResult:
     """One entry on one bench."""
     started = time.monotonic()
     try:
-        row = _against_itself(entry, kind, bench) if entry.corpus is Corpus.AA else _once(entry, kind, bench)
+        if entry.corpus is Corpus.AA:
+            row = _against_itself(entry, kind, bench)
+        else:
+            row = _seen(entry, kind, _patiently(lambda: _judge(entry, kind, bench)))
     except JudgeError as error:
         row = _row(entry, kind, State.LOST, "lost", "judge.failed", str(error))
     return dataclasses.replace(row, wall_ms=(time.monotonic() - started) * 1000)
-
-
-def _once(entry: Entry, kind: str, bench: Judge) -> EntryResult:
-    return _seen(entry, kind, _patiently(lambda: _judge(entry, kind, bench)))
 
 
 def _against_itself(entry: Entry, kind: str, bench: Judge) -> EntryResult:

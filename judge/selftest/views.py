@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 @require_safe
 def self_test_list(request: SiteRequest) -> HttpResponse:
     """Every device that can be tried here, with its last self-test."""
-    devices = _devices()
+    devices = list(judging_devices())
     found = trusts(devices, now=timezone.now())
     context = {
         "tested": [found[device.pk] for device in devices],
@@ -37,11 +37,7 @@ def self_test_detail(request: SiteRequest, device: str) -> HttpResponse:
     """The last result of one device: counts per corpus, then every entry with its verdict and reason."""
     row = get_object_or_404(Device.objects.judging(), name=device)
     one = trust_of(row, now=timezone.now())
-    response = render(request, "selftest/self_test.html", {"one": one, "startable": row in _devices()})
+    response = render(request, "selftest/self_test.html", {"one": one, "startable": row in judging_devices()})
     if request.htmx and not one.under_way:  # the page asked how far it is, and it has ended: show the result
         response["HX-Refresh"] = "true"
     return response
-
-
-def _devices() -> list[Device]:
-    return list(judging_devices())

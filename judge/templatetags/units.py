@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+
 from django import template
 from django.conf import settings
 
@@ -12,16 +15,20 @@ register = template.Library()
 UNKNOWN = "—"
 
 
-def _known(value: object) -> bool:
-    """False for None and for the empty text that a template makes of a missing key."""
-    return isinstance(value, int | float)
+def quantity(show: Callable[[float], str]) -> Callable[[object], str]:
+    """Register a filter for numbers. None, and the empty text that a template makes of a missing key, are a dash."""
+
+    @wraps(show)
+    def shown(value: object) -> str:
+        return show(value) if isinstance(value, int | float) else UNKNOWN
+
+    register.filter(show.__name__, shown)
+    return shown
 
 
-@register.filter
-def duration(seconds: float | None) -> str:
+@quantity
+def duration(seconds: float) -> str:
     """`0.4 s`, `12 s`, `4 min 10 s`, `2 h 05 min`, `3 d 4 h`."""
-    if seconds is None or not _known(seconds):
-        return UNKNOWN
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -34,16 +41,16 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
-@register.filter
-def microseconds(value: float | None) -> str:
+@quantity
+def microseconds(value: float) -> str:
     """A time given in microseconds: `12.3 µs`, `1.24 ms`, `2.1 s`."""
-    return UNKNOWN if value is None or not _known(value) else units.microseconds(value)
+    return units.microseconds(value)
 
 
-@register.filter
-def milliseconds(value: float | None) -> str:
+@quantity
+def milliseconds(value: float) -> str:
     """A time given in milliseconds."""
-    return UNKNOWN if value is None or not _known(value) else microseconds(value * 1e3)
+    return microseconds(value * 1e3)
 
 
 @register.filter
@@ -58,22 +65,18 @@ def time_error(arch: str) -> str:
     return f"within {factor(model_for(arch or settings.JUDGE_TARGET).time)}"
 
 
-@register.filter
-def si(value: float | None) -> str:
+@quantity
+def si(value: float) -> str:
     """`1.23 G`: three significant digits and a decimal prefix."""
-    if value is None or not _known(value):
-        return UNKNOWN
     for limit, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= limit:
             return f"{value / limit:.3g}{prefix}"
     return f"{value:.3g} "
 
 
-@register.filter
-def byte_size(value: float | None) -> str:
+@quantity
+def byte_size(value: float) -> str:
     """`12.5 MiB`: binary prefixes."""
-    if value is None or not _known(value):
-        return UNKNOWN
     for limit, unit in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if value >= limit:
             return f"{value / limit:.3g} {unit}"
@@ -88,10 +91,10 @@ def shape(dims: object) -> str:
     return "×".join(str(dim) for dim in dims) or "scalar"
 
 
-@register.filter
-def error_size(value: float | None) -> str:
+@quantity
+def error_size(value: float) -> str:
     """A numerical error: `3.1e-06`."""
-    return UNKNOWN if value is None or not _known(value) else f"{value:.2g}"
+    return f"{value:.2g}"
 
 
 @register.filter
@@ -106,37 +109,31 @@ def upload_limit() -> str:
     return f"{settings.MAX_PROBLEM_BYTES >> 10} KiB"
 
 
-@register.filter
-def flop_rate(value: float | None) -> str:
+@quantity
+def flop_rate(value: float) -> str:
     """`12 TFLOP/s`."""
-    return UNKNOWN if value is None or not _known(value) else f"{si(value)}FLOP/s"
+    return f"{si(value)}FLOP/s"
 
 
-@register.filter
-def percent(share: float | None) -> str:
+@quantity
+def percent(share: float) -> str:
     """A share of one: `43 %`, `0.6 %`."""
-    if share is None or not _known(share):
-        return UNKNOWN
     return f"{share * 100:.2g} %" if share < 0.1 else f"{share * 100:.0f} %"
 
 
-@register.filter
-def points(share: float | None) -> str:
+@quantity
+def points(share: float) -> str:
     """A difference of two shares in percentage points: "+12.3 points"."""
-    return UNKNOWN if share is None or not _known(share) else f"{100 * share:+.1f} points".replace("-", "−")
+    return f"{100 * share:+.1f} points".replace("-", "−")
 
 
-@register.filter
-def significant(value: float | None) -> str:
+@quantity
+def significant(value: float) -> str:
     """A plain number with three significant digits: `0.24`, `1,370`."""
-    if value is None or not _known(value):
-        return UNKNOWN
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-@register.filter
-def si_bytes(gigabytes: float | None) -> str:
+@quantity
+def si_bytes(gigabytes: float) -> str:
     """Gigabytes as vendors write them: `3.35 TB`, `960 GB`."""
-    if gigabytes is None or not _known(gigabytes):
-        return UNKNOWN
     return f"{gigabytes / 1e3:.3g} TB" if gigabytes >= 1e3 else f"{gigabytes:.3g} GB"

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.cache import cache
 from django.db.models import Count, Max, Min, Q
+from django.utils.translation import gettext_lazy as _
 
 from judge.bench.device.nvml import GpuReading, gpu_readings
 from judge.bench.interpreting.targets import TARGETS
@@ -24,29 +25,12 @@ from judge.values import Verdict
 from search.rechecks.models import Recheck
 from search.records.models import Node
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 RECENT = 20
 _HIDDEN = frozenset({"measured", "sandbox", "noise_floor"})  # facts that have a place of their own
 _NAMES = {"memory_mb": "memory, MiB", "uuid": "UUID"}
-
-
-@dataclass(frozen=True)
-class DeviceRow:
-    """One line of the fleet: how many verdicts, how many of them passes, the last one's time."""
-
-    device: Device
-    tested: Tested | None  # None where no self-test can run
-    verdicts: int
-    passed: int
-    last_at: datetime | None
-
-
-def device_rows(devices: Sequence[Device], *, now: datetime) -> list[DeviceRow]:
-    """A constant number of queries for any number of devices."""
-    passes = Count("pk", filter=Q(verdict=Verdict.PASS.value))
-    rows = Evaluation.objects.filter(device__in=devices).order_by().values_list("device")
-    counted = {pk: row for pk, *row in rows.annotate(total=Count("pk"), passed=passes, last=Max("created_at"))}
-    tested = trusts([device for device in devices if device.judges], now=now)
-    return [DeviceRow(device, tested.get(device.pk), *counted.get(device.pk, (0, 0, None))) for device in devices]
 
 
 @dataclass(frozen=True)
@@ -99,7 +83,7 @@ def record(device: Device) -> Record:
     rows = device.evaluations.all()
     groups = list(rows.order_by().values_list("verdict", "problem__state").annotate(Count("pk")))
     verdicts = Counter[str]()
-    for verdict, _, count in groups:
+    for verdict, _state, count in groups:
         verdicts[verdict] += count
     recent = rows.select_related("problem").order_by("-id")
     recent = recent.defer("source", "report", "message", "problem__source", "problem__admission")
@@ -126,6 +110,18 @@ def ordered(devices: Iterable[Device]) -> list[Device]:
     )
 
 
+CHANGES = {
+    Device.State.ACTIVE: (_("Activate"), _("Searches can start again. Resume the paused ones manually.")),
+    Device.State.DRAINING: (_("Drain"), _("No new searches start here; the running ones continue.")),
+    Device.State.QUARANTINED: (_("Quarantine"), _("Its verdicts are not trusted. Its running searches are paused.")),
+}
+
+
+def changes(device: Device) -> list[tuple[str, StrOrPromise, StrOrPromise]]:
+    """(state, label, what it means) of the states that the device may be put into."""
+    return [(state.value, *texts) for state, texts in CHANGES.items() if state != device.state and device.judges]
+
+
 READINGS_S = 4  # for so long a reading is shown again
 SORTS = ("name", "queue", "heartbeat")
 
@@ -145,7 +141,11 @@ class Job:
 class FleetRow:
     """One device. `why_not` says why there is no reading of a GPU; `silent_s` is None while its worker beats."""
 
-    row: DeviceRow
+    device: Device
+    tested: Tested | None  # None where no self-test can run
+    verdicts: int
+    passed: int  # of the verdicts
+    last_at: datetime | None  # the newest verdict
     reading: GpuReading | None
     why_not: str
     jobs: tuple[Job, ...]
@@ -155,11 +155,11 @@ class FleetRow:
     seen_s: float | None
     silent_s: float | None
     noise: DeviceCheck | None
-    preflights: tuple[Preflight, ...] = ()  # of problems, that run there now
+    preflights: tuple[Preflight, ...]  # of problems, that run there now
 
     @property
-    def device(self) -> Device:
-        return self.row.device
+    def changes(self) -> list[tuple[str, StrOrPromise, StrOrPromise]]:
+        return changes(self.device)
 
     @property
     def dead(self) -> bool:
@@ -182,16 +182,25 @@ def fleet_rows(devices: Sequence[Device], *, now: datetime, sort: str = "name") 
     jobs, waiting, noises = _jobs(now), _waiting(now), _noises(devices)
     _add_rechecks(jobs, waiting, now)
     preflights = _preflights(devices, waiting, now)
-    readings = _readings() if any(device.measures for device in devices) else {}
+    passes = Count("pk", filter=Q(verdict=Verdict.PASS.value))
+    verdicts = Evaluation.objects.filter(device__in=devices).order_by().values_list("device")
+    counted = {pk: row for pk, *row in verdicts.annotate(total=Count("pk"), passed=passes, last=Max("created_at"))}
+    tested = trusts([device for device in devices if device.judges], now=now)
+    measures = any(device.measures for device in devices)
+    readings: dict[str, GpuReading] = (measures and cache.get_or_set("gpu-readings", gpu_readings, READINGS_S)) or {}
     rows = []
-    for row in device_rows(devices, now=now):
-        device = row.device
+    for device in devices:
+        total, passed, last_at = counted.get(device.pk, (0, 0, None))
         reading = readings.get(device.facts.get("uuid", "")) if device.measures else None
         count, oldest = waiting.get(device.pk, (0, None))
         seen_s = max((now - device.seen_at).total_seconds(), 0.0) if device.seen_at else None
         rows.append(
             FleetRow(
-                row=row,
+                device=device,
+                tested=tested.get(device.pk),
+                verdicts=total,
+                passed=passed,
+                last_at=last_at,
                 reading=reading,
                 why_not=_why_not(device, reading, bool(readings)),
                 jobs=tuple(jobs.get(device.pk, ())),
@@ -204,20 +213,11 @@ def fleet_rows(devices: Sequence[Device], *, now: datetime, sort: str = "name") 
                 preflights=tuple(preflights.get(device.pk, ())),
             )
         )
-    return _sorted(rows, sort)
-
-
-def _sorted(rows: list[FleetRow], sort: str) -> list[FleetRow]:
     if sort == "queue":
         return sorted(rows, key=lambda one: -one.waiting)
     if sort == "heartbeat":
         return sorted(rows, key=lambda one: one.seen_s if one.seen_s is not None else float("inf"), reverse=True)
     return rows
-
-
-def _readings() -> dict[str, GpuReading]:
-    found: dict[str, GpuReading] = cache.get_or_set("gpu-readings", gpu_readings, READINGS_S) or {}
-    return found
 
 
 def _why_not(device: Device, reading: GpuReading | None, answered: bool) -> str:

@@ -47,18 +47,18 @@ def nodes_named(*, run: Run, numbers: Sequence[int]) -> list[Candidate]:
 def passes_of_run(*, run: Run, top: int | None) -> list[Candidate]:
     """Kernels of the run that passed, the fastest first. Raises NothingToSend."""
     evaluations = Evaluation.objects.filter(nodes__run=run)
-    return _passes(evaluations, [run.problem], top, f"No kernel of run {run.pk} has passed.")
+    return _passes(evaluations, run.problem, top, f"No kernel of run {run.pk} has passed.")
 
 
 def passes_of_problem(*, problem: Problem, top: int | None) -> list[Candidate]:
     """Kernels of any search that passed on the problem, the fastest first. Raises NothingToSend."""
     evaluations = Evaluation.objects.filter(problem=problem)
-    return _passes(evaluations, [problem], top, f"No kernel for {problem.slug} has passed.")
+    return _passes(evaluations, problem, top, f"No kernel for {problem.slug} has passed.")
 
 
-def _passes(evaluations: QuerySet[Evaluation], problems: list[Problem], top: int | None, empty: str) -> list[Candidate]:
+def _passes(evaluations: QuerySet[Evaluation], problem: Problem, top: int | None, empty: str) -> list[Candidate]:
     passed = evaluations.filter(verdict=Verdict.PASS.value, speedup__isnull=False).order_by("-speedup", "id")
-    found = _distinct((problems[0], source) for source in passed.values_list("source", flat=True))
+    found = _distinct((problem, source) for source in passed.values_list("source", flat=True))
     if not found:
         raise NothingToSend(empty)
     return found[:top]

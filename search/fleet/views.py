@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Min
@@ -20,39 +18,12 @@ from judge.devices.models import Device
 from judge.selftest.noise_checks import check_last, noise_last
 from judge.selftest.trust import trusts
 from search.fleet import queries
-from search.fleet.queries import SORTS, FleetRow, fleet_rows
+from search.fleet.queries import SORTS, fleet_rows
 from search.fleet.services import CHECK
 from search.records.models import Node, Run
 
 ACTIONS_SHOWN = 20
 RUNS_SHOWN = 20
-ACTS = (
-    (Device.State.ACTIVE, "Activate", "Searches can start again. Resume the paused ones manually."),
-    (Device.State.DRAINING, "Drain", "No new searches start here; the running ones continue."),
-    (Device.State.QUARANTINED, "Quarantine", "Its verdicts are not trusted. Its running searches are paused."),
-)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A device of the fleet with the acts that are possible on it."""
-
-    one: FleetRow
-
-    @property
-    def acts(self) -> list[tuple[str, ...]]:
-        return _acts(self.one.device)
-
-    @property
-    def checkable(self) -> bool:
-        return _checkable(self.one.device)
-
-    @property
-    def key(self) -> str:
-        return secrets.token_urlsafe(16)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.one, name)
 
 
 @never_cache
@@ -69,16 +40,15 @@ def device_list(request: SiteRequest) -> HttpResponse:
         chosen = [device for device in devices if str(device.pk) == request.GET["device"] and device.judges]
         if not chosen:
             raise Http404("There is no such device any more.")
-        return render(request, "fleet/device_list.html#device", {"one": Shown(fleet_rows(chosen, now=now)[0])})
+        return render(request, "fleet/device_list.html#device", {"one": fleet_rows(chosen, now=now)[0]})
     ours = [device for device in devices if not device.imported]
-    external = [device for device in devices if device.imported]
     worker = request.GET.get("worker", "")
     alone = [device for device in ours if device.name == worker]
     sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else SORTS[0]
     context = {
-        "rows": [Shown(row) for row in fleet_rows(alone or ours, now=now, sort=sort)],
-        "external": [] if alone else queries.device_rows(external, now=now),
+        "rows": fleet_rows(alone or ours, now=now, sort=sort),
+        "external": [] if alone else Device.objects.imported().annotate(figures=Count("evaluations")).order_by("name"),
         "alone": bool(alone),
         "worker": worker,
         "only_interpreter": bool(ours) and not any(device.is_gpu for device in ours),
@@ -112,19 +82,8 @@ def _context(device: Device) -> dict[str, Any]:
         "waiting": waiting if waiting["count"] else None,
         "running": runs.filter(state=Run.State.RUNNING)[:RUNS_SHOWN],
         "actions": _actions(device),
-        "acts": _acts(device),
-        "checkable": _checkable(device),
-        "key": secrets.token_urlsafe(16),
-        "check_key": secrets.token_urlsafe(16),
+        "changes": queries.changes(device),
     }
-
-
-def _acts(device: Device) -> list[tuple[str, ...]]:
-    return [(state.value, *words) for state, *words in ACTS if state != device.state and device.judges]
-
-
-def _checkable(device: Device) -> bool:
-    return device.served and bool(device.measures or device.state_cause)
 
 
 def _actions(device: Device) -> list[AuditEntry]:
