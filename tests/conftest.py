@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from judge.bench.runner import Bench
+from tests.databases import commits, listed
 
+BOTH = set(listed())
 ROWS = {"db", "transactional_db", "live_server"}  # fixtures of tests that own rows
 
 
@@ -20,6 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if ROWS & set(getattr(item, "fixturenames", ())) and item.get_closest_marker("django_db") is None:
             item.add_marker(pytest.mark.django_db(transaction="transactional_db" in getattr(item, "fixturenames", ())))
+        if commits(item) and item.get_closest_marker("bench") is None and item.location[0] not in BOTH:
+            raise pytest.UsageError(f"{item.location[0]} commits: list it in tests/postgresql.txt")
 
 
 def pytest_collection_finish() -> None:

@@ -58,7 +58,7 @@ SETTLED = """() => {
 def settle(page: Page) -> None:
     """Wait until a page shows what it has to show."""
     page.wait_for_load_state("load")
-    page.wait_for_function(SETTLED, timeout=10_000)
+    page.wait_for_function(SETTLED)
 
 
 def press(*keys: str) -> Act:

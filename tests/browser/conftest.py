@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.chromium import launched
 from tests.browser.live import LiveStack
 from tests.browser.watch import Faults
+
+expect.set_options(timeout=30_000)  # other parts of the suite run beside these
 
 
 @pytest.fixture(scope="session")

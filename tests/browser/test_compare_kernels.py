@@ -25,7 +25,7 @@ def no_ticks(page: Page, live_stack: LiveStack) -> None:
 
 def cockpit(page: Page, stack: LiveStack, run: int, query: str = "") -> None:
     page.goto(f"{stack.address}/s/{run}/{query}")
-    expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
 
 
 def is_ticked(page: Page, *keys: str) -> None:

@@ -44,7 +44,7 @@ def own(browser: Browser, live_stack: LiveStack) -> Iterator[BrowserContext]:
 def opened(context: BrowserContext, address: str, run: int) -> Page:
     page = context.new_page()
     page.goto(f"{address}/s/{run}/")
-    expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
     return page
 
 
@@ -65,7 +65,7 @@ def test_a_hidden_tab_draws_nothing_and_catches_up_when_it_is_seen(
     cutter.cut(ABNORMAL)  # nobody sees that either
     live_stack.write("grow", run=run, count=4)
     page.evaluate("() => see(true)")
-    expect(page.locator("#cockpit")).to_have_attribute("data-told", "9", timeout=5_000)
+    expect(page.locator("#cockpit")).to_have_attribute("data-told", "9")
     expect(page).to_have_title("relu · AdaExplore")
     expect(page.locator("#feed li")).to_have_count(10)
     page.wait_for_function("() => window.drawn > 0")
@@ -80,7 +80,7 @@ def test_an_ended_session_is_said_once_and_the_page_comes_back_after_signing_in(
     page = opened(own, cutter.address, run)
     live_stack.write("sign_out", name=own.guest)  # type: ignore[attr-defined]
     cutter.cut(1012)
-    expect(page.locator("#live")).to_have_attribute("data-state", "signed-out", timeout=10_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "signed-out")
     expect(page.get_by_role("link", name="Sign in again")).to_be_visible()
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_disabled()
     asked: list[str] = []
@@ -92,7 +92,7 @@ def test_an_ended_session_is_said_once_and_the_page_comes_back_after_signing_in(
     expect(page.locator("#cockpit")).to_have_attribute("data-told", "2")
     live_stack.sign_in_again(own, own.guest)  # type: ignore[attr-defined]
     page.evaluate("() => see(true)")
-    expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=10_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
     expect(page.locator("#cockpit")).to_have_attribute("data-told", "3")
     expect(page.get_by_role("link", name="Sign in again")).to_have_count(0)
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_enabled()

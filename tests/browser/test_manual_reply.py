@@ -113,5 +113,5 @@ def test_a_panel_that_was_in_use_is_fetched_when_its_reader_leaves_it(page: Page
 
 def open_drawer(page: Page, stack: LiveStack, run: int) -> None:
     page.goto(f"{stack.address}/s/{run}/?n=1")
-    expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
     expect(page.locator("#drawer #reply-text")).to_be_visible()

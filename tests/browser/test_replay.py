@@ -28,7 +28,7 @@ def test_a_search_plays_from_its_first_step_and_is_steered_by_key(page: Page, li
     expect(word).to_have_text(held)
     page.locator("#replay-speed").select_option("30")
     play.click()
-    expect(cockpit).to_have_attribute("data-told", "12", timeout=10_000)
+    expect(cockpit).to_have_attribute("data-told", "12")
     expect(play).to_have_text("Play")
     expect(page.locator("#tree-outside")).to_be_hidden()
     page.locator("[data-do=replay]").click()

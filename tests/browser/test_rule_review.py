@@ -67,7 +67,7 @@ def test_undo_brings_the_card_back_to_its_place(page: Page, live_stack: LiveStac
     page.reload()
     page.keyboard.press("u")  # the act is offered again after a reload
     expect(page.locator("#review-undo")).to_contain_text("Undone: approval")
-    wait_for(lambda: decided(live_stack) == {}, 5, "the undo")
+    wait_for(lambda: decided(live_stack) == {}, 30, "the undo")
 
 
 def test_editing_scoping_merging_and_splitting_by_key(page: Page, live_stack: LiveStack) -> None:

@@ -18,7 +18,7 @@ def grown(page: Page, stack: LiveStack, query: str = "?tab=table") -> int:
     stack.write("grow", run=run, count=2)
     stack.write("grow", run=run, count=1, parent=1)
     page.goto(f"{stack.address}/s/{run}/{query}")
-    expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
     return int(run)
 
 
@@ -59,10 +59,10 @@ def test_a_pin_reaches_the_picture_and_is_undone_where_it_is_shown(page: Page, l
     def flags() -> int:
         return int(page.evaluate("() => window.cockpitTree.scene.by.get(1).m"))
 
-    wait_for(lambda: flags() == 2, 10, "the pin in the picture")
+    wait_for(lambda: flags() == 2, 30, "the pin in the picture")
     drawer.get_by_role("button", name="Undo").click()
     expect(drawer).not_to_contain_text("selections left")
-    wait_for(lambda: flags() == 0, 10, "the end of the pin in the picture")
+    wait_for(lambda: flags() == 0, 30, "the end of the pin in the picture")
 
 
 def test_a_half_typed_note_outlives_what_comes_in(page: Page, live_stack: LiveStack) -> None:
@@ -95,7 +95,7 @@ def test_what_is_typed_while_the_panel_is_on_its_way_stays(page: Page, live_stac
     expect(drawer.locator(".node-panel")).to_be_visible()
     page.route("**/n/1/", lambda route: waiting.append(route))
     live_stack.write("mention", run=run, number=1)
-    wait_for(lambda: page.wait_for_timeout(50) or bool(waiting), 10, "the panel's refresh")
+    wait_for(lambda: page.wait_for_timeout(50) or bool(waiting), 30, "the panel's refresh")
     drawer.get_by_text("Note to the steps below").click()
     drawer.locator("textarea[name=text]").fill("try split-K, the")
     with page.expect_response("**/n/1/"):

@@ -68,7 +68,7 @@ def test_growth_moves_neither_view_nor_selection_nor_focus_nor_scroll(browser: B
     context = live_stack.sign_in(browser, viewport={"width": 1400, "height": 700})
     page = context.new_page()
     page.goto(f"{live_stack.address}/s/{run}/?n=4")
-    expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
     expect(page.locator("#drawer-title")).to_have_text("Node 4")
     page.get_by_role("button", name="Zoom in").click()
     drawer = page.locator("#drawer")
@@ -87,7 +87,7 @@ def test_growth_moves_neither_view_nor_selection_nor_focus_nor_scroll(browser: B
         page.wait_for_timeout(min(1000, 1000 * SECONDS))
     growth.end()
     truth = live_stack.write("truth", run=run)
-    expect(page.locator("#cockpit")).to_have_attribute("data-told", str(truth["told"]), timeout=10_000)
+    expect(page.locator("#cockpit")).to_have_attribute("data-told", str(truth["told"]))
     found: dict[str, Any] = page.evaluate("() => window.still")
     said = f"{truth['told'] - told} nodes in {time.monotonic() - begun:.0f} s, {found['frames']} frames looked at"
     print(f"{said}, moved {found['moved']}, layout shift {found['shift']:.4f}")  # noqa: T201

@@ -136,7 +136,7 @@ def test_upload_watch_look_and_take_the_winner_home(page: Page, stack: Stack, tm
     page.evaluate("() => { window.stayed = true }")
     expect(page.locator("#feed li").first).to_be_visible(timeout=30_000)
     wait_for(lambda: len(told(stack, run)) == 4, 120, "four told nodes")
-    expect(page.locator("#evidence")).to_contain_text("4", timeout=10_000)
+    expect(page.locator("#evidence")).to_contain_text("4")
     assert page.evaluate("() => window.stayed") is True, "the page was reloaded"
 
     best = next(n for n in told(stack, run) if page.request.get(f"{stack.address}/s/{run}/n/{n}/kernel.py").ok)

@@ -82,7 +82,7 @@ def test_is_it_working_how_good_and_at_what_cost(hand: Hand, live_stack: LiveSta
     hand.take(hand.page.locator(f"main a[href='/s/{run}/']").first)
     evidence = hand.page.locator("#evidence")
     for words in ("running", "MODELLED", "6 of 50", "Proposals"):
-        expect(evidence).to_contain_text(words, timeout=5_000)
+        expect(evidence).to_contain_text(words)
     hand.within(1)
 
 
@@ -106,7 +106,7 @@ def test_a_node_is_steered(hand: Hand, live_stack: LiveStack, button: str, said:
     run = live_stack.write("run")["run"]
     live_stack.write("grow", run=run, count=3)
     hand.page.goto(f"{live_stack.address}/s/{run}/?tab=table")
-    expect(hand.page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    expect(hand.page.locator("#live")).to_have_attribute("data-state", "live")
     hand.take_row(1)
     hand.take(hand.page.locator("#drawer").get_by_role("button", name=button, exact=True))
     expect(hand.page.locator("#drawer")).to_contain_text(said)
@@ -123,7 +123,7 @@ def test_all_failed_nodes_are_pruned_at_once_and_given_back(hand: Hand, live_sta
     expect(hand.page.locator(".undo-toast")).to_contain_text("2 nodes are pruned")
     hand.within(3)
     expect(hand.page.locator("#steering")).to_contain_text("Pruned: node 5, node 10")
-    expect(hand.page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    expect(hand.page.locator("#live")).to_have_attribute("data-state", "live")
     hand.page.keyboard.press("u")
     expect(hand.page.locator("#steering")).to_contain_text("used up or undone")
 
@@ -132,7 +132,7 @@ def test_a_search_is_branched_from_a_node(hand: Hand, live_stack: LiveStack) -> 
     run = live_stack.write("run")["run"]
     live_stack.write("grow", run=run, count=3)
     hand.page.goto(f"{live_stack.address}/s/{run}/?tab=table")
-    expect(hand.page.locator("#live")).to_have_attribute("data-state", "live", timeout=15_000)
+    expect(hand.page.locator("#live")).to_have_attribute("data-state", "live")
     hand.take_row(2)
     hand.take(hand.page.locator("#drawer").get_by_role("button", name="Branch", exact=True))
     hand.page.wait_for_url(lambda url: "/s/" in url and f"/s/{run}/" not in url)

@@ -31,9 +31,9 @@ from search.proposers.exchange import apply_patches, fenced_blocks, parse_patche
 from search.proposers.protocol import Task
 from search.records.facts import cell_of
 
-SIZE, LARGER = 10_000, 4
+SIZE, LARGER = 5_000, 4
 TRIES, MARGIN = 4, 8.0
-NOTHING_S = 0.1  # of processor time at the larger size
+NOTHING_S = 0.025  # of processor time at the larger size
 REFUSALS = (ValueError, ProblemRejected, LoadError, SyntaxError, RecursionError, MemoryError)
 
 MODULE = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib.auth.models import User
+from django.db import connection
 from django.utils import timezone
 
 from adaexplore_site.accounts.models import ApiToken
@@ -281,7 +282,12 @@ ADDS: dict[str, Callable[[], Asked]] = {
 READY = SETS | ADDS
 
 
-def every_row() -> dict[str, list[object]]:
-    """Everything that an action may change."""
+def every_row() -> dict[str, list[tuple[object, ...]]]:
+    """Everything that an action may change, table by table. It is asked for hundreds of times: without the ORM."""
     models = [model for model in apps.get_models() if model._meta.app_label in APPS and model is not ApiToken]
-    return {model.__name__: list(model._default_manager.order_by("pk").values_list()) for model in models}
+    rows = {}
+    with connection.cursor() as cursor:
+        for model in models:
+            cursor.execute(f'SELECT * FROM "{model._meta.db_table}" ORDER BY "{model._meta.pk.column}"')
+            rows[model.__name__] = cursor.fetchall()
+    return rows
