@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import format_lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.accounts import (
     pages,  # noqa: F401  adds the tabs
@@ -16,7 +20,7 @@ from adaexplore_site.accounts import (
 )
 from adaexplore_site.accounts.models import ApiToken
 from adaexplore_site.accounts.services import LONGEST_DAYS, SCOPES, token_issue, token_revoke
-from adaexplore_site.actions.action import CHANGED, UNDO, ActionForm, Call, Kind, Result, Standing, Subject, missing
+from adaexplore_site.actions.action import CHANGED, UNDO, ActionForm, Call, Kind, Result, Standing, Subject
 from adaexplore_site.actions.fields import TextListField
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.access import Role, can
@@ -24,12 +28,18 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.settings_pages.actions import SettingsAction
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 People = Mapping[str, User]
 
 
 class MemberKind(Kind):
-    name, noun = "user", "member"
-    aliases = ("user",)
+    name, noun = "user", _("member")
+    aliases = ("member",)
+
+    def objects(self) -> QuerySet[User]:
+        return User.objects.all()
 
     def load(self, entries: Sequence[AuditEntry]) -> People:
         people = User.objects.prefetch_related("groups").in_bulk({int(entry.object_id) for entry in entries})
@@ -37,34 +47,34 @@ class MemberKind(Kind):
 
     def subject(self, entry: AuditEntry, loaded: People) -> Subject | None:
         person = loaded.get(entry.object_id)
-        return None if person is None else Subject("member", person.username)
-
-    def find(self, entry: AuditEntry) -> User:
-        person = User.objects.filter(pk=entry.object_id).first()
-        if person is None:
-            raise ActionRefused("The account no longer exists.")
-        return person
+        return None if person is None else Subject(self.noun, person.username)
 
 
 class TokenKind(Kind):
-    name = "token"
+    name, noun = "token", _("token")
+
+    def objects(self) -> QuerySet[ApiToken]:
+        return ApiToken.objects.all()
 
     def subject(self, entry: AuditEntry, loaded: Any) -> Subject:
-        return Subject("token", str(entry.after.get("name", "")), reverse("settings-tab", args=["tokens"]))
+        return Subject(self.noun, str(entry.after.get("name", "")), reverse("settings-tab", args=["tokens"]))
 
 
 MEMBER, TOKEN = MemberKind(), TokenKind()
 
 
 class RolesForm(ActionForm):
-    role = TextListField(required=False, help_text=f"Roles in addition to viewer: {', '.join(list(Role)[1:])}.")
+    role = TextListField(
+        required=False,
+        help_text=format_lazy(_("Roles in addition to viewer: {roles}."), roles=", ".join(list(Role)[1:])),
+    )
 
 
 class InviteForm(RolesForm):
     name = forms.CharField(
         max_length=200,
-        help_text="User name: letters, digits and . @ + - _",
-        error_messages={"required": "A user name has 1 to 60 letters, digits or . @ + - _ and no blanks."},
+        help_text=_("User name: letters, digits and . @ + - _"),
+        error_messages={"required": _("A user name has 1 to 60 letters, digits or . @ + - _ and no blanks.")},
     )
 
 
@@ -73,12 +83,6 @@ class MemberAction(SettingsAction):
 
     kind, tab = MEMBER, "members"
     takes = ("user_id",)
-
-    def locate(self, where: Mapping[str, Any]) -> User:
-        person = User.objects.filter(pk=where["user_id"]).first()
-        if person is None:
-            raise missing("such member")
-        return person
 
     def standing(self, entry: AuditEntry, loaded: People) -> Standing:
         person = loaded.get(entry.object_id)
@@ -93,28 +97,30 @@ class InviteMember(SettingsAction):
     """Create an account and a sign-in link."""
 
     kind, tab = MEMBER, "members"
-    name, label, done = "member.invite", "Invite a member", "Invited"
+    name, label, done = "member.invite", _("Invite a member"), _("Invited")
     Form, route = InviteForm, "member-invite"
-    irreversible = "switch the account off"
+    irreversible = _("switch the account off")
 
     def again(self, entry: AuditEntry) -> Result:
-        raise ActionRefused(f"{entry.after['name']} was invited by this form already. Make a new link in the list.")
+        raise services.invited_already(entry)
 
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
         member, path = services.member_invite(name=data["name"], roles=data["role"], **call.who)
-        return Result(f"{member.username} is invited.", shown_once={"link": path}, target=member)
+        return Result(
+            gettext("%(name)s is invited.") % {"name": member.username}, shown_once={"link": path}, target=member
+        )
 
 
 @register
 class SetRoles(MemberAction):
     """Give a member exactly these roles."""
 
-    name, label, done = "member.roles", "Change a member's roles", "Roles changed"
+    name, label, done = "member.roles", _("Change a member's roles"), _("Roles changed")
     Form, route = RolesForm, "member-roles"
 
     def run(self, target: User, data: dict[str, Any], call: Call) -> Result:
         services.member_roles(member=target, roles=data["role"], **call.who)
-        return Result(f"The roles of {target.username} are set.")
+        return Result(gettext("The roles of %(name)s are set.") % {"name": target.username})
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
         services.member_roles(member=self.kind.find(entry), roles=entry.before["roles"], **call.who)
@@ -125,13 +131,14 @@ class SetRoles(MemberAction):
 class MakeLink(MemberAction):
     """Create a sign-in link that works once."""
 
-    name, label, done = "member.link", "Create a sign-in link", "Sign-in link created"
+    name, label, done = "member.link", _("Create a sign-in link"), _("Sign-in link created")
     route = "member-link"
-    irreversible = "the link is used once or expires"
+    irreversible = _("the link is used once or expires")
 
     def run(self, target: User, data: dict[str, Any], call: Call) -> Result:
         path = services.member_link(member=target, **call.who)
-        return Result(f"A sign-in link for {target.username} is ready.", shown_once={"link": path}, target=target)
+        message = gettext("A sign-in link for %(name)s is ready.") % {"name": target.username}
+        return Result(message, shown_once={"link": path}, target=target)
 
 
 class Access(MemberAction):
@@ -139,43 +146,46 @@ class Access(MemberAction):
 
     route = "member-access"
     active: bool
+    message: StrOrPromise
 
     def run(self, target: User, data: dict[str, Any], call: Call) -> Result:
         services.member_access(member=target, active=self.active, **call.who)
-        return Result(f"{target.username} {'can sign in again' if self.active else 'is switched off'}.")
+        return Result(str(self.message) % {"name": target.username})
 
 
 @register
 class SwitchOff(Access):
     """End a member's sessions and links."""
 
-    name, label, done = "member.off", "Switch a member off", "Switched off"
+    name, label, done = "member.off", _("Switch a member off"), _("Switched off")
     sends, inverse, active = {"active": ""}, "member.on", False
+    message = _("%(name)s is switched off.")
 
 
 @register
 class SwitchOn(Access):
     """Let a member sign in again."""
 
-    name, label, done = "member.on", "Switch a member on", "Switched on"
+    name, label, done = "member.on", _("Switch a member on"), _("Switched on")
     sends, inverse, active = {"active": "1"}, "member.off", True
+    message = _("%(name)s can sign in again.")
 
 
 class IssueForm(ActionForm):
-    name = forms.CharField(max_length=200, required=True, help_text="Where the token is used.")
+    name = forms.CharField(max_length=200, required=True, help_text=_("Where the token is used."))
     scope = TextListField(
-        help_text=f"What it may do: {', '.join(SCOPES)}.",
-        error_messages={"required": f"Choose what the token may do: {', '.join(SCOPES)}."},
+        help_text=format_lazy(_("What it may do: {scopes}."), scopes=", ".join(SCOPES)),
+        error_messages={"required": services.NO_SCOPE},
     )
     days = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=LONGEST_DAYS,
-        help_text="Days until the token expires; empty for no expiry.",
+        help_text=_("Days until the token expires; empty for no expiry."),
         error_messages={
-            "invalid": "Enter a whole number of days.",
-            "min_value": f"A token expires after 1 to {LONGEST_DAYS} days, or never.",
-            "max_value": f"A token expires after 1 to {LONGEST_DAYS} days, or never.",
+            "invalid": _("Enter a whole number of days."),
+            "min_value": services.WRONG_DAYS,
+            "max_value": services.WRONG_DAYS,
         },
     )
 
@@ -194,13 +204,13 @@ class TokenAction(SettingsAction):
 class IssueToken(TokenAction):
     """Create a token for a program. Its text is shown once."""
 
-    name, label, done = "token.issue", "Issue a token", "Issued"
+    name, label, done = "token.issue", _("Issue a token"), _("Issued")
     Form, route = IssueForm, "token-issue"
-    irreversible = "revoke the token"
+    irreversible = _("revoke the token")
 
     def again(self, entry: AuditEntry) -> Result:
         raise ActionRefused(
-            "This form already issued a token. If its text is lost, revoke the token and issue another."
+            gettext("This form already issued a token. If its text is lost, revoke the token and issue another.")
         )
 
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
@@ -208,24 +218,20 @@ class IssueToken(TokenAction):
         token, text = token_issue(
             name=data["name"], scopes=data["scope"], days=data["days"], user=call.user, now=timezone.now(), key=call.key
         )
-        return Result(f"The token {token.name} is ready.", shown_once={"token_text": text}, target=token)
+        message = gettext("The token %(name)s is ready.") % {"name": token.name}
+        return Result(message, shown_once={"token_text": text}, target=token)
 
 
 @register
 class RevokeToken(TokenAction):
     """End a token at once."""
 
-    name, label, done = "token.revoke", "Revoke a token", "Revoked"
+    name, label, done = "token.revoke", _("Revoke a token"), _("Revoked")
     takes, route = ("token_id",), "token-revoke"
-    irreversible = "its text is not stored; issue a new token"
-
-    def locate(self, where: Mapping[str, Any]) -> ApiToken:
-        token = ApiToken.objects.filter(pk=where["token_id"]).first()
-        if token is None:
-            raise missing("such token")
-        return token
+    irreversible = _("its text is not stored; issue a new token")
 
     def run(self, target: ApiToken, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
         token_revoke(token=target, user=call.user, now=timezone.now(), key=call.key)
-        return Result(f"The token {target.name} is revoked: requests with it are refused from now on.")
+        message = gettext("The token %(name)s is revoked: requests with it are refused from now on.")
+        return Result(message % {"name": target.name})

@@ -8,12 +8,15 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.accounts import services
 from adaexplore_site.accounts.services import NEEDS, SCOPE_WORDS, token_rows
 from adaexplore_site.core.access import Role, can, roles_of
 from adaexplore_site.core.requests import SiteRequest
 from adaexplore_site.settings_pages.views import tab_add
+
+PERIODS = ((7, _("in a week")), (30, _("in 30 days")), (90, _("in 90 days")), (365, _("in a year")), ("", _("never")))
 
 
 def _members(request: SiteRequest) -> dict[str, Any]:
@@ -33,12 +36,18 @@ def _tokens(request: SiteRequest) -> dict[str, Any]:
         "scopes": [(scope, words, NEEDS[scope] in roles_of(request.user)) for scope, words in SCOPE_WORDS.items()],
         "may": can(request.user, Role.OPERATOR) or can(request.user, Role.REVIEWER),
         "admin": can(request.user, Role.ADMIN),
-        "periods": ((7, "in a week"), (30, "in 30 days"), (90, "in 90 days"), (365, "in a year"), ("", "never")),
+        "periods": (
+            (7, _("in a week")),
+            (30, _("in 30 days")),
+            (90, _("in 90 days")),
+            (365, _("in a year")),
+            ("", _("never")),
+        ),
         "typed_scopes": ["read"],
         "typed_days": "90",
         "key": secrets.token_urlsafe(12),
     }
 
 
-tab_add("members", "Members", 2, _members)
-tab_add("tokens", "Tokens", 3, _tokens)
+tab_add("members", _("Members"), 2, _members)
+tab_add("tokens", _("Tokens"), 3, _tokens)

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import Q
+from django.utils.text import format_lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.accounts.models import ApiToken
 from adaexplore_site.accounts.signin import link_path, user_ensure
@@ -36,18 +39,25 @@ def member_invite(
     _signed_in(user)
     wanted = _roles(roles)
     if not _NAME.fullmatch(name):
-        raise ActionRefused("A user name has 1 to 60 letters, digits or . @ + - _ and no blanks.")
+        raise ActionRefused(gettext("A user name has 1 to 60 letters, digits or . @ + - _ and no blanks."))
     with transaction.atomic():
         done = action_done(key=key, verb="member.invite")
         if done is not None:
-            raise ActionRefused(f"{done.after['name']} was invited by this form already. Make a new link in the list.")
+            raise invited_already(done)
         if User.objects.filter(username__iexact=name).exists():
-            raise ActionRefused(f"There is an account called {name} already. Change its roles in the list instead.")
+            message = gettext("There is an account called %(name)s already. Change its roles in the list instead.")
+            raise ActionRefused(message % {"name": name})
         member = user_ensure(name=name, role=Role.VIEWER)
         _put(member, wanted)
         after = {"name": name, "roles": sorted(wanted), "active": True}
         action_on(verb="member.invite", on=(MEMBER, member.pk), user=user, key=key, after=after)
     return member, link_path(member)
+
+
+def invited_already(entry: AuditEntry) -> ActionRefused:
+    """The refusal of a form that was sent twice."""
+    message = gettext("%(name)s was invited by this form already. Make a new link in the list.")
+    return ActionRefused(message % {"name": entry.after["name"]})
 
 
 def member_roles(
@@ -65,7 +75,7 @@ def member_roles(
         if before == wanted:
             return None
         if Role.ADMIN.value not in wanted:
-            _others(row, "Give another member the role admin first.")
+            _others(row)
         _put(row, wanted)
         was, now = {"roles": sorted(before)}, {"roles": sorted(wanted)}
         return action_on(verb="member.roles", on=(MEMBER, row.pk), user=user, key=key, before=was, after=now)
@@ -85,8 +95,8 @@ def member_access(
             return None
         if not active:
             if user is not None and row.pk == user.pk:
-                raise ActionRefused("You cannot switch yourself off. Ask another admin.")
-            _others(row, "Give another member the role admin first.")
+                raise ActionRefused(gettext("You cannot switch yourself off. Ask another admin."))
+            _others(row)
         row.is_active = active
         row.save(update_fields=["is_active"])
         was = {"active": not active}
@@ -97,7 +107,8 @@ def member_link(*, member: User, user: AbstractBaseUser | None, key: str | None 
     """The path of a fresh one-time sign-in link. Raises ActionRefused for a member that is switched off."""
     _signed_in(user)
     if not member.is_active:
-        raise ActionRefused(f"{member.username} is switched off. Switch the account on first.")
+        message = gettext("%(name)s is switched off. Switch the account on first.")
+        raise ActionRefused(message % {"name": member.username})
     if action_done(key=key, verb="member.link") is None:
         action_on(verb="member.link", on=(MEMBER, member.pk), user=user, key=key)
     return link_path(member)
@@ -106,7 +117,9 @@ def member_link(*, member: User, user: AbstractBaseUser | None, key: str | None 
 def _signed_in(user: AbstractBaseUser | None) -> None:
     """Raise ActionRefused for a token: what it gives to an account would outlive it."""
     if getattr(user, "via", ""):
-        raise ActionRefused("A token cannot give access that would outlive it. Sign in and use Settings, Members.")
+        raise ActionRefused(
+            gettext("A token cannot give access that would outlive it. Sign in and use Settings, Members.")
+        )
 
 
 def roles_held(member: User) -> set[str]:
@@ -116,9 +129,9 @@ def roles_held(member: User) -> set[str]:
 
 
 def _roles(names: Collection[str]) -> set[str]:
-    unknown = sorted(set(names) - {role.value for role in Role})
-    if unknown:
-        raise ActionRefused(f"There is no role {unknown[0][:40]!r}. Choose from: {', '.join(Role)}.")
+    if unknown := sorted(set(names) - {role.value for role in Role}):
+        message = gettext("There is no role %(name)r. Choose from: %(roles)s.")
+        raise ActionRefused(message % {"name": unknown[0][:40], "roles": ", ".join(Role)})
     return {*names, Role.VIEWER.value}
 
 
@@ -127,13 +140,14 @@ def _locked(member: User) -> User:
     return {row.pk: row for row in User.objects.select_for_update().order_by("pk")}[member.pk]
 
 
-def _others(member: User, advice: str) -> None:
+def _others(member: User) -> None:
     """Raise ActionRefused when the member is the last active admin."""
     admins = User.objects.filter(is_active=True).exclude(pk=member.pk)
     mine = Role.ADMIN.value in roles_held(member)
     left = admins.filter(is_superuser=True).exists() or admins.filter(groups__name=Role.ADMIN.value).exists()
     if mine and not left:
-        raise ActionRefused(f"{member.username} is the last admin. {advice}")
+        message = gettext("%(name)s is the last admin. Give another member the role admin first.")
+        raise ActionRefused(message % {"name": member.username})
 
 
 def _put(member: User, roles: Collection[str]) -> None:
@@ -154,12 +168,14 @@ SCOPES: Mapping[str, frozenset[Role]] = {
 }
 NEEDS = {"read": Role.VIEWER, "steer": Role.OPERATOR, "review": Role.REVIEWER, "admin": Role.ADMIN}
 SCOPE_WORDS = {
-    "read": "read and export",
-    "steer": "also start and steer searches",
-    "review": "also decide rules and failures",
-    "admin": "everything you may do, settings included",
+    "read": _("read and export"),
+    "steer": _("also start and steer searches"),
+    "review": _("also decide rules and failures"),
+    "admin": _("everything you may do, settings included"),
 }
 LONGEST_DAYS = 366
+NO_SCOPE = format_lazy(_("Choose what the token may do: {scopes}."), scopes=", ".join(SCOPES))
+WRONG_DAYS = format_lazy(_("A token expires after 1 to {days} days, or never."), days=LONGEST_DAYS)
 MOST_LISTED = 500
 USED_EVERY = timedelta(minutes=1)  # the last use is written at most that often
 
@@ -179,22 +195,28 @@ def token_issue(
     """
     if getattr(user, "via", ""):
         raise ActionRefused(
-            "A token cannot issue another token, which could outlive it. Sign in and use Settings, Tokens."
+            gettext("A token cannot issue another token, which could outlive it. Sign in and use Settings, Tokens.")
         )
-    name, wanted = " ".join(name.split()), sorted(set(scopes), key=list(SCOPES).index) if _known(scopes) else []
+    if unknown := sorted(set(scopes) - SCOPES.keys()):
+        message = gettext("There is no scope %(name)r. Choose from: %(scopes)s.")
+        raise ActionRefused(message % {"name": unknown[0][:40], "scopes": ", ".join(SCOPES)})
+    name, wanted = " ".join(name.split()), sorted(set(scopes), key=list(SCOPES).index)
     if not 1 <= len(name) <= 60:
-        raise ActionRefused("Give the token a name of 1 to 60 characters that says where it will be used.")
+        raise ActionRefused(gettext("Give the token a name of 1 to 60 characters that says where it will be used."))
     if not wanted:
-        raise ActionRefused(f"Choose what the token may do: {', '.join(SCOPES)}.")
+        raise ActionRefused(str(NO_SCOPE))
     lacking = [scope for scope in wanted if NEEDS[scope] not in roles_of(user)]
     if lacking:
-        raise ActionRefused(f"The scope {lacking[0]} needs the role {NEEDS[lacking[0]]}, which you do not have.")
+        message = gettext("The scope %(scope)s needs the role %(role)s, which you do not have.")
+        raise ActionRefused(message % {"scope": lacking[0], "role": NEEDS[lacking[0]]})
     if days is not None and not 1 <= days <= LONGEST_DAYS:
-        raise ActionRefused(f"A token expires after 1 to {LONGEST_DAYS} days, or never.")
+        raise ActionRefused(str(WRONG_DAYS))
     text = BEGIN + secrets.token_urlsafe(32)
     with transaction.atomic():
         if action_done(key=key, verb="token.issue") is not None:
-            raise ActionRefused("This form has made a token already. Revoke it if its text is lost, and make another.")
+            raise ActionRefused(
+                gettext("This form has made a token already. Revoke it if its text is lost, and make another.")
+            )
         token = ApiToken.objects.create(
             user=user,
             name=name,
@@ -213,7 +235,7 @@ def token_revoke(
 ) -> AuditEntry | None:
     """End a token at once; None when it has ended before. One's own, or anybody's for an admin."""
     if token.user_id != user.pk and Role.ADMIN not in roles_of(user):
-        raise ActionRefused("This token belongs to another member. Ask an admin to revoke it.")
+        raise ActionRefused(gettext("This token belongs to another member. Ask an admin to revoke it."))
     with transaction.atomic():
         done = action_done(key=key, verb="token.revoke")
         if done is not None:
@@ -241,8 +263,8 @@ def token_rows(user: User, *, now: datetime) -> list[TokenRow]:
 
 def _ended(token: ApiToken, now: datetime) -> str:
     if token.revoked_at is not None:
-        return "revoked"
-    return "expired" if token.expires_at is not None and token.expires_at <= now else ""
+        return gettext("revoked")
+    return gettext("expired") if token.expires_at is not None and token.expires_at <= now else ""
 
 
 def user_of(text: str, *, now: datetime) -> User | None:
@@ -260,13 +282,6 @@ def user_of(text: str, *, now: datetime) -> User | None:
     narrow(user, frozenset().union(*(SCOPES[scope] for scope in token.scopes if scope in SCOPES)))
     user.via = token.name  # type: ignore[attr-defined]  # the audit writes it down
     return user
-
-
-def _known(scopes: Collection[str]) -> bool:
-    unknown = sorted(set(scopes) - SCOPES.keys())
-    if unknown:
-        raise ActionRefused(f"There is no scope {unknown[0][:40]!r}. Choose from: {', '.join(SCOPES)}.")
-    return True
 
 
 def _digest(text: str) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django import forms
 from django.http import Http404, QueryDict
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.access import Role
 from adaexplore_site.core.audit import ActionRefused
@@ -59,12 +61,12 @@ class Result:
     `target` is the object that was created.
     """
 
-    message: str = ""
+    message: StrOrPromise = ""
     then: Callable[[], None] | None = None
     location: str = ""
     shown_once: Mapping[str, str] = field(default_factory=dict)
-    pending: str = ""
-    warning: str = ""
+    pending: StrOrPromise = ""
+    warning: StrOrPromise = ""
     entry: AuditEntry | None = None
     target: Any = None
 
@@ -73,8 +75,8 @@ class Result:
 class Subject:
     """What an action was done to, as a link; without `url` it is gone or has no page."""
 
-    kind: str
-    label: str
+    kind: StrOrPromise
+    label: StrOrPromise
     url: str = ""
 
 
@@ -94,26 +96,29 @@ class Question:
     `keeps` says what stays. `why_not` holds a sentence for each thing that stands against it: then there is no button.
     """
 
-    ask: str
-    what: str
-    yes: str
+    ask: StrOrPromise
+    what: StrOrPromise
+    yes: StrOrPromise
     back: str
-    keeps: str = ""
-    why_not: tuple[str, ...] = ()
+    keeps: StrOrPromise = ""
+    why_not: tuple[StrOrPromise, ...] = ()
 
 
-UNDO = Standing("Undo")
-UNDONE = Standing(why_not="undone")
-REPLACED = Standing(why_not="replaced")
-CHANGED = Standing(why_not="changed since")
+UNDO = Standing(_("Undo"))
+UNDONE = Standing(why_not=_("undone"))
+REPLACED = Standing(why_not=_("replaced"))
+CHANGED = Standing(why_not=_("changed since"))
 
 
 class Kind:
     """A kind of object that actions are done to, as the activity log shows it. Each part reads rows of many at once."""
 
     name: ClassVar[str]  # `object_type` of its audit entries
-    noun: ClassVar[str] = ""  # as people say it; `name` when empty
+    noun: ClassVar[StrOrPromise] = ""  # as people say it; `name` where a class names none
     aliases: ClassVar[tuple[str, ...]] = ()  # other nouns in the filter of the activity log
+
+    def __init_subclass__(cls) -> None:
+        cls.noun = cls.noun or getattr(cls, "name", "")
 
     def objects(self) -> QuerySet[Any] | None:
         """The objects, with what their pages read; None where no action takes one."""
@@ -136,7 +141,7 @@ class Kind:
         """The object of an entry, to undo what was done to it. Raises ActionRefused when it is gone."""
         found = self.look_up(entry.object_id)
         if found is None:
-            raise ActionRefused(f"The {self.noun or self.name} no longer exists.")
+            raise ActionRefused(gettext("The %(noun)s no longer exists.") % {"noun": self.noun})
         return found
 
     def lock(self, target: Any) -> Any:
@@ -172,11 +177,11 @@ class Recorded:
 
     def standing(self, entry: AuditEntry, loaded: Any) -> Standing:
         """Whether it can be undone now. `undo` decides once more."""
-        return Standing(why_not=self.irreversible or "cannot be undone")
+        return Standing(why_not=self.irreversible or gettext("cannot be undone"))
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
         """Take it back. Raises ActionRefused."""
-        raise ActionRefused(f"This can't be undone: {self.irreversible}.")
+        raise ActionRefused(irreversible(self.irreversible))
 
 
 class Action(Recorded):
@@ -209,7 +214,7 @@ class Action(Recorded):
             return None
         found = self.kind.look_up(where[self.takes[0]])
         if found is None:
-            raise missing(f"such {self.kind.noun or self.kind.name}")
+            raise missing(self.kind)
         return found
 
     def visible(self, target: Any, user: User) -> bool:
@@ -263,13 +268,20 @@ class Removed(Http404):
     """The object was removed by an action, whose entry is `entry`."""
 
     def __init__(self, kind: Kind, entry: AuditEntry) -> None:
-        super().__init__(f"The {kind.noun or kind.name} was removed.")
+        super().__init__(gettext("The %(noun)s was removed.") % {"noun": kind.noun})
         self.kind, self.entry = kind, entry
 
 
-def missing(what: str) -> Http404:
-    """There is no such object."""
-    return Http404(f"There is no {what}.")
+def missing(what: Kind | str) -> Http404:
+    """There is no object of this kind, or no `what`, such as "rule 3"."""
+    if isinstance(what, Kind):
+        return Http404(gettext("There is no such %(noun)s.") % {"noun": what.noun})
+    return Http404(gettext("There is no %(what)s.") % {"what": what})
+
+
+def irreversible(why: StrOrPromise) -> str:
+    """The refusal to undo an action."""
+    return gettext("This can't be undone: %(why)s.") % {"why": why}
 
 
 def plain(entry: AuditEntry, hidden: Iterable[str] = ()) -> list[tuple[str, Any, Any]]:

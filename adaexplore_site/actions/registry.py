@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import Action, Kind, Recorded, Removed, missing
 from adaexplore_site.core.models import AuditEntry
@@ -84,13 +85,13 @@ class UnknownKind(Kind):
     """Objects that no code knows any more."""
 
     def __init__(self, name: str) -> None:
-        self.name = name  # type: ignore[misc]
+        self.name = self.noun = name  # type: ignore[misc]
 
 
 class Unknown(Recorded):
     """A verb of another version of this product."""
 
-    irreversible = "this version does not know the action"
+    irreversible = _("this version does not know the action")
 
     def __init__(self, name: str, kind: Kind) -> None:
         self.name, self.kind = name, kind  # type: ignore[misc]
@@ -110,7 +111,7 @@ def shown(kind: Kind, pk: int, *joined: str) -> Any:
     if found is not None:
         return found
     entry = removals(kind).filter(object_id=str(pk)).first()
-    raise missing(f"such {kind.noun or kind.name}") if entry is None else Removed(kind, entry)
+    raise missing(kind) if entry is None else Removed(kind, entry)
 
 
 def kinds() -> list[Kind]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.db import IntegrityError, transaction
-from django.http import Http404, QueryDict
+from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext
 
 from adaexplore_site.actions import registry
-from adaexplore_site.actions.action import Action, Call, Question, Recorded, Result
-from adaexplore_site.core.access import Role, can, require
+from adaexplore_site.actions.action import Action, Call, Question, Recorded, Result, irreversible, missing
+from adaexplore_site.core.access import Role, require
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused, action_done, done_message
 from adaexplore_site.core.models import AuditEntry
 
@@ -67,7 +68,7 @@ def perform(request: Request, *, user: User, key: str | None) -> Outcome:
     may(action, user)
     target = action.locate(request.where)
     if not action.visible(target, user):
-        raise Http404(f"There is no such {action.kind.noun or action.kind.name}.")
+        raise missing(action.kind)
     form = action.form(target, request.data, request.files)
     if not form.is_valid():
         raise FieldsRefused(errors_of(form), form)
@@ -115,8 +116,8 @@ def _fresh(action: Action, target: Any, version: int) -> None:
     """Raise Outdated unless the locked object is at this version."""
     locked = action.lock(target)
     if action.kind.version(locked) != version:
-        noun = action.kind.noun or action.kind.name
-        raise Outdated(f"The {noun} has changed since version {version}. Read it again.", action.kind.now(locked))
+        message = gettext("The %(noun)s has changed since version %(version)d. Read it again.")
+        raise Outdated(message % {"noun": action.kind.noun, "version": version}, action.kind.now(locked))
 
 
 def undo(entry: AuditEntry, *, user: User, key: str | None = None) -> Result:
@@ -126,13 +127,13 @@ def undo(entry: AuditEntry, *, user: User, key: str | None = None) -> Result:
     """
     row = registry.verb(entry.verb)
     if row is None:
-        raise ActionRefused("This can't be undone: this version does not know the action.")
-    require_undo(row, user)
+        raise ActionRefused(irreversible(registry.Unknown.irreversible))
+    require(user, undo_role(row))
     if key and AuditEntry.objects.filter(key=key).exists():
         return Result()
     standing = row.standing(entry, row.kind.load([entry]))
     if not standing.label:
-        raise ActionRefused(f"This can't be undone: {standing.why_not}.")
+        raise ActionRefused(irreversible(standing.why_not))
     call = Call(user, key)
     try:
         with transaction.atomic():
@@ -143,16 +144,6 @@ def undo(entry: AuditEntry, *, user: User, key: str | None = None) -> Result:
         if key and AuditEntry.objects.filter(key=key).exists():
             return Result()
         raise
-
-
-def require_undo(row: Recorded, user: User) -> None:
-    """Raise PermissionDenied unless the user may undo entries of this verb."""
-    require(user, undo_role(row))
-
-
-def may_undo(row: Recorded, user: User) -> bool:
-    """Whether the user may undo entries of this verb."""
-    return can(user, undo_role(row))
 
 
 def undo_role(row: Recorded) -> Role:

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -86,7 +87,7 @@ def chosen(request: SiteRequest, field: str, names: Mapping[str, str]) -> Action
     for name in [names[asked]] if asked in names else set(names.values()):
         runner.may(registry.action(name), request.user)
     if asked not in names:
-        raise Http404("There is no such action. Reload the page and try again.")
+        raise Http404(gettext("There is no such action. Reload the page and try again."))
     return registry.action(names[asked])
 
 

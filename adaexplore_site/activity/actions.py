@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions import runner
-from adaexplore_site.actions.action import Action, Call, Kind, Result, missing
+from adaexplore_site.actions.action import Action, Call, Kind, Result
 from adaexplore_site.actions.registry import register
 from adaexplore_site.activity.trail import chosen_of, trail_rows
 from adaexplore_site.activity.views import activity_page
@@ -21,7 +23,10 @@ from adaexplore_site.core.requests import SiteRequest
 
 
 class EntryKind(Kind):
-    name, noun = "action", "entry of the activity log"
+    name, noun = "action", _("entry in the activity log")
+
+    def objects(self) -> QuerySet[AuditEntry]:
+        return AuditEntry.objects.select_related("actor")
 
 
 @register
@@ -29,26 +34,20 @@ class UndoEntry(Action):
     """Take an action back, whatever it was done to. The inverse is audited under its own name."""
 
     kind = EntryKind()
-    name, label, done = "action.undo", "Undo an action", "Undone"
+    name, label, done = "action.undo", _("Undo an action"), _("Undone")
     takes, route = ("action_id",), "action-undo"
     own_entry = False
-    irreversible = "do the action again"
+    irreversible = _("do the action again")
 
     def may(self, user: User) -> Role | None:
         """Which role is needed is known with the entry; somebody who only reads undoes nothing."""
         return None if any(can(user, role) for role in Role if role is not Role.VIEWER) else Role.OPERATOR
 
-    def locate(self, where: Mapping[str, Any]) -> AuditEntry:
-        entry = AuditEntry.objects.select_related("actor").filter(pk=where["action_id"]).first()
-        if entry is None:
-            raise missing("such entry in the activity log")
-        return entry
-
     def run(self, target: AuditEntry, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
         result = runner.undo(target, user=call.user, key=call.key)
-        text = trail_rows([target], call.user)[0].text.rstrip(".")
-        return Result(f"Undone: {text}.", then=result.then)
+        text = str(trail_rows([target])[0].text).rstrip(".")
+        return Result(gettext("Undone: %(what)s.") % {"what": text}, then=result.then)
 
     def home(self, target: AuditEntry) -> str:
         return f"{reverse('activity')}#act-{target.pk}"

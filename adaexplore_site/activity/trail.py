@@ -7,19 +7,23 @@ import io
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import urlencode
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions import registry, runner
 from adaexplore_site.actions.action import Standing, Subject, plain
@@ -27,6 +31,9 @@ from adaexplore_site.core.access import can
 from adaexplore_site.core.audit import written
 from adaexplore_site.core.downloads import safe
 from adaexplore_site.core.models import AuditEntry
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 MOST_CHANGES = 4
 _HIDDEN = {  # row numbers, whole lists, and what the words say already
@@ -37,74 +44,79 @@ _HIDDEN = {  # row numbers, whole lists, and what the words say already
 
 
 @dataclass(frozen=True)
-class Described:
-    """One entry in words. `standing` says whether it can be undone, and by whom."""
+class ActRow:
+    """One entry in words, as one person sees it. `standing` says whether it can be undone, and by whom; `may` whether
+    this person may. `source` is the way by which it was done."""
 
     entry: AuditEntry
-    text: str
+    who: StrOrPromise
+    source: StrOrPromise
+    text: StrOrPromise
     change: str
     subject: Subject
     standing: Standing
+    may: bool
 
 
-def described(entries: Sequence[AuditEntry]) -> list[Described]:
-    """These entries in words, in a constant number of queries."""
-    loaded = _loaded(entries)
-    return [_one(entry, loaded) for entry in entries]
-
-
-def _loaded(entries: Iterable[AuditEntry]) -> dict[str, Any]:
-    """What each kind of object needs to describe its entries."""
+def trail_rows(entries: Sequence[AuditEntry], user: User | None = None) -> list[ActRow]:
+    """These entries for one person, or for nobody, in a constant number of queries."""
     groups: dict[str, list[AuditEntry]] = {}
     for entry in entries:
         groups.setdefault(registry.reader(entry).kind.name, []).append(entry)
-    return {name: registry.kind_of(name).load(rows) for name, rows in groups.items()}
+    loaded = {name: registry.kind_of(name).load(rows) for name, rows in groups.items()}
+    return [_row(entry, loaded, user) for entry in entries]
 
 
-def _one(entry: AuditEntry, kinds: dict[str, Any]) -> Described:
+def _row(entry: AuditEntry, kinds: dict[str, Any], user: User | None) -> ActRow:
     row = registry.reader(entry)
-    loaded = kinds[row.kind.name]
-    detail = row.detail(entry, loaded)
-    return Described(
+    loaded, role = kinds[row.kind.name], runner.undo_role(row)
+    detail, standing = row.detail(entry, loaded), row.standing(entry, loaded)
+    who, source = _actor(entry)
+    return ActRow(
         entry=entry,
+        who=who,
+        source=source,
         text=row.describe(entry, loaded),
-        change=changed(entry) if detail is None else detail,
+        change=_changed(entry) if detail is None else detail,
         subject=row.kind.subject(entry, loaded) or _gone(entry),
-        standing=replace(row.standing(entry, loaded), role=runner.undo_role(row)),
+        standing=replace(standing, role=role),
+        may=bool(standing.label) and user is not None and can(user, role),
     )
 
 
 def _gone(entry: AuditEntry) -> Subject:
-    """An object that does not exist any more."""
-    return Subject(entry.object_type, f"{entry.object_type} {entry.object_id} (deleted)")
+    values = {"kind": entry.object_type, "id": entry.object_id}
+    return Subject(entry.object_type, gettext("%(kind)s %(id)s (deleted)") % values)
 
 
-def changed(action: AuditEntry) -> str:
-    """The fields that differ, such as `state running → paused`."""
-    pairs = plain(action, _HIDDEN)
-    told = [_pair(name, old, new, name in action.before) for name, old, new in pairs if _plain(new)]
-    return ", ".join(told[:MOST_CHANGES]) + (
-        f" and {len(told) - MOST_CHANGES} more" if len(told) > MOST_CHANGES else ""
-    )
+def _actor(entry: AuditEntry) -> tuple[StrOrPromise, StrOrPromise]:
+    """Who did it, and by what way."""
+    if entry.actor is not None:
+        source = gettext("token %(name)s") % {"name": entry.via} if entry.via else gettext("page")
+        return entry.actor.get_username(), source
+    if entry.object_type == "device" or entry.after.get("by") == "judge":
+        return _("the judge"), _("automatic")
+    return (_("the budget"), _("automatic")) if entry.object_type == "budget" else (_("a command"), _("shell"))
 
 
-def _pair(name: str, old: Any, new: Any, known: bool) -> str:
-    words = name.removesuffix("_id").replace("_", " ")
-    return f"{words} {_value(old)} → {_value(new)}" if known else f"{words} {_value(new)}"
-
-
-def _plain(value: Any) -> bool:
-    """Whether it fits a line: no whole rows, no empty lists."""
-    return not isinstance(value, dict) and value != [] and value != ""
+def _changed(entry: AuditEntry) -> str:
+    """The fields that differ, such as `state running → paused`: those that fit a line."""
+    pairs = [pair for pair in plain(entry, _HIDDEN) if not isinstance(pair[2], dict) and pair[2] not in ([], "")]
+    parts = []
+    for name, old, new in pairs[:MOST_CHANGES]:
+        words = name.removesuffix("_id").replace("_", " ")
+        parts.append(f"{words} {_value(old)} → {_value(new)}" if name in entry.before else f"{words} {_value(new)}")
+    text, more = ", ".join(parts), len(pairs) - MOST_CHANGES
+    return text if more <= 0 else gettext("%(changes)s and %(count)d more") % {"changes": text, "count": more}
 
 
 def _value(value: Any) -> str:
-    if value is None:
-        return "none"
+    if value is None or value == []:
+        return gettext("none")
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return gettext("yes") if value else gettext("no")
     if isinstance(value, list):
-        return ", ".join(map(str, value[:8])) + ("…" if len(value) > 8 else "") if value else "none"
+        return ", ".join(map(str, value[:8])) + ("…" if len(value) > 8 else "")
     return str(value)[:200]
 
 
@@ -125,30 +137,10 @@ class Chosen:
     before: int | None = None
     object: tuple[str, str] | None = None  # `object_type` and number, where it is one object
 
-    @property
-    def narrows(self) -> bool:
-        return bool(self.asked)
-
     def query(self, **more: int | None) -> str:
         """As a query string, `?` included."""
         given = {**self.asked, **{name: str(value) for name, value in more.items() if value}}
         return f"?{urlencode(given)}" if given else ""
-
-
-@dataclass(frozen=True)
-class ActRow:
-    """One act in words. `standing` says whether it can be undone, `may` whether this person may."""
-
-    id: int
-    at: datetime
-    who: str
-    source: str
-    verb: str
-    text: str
-    change: str
-    subject: Subject
-    standing: Standing
-    may: bool
 
 
 def chosen_of(given: Mapping[str, str]) -> Chosen:
@@ -178,7 +170,7 @@ def removal_of(chosen: Chosen, user: User) -> ActRow | None:
         return None
     kind, number = chosen.object
     entry = registry.removals(registry.kind_of(kind)).filter(object_id=number).first()
-    return None if entry is None else _row(described([entry])[0], user)
+    return None if entry is None else trail_rows([entry], user)[0]
 
 
 def _object(text: str, faults: list[str]) -> tuple[str, str]:
@@ -186,17 +178,17 @@ def _object(text: str, faults: list[str]) -> tuple[str, str]:
     found = _OBJECT.match(text.lower())
     kind = _nouns().get(found[1].strip()) if found else None
     if found is None or kind is None:
-        faults.append(
-            f"“{text}” does not name an object. Enter a kind and a number, such as search 12, rule 3 or device 1."
+        fault = gettext(
+            "“%(text)s” does not name an object. Enter a kind and a number, such as search 12, rule 3 or device 1."
         )
+        faults.append(fault % {"text": text})
         return "", ""
     return kind, str(int(found[2])) if found[2] else ""
 
 
 def _nouns() -> dict[str, str]:
     """What people call each kind of object -> `object_type`."""
-    rows = registry.kinds()
-    return {noun: row.name for row in rows for noun in (row.name, row.noun or row.name, *row.aliases)}
+    return {str(noun): row.name for row in registry.kinds() for noun in (row.name, row.noun, *row.aliases)}
 
 
 def _day(name: str, text: str, faults: list[str]) -> Q:
@@ -205,51 +197,20 @@ def _day(name: str, text: str, faults: list[str]) -> Q:
         begin = timezone.make_aware(datetime.combine(day, time.min))
         return Q(created_at__gte=begin) if name == "from" else Q(created_at__lt=begin + timedelta(days=1))
     except (ValueError, OverflowError):
-        faults.append(f"“{text}” is not a date. Use the form 2026-01-31.")
+        faults.append(gettext("“%(text)s” is not a date. Use the form 2026-01-31.") % {"text": text})
         return Q(pk=None)
 
 
-def acts_of(chosen: Chosen) -> QuerySet[AuditEntry]:
-    """The acts of the filter below its cursor, newest first."""
+def _entries(chosen: Chosen) -> QuerySet[AuditEntry]:
+    """The entries of the filter below its cursor, newest first."""
     rows = AuditEntry.objects.filter(chosen.narrow).select_related("actor").order_by("-pk")
     return rows.filter(pk__lt=chosen.before) if chosen.before is not None else rows
 
 
 def trail_page(chosen: Chosen, user: User) -> tuple[list[ActRow], int | None]:
     """The rows of one page, and the act below which the next one begins."""
-    found = list(acts_of(chosen)[: PAGE + 1])
+    found = list(_entries(chosen)[: PAGE + 1])
     return trail_rows(found[:PAGE], user), found[PAGE - 1].pk if len(found) > PAGE else None
-
-
-def trail_rows(entries: list[AuditEntry], user: User) -> list[ActRow]:
-    """These entries for one person, in a constant number of queries."""
-    return [_row(one, user) for one in described(entries)]
-
-
-def _row(one: Described, user: User) -> ActRow:
-    entry = one.entry
-    who, source = actor_of(entry)
-    return ActRow(
-        id=entry.pk,
-        at=entry.created_at,
-        who=who,
-        source=source,
-        verb=entry.verb,
-        text=one.text,
-        change=one.change,
-        subject=one.subject,
-        standing=one.standing,
-        may=bool(one.standing.label) and one.standing.role is not None and can(user, one.standing.role),
-    )
-
-
-def actor_of(action: AuditEntry) -> tuple[str, str]:
-    """Who did it, and by what way."""
-    if action.actor is not None:
-        return action.actor.get_username(), f"token {action.via}" if action.via else "page"
-    by_judge = action.after.get("by") == "judge"
-    itself = "the judge" if by_judge else {"device": "the judge", "budget": "the budget"}.get(action.object_type)
-    return (itself, "automatic") if itself else ("a command", "shell")
 
 
 def verbs() -> list[tuple[str, str]]:
@@ -262,29 +223,29 @@ COLUMNS = ("id", "at", "who", "source", "verb", "what", "kind", "object", "name"
 
 
 def trail_document(chosen: Chosen) -> dict[str, Any]:
-    """`acts`, newest first; `more` is the act to go on below when there are more than one file takes."""
-    found = list(acts_of(chosen)[: MOST_FILE + 1])
-    actions = found[:MOST_FILE]
-    more = actions[-1].pk if len(found) > MOST_FILE else None
-    return {"filter": dict(chosen.asked), "acts": [_act(one) for one in described(actions)], "more": more}
+    """`acts`, newest first, in English; `more` is the act to go on below when there are more than one file takes."""
+    found = list(_entries(chosen)[: MOST_FILE + 1])
+    entries = found[:MOST_FILE]
+    more = entries[-1].pk if len(found) > MOST_FILE else None
+    with translation.override(settings.LANGUAGE_CODE):
+        return {"filter": dict(chosen.asked), "acts": [_act(row) for row in trail_rows(entries)], "more": more}
 
 
-def _act(one: Described) -> dict[str, Any]:
-    action, subject = one.entry, one.subject
-    who, source = actor_of(action)
+def _act(row: ActRow) -> dict[str, Any]:
+    entry, subject = row.entry, row.subject
     return {
-        "id": action.pk,
-        "at": action.created_at.isoformat(),
-        "who": who,
-        "source": source,
-        "verb": action.verb,
-        "what": one.text,
-        "kind": subject.kind,
-        "object": action.object_id,
-        "name": subject.label,
-        "change": one.change,
-        "before": action.before,
-        "after": action.after,
+        "id": entry.pk,
+        "at": entry.created_at.isoformat(),
+        "who": str(row.who),
+        "source": str(row.source),
+        "verb": entry.verb,
+        "what": str(row.text),
+        "kind": str(subject.kind),
+        "object": entry.object_id,
+        "name": str(subject.label),
+        "change": row.change,
+        "before": entry.before,
+        "after": entry.after,
     }
 
 
@@ -299,8 +260,7 @@ def trail_csv(chosen: Chosen) -> bytes:
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
     document = trail_document(chosen)
-    for act in document["acts"]:
-        writer.writerow([safe(act[name]) for name in COLUMNS])
+    writer.writerows([safe(act[name]) for name in COLUMNS] for act in document["acts"])
     if document["more"]:
         writer.writerow([f"older actions: repeat the request with before={document['more']}"])
     return out.getvalue().encode()
@@ -331,16 +291,12 @@ class UndoOffer(MiddlewareMixin):
         if row is None or not row.may:
             return response
         if request.headers.get("HX-Request") == "true":
-            response["HX-Trigger-After-Swap"] = json.dumps({"acted": offer_of(row)})
+            offer = {"text": row.text, "label": row.standing.label, "url": reverse("action-undo", args=[row.entry.pk])}
+            acted = {"acted": offer | {"key": secrets.token_urlsafe(16)}}
+            response["HX-Trigger-After-Swap"] = json.dumps(acted, cls=DjangoJSONEncoder)
         elif response.status_code in (301, 302, 303) and not _offers_itself(response):
             _mark(request, row)
         return response
-
-
-def offer_of(row: ActRow) -> dict[str, str]:
-    """What a script needs for the button."""
-    url = reverse("action-undo", args=[row.id])
-    return {"text": row.text, "label": str(row.standing.label), "url": url, "key": secrets.token_urlsafe(16)}
 
 
 def _offers_itself(response: HttpResponseBase) -> bool:
@@ -350,7 +306,7 @@ def _offers_itself(response: HttpResponseBase) -> bool:
 
 def _mark(request: HttpRequest, row: ActRow) -> None:
     """On the message that the view left, else on one of our own."""
-    tag = f"{TAG}:{row.id}:{row.standing.label}"
+    tag = f"{TAG}:{row.entry.pk}:{row.standing.label}"
     queued = getattr(messages.get_messages(request), "_queued_messages", [])
     mine = next((one for one in reversed(queued) if one.level <= messages.SUCCESS and not one.extra_tags), None)
     if mine is not None:

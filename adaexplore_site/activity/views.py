@@ -10,6 +10,7 @@ from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -37,11 +38,7 @@ FILES = {
 @require_safe
 def activity(request: SiteRequest) -> HttpResponse:
     """Every act. Query: `who`, `verb`, `object`, `from`, `to`, `before`."""
-    return activity_page(request, chosen_of(_query(request)))
-
-
-def _query(request: SiteRequest) -> dict[str, str]:
-    return {name: str(value) for name, value in request.GET.items()}
+    return activity_page(request, chosen_of(request.GET.dict()))
 
 
 def activity_page(request: SiteRequest, chosen: Chosen, *, status: int = 200, refused: str = "") -> HttpResponse:
@@ -78,7 +75,7 @@ class RemovedPages(MiddlewareMixin):
         subject = kind.subject(entry, kind.load([entry]))
         if subject is not None and subject.url not in ("", request.path):
             return redirect(subject.url)
-        return activity_page(request, chosen_of({"object": f"{kind.noun or kind.name} {entry.object_id}"}))
+        return activity_page(request, chosen_of({"object": f"{kind.noun} {entry.object_id}"}))
 
 
 @never_cache
@@ -86,8 +83,8 @@ class RemovedPages(MiddlewareMixin):
 def activity_file(request: SiteRequest, form: str) -> HttpResponse:
     """The acts of the same filter as csv or json."""
     if form not in FILES:
-        raise Http404("Choose csv or json.")
-    chosen = chosen_of(_query(request))
+        raise Http404(gettext("Choose csv or json."))
+    chosen = chosen_of(request.GET.dict())
     if chosen.faults:
         return HttpResponse(" ".join(chosen.faults), status=400, content_type="text/plain; charset=utf-8")
     write, kind = FILES[form]

@@ -277,11 +277,11 @@ def _done(action: Action, outcome: Outcome) -> Answer:
     if result.pending:
         return Answer(202, {"done": False, "detail": f"{result.pending} Send the request again in a few seconds."})
     if result.warning:
-        return Answer(409, {"detail": result.warning})
+        return Answer(409, {"detail": str(result.warning)})
     body = {
         "done": True,
         "act": action.name,
-        "said": [result.message] if result.message else [],
+        "said": [str(result.message)] if result.message else [],
         "at": result.location or action.home(outcome.target),
         "action": None if outcome.entry is None else entry_json(outcome.entry),
     }

@@ -148,12 +148,12 @@ def activity(
     rows, older = trail_page(chosen, request.user)
     found = [
         ActOut(
-            id=row.id,
-            at=row.at,
-            who=row.who,
-            source=row.source,
-            verb=row.verb,
-            what=row.text,
+            id=row.entry.pk,
+            at=row.entry.created_at,
+            who=str(row.who),
+            source=str(row.source),
+            verb=row.entry.verb,
+            what=str(row.text),
             change=row.change,
             object=f"{row.subject.kind} {row.subject.label}".strip(),
             undo=str(row.standing.label) or None,

@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
+from django.utils.translation import gettext
 
 
 class Role(StrEnum):
@@ -51,8 +52,9 @@ def narrow(user: AbstractBaseUser, allowed: frozenset[Role]) -> None:
 def require(user: AbstractBaseUser | AnonymousUser, *roles: Role) -> None:
     """Raise PermissionDenied with a sentence that names the roles, unless the user holds one of them."""
     if not any(can(user, role) for role in roles):
-        names = " or ".join(f"'{role}'" for role in roles)
-        raise PermissionDenied(f"This needs the role {names}. Ask an admin to add it to your account.")
+        names = gettext(" or ").join(f"'{role}'" for role in roles)
+        message = gettext("This needs the role %(names)s. Ask an admin to add it to your account.")
+        raise PermissionDenied(message % {"names": names})
 
 
 def role_required(role: Role) -> Callable[[Callable[..., HttpResponseBase]], Callable[..., HttpResponseBase]]:

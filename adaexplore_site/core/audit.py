@@ -6,21 +6,25 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
 from adaexplore_site.core.models import AuditEntry
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
     from django.forms import BaseForm
+    from django_stubs_ext import StrOrPromise
 
 
 # Audit rows written while one request is answered, for whoever offers to undo; None outside of requests.
 written: ContextVar[list[int] | None] = ContextVar("written", default=None)
 
 
-NOTHING = "Nothing was changed: it was so already."
+NOTHING = _("Nothing was changed: it was so already.")
 
 
-def done_message(done: str) -> str:
+def done_message(done: StrOrPromise) -> StrOrPromise:
     """What to tell the person: `done`, or `NOTHING` where the request wrote no audit row.
 
     An act that sets what holds already succeeds, and writes neither an audit row nor an event.
@@ -37,7 +41,7 @@ class ActionRefused(Exception):
 
     status: ClassVar[int] = 409
 
-    def __init__(self, message: str, *, see: tuple[str, str] | None = None) -> None:
+    def __init__(self, message: StrOrPromise, *, see: tuple[StrOrPromise, str] | None = None) -> None:
         super().__init__(message)
         self.see = see
 
@@ -47,9 +51,9 @@ class FieldsRefused(ActionRefused):
 
     status = 422
 
-    def __init__(self, fields: Mapping[str, str], form: BaseForm | None = None) -> None:
-        super().__init__(" ".join(fields.values()))
-        self.fields, self.form = dict(fields), form
+    def __init__(self, fields: Mapping[str, StrOrPromise], form: BaseForm | None = None) -> None:
+        self.fields, self.form = {name: str(text) for name, text in fields.items()}, form
+        super().__init__(" ".join(self.fields.values()))
 
 
 def action_done(*, key: str | None, verb: str) -> AuditEntry | None:
@@ -58,7 +62,7 @@ def action_done(*, key: str | None, verb: str) -> AuditEntry | None:
         return None
     action = AuditEntry.objects.filter(key=key).first()
     if action is not None and action.verb != verb:
-        raise ActionRefused("This form was already used for something else. Reload the page and try again.")
+        raise ActionRefused(gettext("This form was already used for something else. Reload the page and try again."))
     return action
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import DisallowedHost, RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
@@ -13,22 +13,29 @@ from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render, resolve_url
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import urlencode
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.requests import current_path
 
-TOO_LARGE = ("The form is larger than the server accepts.", "Send less at once, or upload large texts as files.")
-CAUSES: dict[type[Exception], tuple[str, str]] = {  # what has happened, and what to do
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+TOO_LARGE = (
+    _("The form is larger than the server accepts."),
+    _("Send less at once, or upload large texts as files."),
+)
+CAUSES: dict[type[Exception], tuple[StrOrPromise, StrOrPromise]] = {  # what has happened, and what to do
     DataError: (
-        "The address or the form holds a character that cannot be stored (NUL).",
-        "Go back, remove it and send again; text that was pasted from a binary file often has some.",
+        _("The address or the form holds a character that cannot be stored (NUL)."),
+        _("Go back, remove it and send again; text that was pasted from a binary file often has some."),
     ),
     RequestDataTooBig: TOO_LARGE,
     TooManyFieldsSent: TOO_LARGE,
     TooManyFilesSent: TOO_LARGE,
-    MultiPartParserError: ("The form arrived incomplete.", "Go back and send it again."),
+    MultiPartParserError: (_("The form arrived incomplete."), _("Go back and send it again.")),
     DisallowedHost: (
-        "The server does not answer to this host name.",
-        "Use the address that it was started with, or add the name to ALLOWED_HOSTS.",
+        _("The server does not answer to this host name."),
+        _("Use the address that it was started with, or add the name to ALLOWED_HOSTS."),
     ),
 }
 

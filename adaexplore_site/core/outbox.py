@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.models import Webhook, WebhookDelivery
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 FINISHED, FAILED, BEST = "search.finished", "search.failed", "search.best"
 BUDGET, REVIEWS, TEST = "budget.alarm", "reviews.waiting", "test"
-EVENTS: Mapping[str, str] = {
-    FINISHED: "a search finished or was stopped",
-    FAILED: "a search failed",
-    BEST: "a search found a new audited best, faster than PyTorch",
-    BUDGET: "a search ended because a budget is spent",
-    REVIEWS: "a rule waits for review, once an hour at most",
+EVENTS: Mapping[str, StrOrPromise] = {
+    FINISHED: _("a search finished or was stopped"),
+    FAILED: _("a search failed"),
+    BEST: _("a search found a new audited best, faster than PyTorch"),
+    BUDGET: _("a search ended because a budget is spent"),
+    REVIEWS: _("a rule waits for review, once an hour at most"),
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
 from django.core.cache import cache
@@ -18,8 +18,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import get_language, gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
-from adaexplore_site.activity.trail import described
+from adaexplore_site.activity.trail import trail_rows
 from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.notifications.models import NoticeMark
@@ -36,6 +38,9 @@ from search.records.events import NodeBest
 from search.records.models import Node, Run, RunEvent
 from search.records.queries import run_summaries
 from search.runs.listing import SILENT_AT_LEAST_S, run_row
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 
 def notice_mark_set(*, user: User, until: datetime) -> None:
@@ -97,8 +102,8 @@ class Notice:
 
     at: datetime
     look: str
-    text: str
-    subject: str = ""
+    text: StrOrPromise
+    subject: StrOrPromise = ""
     url: str = ""
     detail: str = ""
     evaluation: Evaluation | None = None
@@ -107,7 +112,7 @@ class Notice:
     @property
     def said(self) -> str:
         """For a live region."""
-        return f"{self.subject}: {self.text}" if self.subject else self.text
+        return f"{self.subject}: {self.text}" if self.subject else str(self.text)
 
 
 def notices(since: datetime, *, now: datetime, reviewer: bool) -> list[Notice]:
@@ -154,7 +159,8 @@ def holding(now: datetime, *, reviewer: bool) -> list[Notice]:
 def _ended(since: datetime) -> Iterable[Notice]:
     for run in ended_rows(since).select_related("problem").order_by("-ended_at")[:MOST]:
         assert run.ended_at is not None
-        yield Notice(run.ended_at, run.state, f"The search has {run.state}", *_of_run(run), run.stop_reason)
+        text = _("The search has failed") if run.state == Run.State.FAILED else _("The search has finished")
+        yield Notice(run.ended_at, run.state, text, *_of_run(run), run.stop_reason)
 
 
 def _many_ended(since: datetime) -> Iterable[Notice]:
@@ -162,11 +168,11 @@ def _many_ended(since: datetime) -> Iterable[Notice]:
         campaign = row.batch
         assert campaign.ended_at is not None
         url = _at("campaign-detail", campaign.pk)
-        yield Notice(campaign.ended_at, "finished", "The campaign has finished", campaign.title, url, row.outcome)
+        yield Notice(campaign.ended_at, "finished", _("The campaign has finished"), campaign.title, url, row.outcome)
     for adapt in adapt_rows(since).order_by("-pk")[:MOST]:
         assert adapt.ended_at is not None
         url = _at("adapt-detail", adapt.pk)
-        yield Notice(adapt.ended_at, "finished", "The adapt run has finished", adapt.title, url, adapt.stop_reason)
+        yield Notice(adapt.ended_at, "finished", _("The adapt run has finished"), adapt.title, url, adapt.stop_reason)
 
 
 def _bests(since: datetime) -> Iterable[Notice]:
@@ -179,18 +185,21 @@ def _bests(since: datetime) -> Iterable[Notice]:
     evaluations = Evaluation.objects.defer("source", "report").in_bulk([best.evaluation for _, best in last])
     for row, best in last:
         run, number, times = runs[row.run_id], best.number, counts[row.run_id]["times"]
-        text = f"Node {number} is the new best" + (f", the last of {times}" if times > 1 else "")
+        text = gettext("Node %(number)d is the new best")
+        if times > 1:
+            text = gettext("Node %(number)d is the new best, the last of %(times)d")
         evaluation = evaluations.get(best.evaluation)
-        name, _ = _of_run(run)
-        yield Notice(row.created_at, "best", text, name, _at("node-detail", run.pk, number), evaluation=evaluation)
+        text %= {"number": number, "times": times}
+        name, url = _of_run(run)[0], _at("node-detail", run.pk, number)
+        yield Notice(row.created_at, "best", text, name, url, evaluation=evaluation)
 
 
 def _itself(since: datetime) -> Iterable[Notice]:
     """As the audit says it."""
     actions = list(itself_rows(since).order_by("-pk")[:MOST])
-    for one in described(actions):
+    for one in trail_rows(actions):
         action, subject, quarantined = one.entry, one.subject, one.entry.verb == QUARANTINE
-        text = "Quarantined by the judge" if quarantined else one.text
+        text = _("Quarantined by the judge") if quarantined else one.text
         look = "quarantined" if quarantined else "paused" if action.verb != ALERT else "warned"
         detail = str(action.after.get("reason") or "")
         yield Notice(action.created_at, look, text, subject.label, subject.url, detail)
@@ -199,7 +208,7 @@ def _itself(since: datetime) -> Iterable[Notice]:
 def _quarantined() -> Iterable[Notice]:
     for device in quarantined_rows():
         assert device.state_at is not None
-        text = "Quarantined: nothing is judged on this device"
+        text = _("Quarantined: nothing is judged on this device")
         url = _at("device-detail", device.pk)
         yield Notice(device.state_at, "quarantined", text, device.name, url, device.state_reason, holds=True)
 
@@ -209,10 +218,11 @@ def _silent(now: datetime) -> list[Notice]:
 
     Those whose device no worker serves are one notice: of the worker, not of each search.
     """
-    known: list[Notice] | None = cache.get("notices-silent")
+    key = f"notices-silent-{get_language()}"
+    known: list[Notice] | None = cache.get(key)
     if known is None:
         known = list(_silent_read(now))
-        cache.set("notices-silent", known, SILENT_KEPT_S)
+        cache.set(key, known, SILENT_KEPT_S)
     return known
 
 
@@ -230,7 +240,8 @@ def _silent_read(now: datetime) -> Iterable[Notice]:
         if silent_s and run.device_id in unserved:
             waiting[run.device_id].append(at)
         elif silent_s:
-            text = f"No event for {max(int(silent_s // 60), 1)} min, stuck in {_stage(run)}"
+            text = gettext("No event for %(minutes)d min, stuck in %(stage)s")
+            text %= {"minutes": max(int(silent_s // 60), 1), "stage": _stage(run)}
             yield Notice(at, "warned", text, *_of_run(run), holds=True)
     yield from _workerless(waiting, unserved)
 
@@ -246,34 +257,42 @@ def _workerless(waiting: Mapping[int, list[datetime]], unserved: Mapping[int, st
     if not waiting:
         return
     if served_devices().exclude(pk__in=unserved).exists():
-        groups = [(f"No worker serves {unserved[pk]}", times) for pk, times in waiting.items()]
+        message = gettext("No worker serves %(device)s")
+        groups = [(message % {"device": unserved[pk]}, times) for pk, times in waiting.items()]
     else:
-        groups = [("No worker is running", [at for times in waiting.values() for at in times])]
+        groups = [(gettext("No worker is running"), [at for times in waiting.values() for at in times])]
     for text, times in groups:
-        count = f"{len(times)} or more" if len(times) >= MOST_SILENT else str(len(times))
-        searches = "running search waits" if len(times) == 1 else "running searches wait"
-        what = f"{count} {searches}. Start the workers: make run, or manage.py up."
-        yield Notice(min(times), "warned", text, "Fleet", reverse("device-list"), what, holds=True)
+        what = ngettext(
+            "%(count)d running search waits. Start the workers: make run, or manage.py up.",
+            "%(count)d running searches wait. Start the workers: make run, or manage.py up.",
+            len(times),
+        )
+        if len(times) >= MOST_SILENT:
+            what = gettext("%(count)d or more running searches wait. Start the workers: make run, or manage.py up.")
+        what %= {"count": len(times)}
+        yield Notice(min(times), "warned", text, _("Fleet"), reverse("device-list"), what, holds=True)
 
 
 def _stage(run: Run) -> str:
     """Where its oldest step in flight stands."""
     node = Node.objects.filter(run=run, state__in=Node.IN_FLIGHT).order_by("number").first()
     if node is None:
-        return "the choice of a next step"
+        return gettext("the choice of a next step")
     if node.state == Node.State.PROPOSING:
-        return f"the proposal of node {node.number}"
-    if node.unclaimed:
-        return f"the queue of {run.device.name} with node {node.number}"
-    return f"the evaluation of node {node.number}"
+        stage = gettext("the proposal of node %(number)d")
+    elif node.unclaimed:
+        stage = gettext("the queue of %(device)s with node %(number)d")
+    else:
+        stage = gettext("the evaluation of node %(number)d")
+    return stage % {"number": node.number, "device": run.device.name}
 
 
 def _reviews(now: datetime) -> Iterable[Notice]:
     found = review_rows(now).aggregate(count=Count("pk"), newest=Max("created_at"))
     count, newest = found["count"], found["newest"]
     if count and newest is not None:
-        text = f"{count} rule{'s' * (count != 1)} {'wait' if count != 1 else 'waits'} for review"
-        yield Notice(newest, "waiting", text, "Rules", _at("rule-list"), holds=True)
+        text = ngettext("%(count)d rule waits for review", "%(count)d rules wait for review", count)
+        yield Notice(newest, "waiting", text % {"count": count}, _("Rules"), _at("rule-list"), holds=True)
 
 
 def _of_run(run: Run) -> tuple[str, str]:

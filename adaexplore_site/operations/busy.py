@@ -10,11 +10,12 @@ from typing import Any
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
+from django.utils.translation import gettext_lazy as _
 from django.views.defaults import server_error
 from psycopg import OperationalError as PostgresAway
 
 RETRY_AFTER_S = 5
-NO_DATABASE = "The database does not answer or has no free connection. Try again in a few seconds."
+NO_DATABASE = _("The database does not answer or has no free connection. Try again in a few seconds.")
 NO_SLOT = "The site is answering as many requests as it can. Nothing was changed. Try again in a few seconds.\n"
 
 Application = Callable[..., Awaitable[None]]  # of ASGI: scope, receive, send

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions import registry
 from adaexplore_site.actions.action import Action
 from adaexplore_site.core.access import Role, roles_of
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 
 @dataclass(frozen=True)
@@ -20,14 +25,14 @@ class Place:
     """Somewhere to go. `here` begins the names of the routes that belong to it; with `bar` it stands in the bar."""
 
     id: str
-    label: str
+    label: StrOrPromise
     route: str
     key: str = ""
     role: Role = Role.VIEWER
     bar: bool = False
     here: tuple[str, ...] = ()
-    title: str = ""
-    detail: str = ""  # what one finds there, for the palette
+    title: StrOrPromise = ""
+    detail: StrOrPromise = ""  # what one finds there, for the palette
 
 
 @dataclass(frozen=True)
@@ -35,51 +40,66 @@ class ViewKey:
     """A key that changes nothing but what its reader sees. Without `pages` it works everywhere."""
 
     key: str
-    label: str
+    label: StrOrPromise
     pages: tuple[str, ...] = ()
 
 
 PLACES = (
     Place(
-        "searches", "Searches", "run-list", "g s", bar=True, here=("run-", "node-", "campaign-", "report"),
-        detail="Every search with its best kernel",
-    ),
-    Place("kernels", "Kernels", "kernel-list", "g k", bar=True, here=("kernel-", "compare"), detail="The best kernels"),
-    Place(
-        "problems", "Problems", "problem-list", "g p", bar=True, here=("problem-",), detail="Problems to search"
+        "searches", _("Searches"), "run-list", "g s", bar=True, here=("run-", "node-", "campaign-", "report"),
+        detail=_("Every search with its best kernel"),
     ),
     Place(
-        "failures", "Failures", "failure-list", "g e", bar=True, here=("failure-", "run-failures"),
-        detail="Clusters of failures with one cause",
-    ),
-    Place("rules", "Rules", "rule-list", "g r", bar=True, here=("rule-",), detail="The review queue and the library"),
-    Place(
-        "judge", "Judge", "self-test-list", "g j", bar=True, here=("self-test-",),
-        detail="How the judge itself is tested",
-    ),
-    Place("fleet", "Fleet", "device-list", "g f", bar=True, here=("device-",), detail="Devices: their work and health"),
-    Place(
-        "lab", "Lab", "lab-list", "g l", bar=True, here=("lab-",), title="Policy laboratory",
-        detail="Policies compared on simulated spaces",
+        "kernels", _("Kernels"), "kernel-list", "g k", bar=True, here=("kernel-", "compare"),
+        detail=_("The best kernels"),
     ),
     Place(
-        "adapt", "Adapt", "adapt-list", "g t", bar=True, here=("adapt-",), title="Learn rules on composed tasks",
-        detail="Runs that learn rules on composed tasks",
+        "problems", _("Problems"), "problem-list", "g p", bar=True, here=("problem-",), detail=_("Problems to search")
     ),
-    Place("spend", "Spend", "spend", "g m", here=("spend",), detail="Money and tokens"),
-    Place("activity", "Activity", "activity", "g a", here=("activity",), detail="Who did what, with Undo"),
-    Place("notices", "Notifications", "notice-list", "g i", here=("notice-",), detail="Attention needed, and events"),
-    Place("campaigns", "Campaigns", "campaign-list", "g c", detail="Searches over many problems"),
-    Place("gallery", "Gallery", "gallery", detail="Recorded searches to replay"),
-    Place("report", "Report", "report", detail="Aggregates over many searches"),
-    Place("settings", "Settings", "settings", "g ,", detail="Theme, shortcuts, members, tokens, providers"),
-    Place("api", "API", "api-docs", detail="Reference of the REST API"),
-    Place("find", "Find", "find", detail="Searches, problems, rules and kernels by name"),
-    Place("new", "New search", "run-new", "n", role=Role.OPERATOR, detail="Choose a problem and start"),
-    Place("campaign-new", "New campaign", "campaign-new", role=Role.OPERATOR, detail="Search many problems"),
-    Place("adapt-new", "New adapt run", "adapt-new", role=Role.OPERATOR, detail="Learn rules"),
-    Place("import", "Import a search", "run-import", role=Role.OPERATOR, detail="A packed search or a run folder"),
-    Place("rule-new", "Propose a rule", "rule-new", role=Role.OPERATOR, detail="Write a rule for review"),
+    Place(
+        "failures", _("Failures"), "failure-list", "g e", bar=True, here=("failure-", "run-failures"),
+        detail=_("Clusters of failures with one cause"),
+    ),
+    Place(
+        "rules", _("Rules"), "rule-list", "g r", bar=True, here=("rule-",),
+        detail=_("The review queue and the library"),
+    ),
+    Place(
+        "judge", _("Judge"), "self-test-list", "g j", bar=True, here=("self-test-",),
+        detail=_("How the judge itself is tested"),
+    ),
+    Place(
+        "fleet", _("Fleet"), "device-list", "g f", bar=True, here=("device-",),
+        detail=_("Devices: their work and health"),
+    ),
+    Place(
+        "lab", _("Lab"), "lab-list", "g l", bar=True, here=("lab-",), title=_("Policy laboratory"),
+        detail=_("Policies compared on simulated spaces"),
+    ),
+    Place(
+        "adapt", _("Adapt"), "adapt-list", "g t", bar=True, here=("adapt-",), title=_("Learn rules on composed tasks"),
+        detail=_("Runs that learn rules on composed tasks"),
+    ),
+    Place("spend", _("Spend"), "spend", "g m", here=("spend",), detail=_("Money and tokens")),
+    Place("activity", _("Activity"), "activity", "g a", here=("activity",), detail=_("Who did what, with Undo")),
+    Place(
+        "notices", _("Notifications"), "notice-list", "g i", here=("notice-",),
+        detail=_("Attention needed, and events"),
+    ),
+    Place("campaigns", _("Campaigns"), "campaign-list", "g c", detail=_("Searches over many problems")),
+    Place("gallery", _("Gallery"), "gallery", detail=_("Recorded searches to replay")),
+    Place("report", _("Report"), "report", detail=_("Aggregates over many searches")),
+    Place("settings", _("Settings"), "settings", "g ,", detail=_("Theme, shortcuts, members, tokens, providers")),
+    Place("api", _("API"), "api-docs", detail=_("Reference of the REST API")),
+    Place("find", _("Find"), "find", detail=_("Searches, problems, rules and kernels by name")),
+    Place("new", _("New search"), "run-new", "n", role=Role.OPERATOR, detail=_("Choose a problem and start")),
+    Place("campaign-new", _("New campaign"), "campaign-new", role=Role.OPERATOR, detail=_("Search many problems")),
+    Place("adapt-new", _("New adapt run"), "adapt-new", role=Role.OPERATOR, detail=_("Learn rules")),
+    Place(
+        "import", _("Import a search"), "run-import", role=Role.OPERATOR,
+        detail=_("A packed search or a run folder"),
+    ),
+    Place("rule-new", _("Propose a rule"), "rule-new", role=Role.OPERATOR, detail=_("Write a rule for review")),
 )  # fmt: skip
 
 COCKPIT, NODE, QUEUE = ("run-detail",), ("node-detail",), ("rule-list",)
@@ -89,38 +109,38 @@ LISTS = (
 )  # fmt: skip
 
 VIEW_KEYS = (
-    ViewKey("Ctrl K", "Find a page, a search or an action"),
-    ViewKey("/", "Go to the filter"),
-    ViewKey("?", "Show this list"),
-    ViewKey("Esc", "Close a dialog, menu or panel"),
-    ViewKey("j k", "Next and previous row", LISTS),
-    ViewKey("Enter", "Open the row", LISTS),
-    ViewKey("[ ]", "Previous and next tab", ("settings", "settings-tab")),
-    ViewKey("u", "Undo the selected action", ("activity", "run-activity")),
-    ViewKey("c", "Tick the best kernel for a comparison", ("run-list",)),
-    ViewKey("c", "Tick the kernel for a comparison", ("run-detail", "node-detail", "kernel-list")),
-    ViewKey("Shift C", "Compare what is ticked", ("run-list", "run-detail", "node-detail", "kernel-list")),
-    ViewKey("u", "Undo the last action", ("run-detail", "node-detail", "kernel-list", "run-list", "device-detail")),
-    ViewKey("1 – 4", "Baseline", ("compare",)),
-    ViewKey("s", "Swap baseline and other", ("compare",)),
-    ViewKey("1 – 3", "Grouping", ("spend",)),
-    ViewKey("d", "Drain the device if only one is shown", ("device-list",)),
-    ViewKey("y", "Play or pause the replay", COCKPIT),
-    ViewKey(", .", "One step back or forward in the replay", COCKPIT),
-    ViewKey("e", "Archive an ended search", ("run-list",)),
-    ViewKey("b", "Best node", COCKPIT),
-    ViewKey("e", "Newest node", COCKPIT),
-    ViewKey("t", "Switch between tree and table", COCKPIT),
-    ViewKey("o", "Follow the newest node", COCKPIT),
-    ViewKey("0", "Show the whole tree", COCKPIT),
-    ViewKey("+ -", "Zoom", COCKPIT),
-    ViewKey("[ ]", "Parent, best child", COCKPIT),
-    ViewKey("l", "Pause or resume live updates", COCKPIT),
-    ViewKey("Shift D", "Download the best kernel", COCKPIT),
-    ViewKey("d", "Diff of the selected node", COCKPIT),
-    ViewKey("[ ]", "Parent, best child", NODE),
-    ViewKey("1 – 6", "Tabs", NODE),
-    ViewKey("h H", "Next and previous change", ("run-detail", "node-detail", "compare")),
+    ViewKey("Ctrl K", _("Find a page, a search or an action")),
+    ViewKey("/", _("Go to the filter")),
+    ViewKey("?", _("Show this list")),
+    ViewKey("Esc", _("Close a dialog, menu or panel")),
+    ViewKey("j k", _("Next and previous row"), LISTS),
+    ViewKey("Enter", _("Open the row"), LISTS),
+    ViewKey("[ ]", _("Previous and next tab"), ("settings", "settings-tab")),
+    ViewKey("u", _("Undo the selected action"), ("activity", "run-activity")),
+    ViewKey("c", _("Tick the best kernel for a comparison"), ("run-list",)),
+    ViewKey("c", _("Tick the kernel for a comparison"), ("run-detail", "node-detail", "kernel-list")),
+    ViewKey("Shift C", _("Compare what is ticked"), ("run-list", "run-detail", "node-detail", "kernel-list")),
+    ViewKey("u", _("Undo the last action"), ("run-detail", "node-detail", "kernel-list", "run-list", "device-detail")),
+    ViewKey("1 – 4", _("Baseline"), ("compare",)),
+    ViewKey("s", _("Swap baseline and other"), ("compare",)),
+    ViewKey("1 – 3", _("Grouping"), ("spend",)),
+    ViewKey("d", _("Drain the device if only one is shown"), ("device-list",)),
+    ViewKey("y", _("Play or pause the replay"), COCKPIT),
+    ViewKey(", .", _("One step back or forward in the replay"), COCKPIT),
+    ViewKey("e", _("Archive an ended search"), ("run-list",)),
+    ViewKey("b", _("Best node"), COCKPIT),
+    ViewKey("e", _("Newest node"), COCKPIT),
+    ViewKey("t", _("Switch between tree and table"), COCKPIT),
+    ViewKey("o", _("Follow the newest node"), COCKPIT),
+    ViewKey("0", _("Show the whole tree"), COCKPIT),
+    ViewKey("+ -", _("Zoom"), COCKPIT),
+    ViewKey("[ ]", _("Parent, best child"), COCKPIT),
+    ViewKey("l", _("Pause or resume live updates"), COCKPIT),
+    ViewKey("Shift D", _("Download the best kernel"), COCKPIT),
+    ViewKey("d", _("Diff of the selected node"), COCKPIT),
+    ViewKey("[ ]", _("Parent, best child"), NODE),
+    ViewKey("1 – 6", _("Tabs"), NODE),
+    ViewKey("h H", _("Next and previous change"), ("run-detail", "node-detail", "compare")),
 )
 
 
@@ -129,11 +149,11 @@ class Link:
     """A place with its address, as the person may open it."""
 
     id: str
-    label: str
+    label: StrOrPromise
     url: str
     key: str
-    title: str
-    detail: str
+    title: StrOrPromise
+    detail: StrOrPromise
     current: bool
 
 
@@ -141,8 +161,8 @@ class Link:
 class Keys:
     """One part of the shortcut help: rows of (keys pressed one after the other, what they do)."""
 
-    title: str
-    rows: list[tuple[list[str], str]]
+    title: StrOrPromise
+    rows: list[tuple[list[str], StrOrPromise]]
 
 
 @dataclass(frozen=True)
@@ -211,11 +231,11 @@ def _owner(route: str) -> str:
 
 def _keys(route: str, places: Iterable[Link], acts: Iterable[Action]) -> list[Keys]:
     here = [(key.key, key.label) for key in VIEW_KEYS if route in key.pages]
-    here += [(act.key, str(act.label)) for act in acts if act.key]
+    here += [(act.key, act.label) for act in acts if act.key]
     parts = {
-        "Everywhere": [(key.key, key.label) for key in VIEW_KEYS if not key.pages],
-        "Go to": [(link.key, link.label) for link in places if link.key],
-        "On this page": here,
+        _("Everywhere"): [(key.key, key.label) for key in VIEW_KEYS if not key.pages],
+        _("Go to"): [(link.key, link.label) for link in places if link.key],
+        _("On this page"): here,
     }
     return [Keys(title, [(_pressed(key), label) for key, label in rows]) for title, rows in parts.items() if rows]
 
@@ -233,7 +253,7 @@ def _acts(acts: Iterable[Action], kwargs: dict[str, Any]) -> list[dict[str, Any]
         url = address(act.route, **{name: kwargs[name] for name in act.takes}) if known else _tail(act)
         if url:
             key = "" if act.page_key else act.key
-            row = {"label": str(act.label), "url": url, "fields": dict(act.sends), "key": key, "shown": act.key}
+            row = {"label": act.label, "url": url, "fields": dict(act.sends), "key": key, "shown": act.key}
             found.append(row | {"tree": act.on_node})
     return found
 
@@ -243,11 +263,9 @@ def _denied(route: str, held: frozenset[Role]) -> dict[str, str]:
     taken = {key.key for key in VIEW_KEYS if route in key.pages or not key.pages} | {""}
     here = [act for act in registry.actions() if act.key not in taken and route in act.pages]
     lacking = [act for act in here if not _may(act, held)]
-    start = "Your role is viewer: you can read but not change anything. " if held == {Role.VIEWER} else ""
-    return {
-        act.key: f"{start}“{act.label}” needs the role {act.role}. An admin can add it to your account."
-        for act in lacking
-    }
+    start = gettext("Your role is viewer: you can read but not change anything. ") if held == {Role.VIEWER} else ""
+    why = gettext("“%(action)s” needs the role %(role)s. An admin can add it to your account.")
+    return {act.key: start + why % {"action": act.label, "role": act.role} for act in lacking}
 
 
 def _tail(act: Action) -> str:

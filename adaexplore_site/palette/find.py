@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation
@@ -56,9 +57,9 @@ def _runs(words: str, number: int | None) -> list[Run]:
 
 def _run(run: Run) -> Found:
     return Found(
-        "Searches",
+        gettext("Searches"),
         f"{_title(run)} #{run.pk}",
-        f"{run.state} on {run.device.name}",
+        gettext("%(state)s on %(device)s") % {"state": run.state, "device": run.device.name},
         reverse("run-detail", args=[run.pk]),
     )
 
@@ -72,13 +73,14 @@ def _node(number: int | None, node: str | None) -> list[Found]:
         return []
     rows = Node.objects.filter(run=number, number=int(node)).select_related("run__problem")
     where = reverse("node-detail", args=[number, int(node)])
-    return [Found("Kernels", f"Node {row.number} of #{number}", _title(row.run), where) for row in rows]
+    label = gettext("Node %(node)d of #%(search)d") % {"node": int(node), "search": number}
+    return [Found(gettext("Kernels"), label, _title(row.run), where) for row in rows]
 
 
 def _problems(words: str) -> list[Found]:
     rows = Problem.objects.filter(Q(title__icontains=words) | Q(slug__icontains=words)).order_by("title", "pk")
     return [
-        Found("Problems", visible(row.title), row.slug, reverse("problem-detail", args=[row.slug]))
+        Found(gettext("Problems"), visible(row.title), row.slug, reverse("problem-detail", args=[row.slug]))
         for row in rows.only("title", "slug")[:PROBLEMS]
     ]
 
@@ -88,9 +90,9 @@ def _rules(words: str, number: int | None) -> list[Found]:
     rows = Rule.objects.filter(fits, current__isnull=False).select_related("current").order_by("-pk")
     return [
         Found(
-            "Rules",
+            gettext("Rules"),
             visible(row.current.text)[:120],
-            f"rule {row.pk}, {row.state}",
+            gettext("rule %(number)d, %(state)s") % {"number": row.pk, "state": row.state},
             reverse("rule-detail", args=[row.pk]),
         )
         for row in rows[:RULES]
@@ -108,8 +110,8 @@ def _kernels(runs: list[Run]) -> list[Found]:
     rows = Evaluation.objects.defer("source", "report").in_bulk([best.evaluation for _, best in kept])
     return [
         Found(
-            "Kernels",
-            f"{_word(standings[run.pk])} of {_title(run)} #{run.pk}: node {best.number}",
+            gettext("Kernels"),
+            _kernel_label(standings[run.pk]) % {"title": _title(run), "search": run.pk, "node": best.number},
             str(measure or ""),
             reverse("node-detail", args=[run.pk, best.number]),
             measure,
@@ -120,13 +122,15 @@ def _kernels(runs: list[Run]) -> list[Found]:
     ]
 
 
-def _word(standing: Standing) -> str:
-    return "Closest to PyTorch" if standing.best is None else "Best"
+def _kernel_label(standing: Standing) -> str:
+    if standing.best is None:
+        return gettext("Closest to PyTorch of %(title)s #%(search)d: node %(node)d")
+    return gettext("Best of %(title)s #%(search)d: node %(node)d")
 
 
 def _clusters(words: str) -> list[Found]:
     rows = FailureCluster.objects.filter(text__icontains=words).order_by("-pk")[:CLUSTERS]
     return [
-        Found("Failures", visible(row.short_title), row.stage, reverse("failure-cluster", args=[row.key]))
+        Found(gettext("Failures"), visible(row.short_title), row.stage, reverse("failure-cluster", args=[row.key]))
         for row in rows
     ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import (
     CHANGED,
@@ -29,9 +32,15 @@ from adaexplore_site.saved_views import services
 from adaexplore_site.saved_views.models import SavedView
 from adaexplore_site.saved_views.services import PLACES, address_of
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 
 class ViewKind(Kind):
-    name = "view"
+    name, noun = "view", _("view")
+
+    def objects(self) -> QuerySet[SavedView]:
+        return SavedView.objects.select_related("owner")
 
     def load(self, entries: Sequence[AuditEntry]) -> dict[str, SavedView]:
         rows = SavedView.objects.in_bulk({int(entry.object_id) for entry in entries})
@@ -42,26 +51,26 @@ class ViewKind(Kind):
         row = loaded.get(entry.object_id)
         if row is None:
             return None
-        page = PLACES[row.place][0]
+        values = {"name": row.name, "page": PLACES[row.place][0]}
         if not row.shared:
-            return Subject("view", f"a private view of {page}")
-        return Subject("view", f"{row.name}, a view of {page}", address_of(row.place, row.query))
-
-    def find(self, entry: AuditEntry) -> SavedView:
-        return SavedView.objects.get(pk=entry.object_id)
+            return Subject(self.noun, gettext("a private view of %(page)s") % values)
+        label = gettext("%(name)s, a view of %(page)s") % values
+        return Subject(self.noun, label, address_of(row.place, row.query))
 
 
 KIND = ViewKind()
 
 
 class NameForm(ActionForm):
-    name = forms.CharField(max_length=200, error_messages={"required": "Give the view a name of 1 to 60 characters."})
-    shared = forms.BooleanField(required=False, help_text="Shared with all members; needs the role operator.")
+    name = forms.CharField(
+        max_length=200, error_messages={"required": _("Give the view a name of 1 to 60 characters.")}
+    )
+    shared = forms.BooleanField(required=False, help_text=_("Shared with all members; needs the role operator."))
 
 
 class SaveForm(NameForm):
-    place = forms.CharField(max_length=40, help_text="The route of the list, such as run-list.")
-    query = forms.CharField(max_length=4000, required=False, help_text="Its filter and order, as a query string.")
+    place = forms.CharField(max_length=40, help_text=_("The route of the list, such as run-list."))
+    query = forms.CharField(max_length=4000, required=False, help_text=_("Its filter and order, as a query string."))
 
 
 class ViewAction(Action):
@@ -70,12 +79,6 @@ class ViewAction(Action):
     kind = KIND
     role = Role.VIEWER
     takes = ("view_id",)
-
-    def locate(self, where: Mapping[str, Any]) -> SavedView:
-        row = SavedView.objects.select_related("owner").filter(pk=where["view_id"]).first()
-        if row is None:
-            raise missing("such view")
-        return row
 
     def visible(self, target: SavedView, user: User) -> bool:
         return target.shared or target.owner_id == user.pk
@@ -89,16 +92,16 @@ class SaveView(Action):
     """Save what a list shows under a name."""
 
     kind = KIND
-    name, label, done = "view.save", "Save the view", "Saved"
+    name, label, done = "view.save", _("Save the view"), _("Saved")
     role = Role.VIEWER
     Form = SaveForm
     pages = ("run-list", "kernel-list", "failure-list", "rule-list", "activity")
     route = "view-save"
-    irreversible = "delete it on its page"
+    irreversible = _("delete it on its page")
 
     def form(self, target: Any, data: QueryDict, files: MultiValueDict[str, Any]) -> forms.Form:
         if data.get("place") not in PLACES:
-            raise missing("page with views of this name")
+            raise missing(gettext("page with views of this name"))
         return SaveForm(data, files)
 
     def again(self, entry: AuditEntry) -> Result:
@@ -108,22 +111,23 @@ class SaveView(Action):
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
         assert isinstance(call.user, User)
         view = services.view_save(**data, user=call.user, key=call.key)
-        return Result(f"The view “{view.name}” is saved.", location=address_of(view.place, view.query))
+        message = gettext("The view “%(name)s” is saved.") % {"name": view.name}
+        return Result(message, location=address_of(view.place, view.query))
 
 
 @register
 class RenameView(ViewAction):
     """Give a view another name, for its owner or for everybody."""
 
-    name, label, done = "view.rename", "Rename the view", "Renamed"
+    name, label, done = "view.rename", _("Rename the view"), _("Renamed")
     Form = NameForm
     route = "view-rename"
-    irreversible = "rename it again on its page"
+    irreversible = _("rename it again on its page")
 
     def run(self, target: SavedView, data: dict[str, Any], call: Call) -> Result:
         assert isinstance(call.user, User)
         services.view_rename(view=target, **data, user=call.user, key=call.key)
-        return Result("The view is renamed.")
+        return Result(gettext("The view is renamed."))
 
 
 class Flip(ViewAction):
@@ -131,7 +135,7 @@ class Flip(ViewAction):
 
     route = "view-delete"
     deletes: bool
-    message: str
+    message: StrOrPromise
 
     def run(self, target: SavedView, data: dict[str, Any], call: Call) -> Result:
         assert isinstance(call.user, User)
@@ -147,17 +151,17 @@ class Flip(ViewAction):
 class DeleteView(Flip):
     """Delete a view. It can be put back for 30 days."""
 
-    name, label, done = "view.delete", "Delete the view", "Deleted"
+    name, label, done = "view.delete", _("Delete the view"), _("Deleted")
     sends = {"deleted": "1"}
     inverse = "view.restore"
-    deletes, message = True, "The view is deleted. You can restore it in “Views”."
+    deletes, message = True, _("The view is deleted. You can restore it in “Views”.")
 
 
 @register
 class RestoreView(Flip):
     """Put a deleted view back."""
 
-    name, label, done = "view.restore", "Restore the view", "Restored"
+    name, label, done = "view.restore", _("Restore the view"), _("Restored")
     sends = {"deleted": ""}
     inverse = "view.delete"
-    deletes, message = False, "The view is restored."
+    deletes, message = False, _("The view is restored.")

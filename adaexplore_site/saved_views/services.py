@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.http import urlencode
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
@@ -19,12 +23,15 @@ from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.text import storable_text
 from adaexplore_site.saved_views.models import SavedView
 
-PLACES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # route -> its name to people, its parameters in order
-    "run-list": ("Searches", ("state", "q", "device", "sort")),
-    "kernel-list": ("Kernels", ("basis", "problem", "device", "dtype", "unassisted", "marked")),
-    "failure-list": ("Failures", ("run", "stage", "problem", "sort", "muted")),
-    "rule-list": ("Rules", ("tab", "q", "origin", "scope", "least", "flagged", "adapt", "sort", "rule")),
-    "activity": ("Activity", ("who", "verb", "object", "from", "to")),
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+PLACES: Mapping[str, tuple[StrOrPromise, tuple[str, ...]]] = {  # route -> its name to people, its parameters in order
+    "run-list": (_("Searches"), ("state", "q", "device", "sort")),
+    "kernel-list": (_("Kernels"), ("basis", "problem", "device", "dtype", "unassisted", "marked")),
+    "failure-list": (_("Failures"), ("run", "stage", "problem", "sort", "muted")),
+    "rule-list": (_("Rules"), ("tab", "q", "origin", "scope", "least", "flagged", "adapt", "sort", "rule")),
+    "activity": (_("Activity"), ("who", "verb", "object", "from", "to")),
 }
 LONGEST, MOST_CHARS = 600, 120  # of a query, of a parameter
 
@@ -58,14 +65,15 @@ def view_save(*, place: str, name: str, query: str, shared: bool, user: User, ke
     if done is not None:
         kept = SavedView.objects.filter(pk=done.object_id).first()
         if kept is None:
-            raise ActionRefused("This view was deleted long ago. Save it under a new key.")
+            raise ActionRefused(gettext("This view was deleted long ago. Save it under a new key."))
         return kept
     if place not in PLACES:
-        raise ActionRefused("This page has no views to save.")
+        raise ActionRefused(gettext("This page has no views to save."))
     _check_sharing(shared, user)
     with _names_once(), transaction.atomic():
         if SavedView.objects.filter(owner=user, place=place, deleted_at=None).count() >= MOST:
-            raise ActionRefused(f"You have {MOST} views of this page. Delete one first.")
+            message = gettext("You have %(count)d views of this page. Delete one first.")
+            raise ActionRefused(message % {"count": MOST})
         row = SavedView.objects.create(
             owner=user, place=place, name=_name(name), query=query_of(place, query), shared=shared
         )
@@ -103,19 +111,20 @@ def view_delete(*, view: SavedView, deleted: bool, user: User, key: str | None =
 def _name(text: str) -> str:
     name = " ".join(storable_text(text).split())
     if not name or len(name) > NAME_CHARS:
-        raise ActionRefused(f"Give the view a name of 1 to {NAME_CHARS} characters.")
+        message = gettext("Give the view a name of 1 to %(most)d characters.")
+        raise ActionRefused(message % {"most": NAME_CHARS})
     return name
 
 
 def _check_sharing(shared: bool, user: User) -> None:
     if shared and not can(user, Role.OPERATOR):
-        raise ActionRefused("Sharing a view needs the role 'operator'. Save it for yourself, or ask an admin.")
+        raise ActionRefused(gettext("Sharing a view needs the role 'operator'. Save it for yourself, or ask an admin."))
 
 
 def _mine(view: SavedView, user: User) -> SavedView:
     row = SavedView.objects.select_for_update(of=("self",)).get(pk=view.pk)
     if row.owner_id != user.pk:
-        raise ActionRefused("This view belongs to another member. Save one of your own.")
+        raise ActionRefused(gettext("This view belongs to another member. Save one of your own."))
     return row
 
 
@@ -125,10 +134,17 @@ def _names_once() -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise ActionRefused("You have a view of this name here already. Choose another name.") from error
+        raise ActionRefused(gettext("You have a view of this name here already. Choose another name.")) from error
+
+
+def _in_english(text: StrOrPromise) -> str:
+    """What is stored is not in the language of who did it."""
+    with translation.override(settings.LANGUAGE_CODE):
+        return str(text)
 
 
 def _record(verb: str, row: SavedView, user: User, key: str | None) -> AuditEntry:
     """The audit is read by everybody: a private view's name is not in it."""
-    after = {"page": PLACES[row.place][0], "shared": row.shared, **({"name": row.name} if row.shared else {})}
+    page = _in_english(PLACES[row.place][0])
+    after = {"page": page, "shared": row.shared, **({"name": row.name} if row.shared else {})}
     return action_on(verb=verb, on=(OBJECT, row.pk), user=user, key=key, after=after)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import connection
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -20,6 +22,9 @@ from adaexplore_site.core.llm import endpoint_from_settings
 from adaexplore_site.core.requests import SiteRequest
 from search import proposers
 from search.ledger.prices import RELEASED, BadPrices, Price, price_of, price_table, source
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 
 @never_cache
@@ -33,7 +38,7 @@ def tab_page(request: SiteRequest, tab: str, *, status: int = 200, **extra: Any)
     """One tab; `extra` goes into its template."""
     found = TABS.get(tab)
     if found is None:
-        raise Http404("There is no such tab of the settings.")
+        raise Http404(gettext("There is no such tab of the settings."))
     tabs = [(one.name, one.title) for one in sorted(TABS.values(), key=lambda one: one.place)]
     context: dict[str, Any] = {"tab": tab, "tabs": tabs, "title": found.title, **found.context(request), **extra}
     return render(request, f"settings/{tab}.html", context, status=status)
@@ -44,7 +49,7 @@ class Tab:
     """One tab of Settings. `place` orders the tabs; `context` gives the facts of its template."""
 
     name: str
-    title: str
+    title: StrOrPromise
     place: int
     context: Callable[[SiteRequest], dict[str, Any]]
 
@@ -52,7 +57,7 @@ class Tab:
 TABS: dict[str, Tab] = {}
 
 
-def tab_add(name: str, title: str, place: int, context: Callable[[SiteRequest], dict[str, Any]]) -> None:
+def tab_add(name: str, title: StrOrPromise, place: int, context: Callable[[SiteRequest], dict[str, Any]]) -> None:
     """Add a tab. Each room adds its own."""
     TABS[name] = Tab(name, title, place, context)
 
@@ -86,24 +91,21 @@ def _providers(request: SiteRequest) -> dict[str, Any]:
 
 def _installation(request: SiteRequest) -> dict[str, Any]:
     """What the environment has set: (what, value, variable)."""
-    env.flag("ADAEXPLORE_WEBHOOK_PRIVATE")
+    answers = {True: gettext("yes"), False: gettext("no")}
+    private = env.flag("ADAEXPLORE_WEBHOOK_PRIVATE")
     rows = [
-        ("Largest problem", f"{settings.MAX_PROBLEM_BYTES >> 10} KiB", "MAX_PROBLEM_KIB"),
-        ("Requests answered at once", str(settings.WEB_REQUESTS), "WEB_REQUESTS"),
-        ("A model's reply may take", f"{settings.LLM_TIMEOUT_S} s", "LLM_TIMEOUT_S"),
-        ("GPU that the interpreter models", settings.JUDGE_TARGET, "JUDGE_TARGET"),
-        ("Least sandbox", settings.JUDGE_MIN_SANDBOX, "JUDGE_MIN_SANDBOX"),
-        ("A device is quarantined above a noise of", f"{settings.JUDGE_NOISE_FLOOR:.1%}", "JUDGE_NOISE_PERCENT"),
-        ("max-autotune is timed, too", "yes" if settings.JUDGE_MAX_AUTOTUNE else "no", "JUDGE_MAX_AUTOTUNE"),
-        (
-            "Webhooks into private networks",
-            "yes" if env.flag("ADAEXPLORE_WEBHOOK_PRIVATE") else "no",
-            "ADAEXPLORE_WEBHOOK_PRIVATE",
-        ),
-        ("Database", connection.vendor, "DATABASE_URL"),
+        (_("Largest problem"), f"{settings.MAX_PROBLEM_BYTES >> 10} KiB", "MAX_PROBLEM_KIB"),
+        (_("Requests answered at once"), str(settings.WEB_REQUESTS), "WEB_REQUESTS"),
+        (_("A model's reply may take"), f"{settings.LLM_TIMEOUT_S} s", "LLM_TIMEOUT_S"),
+        (_("GPU that the interpreter models"), settings.JUDGE_TARGET, "JUDGE_TARGET"),
+        (_("Least sandbox"), settings.JUDGE_MIN_SANDBOX, "JUDGE_MIN_SANDBOX"),
+        (_("A device is quarantined above a noise of"), f"{settings.JUDGE_NOISE_FLOOR:.1%}", "JUDGE_NOISE_PERCENT"),
+        (_("max-autotune is timed, too"), answers[settings.JUDGE_MAX_AUTOTUNE], "JUDGE_MAX_AUTOTUNE"),
+        (_("Webhooks into private networks"), answers[private], "ADAEXPLORE_WEBHOOK_PRIVATE"),
+        (_("Database"), connection.vendor, "DATABASE_URL"),
     ]
     if can(request.user, Role.ADMIN):
-        rows.append(("Data folder", str(settings.DATA_DIR), "ADAEXPLORE_DATA"))
+        rows.append((_("Data folder"), str(settings.DATA_DIR), "ADAEXPLORE_DATA"))
     return {
         "rows": rows,
         "attempts": settings.AXES_FAILURE_LIMIT,
@@ -111,6 +113,6 @@ def _installation(request: SiteRequest) -> dict[str, Any]:
     }
 
 
-tab_add("you", "You", 1, _you)
-tab_add("providers", "Providers", 5, _providers)
-tab_add("installation", "This installation", 6, _installation)
+tab_add("you", _("You"), 1, _you)
+tab_add("providers", _("Providers"), 5, _providers)
+tab_add("installation", _("This installation"), 6, _installation)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.outbox import EVENTS
 from adaexplore_site.core.requests import SiteRequest
@@ -25,4 +27,4 @@ def _webhooks(request: SiteRequest) -> dict[str, Any]:
     }
 
 
-tab_add("webhooks", "Webhooks", 4, _webhooks)
+tab_add("webhooks", _("Webhooks"), 4, _webhooks)

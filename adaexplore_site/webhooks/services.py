@@ -26,6 +26,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Exists, Min, OuterRef
 from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core import env
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
@@ -71,13 +73,13 @@ def parts_of(address: str) -> SplitResult:
         parts = urlsplit(address.strip())
         port = parts.port
     except ValueError as error:
-        raise BadAddress(f"This is no web address: {error}.") from error
+        raise BadAddress(gettext("This is no web address: %(error)s.") % {"error": error}) from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadAddress("Write a web address that begins with https:// or http://.")
+        raise BadAddress(gettext("Write a web address that begins with https:// or http://."))
     if parts.username is not None or parts.password is not None:
-        raise BadAddress("Leave name and password out of the address: the signature says who sends.")
+        raise BadAddress(gettext("Leave name and password out of the address: the signature says who sends."))
     if port == 0 or any(char.isspace() or not char.isprintable() for char in address.strip()):
-        raise BadAddress("This is no web address that can be reached.")
+        raise BadAddress(gettext("This is no web address that can be reached."))
     return parts if parts.netloc.isascii() else parts._replace(netloc=_ascii(parts))
 
 
@@ -85,7 +87,8 @@ def _ascii(parts: SplitResult) -> str:
     try:
         host = str(parts.hostname).encode("idna").decode("ascii")
     except UnicodeError as error:
-        raise BadAddress(f"{parts.hostname} is no name of a host: {error}.") from error
+        message = gettext("%(name)s is no name of a host: %(error)s.")
+        raise BadAddress(message % {"name": parts.hostname, "error": error}) from error
     return host if parts.port is None else f"{host}:{parts.port}"
 
 
@@ -97,7 +100,7 @@ def target_of(address: str, *, resolve: Resolve | None = None, within_s: float =
     numbers = _in_time(resolve or _resolve, name, port, within_s)
     for number in numbers:
         if why := refusal(ipaddress.ip_address(number.partition("%")[0]), private=private_allowed()):
-            raise BadAddress(f"{name} is {why}. Nothing is sent there.")
+            raise BadAddress(gettext("%(name)s is %(what)s. Nothing is sent there.") % {"name": name, "what": why})
     first = f"[{numbers[0]}]" if ":" in numbers[0] else numbers[0]
     url = urlunsplit((parts.scheme, f"{first}:{port}", parts.path or "/", parts.query, ""))
     return Target(url=url, host=parts.netloc, name=name)
@@ -109,14 +112,16 @@ def refusal(number: IP, *, private: bool) -> str:
     if inner is not None:
         return refusal(inner, private=private)
     if number.is_link_local or number.is_multicast or number.is_unspecified:
-        return "a link-local, multicast or empty address"  # metadata of clouds among them: never, whatever is allowed
+        return gettext(
+            "a link-local, multicast or empty address"
+        )  # metadata of clouds among them: never, whatever is allowed
     if any(number in net for net in NEVER) or (number.is_reserved and not number.is_loopback):
-        return "a reserved address"
+        return gettext("a reserved address")
     if private and (number.is_private or number.is_loopback):
         return ""
     if number.is_loopback:
-        return "this machine"
-    return "" if number.is_global else "an address of a private network"
+        return gettext("this machine")
+    return "" if number.is_global else gettext("an address of a private network")
 
 
 def _inner(number: IP) -> IP | None:
@@ -142,14 +147,14 @@ def _in_time(resolve: Resolve, name: str, port: int, within_s: float) -> list[st
     try:
         return found.result(max(within_s, 0.0))
     except TimeoutError as error:
-        raise BadAddress(f"{name} was not found in time.") from error
+        raise BadAddress(gettext("%(name)s was not found in time.") % {"name": name}) from error
 
 
 def _resolve(name: str, port: int) -> list[str]:
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise BadAddress(f"{name} is not known: {error}.") from error
+        raise BadAddress(gettext("%(name)s is not known: %(error)s.") % {"name": name, "error": error}) from error
     return [str(row[4][0]) for row in found]
 
 
@@ -353,6 +358,7 @@ def _beginning(response: httpx2.Response) -> str:
 OBJECT = "webhook"
 MOST_HOOKS = 50
 SHOWN = 5  # last sendings beside each
+ADDED_ALREADY = _("This form has added a webhook already. Remove it if its secret is lost, and add another.")
 
 
 @dataclass(frozen=True)
@@ -385,9 +391,9 @@ def webhook_add(*, address: str, events: Collection[str], user: User, key: str |
     """A new webhook and its secret, shown once. Raises ActionRefused for an address that must not be reached."""
     address, wanted = address.strip(), [event for event in EVENTS if event in events]
     if not wanted:
-        raise ActionRefused("Choose at least one event.")
+        raise ActionRefused(gettext("Choose at least one event."))
     if len(address) > 500:
-        raise ActionRefused("The address is longer than 500 characters.")
+        raise ActionRefused(gettext("The address is longer than 500 characters."))
     try:
         parts_of(address)
         target_of(address)
@@ -395,11 +401,11 @@ def webhook_add(*, address: str, events: Collection[str], user: User, key: str |
         raise ActionRefused(str(error)) from error
     with transaction.atomic():
         if action_done(key=key, verb="webhook.add") is not None:
-            raise ActionRefused(
-                "This form has added a webhook already. Remove it if its secret is lost, and add another."
-            )
+            raise ActionRefused(str(ADDED_ALREADY))
         if Webhook.objects.count() >= MOST_HOOKS:
-            raise ActionRefused(f"There are {MOST_HOOKS} webhooks already. Remove one first.")
+            raise ActionRefused(
+                gettext("There are %(count)d webhooks already. Remove one first.") % {"count": MOST_HOOKS}
+            )
         hook = Webhook.objects.create(address=address, events=wanted, salt=secrets.token_hex(32), owner=user)
         after = {"address": said(address), "events": wanted}
         action_on(verb="webhook.add", on=(OBJECT, hook.pk), user=user, key=key, after=after)
@@ -422,7 +428,7 @@ def webhook_switch(*, hook: Webhook, on: bool, user: User, key: str | None = Non
 def webhook_test(*, hook: Webhook, user: User, now: datetime, key: str | None = None) -> AuditEntry:
     """Send it a test event. Raises ActionRefused while it is off."""
     if not hook.on:
-        raise ActionRefused("This webhook is off. Switch it on first.")
+        raise ActionRefused(gettext("This webhook is off. Switch it on first."))
     with transaction.atomic():
         done = action_done(key=key, verb="webhook.test")
         if done is not None:
@@ -450,5 +456,5 @@ def said(address: str) -> str:
     try:
         parts = parts_of(address)
     except BadAddress:  # of a row that is older than what is asked of addresses now
-        return "an address that is none"
+        return gettext("an address that is none")
     return f"{parts.scheme}://{parts.netloc}{'/…' if len(parts.path) > 1 or parts.query else ''}"

@@ -180,7 +180,7 @@ def test_a_pin_that_is_used_up_or_pruned_away_says_so(run, robot):
     pin = AuditEntry.objects.get(verb="steer.pin")
     steer_prune(run=run, number=1, user=None)
     prune = AuditEntry.objects.get(verb="steer.prune")
-    stands = {row.id: row for row in trail_rows([pin, prune], robot.user)}
+    stands = {row.entry.pk: row for row in trail_rows([pin, prune], robot.user)}
     assert (
         stands[pin.pk].standing.why_not == "replaced"
         and stands[prune.pk].change == "Ended 1 pin or forced step below it"
@@ -200,7 +200,7 @@ def test_nothing_is_undone_on_a_search_that_stops_has_ended_or_is_gone(run, robo
     robot.act(f"run.budget/{run.pk}", {"steps": 3})
     entries = list(AuditEntry.objects.filter(verb__in=("steer.prune", "run.concurrency", "run.budget")))
     Run.objects.filter(pk=run.pk).update(state="stopping")
-    stands = {row.verb: row.standing.why_not for row in trail_rows(entries, robot.user)}
+    stands = {row.entry.verb: row.standing.why_not for row in trail_rows(entries, robot.user)}
     assert stands["steer.prune"] == "the search is stopping" and not stands["run.budget"]
     Run.objects.filter(pk=run.pk).update(state="stopped")
     assert {row.standing.why_not for row in trail_rows(entries, robot.user)} == {"the search has ended"}
