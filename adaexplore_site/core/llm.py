@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx2
-import openai
 from django.conf import settings
+
+if TYPE_CHECKING:  # to load it takes a quarter of the start of every process, and few of them ask a model
+    import openai
 
 MAX_BODY_BYTES = 8 << 20  # a streamed reply costs about 200 bytes a token; anything above this is not an answer
 MIN_SECRET = 6  # shorter keys are placeholders of key-less local servers ("none", "EMPTY")
@@ -341,6 +343,8 @@ class ChatClient:
 
     def _attempt(self, messages: Sequence[Message], extra: dict[str, Any], usage: bool = True) -> Completion | LLMError:
         """One request. Faults are returned: raised here, they would carry the library's own, headers included."""
+        import openai
+
         started = self._clock()
         pieces: list[str] = []
         try:
@@ -370,6 +374,8 @@ class ChatClient:
         )
 
     def _client(self, bounds: Bounds) -> openai.OpenAI:
+        import openai
+
         http = httpx2.Client(
             timeout=httpx2.Timeout(self.endpoint.timeout_s, connect=min(15.0, self.endpoint.timeout_s)),
             follow_redirects=False,  # a redirect could carry prompt and key to another address
