@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from adaexplore_site.core import env
 from adaexplore_site.core.audit import ActionRefused, action_done
@@ -68,7 +69,7 @@ def search_import(*, data: bytes, name: str, user: AbstractBaseUser | None = Non
     try:
         recording = _zipped(data, shown) if data[:2] == ZIP_MAGIC else read_recording(data)
     except (RecordingRejected, ArchiveRejected) as error:
-        raise ActionRefused(f"{shown}: {error}") from error
+        raise ActionRefused(_("%(shown)s: %(error)s") % {"shown": shown, "error": error}) from error
     return recording_import(recording=recording, name=name, user=user)
 
 
@@ -77,7 +78,7 @@ def folder_import(*, folder: Path, user: AbstractBaseUser | None = None) -> Run:
     try:
         recording = read_folder(files_in_folder(folder), name=folder.resolve().name)
     except (RecordingRejected, ArchiveRejected) as error:
-        raise ActionRefused(f"{folder}: {error}") from error
+        raise ActionRefused(_("%(folder)s: %(error)s") % {"folder": folder, "error": error}) from error
     return recording_import(recording=recording, name=folder.resolve().name, user=user)
 
 
@@ -97,7 +98,10 @@ def recording_import(*, recording: Recording, name: str, user: AbstractBaseUser 
             AuditEntry.objects.filter(key=key).update(key=None)  # its run was deleted: import anew
             return _import(recording, name, user, key)
     except ProblemRejected as error:
-        raise ActionRefused(f"{PurePath(name).name}: its reference source cannot be used: {error}") from error
+        raise ActionRefused(
+            _("%(name)s: its reference source cannot be used: %(error)s")
+            % {"name": PurePath(name).name, "error": error}
+        ) from error
     except IntegrityError:  # the same file twice at once: the first one won
         known = _known(key)
         if known is None:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from adaexplore_site.core.text import storable, storable_text
 from judge.values import Audit, Basis, Verdict
 from memory.prompting.assignment import CONTROL, NO_ROOM, TREATMENT
@@ -211,20 +213,25 @@ def read_recording(data: bytes) -> Recording:
     try:
         document = json.loads(unpacked)
     except (ValueError, RecursionError) as error:
-        raise RecordingRejected(f"This is not JSON ({error}). Expected a packed AdaExplore search.") from error
+        raise RecordingRejected(
+            _("This is not JSON (%(error)s). Expected a packed AdaExplore search.") % {"error": error}
+        ) from error
     return recording_of(document, digest=hashlib.sha256(unpacked).hexdigest())
 
 
 def recording_of(document: Any, *, digest: str) -> Recording:
     """The recording in a document as `json.loads` gives it. Raises RecordingRejected."""
     if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
-        raise RecordingRejected('There is no list "steps": this is not a packed AdaExplore search.')
+        raise RecordingRejected(_('There is no list "steps": this is not a packed AdaExplore search.'))
     reference = document.get("reference_src")
     if not isinstance(reference, str) or not reference.strip():
-        raise RecordingRejected('"reference_src", the source of the problem, is missing or empty.')
+        raise RecordingRejected(_('"reference_src", the source of the problem, is missing or empty.'))
     rows = document["steps"]
     if not 2 <= len(rows) <= MAX_STEPS + 1:
-        raise RecordingRejected(f"A search has from 1 to {MAX_STEPS} steps after its root; this has {len(rows) - 1}.")
+        raise RecordingRejected(
+            _("A search has from 1 to %(max_steps)s steps after its root; this has %(count)s.")
+            % {"max_steps": MAX_STEPS, "count": len(rows) - 1}
+        )
     own = _own(document)
     gaps = own.get("withdrawn") or []
     numbers = _numbers(rows, gaps)
@@ -257,14 +264,18 @@ def _memory(document: Any, numbers: Numbers) -> RecordedMemory | None:
     try:
         return None if document is None else memory_read(document, numbers.of)
     except (ValueError, TypeError) as error:
-        raise RecordingRejected(f'"memory" under "{OWN}" cannot be read: {error}.') from error
+        raise RecordingRejected(
+            _('"memory" under "%(own)s" cannot be read: %(error)s.') % {"own": OWN, "error": error}
+        ) from error
 
 
 def _acts(document: Any, numbers: Numbers) -> tuple[RecordedAct, ...]:
     try:
         return acts_read(document, numbers.of)
     except ValueError as error:
-        raise RecordingRejected(f'"acts" under "{OWN}" cannot be read: {error}.') from error
+        raise RecordingRejected(
+            _('"acts" under "%(own)s" cannot be read: %(error)s.') % {"own": OWN, "error": error}
+        ) from error
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -275,9 +286,11 @@ def _unpacked(data: bytes) -> bytes:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
                 unpacked = packed.read(MAX_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
-            raise RecordingRejected(f"The gzip file is damaged ({error}). Fetch it again.") from error
+            raise RecordingRejected(
+                _("The gzip file is damaged (%(error)s). Fetch it again.") % {"error": error}
+            ) from error
     if len(unpacked) > MAX_BYTES:
-        raise RecordingRejected(f"The file unpacks to more than {MAX_BYTES >> 20} MiB.")
+        raise RecordingRejected(_("The file unpacks to more than %(max_bytes)s MiB.") % {"max_bytes": MAX_BYTES >> 20})
     return unpacked
 
 
@@ -294,13 +307,18 @@ def _numbers(rows: list[Any], gaps: Any) -> Numbers:
     ids: dict[int, int] = {}  # in the order of the file
     for place, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise RecordingRejected(f"Step {place} is not an object.")
+            raise RecordingRejected(_("Step %(place)s is not an object.") % {"place": place})
         node_id = row.get("node_id")
         if not isinstance(node_id, int) or isinstance(node_id, bool) or node_id in ids:
-            raise RecordingRejected(f"Step {place}: node_id must be a whole number used once, not {node_id!r}.")
+            raise RecordingRejected(
+                _("Step %(place)s: node_id must be a whole number used once, not %(node_id)r.")
+                % {"place": place, "node_id": node_id}
+            )
         ids[node_id] = place
     if not isinstance(gaps, list) or len(gaps) > MAX_STEPS or any(not _known_gap(row, ids) for row in gaps):
-        raise RecordingRejected(f'"withdrawn" under "{OWN}" must list nodes that are no steps, each on a step.')
+        raise RecordingRejected(
+            _('"withdrawn" under "%(own)s" must list nodes that are no steps, each on a step.') % {"own": OWN}
+        )
     every = sorted([*ids, *(row["node_id"] for row in gaps)])
     downward = all(
         _whole(row.get("parent_node_id")) and row["parent_node_id"] < row["node_id"] for row in [*rows[1:], *gaps]
@@ -335,7 +353,9 @@ def _own(row: dict[str, Any]) -> dict[str, Any]:
 def _withdrawn(row: dict[str, Any], numbers: Numbers) -> Withdrawn:
     parent, kind = row["parent_node_id"], row.get("created_by")
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise RecordingRejected(f"Withdrawn node {row['node_id']}: created_by must be large_step or small_step.")
+        raise RecordingRejected(
+            _("Withdrawn node %(row)s: created_by must be large_step or small_step.") % {"row": row["node_id"]}
+        )
     return Withdrawn(numbers.of[row["node_id"]], numbers.of[parent], _KINDS[kind])
 
 
@@ -348,7 +368,7 @@ def _steps(rows: list[Any], numbers: Numbers, *, modelled: bool) -> tuple[Record
             step = _step(place, row, numbers.of[row["node_id"]], earlier)
             steps.append(replace(step, modelled=_modelled(place, _own(row), step.speedup)) if modelled else step)
         elif row.get("parent_node_id") is not None:
-            raise RecordingRejected("Step 0 must be the root: its parent_node_id is null.")
+            raise RecordingRejected(_("Step 0 must be the root: its parent_node_id is null."))
         earlier[row["node_id"]] = numbers.of[row["node_id"]]
     return tuple(steps)
 
@@ -356,14 +376,19 @@ def _steps(rows: list[Any], numbers: Numbers, *, modelled: bool) -> tuple[Record
 def _step(place: int, row: dict[str, Any], number: int, earlier: dict[Any, int]) -> RecordedStep:
     parent, context, score = row.get("parent_node_id"), row.get("context_node_ids") or [], row.get("score")
     if not isinstance(parent, int) or parent not in earlier:
-        raise RecordingRejected(f"Step {place}: its parent {parent!r} is not an earlier node.")
+        raise RecordingRejected(
+            _("Step %(place)s: its parent %(parent)r is not an earlier node.") % {"place": place, "parent": parent}
+        )
     if not isinstance(context, list) or any(not isinstance(item, int) or item not in earlier for item in context):
-        raise RecordingRejected(f"Step {place}: context_node_ids must list earlier nodes.")
+        raise RecordingRejected(_("Step %(place)s: context_node_ids must list earlier nodes.") % {"place": place})
     kind = row.get("created_by")
     if kind not in ("large_step", "small_step"):
-        raise RecordingRejected(f"Step {place}: created_by must be large_step or small_step, not {kind!r}.")
+        raise RecordingRejected(
+            _("Step %(place)s: created_by must be large_step or small_step, not %(kind)r.")
+            % {"place": place, "kind": kind}
+        )
     if not isinstance(score, dict):
-        raise RecordingRejected(f'Step {place}: "score" is missing.')
+        raise RecordingRejected(_('Step %(place)s: "score" is missing.') % {"place": place})
     correct = score.get("correct") is True
     return RecordedStep(
         number=number,
@@ -389,7 +414,7 @@ def _modelled(place: int, own: dict[str, Any], speedup: float | None) -> Modelle
     try:
         return modelled_read(own, speedup)
     except ValueError as error:
-        raise RecordingRejected(f"Step {place}: {error}.") from error
+        raise RecordingRejected(_("Step %(place)s: %(error)s.") % {"place": place, "error": error}) from error
 
 
 def _verdict(place: int, value: Any, correct: bool) -> Verdict | None:
@@ -397,20 +422,24 @@ def _verdict(place: int, value: Any, correct: bool) -> Verdict | None:
     if value is None:
         return None
     if value not in list(Verdict) or (value == Verdict.PASS) != correct:
-        raise RecordingRejected(f"Step {place}: the verdict {value!r} does not go with its score.")
+        raise RecordingRejected(
+            _("Step %(place)s: the verdict %(value)r does not go with its score.") % {"place": place, "value": value}
+        )
     return Verdict(value)
 
 
 def _speedup(number: int, value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_FIGURE:
-        raise RecordingRejected(f"Step {number}: fast_p must be a speedup, not {value!r}.")
+        raise RecordingRejected(
+            _("Step %(number)s: fast_p must be a speedup, not %(value)r.") % {"number": number, "value": value}
+        )
     return float(value) or None
 
 
 def _text(row: dict[str, Any], name: str, number: int) -> str:
     value = row.get(name)
     if value is not None and not isinstance(value, str):
-        raise RecordingRejected(f"Step {number}: {name} must be text.")
+        raise RecordingRejected(_("Step %(number)s: %(name)s must be text.") % {"number": number, "name": name})
     return value or ""
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from adaexplore_site.core.env import MAX_UPLOAD_BYTES
 from search.interchange.recording import OWN, Recording, RecordingRejected, recording_of
 
@@ -28,9 +30,11 @@ def folder_of(files: Mapping[str, bytes], *, name: str) -> tuple[str, dict[str, 
     """
     places = {PurePosixPath(path).parent for path in files if _LOG.fullmatch(PurePosixPath(path).name)}
     if not places:
-        raise RecordingRejected("There is no step_1_log.json: this is not an AdaExplore run folder.")
+        raise RecordingRejected(_("There is no step_1_log.json: this is not an AdaExplore run folder."))
     if len(places) > 1:
-        raise RecordingRejected(f"There are {len(places)} run folders in it. Import them one by one.")
+        raise RecordingRejected(
+            _("There are %(count)s run folders in it. Import them one by one.") % {"count": len(places)}
+        )
     place = places.pop()
     inside = {PurePosixPath(path): data for path, data in files.items()}
     return place.name or name, {path.name: data for path, data in inside.items() if path.parent == place}
@@ -46,7 +50,10 @@ def read_folder(files: Mapping[str, bytes], *, name: str) -> Recording:
 def document_of(files: Mapping[str, bytes], *, name: str) -> dict[str, Any]:
     """The same search as a packed document. Raises RecordingRejected with the file that is missing or wrong."""
     if REFERENCE not in files:
-        raise RecordingRejected(f"{REFERENCE}, the PyTorch module of the search, is missing. Put it into the folder.")
+        raise RecordingRejected(
+            _("%(reference)s, the PyTorch module of the search, is missing. Put it into the folder.")
+            % {"reference": REFERENCE}
+        )
     numbers = sorted(int(found[1]) for file in files if (found := _LOG.fullmatch(file)))
     manifest = _object(files, MANIFEST) if MANIFEST in files else {}
     own = manifest.get(OWN)
@@ -94,7 +101,9 @@ def _score(log: dict[str, Any], metrics: dict[str, Any], stats: dict[str, Any], 
         correct = metrics.get("compiled") is True and metrics.get("correctness") is True
         score = [metrics.get("compiled") is True, correct, stats.get("fast_p") or 0.0]
     if not isinstance(score, list) or len(score) != 3:
-        raise RecordingRejected(f"step_{number}_log.json: score must list compiled, correct and speedup.")
+        raise RecordingRejected(
+            _("step_%(number)s_log.json: score must list compiled, correct and speedup.") % {"number": number}
+        )
     return {"compiled": bool(score[0]), "correct": bool(score[1]), "fast_p": score[2] or 0.0}
 
 
@@ -161,9 +170,9 @@ def _object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
     try:
         value = json.loads(files[name])
     except (ValueError, RecursionError) as error:
-        raise RecordingRejected(f"{name} is not JSON ({error}).") from error
+        raise RecordingRejected(_("%(name)s is not JSON (%(error)s).") % {"name": name, "error": error}) from error
     if not isinstance(value, dict):
-        raise RecordingRejected(f"{name} must hold one JSON object.")
+        raise RecordingRejected(_("%(name)s must hold one JSON object.") % {"name": name})
     return value
 
 
@@ -185,14 +194,17 @@ class ArchiveRejected(ValueError):
 def files_in_zip(data: bytes) -> dict[str, bytes]:
     """Path -> content of every plain file. Nothing is written to disk. Raises ArchiveRejected."""
     if len(data) > MAX_UPLOAD_BYTES:
-        raise ArchiveRejected(f"The archive is larger than {MAX_UPLOAD_BYTES >> 20} MiB. Import the folder by command.")
+        raise ArchiveRejected(
+            _("The archive is larger than %(max_upload_bytes)s MiB. Import the folder by command.")
+            % {"max_upload_bytes": MAX_UPLOAD_BYTES >> 20}
+        )
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
             _check(entries)
             return _contents(archive, entries)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError) as error:
-        raise ArchiveRejected(f"The archive is damaged ({error}). Pack it again.") from error
+        raise ArchiveRejected(_("The archive is damaged (%(error)s). Pack it again.") % {"error": error}) from error
 
 
 def files_in_folder(folder: Path) -> dict[str, bytes]:
@@ -212,22 +224,31 @@ def files_in_folder(folder: Path) -> dict[str, bytes]:
 def _check(entries: list[zipfile.ZipInfo]) -> None:
     """Refuse the whole archive when any entry is not a plain file with a plain name, or says it is too large."""
     if len(entries) > MAX_FILES:
-        raise ArchiveRejected(f"The archive holds {len(entries)} files; the limit is {MAX_FILES}.")
+        raise ArchiveRejected(
+            _("The archive holds %(count)s files; the limit is %(max_files)s.")
+            % {"count": len(entries), "max_files": MAX_FILES}
+        )
     names: set[str] = set()
     for entry in entries:
         name = entry.filename
         if not _plain(name) or name in names:
-            raise ArchiveRejected(f"The archive holds {name!r}, a name that is not taken. Pack the run folder alone.")
+            raise ArchiveRejected(
+                _("The archive holds %(name)r, a name that is not taken. Pack the run folder alone.") % {"name": name}
+            )
         names.add(name)
         mode = entry.external_attr >> 16
         if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-            raise ArchiveRejected(f"{name} is a link or a device, not a plain file. Pack the files themselves.")
+            raise ArchiveRejected(
+                _("%(name)s is a link or a device, not a plain file. Pack the files themselves.") % {"name": name}
+            )
         if entry.flag_bits & _ENCRYPTED:
-            raise ArchiveRejected(f"{name} is encrypted. Pack the folder without a password.")
+            raise ArchiveRejected(_("%(name)s is encrypted. Pack the folder without a password.") % {"name": name})
         if entry.compress_type not in _METHODS:
-            raise ArchiveRejected(f"{name} is packed by a method that is not taken. Use plain zip (deflate).")
+            raise ArchiveRejected(
+                _("%(name)s is packed by a method that is not taken. Use plain zip (deflate).") % {"name": name}
+            )
     if sum(entry.file_size for entry in entries) > MAX_BYTES:
-        raise ArchiveRejected(f"The archive unpacks to more than {MAX_BYTES >> 20} MiB.")
+        raise ArchiveRejected(_("The archive unpacks to more than %(max_bytes)s MiB.") % {"max_bytes": MAX_BYTES >> 20})
 
 
 def _plain(name: str) -> bool:

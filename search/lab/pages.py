@@ -129,7 +129,7 @@ class Standing:
     name: str
     mean: Estimate | None
     difference: Estimate | None
-    singly: str
+    singly: list[tuple[int, str]]  # how many pairs of space and workers have which verdict
     changes: dict[str, Any]
 
 
@@ -143,7 +143,7 @@ def standings(document: dict[str, Any]) -> list[Standing]:
             name=one["name"],
             mean=Estimate.from_json(means[one["name"]]) if one["name"] in means else None,
             difference=difference_of(document, one["name"], ALL, ALL, last),
-            singly="" if one["name"] == plan["baseline"] else singly(document, one["name"]),
+            singly=[] if one["name"] == plan["baseline"] else singly(document, one["name"]),
             changes={name: value for name, value in _settings(one).items() if base.get(name) != value},
         )
         for one in plan["contenders"]

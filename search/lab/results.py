@@ -217,15 +217,16 @@ def _differences_table(document: dict[str, Any]) -> str:
     lines.append("|---" * (len(figures) + 2) + "|")
     for name in (one["name"] for one in plan["contenders"] if one["name"] != plan["baseline"]):
         found = [difference_of(document, name, ALL, ALL, figure) for figure in figures]
-        lines.append(_row([name, *(" ".join(_words(one)).strip() for one in found), singly(document, name)]))
+        single = ", ".join(f"{count} {word}" for count, word in singly(document, name)) or "—"
+        lines.append(_row([name, *(" ".join(_words(one)).strip() for one in found), single]))
     return "\n".join(lines)
 
 
-def singly(document: dict[str, Any], contender: str) -> str:
-    """How the single pairs of space and workers come out after all steps: `3 better, 9 not distinguishable`."""
+def singly(document: dict[str, Any], contender: str) -> list[tuple[int, str]]:
+    """How the single pairs of space and workers come out after all steps: how many are better, worse, and the same."""
     rows = _rows(document, contender, str(document["plan"]["steps"]))
     counts = Counter(row["verdict"] for row in rows if ALL not in (row["space"], row["workers"]))
-    return ", ".join(f"{counts[word]} {word}" for word in ("better", "worse", SAME) if counts[word]) or "—"
+    return [(counts[word], word) for word in ("better", "worse", SAME) if counts[word]]
 
 
 def difference_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -36,9 +37,9 @@ def lab_detail(request: SiteRequest, result_id: int) -> HttpResponse:
     try:
         workers = int(request.GET.get("workers", plan["workers"][0]))
     except ValueError:
-        raise Http404("`workers` is a number of steps in flight.") from None
+        raise Http404(_("`workers` is a number of steps in flight.")) from None
     if workers not in plan["workers"]:
-        raise Http404("This result holds nothing for so many steps in flight.")
+        raise Http404(_("This result holds nothing for so many steps in flight."))
     context = {
         "result": result,
         "document": document,

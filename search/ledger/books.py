@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Ceil
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from judge.devices.models import Device
@@ -197,10 +198,18 @@ def check_use(proposer: str, given: Mapping[str, Any]) -> None:
     """Raise ActionRefused for a limit of what the proposer never uses."""
     if proposer != BILLED:
         if "usd" in given:
-            raise FieldsRefused({"usd": f"The proposer {proposer!r} costs no money: leave the limit of money empty."})
+            raise FieldsRefused(
+                {
+                    "usd": _("The proposer %(proposer)r costs no money: leave the limit of money empty.")
+                    % {"proposer": proposer}
+                }
+            )
         if "tokens" in given:
             raise FieldsRefused(
-                {"tokens": f"The proposer {proposer!r} uses no tokens: leave the limit of tokens empty."}
+                {
+                    "tokens": _("The proposer %(proposer)r uses no tokens: leave the limit of tokens empty.")
+                    % {"proposer": proposer}
+                }
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from search.ledger.limits import LONGEST
 from search.ledger.models import SpendBudget
@@ -18,24 +19,24 @@ class BudgetForm(forms.Form):
         max_digits=12,
         decimal_places=2,
         required=False,
-        label="Daily budget (US$)",
-        help_text="UTC. Leave empty for no budget.",
+        label=_("Daily budget (US$)"),
+        help_text=_("UTC. Leave empty for no budget."),
     )
     month_usd = forms.DecimalField(
         min_value=0,
         max_digits=12,
         decimal_places=2,
         required=False,
-        label="Monthly budget (US$)",
-        help_text="Leave empty for no budget.",
+        label=_("Monthly budget (US$)"),
+        help_text=_("Leave empty for no budget."),
     )
     alert_percent = forms.IntegerField(
         min_value=1,
         max_value=100,
-        label="Alert at (%)",
-        help_text="Of either budget; shown in the bar and in notifications.",
+        label=_("Alert at (%)"),
+        help_text=_("Of either budget; shown in the bar and in notifications."),
     )
-    pauses = forms.BooleanField(required=False, label="Pause paid searches when the budget is exceeded")
+    pauses = forms.BooleanField(required=False, label=_("Pause paid searches when the budget is exceeded"))
 
     @classmethod
     def of(cls, budget: SpendBudget | None) -> BudgetForm:
@@ -51,13 +52,13 @@ class PriceForm(forms.Form):
 
     model = forms.CharField(
         max_length=120,
-        label="Model",
-        help_text="As named in its calls.",
+        label=_("Model"),
+        help_text=_("As named in its calls."),
         widget=forms.TextInput(attrs={"list": "priceless", "autocomplete": "off"}),
     )
-    usd_per_m_in = forms.DecimalField(min_value=0, decimal_places=6, label="US$ per million in")
-    usd_per_m_out = forms.DecimalField(min_value=0, decimal_places=6, label="US$ per million out")
-    source = forms.CharField(max_length=200, required=False, label="Source", help_text="Stored with the price.")
+    usd_per_m_in = forms.DecimalField(min_value=0, decimal_places=6, label=_("US$ per million in"))
+    usd_per_m_out = forms.DecimalField(min_value=0, decimal_places=6, label=_("US$ per million out"))
+    source = forms.CharField(max_length=200, required=False, label=_("Source"), help_text=_("Stored with the price."))
 
 
 MINUTE_S = 60
@@ -68,39 +69,58 @@ class LimitFields(forms.Form):
     """An empty field is no limit. `limits()` gives what was filled in by the names of RunLimits."""
 
     evaluations = forms.IntegerField(
-        min_value=1, required=False, label="Evaluations", help_text="On the device; reused verdicts are not counted."
+        min_value=1,
+        required=False,
+        label=_("Evaluations"),
+        help_text=_("On the device; reused verdicts are not counted."),
     )
     device_minutes = forms.FloatField(
-        min_value=0.05, required=False, label="Device minutes", help_text="Time of the device's worker (GPU time)."
+        min_value=0.05,
+        required=False,
+        label=_("Device minutes"),
+        help_text=_("Time of the device's worker (GPU time)."),
     )
-    tokens = forms.IntegerField(min_value=1, required=False, label="Tokens", help_text="Input and output of all calls.")
+    tokens = forms.IntegerField(
+        min_value=1, required=False, label=_("Tokens"), help_text=_("Input and output of all calls.")
+    )
     usd = forms.DecimalField(
-        min_value=0, decimal_places=6, required=False, label="Money (US$)", help_text="Requires a known price."
+        min_value=0, decimal_places=6, required=False, label=_("Money (US$)"), help_text=_("Requires a known price.")
     )
     wall_minutes = forms.FloatField(
-        min_value=0.05, required=False, label="Wall-clock minutes", help_text="From the start, including pauses."
+        min_value=0.05, required=False, label=_("Wall-clock minutes"), help_text=_("From the start, including pauses.")
     )
     stale_steps = forms.IntegerField(
         min_value=1,
         max_value=LONGEST,
         required=False,
-        label="Attempts without a new best",
-        help_text="Then the search ends.",
+        label=_("Attempts without a new best"),
+        help_text=_("Then the search ends."),
     )
     target_speedup = forms.FloatField(
-        min_value=0.01, required=False, label="Target speedup", help_text="Ends when the audited best reaches it."
+        min_value=0.01, required=False, label=_("Target speedup"), help_text=_("Ends when the audited best reaches it.")
     )
     roofline_percent = forms.FloatField(
-        min_value=1, max_value=100, required=False, label="Share of the roofline (%)", help_text="Ends when reached."
+        min_value=1,
+        max_value=100,
+        required=False,
+        label=_("Share of the roofline (%)"),
+        help_text=_("Ends when reached."),
     )
     step_device_s = forms.FloatField(
-        min_value=0.001, required=False, label="Device seconds held for a step", help_text="Released when it completes."
+        min_value=0.001,
+        required=False,
+        label=_("Device seconds held for a step"),
+        help_text=_("Released when it completes."),
     )
     step_tokens = forms.IntegerField(
-        min_value=1, required=False, label="Tokens held for a step", help_text="Maximum that a step may need."
+        min_value=1, required=False, label=_("Tokens held for a step"), help_text=_("Maximum that a step may need.")
     )
     step_usd = forms.DecimalField(
-        min_value=0, decimal_places=6, required=False, label="Money held for a step", help_text="Empty: from the price."
+        min_value=0,
+        decimal_places=6,
+        required=False,
+        label=_("Money held for a step"),
+        help_text=_("Empty: from the price."),
     )
 
     def limit_rows(self) -> list[forms.BoundField]:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.llm import Completion, Endpoint, endpoint_from_settings
@@ -281,10 +282,13 @@ def price_set(
     """
     model = clip(storable_text(model).strip(), 120)
     if not model:
-        raise ActionRefused("Enter the model name as its calls use it.")
-    for words, usd in (("in", usd_per_m_in), ("out", usd_per_m_out)):
+        raise ActionRefused(_("Enter the model name as its calls use it."))
+    for refusal, usd in (
+        (_("The price in must be from $0 to $%(most)s for a million tokens."), usd_per_m_in),
+        (_("The price out must be from $0 to $%(most)s for a million tokens."), usd_per_m_out),
+    ):
         if not (usd.is_finite() and 0 <= usd <= MOST_USD):
-            raise ActionRefused(f"The price {words} must be from $0 to ${MOST_USD:,} for a million tokens.")
+            raise ActionRefused(refusal % {"most": f"{MOST_USD:,}"})
     _check_files(model, on)
     with transaction.atomic():
         if action_done(key=key, verb=SET) is not None:
@@ -314,7 +318,9 @@ def _check_files(model: str, on: date) -> None:
     except BadPrices as error:
         raise ActionRefused(str(error)) from error
     if known is not None:
-        raise ActionRefused(f"{model} already has a price in a file: change it there (LLM_PRICES).")
+        raise ActionRefused(
+            _("%(model)s already has a price in a file: change it there (LLM_PRICES).") % {"model": model}
+        )
 
 
 def price_withdraw(

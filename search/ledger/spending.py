@@ -10,6 +10,8 @@ from typing import Any
 
 from django.db.models import Count, DecimalField, F, Q, QuerySet, Sum
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from adaexplore_site.core.llm import endpoint_from_settings
 from judge.devices.models import kinds
@@ -60,12 +62,13 @@ class Amount:
         """`$3.10`, `at least $3.10`, `unknown`; empty without a billed call."""
         if not self.calls:
             return ""
-        return f"{'at least ' if self.unpriced else ''}{dollars(self.usd)}" if self.priced else "unknown"
+        return _at_least(dollars(self.usd), self.unpriced) if self.priced else _("unknown")
 
     @property
     def gaps(self) -> str:
         """`(4 calls unpriced)`, or nothing."""
-        return f"({plural(self.unpriced, 'call')} unpriced)" if self.unpriced else ""
+        text = ngettext("(%(count)s call unpriced)", "(%(count)s calls unpriced)", self.unpriced)
+        return text % {"count": f"{self.unpriced:,}"} if self.unpriced else ""
 
     @property
     def tokens(self) -> int:
@@ -86,10 +89,9 @@ class Amount:
         """`1,200`, `at least 1,200 (4 calls uncounted)`, `unknown (4 calls uncounted)`; empty without a billed call."""
         if not self.calls:
             return ""
-        gap = f" ({plural(self.untold, 'call')} uncounted)" if self.untold else ""
-        if self.untold == self.calls:
-            return f"unknown{gap}"
-        return f"{'at least ' if self.untold else ''}{self.tokens:,}{gap}"
+        known = _("unknown") if self.untold == self.calls else _at_least(f"{self.tokens:,}", self.untold)
+        gap = ngettext("(%(count)s call uncounted)", "(%(count)s calls uncounted)", self.untold)
+        return f"{known} {gap % {'count': f'{self.untold:,}'}}" if self.untold else known
 
 
 def dollars(value: Decimal) -> str:
@@ -99,20 +101,19 @@ def dollars(value: Decimal) -> str:
     )
 
 
-def plural(count: int, noun: str) -> str:
-    """`4 calls`, `1 call`."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+def _at_least(amount: str, gaps: int) -> str:
+    return _("at least %(amount)s") % {"amount": amount} if gaps else amount
 
 
 NOTHING = Amount()
 GROUPS = ("search", "model", "kind")
 KINDS = {
-    Spending.Kind.LARGE.value: "large steps",
-    Spending.Kind.SMALL.value: "small steps",
-    Spending.Kind.AGAIN.value: "retried",
-    Spending.Kind.RECHECK.value: "judged again",
-    Spending.Kind.TASK.value: "composing practice tasks",
-    Spending.Kind.LESSON.value: "writing rules",
+    Spending.Kind.LARGE.value: gettext_lazy("large steps"),
+    Spending.Kind.SMALL.value: gettext_lazy("small steps"),
+    Spending.Kind.AGAIN.value: gettext_lazy("retried"),
+    Spending.Kind.RECHECK.value: gettext_lazy("judged again"),
+    Spending.Kind.TASK.value: gettext_lazy("composing practice tasks"),
+    Spending.Kind.LESSON.value: gettext_lazy("writing rules"),
 }
 FREE_MODELS = ("", "builtin", "recorded", "person")  # not billed
 UNTOLD = Q(tokens_in__isnull=True) | Q(tokens_out__isnull=True)
@@ -235,17 +236,19 @@ class Share:
         """`84 %`, at least so much where calls are unpriced; empty without a budget."""
         if not self.limit:
             return ""
-        return f"{'at least ' if self.amount.unpriced else ''}{self.amount.usd / self.limit:.0%}".replace("%", " %")
+        return _at_least(f"{self.amount.usd / self.limit:.0%}".replace("%", " %"), self.amount.unpriced)
 
     @property
     def said(self) -> str:
         """The alert as a sentence: of `passed` and `alarmed` whichever holds."""
         if self.limit is None:
             return ""
-        now = f"{self.amount.known or 'nothing'} of {dollars(self.limit)} {self.words}"
+        text = _("%(used)s of the budget is spent: %(spent)s of %(limit)s %(period)s.")
         if self.passed:
-            return f"The budget is exceeded: {now}."
-        return f"{self.used[:1].upper()}{self.used[1:]} of the budget is spent: {now}."
+            text = _("The budget is exceeded: %(spent)s of %(limit)s %(period)s.")
+        spent, limit = self.amount.known or _("nothing"), dollars(self.limit)
+        used = f"{self.used[:1].upper()}{self.used[1:]}"
+        return text % {"used": used, "spent": spent, "limit": limit, "period": self.words}
 
 
 @dataclass(frozen=True)
@@ -286,8 +289,8 @@ def standing_of(now: datetime) -> Standing:
     budget = budget_now()
     percent = budget.alert_percent if budget else 100
     day_usd, month_usd = (budget.day_usd, budget.month_usd) if budget else (None, None)
-    day = Share("today", today.isoformat(), days.get(today, NOTHING), day_usd, percent)
-    month = Share("this month", f"{today:%Y-%m}", sum(days.values(), NOTHING), month_usd, percent)
+    day = Share(_("today"), today.isoformat(), days.get(today, NOTHING), day_usd, percent)
+    month = Share(_("this month"), f"{today:%Y-%m}", sum(days.values(), NOTHING), month_usd, percent)
     return Standing(budget, day, month)
 
 
@@ -359,9 +362,9 @@ def _groups(by: str, period: Period) -> dict[Any, Amount]:
     """Search numbers (adapt runs as text), model names or kinds of call -> amount."""
     if by == "search":
         found = spent_by("run", "adapt", where=period.days)
-        return {run or f"adapt run {adapt}": amount for (run, adapt), amount in found.items()}
-    words = KINDS if by == "kind" else {"": "no model"}
-    return {words.get(key, key): amount for key, amount in spent_by(by, where=period.days).items()}
+        return {run or _("adapt run %(number)s") % {"number": adapt}: amount for (run, adapt), amount in found.items()}
+    labels = KINDS if by == "kind" else {"": _("no model")}
+    return {labels.get(key, key): amount for key, amount in spent_by(by, where=period.days).items()}
 
 
 def _price_now(table: Prices, model: str) -> Price | None:
@@ -424,7 +427,7 @@ def per_tenth(amount: Amount, best: Evaluation | None) -> str:
     if measure is None or measure.value <= 1.0 or not amount.priced or not amount.usd:
         return ""
     each = amount.usd / (Decimal(measure.value - 1.0) / Decimal(TENTH))
-    return f"{'at least ' if amount.unpriced else ''}{dollars(each)}"
+    return _at_least(dollars(each), amount.unpriced)
 
 
 NAMES = (

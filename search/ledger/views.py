@@ -12,6 +12,8 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, override
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -23,7 +25,7 @@ from search.ledger.prices import source
 from search.ledger.spending import GROUPS, NAMES, Period, SpendPage, records, spending, standing_of
 
 MOST_PRICES = 20
-WORDS = {"search": "By search", "model": "By model", "kind": "By kind of call"}
+WORDS = {"search": _("By search"), "model": _("By model"), "kind": _("By kind of call")}
 
 
 @never_cache
@@ -37,7 +39,8 @@ def spend(request: SiteRequest) -> HttpResponse:
     period, error = _period(texts)
     form = query.get("as", "")
     if form in {"csv", "json"} and not error:
-        return _file(spending(by, period, shown=None), by, texts, form)
+        with override("en"):  # a file reads the same for everybody
+            return _file(spending(by, period, shown=None), by, texts, form)
     chosen = {"by": by, **({} if error else texts)}
     standing = standing_of(timezone.now())
     context = {
@@ -63,10 +66,11 @@ def _period(texts: dict[str, str]) -> tuple[Period, str]:
         try:
             days.append(date.fromisoformat(text) if text else None)
         except ValueError:
-            return Period(), f"“{text}” is not a day for “{name}”: write it like 2026-11-30. All days are shown."
+            refusal = gettext("“%(text)s” is not a day for “%(name)s”: write it like 2026-11-30. All days are shown.")
+            return Period(), refusal % {"text": text, "name": name}
     first, last = days
     if first and last and first > last:
-        return Period(), "The first day is after the last one. All days are shown."
+        return Period(), gettext("The first day is after the last one. All days are shown.")
     return Period(first, last), ""
 
 

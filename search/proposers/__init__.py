@@ -11,6 +11,7 @@ from typing import cast
 from django.conf import settings
 from django.utils import timezone
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
 
 from search.proposers.protocol import Call, ContextKernel, Proposer, ProposerError, Reply, Task, WaitingForPerson
 
@@ -77,7 +78,8 @@ def get(name: str) -> Proposer:
         from search.proposers.external import RecordedProposer
 
         return RecordedProposer()
-    raise UnknownProposer(f"There is no proposer {name!r}. Choose one of: {', '.join(NAMES)}.")
+    refusal = _("There is no proposer %(name)r. Choose one of: %(known)s.")
+    raise UnknownProposer(refusal % {"name": name, "known": ", ".join(NAMES)})
 
 
 def _usd_today(model: str, tokens_in: int, tokens_out: int) -> Decimal | None:
@@ -98,19 +100,21 @@ def available() -> tuple[Choice, ...]:
 
     endpoint = endpoint_from_settings()
     return (
-        Choice("builtin", "Built-in", "Writes Triton itself from the problem's traced graph. Needs no key."),
+        Choice("builtin", _("Built-in"), _("Writes Triton itself from the problem's traced graph. Needs no key.")),
         Choice(
             "openai",
-            f"Model {endpoint.model}" if endpoint.model else "Language model",
-            f"Asks {endpoint.shown}." if not endpoint.missing() else "Asks any OpenAI-compatible chat endpoint.",
+            _("Model %(name)s") % {"name": endpoint.model} if endpoint.model else _("Language model"),
+            _("Asks any OpenAI-compatible chat endpoint.")
+            if endpoint.missing()
+            else _("Asks %(address)s.") % {"address": endpoint.shown},
             endpoint.missing(),
         ),
-        Choice("manual", "By hand", "Shows each prompt on the page and waits for a pasted reply."),
+        Choice("manual", _("By hand"), _("Shows each prompt on the page and waits for a pasted reply.")),
         Choice(
             "recorded",
-            "Recorded",
-            "Replays the kernels of an earlier run.",
-            "Needs a recording: start it from a run that has ended.",
+            _("Recorded"),
+            _("Replays the kernels of an earlier run."),
+            _("Needs a recording: start it from a run that has ended."),
         ),
     )
 

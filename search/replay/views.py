@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
@@ -49,9 +50,12 @@ def what_if(request: SiteRequest, run_id: int) -> HttpResponse:
 def _asked(request: SiteRequest, run: Run) -> WhatIf:
     at = request.GET.get("at", "").strip()
     if at and not (at.isascii() and at.isdigit() and len(at) < 9 and int(at)):
-        raise ActionRefused(f"`at` is the number of a step from 1 on, not {at[:40]!r}.")
+        raise ActionRefused(_("`at` is the number of a step from 1 on, not %(at)r.") % {"at": at[:40]})
     unknown = sorted(set(request.GET) - {*SETTABLE, "at", "tab"})
     if unknown:
-        raise ActionRefused(f"There is no parameter {', '.join(unknown)}. Known: at, {', '.join(SETTABLE)}.")
+        raise ActionRefused(
+            _("There is no parameter %(names)s. Known: at, %(known)s.")
+            % {"names": ", ".join(unknown), "known": ", ".join(SETTABLE)}
+        )
     changes = {name: text for name in SETTABLE if (text := request.GET.get(name, "").strip())}
     return ask(run, changes, int(at) if at else None)

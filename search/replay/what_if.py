@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from adaexplore_site.core.audit import ActionRefused
 from search.algorithm.counterfactual import Counterfactual, counterfactual
 from search.algorithm.decide import node_rng
@@ -60,9 +62,13 @@ def _moment(run: Run, at: int | None) -> tuple[Callable[[SearchParams], Tree], S
     try:
         state = rebuilt_before(run, at)
     except LogBroken as error:
-        raise ActionRefused(f"The log of this search is damaged before step {at}: {error}.") from error
+        raise ActionRefused(
+            _("The log of this search is damaged before step %(at)s: %(error)s.") % {"at": at, "error": error}
+        ) from error
     if state is None:
-        raise ActionRefused(f"Step {at} is not in the log of this search. Choose the number of one of its nodes.")
+        raise ActionRefused(
+            _("Step %(at)s is not in the log of this search. Choose the number of one of its nodes.") % {"at": at}
+        )
     return state.tree_with, state.steering, state.params, at
 
 

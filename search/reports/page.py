@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext, override
 
 from adaexplore_site.core.plots import Axis, Tick, speedup_axis, speedup_ticks
 from judge.values import Basis
@@ -19,6 +21,17 @@ from search.reports.build import CAP
 from search.reports.values import OVER, RULES, Block, Figure, Line, Report
 
 LEAST_P = 0.1
+# Texts of values that know no Django, and of files, which read the same for everybody.
+_TEXTS = (
+    gettext_noop("judged"),
+    gettext_noop("audited"),
+    gettext_noop("correct"),
+    gettext_noop("speedup, mean of min(s, 10)"),
+    gettext_noop("GM(10), geometric mean"),
+    gettext_noop("median speedup"),
+    gettext_noop("the best search of a problem counts"),
+    gettext_noop("the mean over a problem's searches counts"),
+)
 
 
 @dataclass(frozen=True)
@@ -60,13 +73,17 @@ def shares_picture(block: Block) -> Picture | None:
         return None
     axis = speedup_axis([LEAST_P, CAP, *tops])
     curves = tuple(
-        Curve(name, name, _steps([(axis.at(max(p, LEAST_P)), share) for p, share in points], end=100.0))
+        Curve(name, _(name), _steps([(axis.at(max(p, LEAST_P)), share) for p, share in points], end=100.0))
         for name, points in block.shares.items()
     )
     shares = tuple(Tick(round(100 * (1 - share), 1), f"{share:.0%}") for share in (0.0, 0.5, 1.0))
-    says = f"Share of {len(block.lines)} problems with a speedup above p, for p from {LEAST_P:g} to {axis.high:.0f}."
+    says = _("Share of %(count)d problems with a speedup above p, for p from %(least)s to %(most)s.") % {
+        "count": len(block.lines),
+        "least": f"{LEAST_P:g}",
+        "most": f"{axis.high:.0f}",
+    }
     ticks = speedup_ticks(axis)
-    return Picture("Fast@p", "p, speedup over eager", "problems above p", curves, ticks, shares, says)
+    return Picture(_("Fast@p"), _("p, speedup over eager"), _("problems above p"), curves, ticks, shares, says)
 
 
 def progress_picture(block: Block) -> Picture | None:
@@ -79,9 +96,11 @@ def progress_picture(block: Block) -> Picture | None:
     points = [(100 * order / last, value / ceiling) for order, value in block.curve]
     x_ticks = tuple(Tick(100.0 * share, f"{round(share * last)}") for share in (0.0, 0.5, 1.0))
     y_ticks = tuple(Tick(round(100 - 100 * share, 1), f"{share * ceiling:.1f}×") for share in (0.0, 0.5, 1.0))
-    says = f"Mean speedup of the best so far over {last} steps, each speedup at most {CAP:g}; it ends at {top:.2f}."
-    curve = Curve("judged", "judged", _steps(points, end=100.0))
-    return Picture("Best so far", "steps", "mean of min(best, 10)", (curve,), x_ticks, y_ticks, says)
+    says = _(
+        "Mean speedup of the best so far over %(steps)d steps, each speedup at most %(most)s; it ends at %(end)s."
+    ) % {"steps": last, "most": f"{CAP:g}", "end": f"{top:.2f}"}
+    curve = Curve("judged", _("judged"), _steps(points, end=100.0))
+    return Picture(_("Best so far"), _("steps"), _("mean of min(best, 10)"), (curve,), x_ticks, y_ticks, says)
 
 
 def bars(block: Block) -> list[Bar | None]:
@@ -173,30 +192,36 @@ def _unknown(count: int) -> str:
     return f" ({count} correct, not timed against it: left out)" if count else ""
 
 
-def _of(count: int, one: str, many: str) -> str:
-    return one if count == 1 else f"{count} {many}"
-
-
 def notes(block: Block) -> list[str]:
     """What the figures leave out, in sentences."""
     found = []
     if block.degenerate:
-        slugs = ", ".join(slug for slug, _ in block.degenerate)
-        found.append(f"{len(block.degenerate)} degenerate, excluded from all figures: {slugs}.")
+        values = {"count": len(block.degenerate), "slugs": ", ".join(slug for slug, title in block.degenerate)}
+        found.append(_("%(count)d degenerate, excluded from all figures: %(slugs)s.") % values)
     if block.unended:
-        said = _of(block.unended, "1 search has not ended and counts", "searches have not ended and count")
-        found.append(f"{said} as of now.")
+        text = ngettext(
+            "%(count)d search has not ended and counts as of now.",
+            "%(count)d searches have not ended and count as of now.",
+            block.unended,
+        )
+        found.append(text % {"count": block.unended})
     if block.unbegun:
-        said = _of(block.unbegun, "1 search has no verdict yet and is", "searches have no verdict yet and are")
-        found.append(f"{said} excluded from all figures.")
+        text = ngettext(
+            "%(count)d search has no verdict yet and is excluded from all figures.",
+            "%(count)d searches have no verdict yet and are excluded from all figures.",
+            block.unbegun,
+        )
+        found.append(text % {"count": block.unbegun})
     if block.provisional_only:
-        found.append(f"{block.provisional_only} correct without any audited kernel: audited figures count a failure.")
+        text = _("%(count)d correct without any audited kernel: audited figures count a failure.")
+        found.append(text % {"count": block.provisional_only})
     if block.provisional_faster:
-        found.append(f"{block.provisional_faster} with a faster kernel that was not audited.")
+        text = _("%(count)d with a faster kernel that was not audited.")
+        found.append(text % {"count": block.provisional_faster})
     if block.basis is Basis.MODELLED:
-        found.append("Intervals reflect the choice of problems; the error of the model is given with each problem.")
+        found.append(_("Intervals reflect the choice of problems; the error of the model is given with each problem."))
     if block.elsewhere:
-        found.append("Reported by the source; nothing was measured or audited here.")
+        found.append(_("Reported by the source; nothing was measured or audited here."))
     return found
 
 
@@ -213,9 +238,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Shown:
-    """One block, laid out."""
+    """One block, laid out. `counts`: of problems and of searches, in words."""
 
     block: Block
+    counts: tuple[str, str]
     heads: tuple[str, ...]  # "judged, over eager", ...
     rows: tuple[Row, ...]
     unknown: tuple[str, ...]
@@ -228,19 +254,27 @@ def shown(block: Block) -> Shown:
     """Columns without a number, such as torch.compile on the interpreter, are left out."""
     tables = [table for table in block.tables if table.timed and block.lines]
     metrics = [figure.label for figure in tables[0].figures] if tables else []
-    heads = tuple(f"{table.population}, over {OVER[table.over]}" for table in tables)
+    heads = tuple(
+        _("%(population)s, over %(baseline)s") % {"population": _(table.population), "baseline": OVER[table.over]}
+        for table in tables
+    )
     columns = list(zip(heads, tables, strict=True))
     rows = (
-        Row(label, tuple((head, table.figures[place]) for head, table in columns))
+        Row(_(label), tuple((head, table.figures[place]) for head, table in columns))
         for place, label in enumerate(metrics)
     )
     pictures = (shares_picture(block), progress_picture(block))
     return Shown(
         block=block,
+        counts=(
+            ngettext("%(count)d problem", "%(count)d problems", len(block.lines)) % {"count": len(block.lines)},
+            _searches(block.runs),
+        ),
         heads=heads,
         rows=tuple(rows),
         unknown=tuple(
-            f"{table.unknown} correct, not timed against {OVER[table.over]} ({table.population}): not in that column."
+            _("%(count)d correct, not timed against %(baseline)s (%(population)s): not in that column.")
+            % {"count": table.unknown, "baseline": OVER[table.over], "population": _(table.population)}
             for table in tables
             if table.unknown
         ),
@@ -250,15 +284,29 @@ def shown(block: Block) -> Shown:
     )
 
 
+def _searches(count: int) -> str:
+    return ngettext("%(count)d search", "%(count)d searches", count) % {"count": count}
+
+
 def report_context(report: Report) -> dict[str, object]:
     """What the templates need."""
-    return {"report": report, "blocks": [shown(block) for block in report.blocks], "rule_says": RULES[report.rule]}
+    kernels = report.assisted_nodes or 0
+    return {
+        "report": report,
+        "blocks": [shown(block) for block in report.blocks],
+        "rule_says": _(RULES[report.rule]),
+        "assisted": (
+            _searches(report.assisted_runs or 0),
+            ngettext("%(count)d kernel", "%(count)d kernels", kernels) % {"count": kernels},
+        ),
+    }
 
 
 def report_html(report: Report) -> str:
     """The whole report as one HTML file."""
-    context = report_context(report) | {
-        "style": STYLE.read_text(encoding="utf-8"),
-        "product": f"{PRODUCT} {product_version()}",
-    }
-    return render_to_string("reports/standalone.html", context)
+    with override("en"):  # a file reads the same for everybody
+        context = report_context(report) | {
+            "style": STYLE.read_text(encoding="utf-8"),
+            "product": f"{PRODUCT} {product_version()}",
+        }
+        return render_to_string("reports/standalone.html", context)

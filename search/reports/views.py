@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, override
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -38,16 +41,17 @@ def report(request: SiteRequest) -> HttpResponse:
     runs = report_runs(ids=ids)
     missing = sorted(set(ids or ()) - {run.pk for run in runs})
     if missing:
-        error = f"There is no search {', '.join(map(str, missing[:10]))}. It is left out."
-    title = f"{len(runs)} searches" if len(runs) != 1 else "1 search"
-    made = report_of(runs, title=title, rule=str(chosen["rule"]), unassisted=bool(chosen["unassisted"]))
+        error = _("There is no search %(numbers)s. It is left out.") % {"numbers": ", ".join(map(str, missing[:10]))}
     form = request.GET.get("as", "")
+    with override("en") if form in FORMS else nullcontext():  # a file reads the same for everybody
+        title = ngettext("%(count)d search", "%(count)d searches", len(runs)) % {"count": len(runs)}
+    made = report_of(runs, title=title, rule=str(chosen["rule"]), unassisted=bool(chosen["unassisted"]))
     if form in FORMS:
         return report_file(made, form, "report")
     context = report_context(made) | {
         "chosen": chosen,
         "error": error,
-        "rules": ((BEST, "Best search per problem"), (MEAN, "Mean of searches")),
+        "rules": ((BEST, _("Best search per problem")), (MEAN, _("Mean of searches"))),
         "files": [(name.upper(), f"{reverse('report')}?{_query(chosen)}as={name}") for name in FORMS],
     }
     return render(request, "reports/report.html", context, status=422 if error else 200)
@@ -66,7 +70,8 @@ def _ids(text: str) -> tuple[list[int] | None, str]:
         return None, ""
     ids = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 16]
     odd = next((word for word in words if not (word.isascii() and word.isdigit() and len(word) < 16)), None)
-    return ids, "" if odd is None else f"{odd[:40]!r} is not the number of a search. Enter numbers, such as 3, 5, 8."
+    refusal = _("%(text)r is not the number of a search. Enter numbers, such as 3, 5, 8.")
+    return ids, "" if odd is None else refusal % {"text": odd[:40]}
 
 
 def _query(chosen: dict[str, object]) -> str:

@@ -13,6 +13,7 @@ from django.http import QueryDict
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext as _
 
 from adaexplore_site.actions.action import CHANGED, REPLACED, UNDO, Action, Call, Question, Result, Standing
 from adaexplore_site.actions.registry import register
@@ -233,12 +234,14 @@ class RemoveRun(RunAction):
     def question(self, target: Run, data: Mapping[str, Any]) -> Question:
         found = removal_of(target)
         return Question(
-            ask="Remove this imported search?",
+            ask=_("Remove this imported search?"),
             what=found.text,
-            yes=f"Remove search {target.pk}",
+            yes=_("Remove search %(number)d") % {"number": target.pk},
             back=self.home(target),
-            keeps="The problem, other searches on it, and the entries in the activity log are kept. Import the file "
-            "again to restore the search under a new number.",
+            keeps=_(
+                "The problem, other searches on it, and the entries in the activity log are kept. Import the file "
+                "again to restore the search under a new number."
+            ),
             why_not=found.why_not,
         )
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from django.db.models import Max, Q, QuerySet
 from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
 
 from judge.devices.models import Device
 from judge.values import Verdict
@@ -20,15 +21,15 @@ from search.records.queries import RunSummary
 
 ADAPT, ARCHIVED = "adapt", "archived"  # tabs of their own: what stands there is in no other
 TABS = {
-    "": ("All", ()),
-    "running": ("Running", ("running", "stopping")),
-    "paused": ("Paused", ("paused",)),
-    "ended": ("Ended", tuple(state.value for state in Run.ENDED)),
-    ADAPT: ("Of adapt runs", ()),
-    ARCHIVED: ("Archived", ()),
+    "": (_("All"), ()),
+    "running": (_("Running"), ("running", "stopping")),
+    "paused": (_("Paused"), ("paused",)),
+    "ended": (_("Ended"), tuple(state.value for state in Run.ENDED)),
+    ADAPT: (_("Of adapt runs"), ()),
+    ARCHIVED: (_("Archived"), ()),
 }
 STATE_KINDS = ("run.started", "run.paused", "run.resumed", "run.stopping", "run.ended")
-SORTS = {"": "newest first", "oldest": "oldest first", "problem": "by problem"}
+SORTS = {"": _("newest first"), "oldest": _("oldest first"), "problem": _("by problem")}
 SPARK_WIDTH, SPARK_HEIGHT, SPARK_PAD = 96, 24, 2
 SILENT_AT_LEAST_S = 60.0
 
@@ -190,6 +191,6 @@ def spark(points: tuple[tuple[int, float], ...], *, last: int) -> Spark | None:
         return round(SPARK_HEIGHT - SPARK_PAD - (log - low) / span * (SPARK_HEIGHT - 2 * SPARK_PAD), 1)
 
     path = f"M{x(points[0][0])} {y(logs[0])}"
-    for (order, _), log in zip(points[1:], logs[1:], strict=True):
-        path += f"H{x(order)}V{y(log)}"
+    for point, log in zip(points[1:], logs[1:], strict=True):
+        path += f"H{x(point[0])}V{y(log)}"
     return Spark(path=f"{path}H{x(end)}", baseline=y(0.0), x=x(end), y=y(logs[-1]))

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from memory.prompting.choices import MemoryChoice
 
 OFF = "off"
 USES = (
-    ("reviewed", "Approved rules"),
-    ("auto", "Approved rules, and proposed ones with enough support"),
-    (OFF, "No rules"),
+    ("reviewed", _("Approved rules")),
+    ("auto", _("Approved rules, and proposed ones with enough support")),
+    (OFF, _("No rules")),
 )
 _DEFAULT = MemoryChoice()
 FOLDED = ("rule_threshold", "rule_tokens", "rule_withhold")
@@ -28,33 +29,35 @@ class MemoryFields(forms.Form):
         choices=USES,
         initial=_DEFAULT.trust,
         required=False,
-        label="Rules in prompts",
-        help_text="Which rules learned from earlier failures go into the prompts of this search.",
-        error_messages={"invalid_choice": "Choose one of: reviewed, auto, off."},
+        label=_("Rules in prompts"),
+        help_text=_("Which rules learned from earlier failures go into the prompts of this search."),
+        error_messages={"invalid_choice": _("Choose one of: reviewed, auto, off.")},
     )
     learns = forms.BooleanField(
-        required=False, label="Learn from its failures", help_text="They propose rules; a reviewer decides on them."
+        required=False,
+        label=_("Learn from its failures"),
+        help_text=_("They propose rules; a reviewer decides on them."),
     )
     rule_threshold = forms.IntegerField(
         min_value=1,
         max_value=1000,
         required=False,
-        label="Problems behind a rule",
-        help_text="How many problems must show a failure before it becomes a rule.",
+        label=_("Problems behind a rule"),
+        help_text=_("How many problems must show a failure before it becomes a rule."),
     )
     rule_tokens = forms.IntegerField(
         min_value=0,
         max_value=100_000,
         required=False,
-        label="Tokens for rules",
-        help_text="Maximum in a prompt, estimated from the length.",
+        label=_("Tokens for rules"),
+        help_text=_("Maximum in a prompt, estimated from the length."),
     )
     rule_withhold = forms.FloatField(
         min_value=0,
         max_value=100,
         required=False,
-        label="Withheld (%)",
-        help_text="How often a rule is withheld, to measure its effect.",
+        label=_("Withheld (%)"),
+        help_text=_("How often a rule is withheld, to measure its effect."),
     )
 
     def memory_rows(self) -> list[forms.BoundField]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.text import clip
@@ -58,8 +59,12 @@ def pair_check(*, run: Run, verb: str) -> None:
         return
     other = task.control_id if run.pk == task.run_id else task.run_id
     raise ActionRefused(
-        f"Adapt run {task.adapt_id} compares this search with search {other}: their {what} stay equal, so that only "
-        "memory makes them differ. Branch a search of its own from a node instead."
+        _(
+            "Adapt run %(adapt_id)s compares this search with search %(other)s: their %(what)s stay "
+            "equal, so that only memory makes them differ. Branch a search of its own from a node "
+            "instead."
+        )
+        % {"adapt_id": task.adapt_id, "other": other, "what": what}
     )
 
 
@@ -95,7 +100,9 @@ def run_start(
     checked = _checked_params(params)
     _check(problem, device, steps, concurrency)
     if seed is not None and not 0 <= seed < 1 << 63:
-        raise ActionRefused(f"The seed must be from 0 to {(1 << 63) - 1}, not {seed}.")
+        raise ActionRefused(
+            _("The seed must be from 0 to %(value)s, not %(seed)s.") % {"value": (1 << 63) - 1, "seed": seed}
+        )
     proposer_check(proposer, options or {})
     bounds = limits_checked(
         problem=problem, device=device, proposer=proposer, options=options or {}, steps=steps, limits=limits or {}
@@ -157,7 +164,9 @@ def run_pause(*, run: Run, user: AbstractBaseUser | None, key: str | None = None
         if action_done(key=key, verb="run.pause") or locked.state == Run.State.PAUSED:
             return locked
         if locked.state != Run.State.RUNNING:
-            raise ActionRefused(f"Only a running search can be paused; this one is {locked.state}.")
+            raise ActionRefused(
+                _("Only a running search can be paused; this one is %(state)s.") % {"state": locked.state}
+            )
         locked.stop_reason = clip(why, 200)
         return _set_state(locked, Run.State.PAUSED, "run.pause", RunPaused, user, key)
 
@@ -169,9 +178,11 @@ def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = Non
         if action_done(key=key, verb="run.resume") or locked.state == Run.State.RUNNING:
             return locked
         if locked.state not in _RESUMABLE:
-            raise ActionRefused(f"This search has already ended ({locked.state}).")
+            raise ActionRefused(_("This search has already ended (%(state)s).") % {"state": locked.state})
         if locked.device.state == Device.State.QUARANTINED:
-            raise ActionRefused(f"Device {locked.device.name} is quarantined. Activate it before you resume.")
+            raise ActionRefused(
+                _("Device %(name)s is quarantined. Activate it before you resume.") % {"name": locked.device.name}
+            )
         if locked.state != Run.State.PAUSED:
             _reopen(locked)
         locked.stop_reason = ""
@@ -181,14 +192,21 @@ def run_resume(*, run: Run, user: AbstractBaseUser | None, key: str | None = Non
 def _reopen(run: Run) -> None:
     """Take a stop back. Raises ActionRefused when there is nothing to go on with."""
     if run.origin == Run.Origin.IMPORT:
-        raise ActionRefused("An imported search cannot continue here. Branch a search of its own from a node instead.")
+        raise ActionRefused(
+            _("An imported search cannot continue here. Branch a search of its own from a node instead.")
+        )
     if CampaignEntry.objects.filter(run=run).exists():
-        raise ActionRefused("The campaign has reassigned the steps of this search. Branch from a node instead.")
+        raise ActionRefused(_("The campaign has reassigned the steps of this search. Branch from a node instead."))
     if (adapt := adapt_sharing(run)) is not None:
-        raise ActionRefused(f"Adapt run {adapt.pk} has reassigned the limits of this search. Branch from a node.")
+        raise ActionRefused(
+            _("Adapt run %(number)s has reassigned the limits of this search. Branch from a node.")
+            % {"number": adapt.pk}
+        )
     stop = stop_of(run, timezone.now())
     if stop is not None:
-        raise ActionRefused(f"This search cannot continue. {stop.text} Add to its limits, or branch from a node.")
+        raise ActionRefused(
+            _("This search cannot continue. %(text)s Add to its limits, or branch from a node.") % {"text": stop.text}
+        )
     run.ended_at = None
 
 
@@ -205,7 +223,7 @@ def run_stop(*, run: Run, user: AbstractBaseUser | None, key: str | None = None,
         if drain and locked.state == Run.State.STOPPING:
             return locked
         if locked.ended:
-            raise ActionRefused(f"This search has already ended ({locked.state}).")
+            raise ActionRefused(_("This search has already ended (%(state)s).") % {"state": locked.state})
         locked.stop_reason = f"Stopped by {user.get_username()}." if user else "Stopped."
         _set_state(locked, Run.State.STOPPING, verb, RunStopping, user, key)
         for node in Node.objects.filter(run=locked, state__in=Node.IN_FLIGHT).order_by("number"):
@@ -221,7 +239,7 @@ def run_held(run: Run) -> Run:
     """The run with its row locked until commit. Raises ActionRefused when it is gone."""
     locked = run_locked(run.pk)
     if locked is None:
-        raise ActionRefused("This search no longer exists.")
+        raise ActionRefused(_("This search no longer exists."))
     return locked
 
 
@@ -229,7 +247,7 @@ def run_open(run: Run) -> Run:
     """The same, refused when it has ended."""
     locked = run_held(run)
     if locked.ended:
-        raise ActionRefused(f"This search has already ended ({locked.state}).")
+        raise ActionRefused(_("This search has already ended (%(state)s).") % {"state": locked.state})
     return locked
 
 
@@ -259,11 +277,17 @@ def _checked_params(params: Mapping[str, Any] | None) -> SearchParams:
 def _check(problem: Problem, device: Device, steps: int, concurrency: int) -> None:
     """Raise ActionRefused with the first thing that stands against starting."""
     if not 1 <= steps <= MAX_STEPS:
-        raise ActionRefused(f"The budget must be from 1 to {MAX_STEPS} steps, not {steps}.")
+        raise ActionRefused(
+            _("The budget must be from 1 to %(max_steps)s steps, not %(steps)s.")
+            % {"max_steps": MAX_STEPS, "steps": steps}
+        )
     if not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise ActionRefused(f"Steps in flight must be from 1 to {MAX_CONCURRENCY}, not {concurrency}.")
+        raise ActionRefused(
+            _("Steps in flight must be from 1 to %(max_concurrency)s, not %(concurrency)s.")
+            % {"max_concurrency": MAX_CONCURRENCY, "concurrency": concurrency}
+        )
     if not device.takes_searches:
-        raise ActionRefused(f"Device {device.name} takes no new searches. Choose another device.")
+        raise ActionRefused(_("Device %(name)s takes no new searches. Choose another device.") % {"name": device.name})
     check = preflight(problem, device, now=timezone.now())
     if not check.usable:
         yet = f"{problem.title} has not passed the preflight on {device.name} yet. Run the preflight first."
@@ -275,7 +299,10 @@ def dialect_check(proposer: str, options: Mapping[str, Any]) -> None:
     dialect = options.get("dialect", DIALECTS[0])
     if dialect not in DIALECTS or ("dialect" in options and proposer != "builtin"):
         known = " or ".join(DIALECTS)
-        raise ActionRefused(f"The option dialect is for the proposer builtin alone: {known}, not {dialect!r}.")
+        raise ActionRefused(
+            _("The option dialect is for the proposer builtin alone: %(known)s, not %(dialect)r.")
+            % {"known": known, "dialect": dialect}
+        )
 
 
 def proposer_check(name: str, options: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
@@ -136,5 +137,5 @@ def _whole(text: str | None) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise Http404("`before` is the number of a search.")
+        raise Http404(_("`before` is the number of a search."))
     return int(text)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from memory.adapt.effect import HARMS, HELPS, NOTHING_SHOWN, Arm, Difference, Share
 
 register = template.Library()
 MOST_MARKS = 25
-SIDES = {HELPS: "above zero", HARMS: "below zero", NOTHING_SHOWN: "holds zero"}
+SIDES = {HELPS: _("above zero"), HARMS: _("below zero"), NOTHING_SHOWN: _("holds zero")}
 
 
 @register.simple_tag
 def share(found: Share) -> SafeString:
     """ "54% [41–66] n=60"."""
     if found.value is None or found.low is None or found.high is None:
-        return format_html('<span class="none">{}</span>', "none yet")
+        return format_html('<span class="none">{}</span>', _("none yet"))
     return format_html(
         '<span class="adapt-figure"><strong>{}%</strong> [{}–{}] n={}</span>',
         round(100 * found.value),
@@ -34,11 +36,8 @@ def difference(found: Difference) -> SafeString:
         return format_html('<span class="none">{}</span>', found.verdict)
     points, low, high = (f"{100 * value:+.1f}" for value in (found.value, found.low, found.high))
     return format_html(
-        '<span class="adapt-figure"><strong>{}</strong> points [{}, {}] n={} <span class="eyebrow">{}</span></span>',
-        points,
-        low,
-        high,
-        found.n,
+        '<span class="adapt-figure">{} <span class="eyebrow">{}</span></span>',
+        format_html(gettext("<strong>{}</strong> points [{}, {}] n={}"), points, low, high, found.n),
         SIDES[found.verdict],
     )
 
@@ -49,12 +48,11 @@ def attempts(arm: Arm) -> SafeString:
     if not arm.attempts:
         return format_html('<span class="none">{}</span>', "—")
     counted = [one for one in arm.attempts if one is not None]
-    words = {True: "passed", False: "failed", None: "not counted"}
+    first = {True: gettext("first: passed"), False: gettext("first: failed"), None: gettext("first: not counted")}
     marks = "".join({True: "●", False: "○", None: "·"}[one] for one in arm.attempts[:MOST_MARKS])
     return format_html(
-        '<span class="adapt-attempts" title="first: {}">{}/{} '
-        '<span class="adapt-marks" aria-hidden="true">{}</span></span>',
-        words[arm.attempts[0]],
+        '<span class="adapt-attempts" title="{}">{}/{} <span class="adapt-marks" aria-hidden="true">{}</span></span>',
+        first[arm.attempts[0]],
         sum(counted),
         len(counted),
         marks,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 
 from judge.evaluations.measures import Measure
 from judge.values import Basis
+from search.lab.results import SAME
 from search.reports.values import Figure
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 register = template.Library()
 
@@ -79,9 +84,18 @@ def simulated(found: Any, signed: bool = False, empty: str = "—") -> SafeStrin
     )
     return format_html(
         '<span class="measure"><strong>{}</strong> <span class="measure-more">[{} … {}] n={}</span>'
-        ' <span class="basis basis-simulated">SIMULATED</span></span>',
-        value, low, high, found.n,
+        ' <span class="basis basis-simulated">{}</span></span>',
+        value, low, high, found.n, _("SIMULATED"),
     )  # fmt: skip
+
+
+COMPARED = {"better": _("better"), "worse": _("worse"), SAME: _("not distinguishable")}
+
+
+@register.filter
+def compared(verdict: str) -> StrOrPromise:
+    """The verdict on a difference, in words."""
+    return COMPARED.get(verdict, verdict)
 
 
 @register.filter

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django import template
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from judge.evaluations.measures import Measure
@@ -30,6 +32,19 @@ def cell(value: Cell, run_id: int) -> SafeString | str:
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else shown(value)
+
+
+@register.simple_tag
+def node_link(run_id: int, number: int, text: str = "") -> SafeString:
+    """`{% node_link run.pk 7 as link %}`: a link that the cockpit opens beside the tree."""
+    address = reverse("node-detail", args=[run_id, number])
+    return format_html('<a href="{}" data-node="{}">{}</a>', address, number, text or number)
+
+
+@register.filter
+def node_links(numbers: Iterable[int], run_id: int) -> SafeString:
+    """Links to these nodes, with commas between."""
+    return format_html_join(", ", "{}", ((node_link(run_id, number),) for number in numbers))
 
 
 @register.filter
