@@ -7,6 +7,8 @@ from django.urls import include, path
 from django.views.decorators.cache import cache_control
 from django.views.i18n import JavaScriptCatalog
 
+from adaexplore_site.actions.views import action_routes
+
 handler400 = "adaexplore_site.core.middleware.bad_request"
 handler500 = "adaexplore_site.operations.busy.fault"
 
@@ -24,5 +26,5 @@ urlpatterns = [
     path("", include("adaexplore_site.activity.urls")),
     path("", include("adaexplore_site.notifications.urls")),
     path("", include("adaexplore_site.palette.urls")),
-    path("", include("adaexplore_site.saved_views.urls")),
+    *action_routes("adaexplore_site"),
 ]

@@ -98,7 +98,7 @@ class InviteMember(SettingsAction):
 
     kind, tab = MEMBER, "members"
     name, label, done = "member.invite", _("Invite a member"), _("Invited")
-    Form, route = InviteForm, "member-invite"
+    Form, route, path = InviteForm, "member-invite", "settings/members/invite"
     irreversible = _("switch the account off")
 
     def again(self, entry: AuditEntry) -> Result:
@@ -116,7 +116,7 @@ class SetRoles(MemberAction):
     """Give a member exactly these roles."""
 
     name, label, done = "member.roles", _("Change a member's roles"), _("Roles changed")
-    Form, route = RolesForm, "member-roles"
+    Form, route, path = RolesForm, "member-roles", "settings/members/<int:user_id>/roles"
 
     def run(self, target: User, data: dict[str, Any], call: Call) -> Result:
         services.member_roles(member=target, roles=data["role"], **call.who)
@@ -132,7 +132,7 @@ class MakeLink(MemberAction):
     """Create a sign-in link that works once."""
 
     name, label, done = "member.link", _("Create a sign-in link"), _("Sign-in link created")
-    route = "member-link"
+    route, path = "member-link", "settings/members/<int:user_id>/link"
     irreversible = _("the link is used once or expires")
 
     def run(self, target: User, data: dict[str, Any], call: Call) -> Result:
@@ -144,7 +144,7 @@ class MakeLink(MemberAction):
 class Access(MemberAction):
     """Switch an account off and on: each takes the other back."""
 
-    route = "member-access"
+    route, path = "member-access", "settings/members/<int:user_id>/access"
     active: bool
     message: StrOrPromise
 
@@ -205,7 +205,7 @@ class IssueToken(TokenAction):
     """Create a token for a program. Its text is shown once."""
 
     name, label, done = "token.issue", _("Issue a token"), _("Issued")
-    Form, route = IssueForm, "token-issue"
+    Form, route, path = IssueForm, "token-issue", "settings/tokens/issue"
     irreversible = _("revoke the token")
 
     def again(self, entry: AuditEntry) -> Result:
@@ -227,7 +227,7 @@ class RevokeToken(TokenAction):
     """End a token at once."""
 
     name, label, done = "token.revoke", _("Revoke a token"), _("Revoked")
-    takes, route = ("token_id",), "token-revoke"
+    takes, route, path = ("token_id",), "token-revoke", "settings/tokens/<int:token_id>/revoke"
     irreversible = _("its text is not stored; issue a new token")
 
     def run(self, target: ApiToken, data: dict[str, Any], call: Call) -> Result:

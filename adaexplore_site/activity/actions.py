@@ -35,7 +35,7 @@ class UndoEntry(Action):
 
     kind = EntryKind()
     name, label, done = "action.undo", _("Undo an action"), _("Undone")
-    takes, route = ("action_id",), "action-undo"
+    takes, route, path = ("action_id",), "action-undo", "activity/<int:action_id>/undo"
     own_entry = False
     irreversible = _("do the action again")
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
-from adaexplore_site.actions.views import action_view
 from adaexplore_site.activity import views
 
 urlpatterns = [
     path("activity/", views.activity, name="activity"),
     path("activity/activity.<slug:form>", views.activity_file, name="activity-file"),
-    path("activity/<int:action_id>/undo", action_view("action.undo"), name="action-undo"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
@@ -25,6 +25,7 @@ from adaexplore_site.api.shapes import (
     RuleOut,
     Whole,
     listed,
+    shaped,
 )
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem, flag_codes
@@ -36,6 +37,7 @@ from memory.rules.queries import RuleFilter, RuleRow, library_page, rule_rows
 from search.kernels.winners import Wanted, winners
 
 router = Router()
+P = TypeVar("P", bound=ProblemOut)
 MOST_PROBLEMS = 2_000  # a page
 
 
@@ -55,20 +57,19 @@ def kernels(
     page = winners(asked)
     measures = Measures(row.leader.evaluation for row in page.rows)
     rows = [
-        KernelOut(
+        shaped(
+            KernelOut,
+            row,
+            row.policy,
+            row.leader.evaluation,
             problem=problem_ref(row.problem),
             device=row.device.name,
             precision=row.policy.precision.value,
-            dtype=row.policy.dtype or None,
-            decided=row.decided,
-            tied_count=row.tied_count,
             search=row.leader.node.run_id,
             node=row.leader.node.number,
-            speedup=measures.as_json(row.leader.measure, row.leader.evaluation),  # type: ignore[arg-type]  # it has one
+            speedup=measures.as_json(row.leader.measure, row.leader.evaluation),
             by_hand=row.leader.node.touched,
-            candidate_hash=row.leader.evaluation.candidate_hash,
             sealed_check=row.sealed or None,
-            toolchain=row.leader.evaluation.toolchain,
             judged_at=row.leader.evaluation.created_at,
         )
         for row in page.rows
@@ -94,7 +95,7 @@ def problems(
 
 def _problems(rows: list[Problem]) -> list[ProblemOut]:
     measures = Measures(best for row in rows for best in _bests(row))
-    return [ProblemOut(**_problem(row, measures)) for row in rows]
+    return [_problem(ProblemOut, row, measures) for row in rows]
 
 
 def _bests(row: Problem) -> list[Evaluation]:
@@ -102,19 +103,9 @@ def _bests(row: Problem) -> list[Evaluation]:
     return found
 
 
-def _problem(row: Problem, measures: Measures) -> dict[str, Any]:
-    return {
-        "slug": row.slug,
-        "title": row.title,
-        "family": row.family,
-        "level": row.level,
-        "origin": row.origin,
-        "state": row.state,
-        "searches": row.searches,  # type: ignore[attr-defined]
-        "bests": [one for best in _bests(row) if (one := measures.of(best)) is not None],
-        "eager_us": row.baselines,  # type: ignore[attr-defined]
-        "created_at": row.created_at,
-    }
+def _problem(shape: type[P], row: Problem, measures: Measures, **own: Any) -> P:
+    bests = [one for best in _bests(row) if (one := measures.of(best)) is not None]
+    return shaped(shape, row, bests=bests, eager_us=row.baselines, **own)  # type: ignore[attr-defined]
 
 
 @router.get("/problems/{slug}", response=ProblemDetail, tags=["problems"], summary="One problem")
@@ -122,14 +113,8 @@ def problem(request: HttpRequest, slug: str) -> Any:
     """With its source and policy; never its sealed cases."""
     whole = get_object_or_404(Problem, slug=slug)
     row = problem_row(whole)
-    return ProblemDetail(
-        **_problem(row, Measures(_bests(row))),
-        description=whole.description,
-        source=whole.source,
-        source_hash=whole.source_hash,
-        policy=whole.policy,
-        flags=flag_codes(whole),
-    )
+    texts = {name: getattr(whole, name) for name in ("description", "source", "source_hash", "policy")}  # not in `row`
+    return _problem(ProblemDetail, row, Measures(_bests(row)), flags=flag_codes(whole), **texts)
 
 
 @router.get("/rules", response=Listed[RuleOut], tags=["rules"], summary="Rules")
@@ -162,34 +147,25 @@ def rule(request: HttpRequest, rule_id: int) -> Any:
 
 def _rule(row: RuleRow) -> RuleOut:
     rule, evidence, lift = row.rule, row.evidence, row.lift
-    return RuleOut(
+    return shaped(
+        RuleOut,
+        rule,
+        evidence,
+        row.scope,
         id=rule.pk,
-        state=rule.state,
-        origin=rule.origin,
-        pattern=rule.pattern or None,
         version=row.version.number,
         text=row.version.text,
-        family=row.scope.family or None,
-        arch=row.scope.arch or None,
-        triton=row.scope.triton or None,
-        revision=rule.revision,
-        support=evidence.support,
         sightings=evidence.count,
         cost_s=known(evidence.cost_s, evidence.priced),
-        unpriced=evidence.unpriced,
-        lift=LiftOut(
-            estimate=lift.estimate,
+        lift=shaped(
+            LiftOut,
+            lift,
             interval=_interval(lift.low, lift.high),
             sure_interval=_interval(lift.sure_low, lift.sure_high),
-            shown=lift.shown,
-            withheld=lift.withheld,
         ),
         prompts=row.hits.eligible,
         shown=row.hits.shown,
-        recheck=rule.recheck or None,
         decided_by=rule.decided_by.get_username() if rule.decided_by else None,
-        decided_at=rule.decided_at,
-        created_at=rule.created_at,
     )
 
 
@@ -222,17 +198,12 @@ def failure(request: HttpRequest, key: str) -> Any:
 
 def _cluster(row: ClusterRow) -> ClusterOut:
     cluster, counted = row.cluster, row.counted
-    return ClusterOut(
-        key=cluster.key,
-        title=cluster.title,
-        stage=cluster.stage,
-        count=counted.count,
-        share=row.share,
+    return shaped(
+        ClusterOut,
+        row,
+        counted,
+        cluster,
         cost_s=known(counted.cost_s, counted.priced),
-        unpriced=counted.unpriced,
-        muted=row.muted,
         assignee=cluster.assignee.get_username() if cluster.assignee else None,
-        example=row.example,
-        last_at=counted.last_at,
         rules=[rule.pk for rule in row.rules],
     )

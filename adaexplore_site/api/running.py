@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
@@ -28,6 +28,7 @@ from adaexplore_site.api.shapes import (
     Whole,
     basis_word,
     listed,
+    shaped,
 )
 from adaexplore_site.core.access import roles_of
 from judge.devices.models import Device
@@ -36,6 +37,7 @@ from search.fleet.queries import FleetRow, fleet_rows
 from search.ledger.spending import Amount, Period, SpendPage, spending
 
 router = Router()
+A = TypeVar("A", bound=AmountOut)
 
 
 class SpendOut(Schema):
@@ -56,22 +58,15 @@ def fleet(request: HttpRequest, format: Form | None = FORM) -> Any:
 
 def _device(row: FleetRow) -> DeviceOut:
     device, reading = row.device, row.reading
-    return DeviceOut(
+    return shaped(
+        DeviceOut,
+        device,
+        row,
         id=device.pk,
-        name=device.name,
-        title=device.title,
-        kind=device.kind,
-        arch=device.arch or None,
         basis=basis_word(device.basis.value) if device.basis else None,
-        state=device.state,
-        state_reason=device.state_reason or None,
         alive=not row.dead if device.served else None,
-        seen_s=row.seen_s,
-        waiting=row.waiting,
         oldest_waiting_at=row.oldest,
         jobs=[JobOut(search=job.run_id, node=job.number, since=job.since) for job in row.jobs],
-        verdicts=row.verdicts,
-        passed=row.passed,
         noise_floor=row.noise.noise_floor if row.noise else None,
         gpu_use_percent=reading.use if reading else None,
         gpu_memory_used_mib=reading.memory_used if reading else None,
@@ -95,37 +90,37 @@ def spend(
     answer = listed(request, lines, None, format)
     if isinstance(answer, HttpResponse):
         return answer
-    return SpendOut(items=lines, total=AmountOut(**_amount(found.total)), held_usd=str(found.held_usd))
+    return SpendOut(items=lines, total=_amount(AmountOut, found.total), held_usd=str(found.held_usd))
 
 
 def _lines(found: SpendPage) -> list[SpendLine]:
     measures = Measures(line.best for line in found.lines)
     return [
-        SpendLine(
+        _amount(
+            SpendLine,
+            line.amount,
             group=line.label,
             search=line.run.pk if line.run else None,
             best=measures.of(line.best),
             usd_per_tenth=line.per_tenth or None,
-            **_amount(line.amount),
         )
         for line in found.lines
     ]
 
 
-def _amount(amount: Amount) -> dict[str, Any]:
-    told = amount.calls - amount.untold
-    return {
-        "calls": amount.calls,
-        "usd": known(amount.usd, amount.priced),
-        "unpriced": amount.unpriced,
-        "tokens_in": known(amount.tokens_in, told),
-        "tokens_out": known(amount.tokens_out, told),
-        "untold": amount.untold,
-        "gpu_s": amount.gpu_ms / 1e3,
-        "interpreter_s": amount.interpreter_ms / 1e3,
-        "reused": amount.reused,
-        "saved_s": amount.saved_ms / 1e3,
-    }
+def _amount(shape: type[A], amount: Amount, **own: Any) -> A:
+    reported = amount.calls - amount.untold
+    return shaped(
+        shape,
+        amount,
+        usd=known(amount.usd, amount.priced),
+        tokens_in=known(amount.tokens_in, reported),
+        tokens_out=known(amount.tokens_out, reported),
+        gpu_s=amount.gpu_ms / 1e3,
+        interpreter_s=amount.interpreter_ms / 1e3,
+        saved_s=amount.saved_ms / 1e3,
+        **own,
+    )
 
 
 @router.get("/activity", response=Listed[ActOut], tags=["activity"], summary="Who did what, newest first")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
@@ -31,6 +30,7 @@ from adaexplore_site.api.shapes import (
     Whole,
     basis_word,
     listed,
+    shaped,
 )
 from judge.evaluations import facts as evaluation_facts
 from judge.evaluations.models import Evaluation
@@ -45,6 +45,8 @@ from search.records.queries import TreeNode, events_since, run_summaries, run_tr
 from search.runs.listing import RunFilter, RunRow, run_rows
 
 router = Router(tags=["searches"])
+S = TypeVar("S", bound=SearchOut)
+N = TypeVar("N", bound=NodeOut)
 
 
 @router.get("/searches", response=Listed[SearchOut], summary="Searches, newest first")
@@ -68,49 +70,32 @@ def searches(
 def search_rows(runs: list[Run], now: datetime) -> list[SearchOut]:
     """Rows of the list, in a constant number of queries."""
     rows = run_rows(run_summaries(runs), now=now)
-    measures = Measures(_leaders(rows))
-    return [SearchOut(**_search(row, measures)) for row in rows]
+    measures = Measures(row.summary.leader_evaluation for row in rows)
+    return [_search(SearchOut, row, measures) for row in rows]
 
 
-def _leaders(rows: Iterable[RunRow]) -> Iterator[Evaluation | None]:
-    for row in rows:
-        yield row.summary.leader_evaluation
-
-
-def _search(row: RunRow, measures: Measures) -> dict[str, Any]:
+def _search(shape: type[S], row: RunRow, measures: Measures, **own: Any) -> S:
     run, summary, cost = row.run, row.summary, row.cost
-    return {
-        "id": run.pk,
-        "title": run.title,
-        "problem": problem_ref(run.problem),
-        "device": run.device.name,
-        "state": run.state,
-        "look": summary.look,
-        "stop_reason": run.stop_reason,
-        "origin": run.origin,
-        "proposer": run.proposer,
-        "owner": run.owner.get_username() if run.owner else None,
-        "seed": run.seed,
-        "steps": summary.steps,
-        "told": summary.told,
-        "in_flight": summary.in_flight,
-        "correct": row.ok,
-        "failed": row.failed,
+    values: dict[str, Any] = {
         "best_node": summary.best,
         "best": measures.of(summary.best_evaluation),
         "closest_node": summary.closest,
         "closest": measures.of(summary.closest_evaluation),
-        "cost": Money(calls=cost.calls, usd=known(cost.usd, cost.calls - cost.unpriced), unpriced=cost.unpriced),
-        "limit_usd": row.limit_usd,
-        "started_at": summary.started,
-        "ended_at": run.ended_at,
-        "archived_at": run.archived_at,
-        "last_event_at": summary.last_event_at,
-        "elapsed_s": summary.elapsed_s,
-        "median_step_s": summary.median_step_s,
-        "eta_s": summary.eta_s,
-        "event_seq": run.event_seq,
     }
+    return shaped(
+        shape,
+        summary,
+        run,
+        row,
+        id=run.pk,
+        problem=problem_ref(run.problem),
+        device=run.device.name,
+        owner=run.owner.get_username() if run.owner else None,
+        correct=row.ok,
+        cost=Money(calls=cost.calls, usd=known(cost.usd, cost.calls - cost.unpriced), unpriced=cost.unpriced),
+        started_at=summary.started,
+        **(values | own),
+    )
 
 
 def problem_ref(problem: Problem) -> ProblemRef:
@@ -133,40 +118,21 @@ def search(request: HttpRequest, run_id: int) -> Any:
     unassisted, books = standing_of(run.pk, unassisted=True).best, budget_document(run)
     best, closest = (node.evaluation if node else None for node in (evidence.best, evidence.closest))
     measures = Measures([best, closest])
-    return SearchDetail(
-        **{
-            **_search(row, Measures(_leaders([row]))),
-            "best": measures.of(best),
-            "best_node": evidence.standing.best,
-            "closest": measures.of(closest),
-            "closest_node": evidence.standing.closest,
-        },
-        concurrency=run.concurrency,
-        proposals=Tokens(
-            calls=evidence.cost.calls,
-            tokens=evidence.cost.tokens,
-            untold=evidence.cost.untold,
-            usd=evidence.cost.price_usd,
-            unpriced=evidence.cost.unpriced,
-        ),
+    return _search(
+        SearchDetail,
+        row,
+        measures,
+        best=measures.of(best),
+        best_node=evidence.standing.best,
+        closest=measures.of(closest),
+        closest_node=evidence.standing.closest,
+        proposals=shaped(Tokens, evidence.cost, usd=evidence.cost.price_usd),
         best_unassisted=unassisted,
         params=params_in_force(run).to_json(),
         limits=books["limits"],
         spent=books["spent"],
         reserved=books["reserved"],
-        causes=[
-            CauseOut(
-                cluster=cause.key or None,
-                what=cause.what,
-                stage=cause.stage,
-                verdict=cause.verdict,
-                reason=cause.reason,
-                count=cause.count,
-                first=cause.first,
-                last=cause.last,
-            )
-            for cause in causes_of(run, evidence.failed)
-        ],
+        causes=[shaped(CauseOut, cause, cluster=cause.key or None) for cause in causes_of(run, evidence.failed)],
     )
 
 
@@ -187,34 +153,23 @@ def nodes(
     wanted = [node for node in tree.nodes if node.number > after][: limit + 1]
     shown = wanted[:limit]
     rows = Node.objects.filter(pk__in=[node.id for node in shown]).exclude(evaluation=None)
-    told = dict(rows.values_list("pk", "evaluation"))
-    measures = Measures(Evaluation.objects.filter(pk__in=told.values()).defer("source", "report", "message"))
-    found = [NodeOut(**_node(node, measures, told.get(node.id))) for node in shown]
+    judged = dict(rows.values_list("pk", "evaluation"))
+    measures = Measures(Evaluation.objects.filter(pk__in=judged.values()).defer("source", "report", "message"))
+    found = [_node(NodeOut, node, measures, judged.get(node.id)) for node in shown]
     return listed(request, found, shown[-1].number if len(wanted) > limit else None, format)
 
 
-def _node(node: TreeNode, measures: Measures, evaluation: int | None) -> dict[str, Any]:
-    judged = bool(node.told_order)  # the root was told at birth and has no reward
-    return {
-        "number": node.number,
-        "parent": node.parent,
-        "kind": node.kind,
-        "state": node.state,
-        "depth": node.depth,
-        "visits": node.visits,
-        "pending": node.pending,
-        "reward": node.reward if judged else None,
-        "best_reward": node.best_reward if judged else None,
-        "verdict": node.verdict or None,
-        "stage": node.stage or None,
-        "reason": node.reason or None,
-        "speedup": measures.by_id(evaluation),
-        "reused": node.reused,
-        "told_order": node.told_order,
-        "summary": node.summary,
-        "source_hash": node.source_hash or None,
-        "by_hand": node.touched,
-    }
+def _node(shape: type[N], node: TreeNode, measures: Measures, evaluation: int | None, /, **own: Any) -> N:
+    judged = bool(node.told_order)  # the root was complete at birth and has no reward
+    return shaped(
+        shape,
+        node,
+        reward=node.reward if judged else None,
+        best_reward=node.best_reward if judged else None,
+        speedup=measures.by_id(evaluation),
+        by_hand=node.touched,
+        **own,
+    )
 
 
 @router.get("/searches/{int:run_id}/nodes/{int:number}", response=NodeDetail, summary="One node")
@@ -226,8 +181,12 @@ def node(request: HttpRequest, run_id: int, number: int) -> Any:
     measures = Measures([found])
     calls = calls_summed(list(row.proposals.defer("prompt", "reply", "error")))
     over = measures.as_json(evaluation_facts.over_compile(found), found) if found else None
-    return NodeDetail(
-        **_node(run_tree(run).nodes[row.number], measures, row.evaluation_id),
+    times = evaluation_facts.measurements(found, samples=False) if found else ()
+    return _node(
+        NodeDetail,
+        run_tree(run).nodes[row.number],
+        measures,
+        row.evaluation_id,
         search=run.pk,
         source=row.source,
         message=found.message if found else row.message,
@@ -235,23 +194,10 @@ def node(request: HttpRequest, run_id: int, number: int) -> Any:
         device=found.device.name if found else None,
         evaluation=row.evaluation_id,
         over_compile=over,
-        times=[
-            Times(
-                subject=one.subject,
-                median_us=one.median_us,
-                low_us=one.low_us,
-                high_us=one.high_us,
-                n=one.n,
-                basis=basis_word(one.basis),
-                method=one.method,
-            )
-            for one in (evaluation_facts.measurements(found, samples=False) if found else ())
-        ],
+        times=[shaped(Times, one, basis=basis_word(one.basis)) for one in times],
         cases=list(found.report.get("cases", ())) if found else [],
         judged_in_ms=(found.wall_ms or None) if found and not found.elsewhere else None,
-        proposals=Tokens(
-            calls=calls.count, tokens=calls.tokens, untold=calls.untold, usd=calls.price_usd, unpriced=calls.unpriced
-        ),
+        proposals=shaped(Tokens, calls, calls=calls.count, usd=calls.price_usd),
         created_at=row.created_at,
         told_at=row.told_at,
     )
@@ -267,15 +213,8 @@ def events(
 ) -> Any:
     """Ask again with `since` set to the last `seq`: numbers have no gaps, so nothing is missed."""
     found = events_since(_run(run_id), since, limit + 1)
-    people = User.objects.in_bulk({event.actor_id for event in found if event.actor_id})
+    people = dict(User.objects.filter(pk__in={event.actor_id for event in found}).values_list("pk", "username"))
     rows = [
-        EventOut(
-            seq=event.seq,
-            kind=event.kind,
-            at=event.created_at,
-            actor=people[event.actor_id].get_username() if event.actor_id in people else None,
-            payload=event.payload,
-        )
-        for event in found[:limit]
+        shaped(EventOut, event, at=event.created_at, actor=people.get(event.actor_id or 0)) for event in found[:limit]
     ]
     return listed(request, rows, rows[-1].seq if len(found) > limit else None, format)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Schema
 from ninja.params.functions import Query
+from pydantic import BeforeValidator
 
 from adaexplore_site.core.downloads import safe
 from judge.devices.models import Device
@@ -67,8 +68,16 @@ class Tokens(Schema):
 
 T = TypeVar("T", bound=Schema)
 Whole = Annotated[int, Field(ge=0, le=2**63 - 1)]  # what a column can hold
+Given = Annotated[str | None, BeforeValidator(lambda text: text or None)]  # an empty text is null
 Form = Literal["json", "csv"]
 FORM = Query(None, description="csv for a file; else what Accept asks for")
+
+
+def shaped(shape: type[T], *sources: object, **own: Any) -> T:
+    """A shape with the fields `own`; each of the others is read from the first of `sources` that has its name."""
+    rest = [name for name in shape.model_fields if name not in own]
+    found = {name: next((one for one in sources if hasattr(one, name)), None) for name in rest}
+    return shape(**own, **{name: getattr(one, name) for name, one in found.items() if one is not None})
 
 
 class Listed(Schema, Generic[T]):
@@ -186,14 +195,14 @@ class NodeOut(Schema):
     pending: int
     reward: float | None
     best_reward: float | None
-    verdict: str | None
-    stage: str | None
-    reason: str | None
+    verdict: Given
+    stage: Given
+    reason: Given
     speedup: MeasureOut | None
     reused: bool
     told_order: int | None
     summary: str
-    source_hash: str | None
+    source_hash: Given
     by_hand: bool
 
 
@@ -243,7 +252,7 @@ class KernelOut(Schema):
     problem: ProblemRef
     device: str
     precision: str
-    dtype: str | None
+    dtype: Given
     decided: bool
     tied_count: int
     search: int
@@ -295,12 +304,12 @@ class RuleOut(Schema):
     id: int
     state: str
     origin: str
-    pattern: str | None
+    pattern: Given
     version: int
     text: str
-    family: str | None
-    arch: str | None
-    triton: str | None
+    family: Given
+    arch: Given
+    triton: Given
     revision: int
     support: int = Field(description="distinct problems among its sightings")
     sightings: int
@@ -309,7 +318,7 @@ class RuleOut(Schema):
     lift: LiftOut
     prompts: int = Field(description="prompts where it was eligible")
     shown: int
-    recheck: str | None
+    recheck: Given
     decided_by: str | None
     decided_at: datetime | None
     created_at: datetime
@@ -345,10 +354,10 @@ class DeviceOut(Schema):
     name: str
     title: str
     kind: str
-    arch: str | None
+    arch: Given
     basis: str | None
     state: str
-    state_reason: str | None
+    state_reason: Given
     alive: bool | None
     seen_s: float | None
     waiting: int

@@ -96,7 +96,7 @@ class SaveView(Action):
     role = Role.VIEWER
     Form = SaveForm
     pages = ("run-list", "kernel-list", "failure-list", "rule-list", "activity")
-    route = "view-save"
+    route, path = "view-save", "views/save"
     irreversible = _("delete it on its page")
 
     def form(self, target: Any, data: QueryDict, files: MultiValueDict[str, Any]) -> forms.Form:
@@ -121,7 +121,7 @@ class RenameView(ViewAction):
 
     name, label, done = "view.rename", _("Rename the view"), _("Renamed")
     Form = NameForm
-    route = "view-rename"
+    route, path = "view-rename", "views/<int:view_id>/rename"
     irreversible = _("rename it again on its page")
 
     def run(self, target: SavedView, data: dict[str, Any], call: Call) -> Result:
@@ -133,7 +133,7 @@ class RenameView(ViewAction):
 class Flip(ViewAction):
     """Delete and put back: each takes the other back."""
 
-    route = "view-delete"
+    route, path = "view-delete", "views/<int:view_id>/delete"
     deletes: bool
     message: StrOrPromise
 

@@ -57,7 +57,7 @@ class AddWebhook(SettingsAction):
 
     kind, tab = KIND, "webhooks"
     name, label, done = "webhook.add", _("Add a webhook"), _("Added")
-    Form, route = AddForm, "webhook-add"
+    Form, route, path = AddForm, "webhook-add", "settings/webhooks/add"
     irreversible = _("remove the webhook")
 
     def again(self, entry: AuditEntry) -> Result:
@@ -79,7 +79,7 @@ class WebhookAction(SettingsAction):
 class Switch(WebhookAction):
     """Switch a webhook on and off."""
 
-    route = "webhook-switch"
+    route, path = "webhook-switch", "settings/webhooks/<int:webhook_id>/switch"
     on: bool
     message: StrOrPromise
 
@@ -114,7 +114,7 @@ class TestWebhook(WebhookAction):
     __test__ = False  # no test class
 
     name, label, done = "webhook.test", _("Test a webhook"), _("Tested")
-    route = "webhook-test"
+    route, path = "webhook-test", "settings/webhooks/<int:webhook_id>/test"
     irreversible = _("a test changes nothing")
 
     def run(self, target: Webhook, data: dict[str, Any], call: Call) -> Result:
@@ -128,7 +128,7 @@ class RemoveWebhook(WebhookAction):
     """Delete a webhook with its secret and with the events that wait for it."""
 
     name, label, done = "webhook.remove", _("Remove a webhook"), _("Removed")
-    route, removes = "webhook-remove", True
+    route, path, removes = "webhook-remove", "settings/webhooks/<int:webhook_id>/remove", True
     irreversible = _("add it again; it gets a new secret")
 
     def question(self, target: Webhook, data: Mapping[str, Any]) -> Question:
