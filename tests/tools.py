@@ -88,7 +88,7 @@ def _cluster(folder: Path, place: Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     options = (
         f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories='{place}' "
-        "-c fsync=off -c full_page_writes=off -c max_connections=200"
+        "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=200"
     )
     start = [folder / "pg_ctl", "-D", data, "-l", place / "log", "-o", options, "-w", "start"]
     subprocess.run(start, **run)  # type: ignore[call-overload]

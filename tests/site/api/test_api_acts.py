@@ -176,7 +176,8 @@ def test_what_cannot_be_is_409_with_the_values_it_met():
     answer = robot.act(f"run.pause/{run.pk}", key="k")
     assert answer.status_code == 409 and answer.json()["now"]["state"] == "stopped" and answer.json()["detail"]
     assert robot.act(f"run.resume/{run.pk}", key="k").status_code == 200  # a refused act has used up no key
-    assert robot.act("run.pause/999").status_code == 404
+    nobody = robot.act("run.pause/999")
+    assert nobody.status_code == 404 and "There is no such search." in nobody.content.decode()
     assert Program("reviewer", name="reader").act("cluster.mute/a%20b").status_code == 404
 
 
