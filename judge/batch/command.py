@@ -8,13 +8,13 @@ import platform
 import re
 import signal
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from judge.batch.lines import BadLine, Busy, OutcomeFile, SentJob, outcome_line, read_job
+from judge.batch.lines import BadLine, Busy, OutcomeFile, outcome_line, read_job
 from judge.bench.device.nvml import Gpu, gpus_here
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
@@ -23,18 +23,6 @@ from judge.values import Job, JudgeError, Outcome, Verdict
 
 TRIES = 3  # a fault of the judge is no verdict on the candidate
 Say = Callable[[str], None]
-
-
-class Judge(Protocol):
-    """What is asked of a bench."""
-
-    device: str
-
-    def evaluate(self, job: Job) -> Outcome:
-        """Judge one candidate. Raises JudgeError."""
-
-    def facts(self) -> dict[str, object]:
-        """Versions and device."""
 
 
 @dataclass
@@ -47,7 +35,7 @@ class Tally:
     lost: int = 0  # the judge failed three times; counted among the judged too
 
 
-def conduct(jobs: Path, out: OutcomeFile, *, bench: Judge, key: DeviceKey | None, say: Say) -> Tally:
+def conduct(jobs: Path, out: OutcomeFile, *, bench: Bench, key: DeviceKey | None, say: Say) -> Tally:
     """Judge every job of `jobs` that has no outcome in `out` yet. A bad line is told and passed over.
 
     Raises JudgeError when the bench does not start, OSError when a file cannot be read or written.
@@ -59,12 +47,13 @@ def conduct(jobs: Path, out: OutcomeFile, *, bench: Judge, key: DeviceKey | None
             if not line.strip():
                 continue
             try:
-                sent = _read(line, key, done, tally)
+                sent = read_job(line.rstrip(b"\n"), key)
             except BadLine as bad:
                 tally.refused += 1
                 say(f"line {number} is refused: {bad}")
                 continue
-            if sent is None:
+            if (sent.job.id, sent.nonce) in done:
+                tally.known += 1
                 continue
             outcome = _evaluate(bench, sent.job)
             now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -76,15 +65,7 @@ def conduct(jobs: Path, out: OutcomeFile, *, bench: Judge, key: DeviceKey | None
     return tally
 
 
-def _read(line: bytes, key: DeviceKey | None, done: Container[tuple[str, str]], tally: Tally) -> SentJob | None:
-    sent = read_job(line.rstrip(b"\n"), key)
-    if (sent.job.id, sent.nonce) in done:
-        tally.known += 1
-        return None
-    return sent
-
-
-def _evaluate(bench: Judge, job: Job) -> Outcome:
+def _evaluate(bench: Bench, job: Job) -> Outcome:
     for attempt in range(TRIES):
         try:
             return bench.evaluate(job)
@@ -103,7 +84,7 @@ def _words(outcome: Outcome) -> str:
     )
 
 
-def fingerprint(bench: Judge) -> dict[str, Any]:
+def fingerprint(bench: Bench) -> dict[str, Any]:
     """What the outcomes of this run were made on. Raises JudgeError when the bench does not start."""
     facts = {name: value for name, value in bench.facts().items() if name != "sandbox"}
     gpu = _gpu_of(bench.device)
@@ -111,20 +92,14 @@ def fingerprint(bench: Judge) -> dict[str, Any]:
         **facts,
         "kind": bench.device.partition(":")[0],
         "arch": gpu.arch if gpu else facts["target"],
-        "gpu": {"uuid": gpu.uuid, "title": gpu.title, "memory_mb": gpu.memory_mb, "driver": gpu.driver}
-        if gpu
-        else None,
+        "gpu": {name: getattr(gpu, name) for name in ("uuid", "title", "memory_mb", "driver")} if gpu else None,
         "kernel": platform.release(),
         "machine": platform.machine(),
     }
 
 
 def _gpu_of(device: str) -> Gpu | None:
-    if not device.startswith("cuda"):
-        return None
-    ordinal = int(device.partition(":")[2] or 0)
-    found = gpus_here()
-    return next((gpu for gpu in found if gpu.ordinal == ordinal), None)
+    return next((gpu for gpu in gpus_here() if f"cuda:{gpu.ordinal}" == device), None)
 
 
 DONE, REFUSED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -164,25 +139,20 @@ def _run(options: argparse.Namespace) -> int:
         Bench(options.device, target=target, minimum_sandbox=required_layers(options.min_sandbox)) as bench,
     ):
         tally = conduct(options.jobs, out, bench=bench, key=key, say=_say)
-    _say(_conclusion(tally, options.out))
+    counts = f"{tally.judged} judged, {tally.known} known before, {tally.refused} refused, {tally.lost} lost"
+    _say(f"{counts}: {options.out}")
     return REFUSED if tally.refused or tally.lost else DONE
-
-
-def _conclusion(tally: Tally, out: Path) -> str:
-    parts = [f"{tally.judged} judged", f"{tally.known} known before", f"{tally.refused} refused", f"{tally.lost} lost"]
-    return f"{', '.join(parts)}: {out}"
 
 
 def _arch(device: str) -> str:
     """The architecture of the GPU, or what the interpreter models by default. Raises ValueError without such a GPU."""
     if not device.startswith("cuda"):
         return os.environ.get("JUDGE_TARGET", "").strip() or "sm_90"
-    gpus = gpus_here()
-    found = [gpu.arch for gpu in gpus if f"cuda:{gpu.ordinal}" == device]
-    if not found:
-        known = ", ".join(f"cuda:{gpu.ordinal}" for gpu in gpus) or "no GPU"
+    gpu = _gpu_of(device)
+    if gpu is None:
+        known = ", ".join(f"cuda:{gpu.ordinal}" for gpu in gpus_here()) or "no GPU"
         raise ValueError(f"there is no device {device!r} here; the driver lists {known}")
-    return found[0]
+    return gpu.arch
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

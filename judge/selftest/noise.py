@@ -1,4 +1,4 @@
-"""How far apart a device puts two measurements of one kernel: its noise floor. Standard library only.
+"""How far apart a device puts two measurements of one kernel: its noise floor.
 
 A kernel that is known to be right meets itself, in fresh processes and through the judge's whole road; any difference
 is the device's own.
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judge.bench.device.statistics import median_interval
+from judge.bench.runner import Bench
 from judge.selftest.entries import FOLDERS, HERE, Corpus, Entry, read_entry
 from judge.selftest.run import Judge
 from judge.values import Job, Outcome, Subject, Verdict
@@ -63,7 +64,7 @@ def calibration_kernel(*, timed: bool) -> Entry:
     return dataclasses.replace(entry, problem=problem, incumbent=entry.candidate if timed else None)
 
 
-def measure_noise(bench: Judge, entry: Entry, *, rounds: int = ROUNDS) -> Noise:
+def measure_noise(bench: Bench, entry: Entry, *, rounds: int = ROUNDS) -> Noise:
     """Let the kernel meet its twin `rounds` times. Raises NotRight, and JudgeError for a fault of the judge."""
     pairs: list[tuple[float, float]] = []
     for _ in range(rounds):
@@ -74,7 +75,7 @@ def measure_noise(bench: Judge, entry: Entry, *, rounds: int = ROUNDS) -> Noise:
     return noise_of(pairs)
 
 
-def check_right(bench: Judge, entry: Entry) -> Outcome:
+def check_right(bench: Bench, entry: Entry) -> Outcome:
     """Judge the kernel once. Raises NotRight unless it passes, and JudgeError for a fault of the judge."""
     job = Job(
         id=uuid.uuid4().hex,

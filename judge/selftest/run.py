@@ -12,12 +12,13 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
+from judge.bench.runner import Bench
 from judge.selftest.entries import Corpus, Entry
 from judge.selftest.results import EntryResult, Report, State
 from judge.sources.checks import case_for, declared_cases
-from judge.values import PROTOCOL, AdmissionReport, Audit, Job, JudgeError, Limits, Outcome, ProblemSpec, SpeedCall
+from judge.values import PROTOCOL, AdmissionReport, Audit, Job, JudgeError, Outcome, SpeedCall
 
 WORTH_A_BENCH = 12  # entries that wait for a kind of bench for each one that is open
 ONCE = "faster in one pair of two"
@@ -26,19 +27,7 @@ RETRIES = 2  # a fault of the judge is tried again before it counts
 Progress = Callable[[EntryResult], None]
 
 
-class Judge(Protocol):
-    """What is asked of a bench: `judge.bench.runner.Bench`, or a stand-in in tests."""
-
-    def evaluate(self, job: Job) -> Outcome: ...
-
-    def admit(self, problem: ProblemSpec, *, limits: Limits) -> AdmissionReport: ...
-
-    def facts(self) -> dict[str, object]: ...
-
-    def close(self) -> None: ...
-
-
-Open = Callable[[str], Judge]  # a bench by its device's name; each worker closes what it opened
+Open = Callable[[str], Bench]  # a bench by its device's name; each worker closes what it opened
 
 
 def kinds_of(device: str) -> tuple[str, ...]:
@@ -200,7 +189,7 @@ def _next(waiting: queue.SimpleQueue[Entry]) -> Entry | None:
         return None
 
 
-def judged(entry: Entry, kind: str, bench: Judge) -> EntryResult:
+def judged(entry: Entry, kind: str, bench: Bench) -> EntryResult:
     """One entry on one bench."""
     started = time.monotonic()
     try:
@@ -213,7 +202,7 @@ def judged(entry: Entry, kind: str, bench: Judge) -> EntryResult:
     return dataclasses.replace(row, wall_ms=(time.monotonic() - started) * 1000)
 
 
-def _against_itself(entry: Entry, kind: str, bench: Judge) -> EntryResult:
+def _against_itself(entry: Entry, kind: str, bench: Bench) -> EntryResult:
     """Every comparison in fresh processes: what a process is lucky with belongs to the error rate.
 
     A win counts when it makes a best: found in every fresh pair, two of them or three, and audited for it.
@@ -236,7 +225,7 @@ def _against_itself(entry: Entry, kind: str, bench: Judge) -> EntryResult:
     return dataclasses.replace(row, message=words, comparisons=entry.comparisons, faster=calls[SpeedCall.FASTER.value])
 
 
-def _judge(entry: Entry, kind: str, bench: Judge) -> Outcome | AdmissionReport:
+def _judge(entry: Entry, kind: str, bench: Bench) -> Outcome | AdmissionReport:
     problem = entry.problem
     if problem.case is None and kind != "cpu":  # there the problem's own sizes are right: large enough for a clock
         problem = dataclasses.replace(problem, case=case_for(kind, declared_cases(problem.source)))

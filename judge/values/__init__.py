@@ -1,71 +1,37 @@
 """What crosses process borders in the judge: frozen values that check themselves. Standard library only."""
 
-from judge.values.admission import DEGENERATE, AdmissionReport, EagerTime, Flaw, Roofline
-from judge.values.baselines import BASELINES, COMPILED, Baseline, Subject, When
-from judge.values.jobs import (
-    DEFAULT_POLICY,
-    Job,
-    Library,
-    Limits,
-    Mode,
-    Policy,
-    Precision,
-    ProblemSpec,
-    SealedCase,
-    canonical_hash,
-    text_hash,
-)
-from judge.values.outcomes import (
-    BLAMING,
-    PROTOCOL,
-    UNCACHED,
-    Audit,
-    Basis,
-    CaseRecord,
-    Finding,
-    JudgeError,
-    Outcome,
-    SpeedCall,
-    Speedup,
-    StageRecord,
-    Timing,
-    Verdict,
-)
-
-__all__ = [
-    "BASELINES",
-    "BLAMING",
-    "COMPILED",
-    "DEFAULT_POLICY",
-    "DEGENERATE",
-    "PROTOCOL",
-    "UNCACHED",
-    "AdmissionReport",
-    "Audit",
-    "Baseline",
-    "Basis",
-    "CaseRecord",
-    "EagerTime",
-    "Finding",
-    "Flaw",
-    "Job",
-    "JudgeError",
-    "Library",
-    "Limits",
-    "Mode",
-    "Outcome",
-    "Policy",
-    "Precision",
-    "ProblemSpec",
-    "Roofline",
-    "SealedCase",
-    "SpeedCall",
-    "Speedup",
-    "StageRecord",
-    "Subject",
-    "Timing",
-    "Verdict",
-    "When",
-    "canonical_hash",
-    "text_hash",
-]
+from judge.values.admission import DEGENERATE as DEGENERATE
+from judge.values.admission import AdmissionReport as AdmissionReport
+from judge.values.admission import EagerTime as EagerTime
+from judge.values.admission import Flaw as Flaw
+from judge.values.admission import Roofline as Roofline
+from judge.values.baselines import BASELINES as BASELINES
+from judge.values.baselines import COMPILED as COMPILED
+from judge.values.baselines import Baseline as Baseline
+from judge.values.baselines import Subject as Subject
+from judge.values.baselines import When as When
+from judge.values.jobs import DEFAULT_POLICY as DEFAULT_POLICY
+from judge.values.jobs import Job as Job
+from judge.values.jobs import Library as Library
+from judge.values.jobs import Limits as Limits
+from judge.values.jobs import Mode as Mode
+from judge.values.jobs import Policy as Policy
+from judge.values.jobs import Precision as Precision
+from judge.values.jobs import ProblemSpec as ProblemSpec
+from judge.values.jobs import SealedCase as SealedCase
+from judge.values.jobs import canonical_hash as canonical_hash
+from judge.values.jobs import text_hash as text_hash
+from judge.values.outcomes import BLAMING as BLAMING
+from judge.values.outcomes import PROTOCOL as PROTOCOL
+from judge.values.outcomes import UNCACHED as UNCACHED
+from judge.values.outcomes import Audit as Audit
+from judge.values.outcomes import Basis as Basis
+from judge.values.outcomes import CaseRecord as CaseRecord
+from judge.values.outcomes import Finding as Finding
+from judge.values.outcomes import JudgeError as JudgeError
+from judge.values.outcomes import Outcome as Outcome
+from judge.values.outcomes import SpeedCall as SpeedCall
+from judge.values.outcomes import Speedup as Speedup
+from judge.values.outcomes import StageRecord as StageRecord
+from judge.values.outcomes import Timing as Timing
+from judge.values.outcomes import Verdict as Verdict

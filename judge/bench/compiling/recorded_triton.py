@@ -87,7 +87,6 @@ class PendingKernel:
 
     def run(self, x: int, y: int, z: int, *rest: Any) -> None:
         """In place of the launcher."""
-        del rest
         if self._ticket.dropped:  # an earlier recording of this process gave up on it
             self._ticket = self._submit()
         empty = {"regs": None, "spills": None, "shared_bytes": None, "error": None}
@@ -224,7 +223,6 @@ def _effort(config: Any) -> float:
 
 def _run_once(fn: Callable[[], object], *args: Any, quantiles: Sequence[float] | None = None, **kwargs: Any) -> Any:
     """In place of a benchmark: compile by launching once, every configuration takes one millisecond."""
-    del args, kwargs
     fn()
     return [1.0] * len(quantiles) if quantiles else 1.0
 

@@ -60,13 +60,12 @@ class RecordingUtils(StandInUtils):
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[int, int, int, int, int]:
         """(module, function, registers, spills, most threads a block), as Triton's own."""
-        del name, shared, device
         found = read_resources(kernel)
         self.loaded.append(found)
         return 1, len(self.loaded) - 1, found.regs, found.spills, 1024
 
     def unload_module(self, module: int) -> None:
-        del module
+        pass
 
 
 class RecordingDriver(StandInDriver):
@@ -79,10 +78,8 @@ class RecordingDriver(StandInDriver):
 
     def launcher_cls(self, src: Any, metadata: Any) -> Callable[..., None]:
         """Triton makes one launcher for each compiled kernel and calls it once a launch."""
-        del src
 
         def launch(x: int, y: int, z: int, stream: int, function: int, *rest: Any) -> None:
-            del stream, rest
             self.on_launch(metadata, self.utils.loaded[function], (x, y, z))
 
         return launch

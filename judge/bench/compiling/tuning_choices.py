@@ -7,9 +7,10 @@ that candidate's own speed.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from judge.bench.processes.artefacts import read_plain
 
 NAME = "choices.json"
 MOST_BYTES, MOST_ROWS, MOST_CHARS = 1 << 18, 500, 2000
@@ -19,9 +20,7 @@ Choice = dict[str, str]
 def read_choices(folder: Path) -> list[Choice]:
     """Rows of kernel, key and configuration; empty when there is no well-formed file."""
     try:
-        fd = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            rows = json.loads(file.read(MOST_BYTES))
+        rows = json.loads(read_plain(folder / NAME, MOST_BYTES) or b"")
     except (OSError, ValueError, RecursionError):
         return []
     if not isinstance(rows, list) or len(rows) > MOST_ROWS or not all(map(_is_choice, rows)):

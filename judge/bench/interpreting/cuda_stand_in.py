@@ -21,6 +21,14 @@ from torch.overrides import TorchFunctionMode
 from judge.bench.interpreting.targets import Target
 
 
+def _none(*args: Any, **kwargs: Any) -> None:
+    pass
+
+
+def _zero(*args: Any, **kwargs: Any) -> int:
+    return 0
+
+
 class StandInStream:
     """A stream that is always done. Works as a context manager and where an integer handle is read."""
 
@@ -28,24 +36,10 @@ class StandInStream:
     stream_id = 0
     device_index = 0
     device = torch.device("cuda", 0)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        del args, kwargs
+    __init__ = __exit__ = synchronize = wait_stream = wait_event = _none
 
     def __enter__(self) -> Self:
         return self
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-    def synchronize(self) -> None:
-        return None
-
-    def wait_stream(self, stream: Any) -> None:
-        del stream
-
-    def wait_event(self, event: Any) -> None:
-        del event
 
     def record_event(self, event: Any = None) -> Any:
         return event or StandInEvent()
@@ -57,39 +51,18 @@ class StandInStream:
 class StandInEvent:
     """An event that has happened. Times between events are one millisecond: there is no clock to read."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        del args, kwargs
-
-    def record(self, stream: Any = None) -> None:
-        del stream
-
-    def wait(self, stream: Any = None) -> None:
-        del stream
-
-    def synchronize(self) -> None:
-        return None
+    __init__ = record = wait = synchronize = _none
 
     def query(self) -> bool:
         return True
 
     def elapsed_time(self, other: Any) -> float:
-        del other
         return 1.0
 
 
 @contextmanager
 def _nothing(*args: Any, **kwargs: Any) -> Iterator[None]:
-    del args, kwargs
     yield
-
-
-def _none(*args: Any, **kwargs: Any) -> None:
-    del args, kwargs
-
-
-def _zero(*args: Any, **kwargs: Any) -> int:
-    del args, kwargs
-    return 0
 
 
 def _own(answer: Any) -> Any:
@@ -119,6 +92,13 @@ def device_properties(target: Target) -> SimpleNamespace:
     )
 
 
+_WITHOUT_EFFECT = (
+    "init", "set_device", "synchronize", "set_stream", "empty_cache", "ipc_collect", "reset_peak_memory_stats",
+    "manual_seed", "manual_seed_all", "seed", "set_rng_state", "set_rng_state_all",
+)  # fmt: skip
+_ZERO = ("current_device", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+
+
 def patch_torch_cuda(target: Target) -> None:
     """Replace the functions of `torch.cuda` that need a device. Random state falls to the CPU generator."""
     cuda: Any = torch.cuda
@@ -126,11 +106,7 @@ def patch_torch_cuda(target: Target) -> None:
     answers: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
-        "init": _none,
         "device_count": lambda: 1,
-        "current_device": _zero,
-        "set_device": _none,
-        "synchronize": _none,
         "get_device_name": lambda device=None: target.title,
         "get_device_capability": lambda device=None: target.capability,
         "get_device_properties": lambda device=None: device_properties(target),
@@ -140,25 +116,12 @@ def patch_torch_cuda(target: Target) -> None:
         "default_stream": StandInStream,
         "Stream": StandInStream,
         "Event": StandInEvent,
-        "stream": _nothing,
-        "set_stream": _none,
-        "device": _nothing,
-        "device_of": _nothing,
-        "empty_cache": _none,
-        "ipc_collect": _none,
-        "memory_allocated": _zero,
-        "max_memory_allocated": _zero,
-        "memory_reserved": _zero,
-        "max_memory_reserved": _zero,
-        "reset_peak_memory_stats": _none,
         "mem_get_info": lambda device=None: (memory, memory),
-        "manual_seed": _none,
-        "manual_seed_all": _none,
-        "seed": _none,
         "get_rng_state": lambda device="cuda": torch.get_rng_state(),
-        "set_rng_state": _none,
         "get_rng_state_all": lambda: [torch.get_rng_state()],
-        "set_rng_state_all": _none,
+        **dict.fromkeys(_WITHOUT_EFFECT, _none),
+        **dict.fromkeys(_ZERO, _zero),
+        **dict.fromkeys(("stream", "device", "device_of"), _nothing),
     }
     for name, answer in answers.items():
         setattr(cuda, name, _own(answer))
@@ -173,7 +136,6 @@ class StandInGenerator(torch._C.Generator):  # type: ignore[misc]
     """A generator for any device is the CPU's."""
 
     def __new__(cls, device: Any = "cpu") -> Self:
-        del device
         return super().__new__(cls, "cpu")  # type: ignore[no-any-return]
 
 

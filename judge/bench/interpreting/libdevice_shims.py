@@ -82,7 +82,6 @@ def _shim(name: str) -> Callable[..., Any]:
     compute = known.get(name)
 
     def function(*args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
-        del _semantic, kwargs
         if compute is None:
             raise Unsupported(f"libdevice.{name} runs on a GPU only")
         return _apply(compute, args)

@@ -23,7 +23,6 @@ class StandInUtils:
 
     def get_device_properties(self, device: int = 0) -> dict[str, int]:
         """Clock rates are in kHz and only ever feed heuristics; the table does not hold them, so they are zero."""
-        del device
         return {
             "max_shared_mem": self.target.shared_per_block_bytes,
             "max_num_regs": 65536,
@@ -59,14 +58,12 @@ class StandInDriver(DriverBase):  # type: ignore[misc]
         return 0
 
     def set_current_device(self, device: int) -> None:
-        del device
+        pass
 
     def get_current_stream(self, device: int = 0) -> int:
-        del device
         return 0
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
-        del device
         return self.target.capability
 
     def get_device_interface(self) -> Any:
@@ -79,12 +76,11 @@ class StandInDriver(DriverBase):  # type: ignore[misc]
         return torch.empty(1)
 
     def clear_cache(self, cache: torch.Tensor) -> None:
-        del cache
+        pass
 
 
 def equal_times(kernel_call: Callable[[], object], *, quantiles: Any = None, **kwargs: Any) -> Sequence[float]:
     """No clock here: every configuration takes one millisecond, so the autotuner keeps the first. Nothing runs."""
-    del kernel_call, quantiles, kwargs
     return [1.0, 1.0, 1.0]
 
 
@@ -115,7 +111,6 @@ class TunedLists:
             return [config for config in configs if str(config) == wanted][:1] or configs[:1]
 
         def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-            del self, args, config, meta
             return list(equal_times(lambda: None))
 
         Autotuner.prune_configs = prune_configs
@@ -124,5 +119,4 @@ class TunedLists:
 
 def _one_time(fn: Any, *args: Any, quantiles: Any = None, **kwargs: Any) -> Any:
     """In place of triton.testing.do_bench: nothing runs, one millisecond."""
-    del fn, args, kwargs
     return [1.0 for _ in quantiles] if quantiles else 1.0

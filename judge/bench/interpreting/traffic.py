@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 SECTOR_BYTES = 32
+SUMMED = ("programs", "logical_bytes", "sector_bytes", "unique_bytes", "elementwise_flops")
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ class LaunchTraffic:
     def __post_init__(self) -> None:
         if self.origin not in {"triton", "torch"}:
             raise ValueError(f"unknown origin {self.origin!r}")
-        counts = (self.logical_bytes, self.sector_bytes, self.unique_bytes, self.elementwise_flops, self.accesses)
-        if min(counts) < 0:
+        if self.accesses < 0 or any((getattr(self, name) or 0) < 0 for name in SUMMED):
             raise ValueError(f"{self.name}: counts cannot be negative")
 
 
@@ -49,25 +49,13 @@ class TrafficReport:
     def launches(self) -> int:
         return len(self.kernels)
 
-    @property
-    def programs(self) -> int:
-        return sum(row.programs or 0 for row in self.kernels)
-
-    @property
-    def logical_bytes(self) -> int:
-        return sum(row.logical_bytes for row in self.kernels)
-
-    @property
-    def sector_bytes(self) -> int:
-        return sum(row.sector_bytes for row in self.kernels)
-
-    @property
-    def unique_bytes(self) -> int:
-        return sum(row.unique_bytes for row in self.kernels)
+    def total(self, name: str) -> int:
+        """Sum over all launches of one of SUMMED; where it is not known, as the programs of an operator, 0."""
+        return sum(getattr(row, name) or 0 for row in self.kernels)
 
     @property
     def elementwise_flops(self) -> int:
-        return sum(row.elementwise_flops for row in self.kernels)
+        return self.total("elementwise_flops")
 
     @property
     def dot_flops(self) -> dict[str, int]:
@@ -85,11 +73,7 @@ class TrafficReport:
         return {
             "launches": self.launches,
             "triton_launches": sum(row.origin == "triton" for row in self.kernels),
-            "programs": self.programs,
-            "logical_bytes": self.logical_bytes,
-            "sector_bytes": self.sector_bytes,
-            "unique_bytes": self.unique_bytes,
-            "elementwise_flops": self.elementwise_flops,
+            **{name: self.total(name) for name in SUMMED},
             "dot_flops": self.dot_flops,
         }
 

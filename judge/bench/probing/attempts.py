@@ -73,21 +73,15 @@ def _in_fork(step: Callable[[], object]) -> None:
         raise OSError(abs(code), os.strerror(abs(code)))
 
 
-def _checked(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
-
-
 def _reach_call(name: str, *arguments: int) -> None:
     """A call that the kernel answers with anything but a refusal was reached, whatever it thinks of the arguments."""
     words = [ctypes.c_ulong(value) for value in arguments] + [ctypes.c_ulong(0)] * (6 - len(arguments))
     architecture = calls.here()
     if architecture is None:
         raise OSError(errno.ENOSYS, "its number is unknown on this architecture")
-    if LIBC.syscall(architecture.number(name), *words) < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    result = LIBC.syscall(architecture.number(name), *words)
+    if ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
+        calls.checked(result)
 
 
 def _read(path: str) -> None:
@@ -112,7 +106,7 @@ def _append(path: str) -> None:
 
 
 def _trace(pid: int) -> None:
-    _checked(LIBC.ptrace(PTRACE_SEIZE, pid, None, None))
+    calls.checked(LIBC.ptrace(PTRACE_SEIZE, pid, None, None))
     LIBC.ptrace(PTRACE_INTERRUPT, pid, None, None)
     os.waitpid(pid, WALL)
     LIBC.ptrace(PTRACE_DETACH, pid, None, None)
@@ -137,7 +131,7 @@ def _limits_of(pid: int) -> None:
 
 
 def _new_namespace() -> None:
-    _checked(LIBC.unshare(NEW_USER))
+    calls.checked(LIBC.unshare(NEW_USER))
 
 
 def _slow_down(pid: int) -> None:

@@ -55,13 +55,12 @@ class Artefacts:
 
     def known(self, key: str) -> dict[str, Any] | None:
         """What was noted beside the kernels of `key`, or None when there are none. Marks them as used."""
-        path = self._folder(key) / "report.json"
+        folder = self._folder(key)
         try:
-            found = json.loads(path.read_text())
-            os.utime(path.parent)
-        except (OSError, ValueError):
+            os.utime(folder)
+        except OSError:
             return None
-        return found if isinstance(found, dict) else None
+        return read_json(folder / "report.json")
 
     @contextmanager
     def claim(self, key: str) -> Iterator[None]:
@@ -74,7 +73,7 @@ class Artefacts:
         """Keep a report beside the kernels; from now on they are known."""
         folder = self._folder(key)
         folder.mkdir(exist_ok=True)
-        _write(folder / "report.json", report)
+        write_json(folder / "report.json", report)
 
     def take(self, cache: Path, key: str) -> int:
         """Copy the kernels of a Triton cache folder that nobody writes to any more; returns how many files."""
@@ -90,14 +89,11 @@ class Artefacts:
 
     def stubs(self) -> dict[str, Any]:
         """Which host modules lie in `shared`: utilities, whether launchers are generic, digests of launchers."""
-        try:
-            found = json.loads((self.root / "stubs.json").read_text())
-        except (OSError, ValueError):
-            found = {}
+        found = read_json(self.root / "stubs.json") or {}
         return {"utilities": False, "generic": False, "launchers": [], **found}
 
     def note_stubs(self, index: dict[str, Any]) -> None:
-        _write(self.root / "stubs.json", index)
+        write_json(self.root / "stubs.json", index)
 
     def trim(self) -> None:
         """Forget what was used longest ago, beyond the limits."""
@@ -134,7 +130,16 @@ def made_here(cache: Path, seeded: frozenset[str]) -> tuple[int, int]:
     return kernels, stubs
 
 
-def _write(path: Path, value: dict[str, Any]) -> None:
+def read_json(path: Path) -> dict[str, Any] | None:
+    """What `write_json` wrote there; None where nothing is, or nothing whole."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
     """At once: readers see the old or the new."""
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w") as file:
@@ -185,11 +190,17 @@ def copy_kernels(cache: Path, into: Path) -> int:
 
 
 def copy_plain(source: Path, into: Path, size: int) -> None:
-    """The bytes of a plain file and no more of them than were announced; never through a link."""
-    fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    """Copy a plain file, no more of it than was announced. Raises OSError, also for a link."""
+    data = read_plain(source, size)
+    if data is not None:
+        into.write_bytes(data)
+
+
+def read_plain(path: Path, most: int) -> bytes | None:
+    """At most so many bytes of a plain file, None of anything else. Raises OSError, also for a link."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
-        if stat.S_ISREG(os.fstat(fd).st_mode):
-            into.write_bytes(file.read(size))
+        return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else None
 
 
 def give_kernels(source: Path, cache: Path) -> frozenset[str]:
@@ -234,30 +245,15 @@ def kept_texts(root: Path, toolchain: str, key: str, suffix: str) -> list[tuple[
     if not re.fullmatch(r"[0-9a-f]{64}", key):
         raise ValueError(f"{key!r} is no key")
     cache = root / pool_name(toolchain) / "kernels" / key / "cache"
-    try:
-        folders = sorted(entry.name for entry in os.scandir(cache) if FOLDER.fullmatch(entry.name))
-        files = [
-            cache / folder / entry.name
-            for folder in folders
-            for entry in sorted(os.scandir(cache / folder), key=lambda entry: entry.name)
-            if FILE.fullmatch(entry.name) and entry.name.endswith(suffix)
-        ]
-    except OSError:
-        return []
+    files = [folder / name for folder in _folders(cache) for name, _ in _files(folder) if name.endswith(suffix)]
     found: list[tuple[str, str]] = []
     left = MOST_TEXT_BYTES
     for path in sorted(files, key=lambda path: (path.name, path.parent.name))[:MOST_TEXTS]:
-        data = _read(path, left)
+        try:
+            data = read_plain(path, left) or b""
+        except OSError:
+            continue
         left -= len(data)
         if data:
             found.append((path.name, data.decode("utf-8", "replace")))
     return found
-
-
-def _read(path: Path, most: int) -> bytes:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    with os.fdopen(fd, "rb") as file:
-        return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else b""

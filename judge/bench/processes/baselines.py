@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from judge.bench.processes.artefacts import copy_kernels, copy_plain, give_kernels
+from judge.bench.processes.artefacts import copy_kernels, copy_plain, give_kernels, read_json, write_json
 from judge.bench.processes.children import folder_mode
 from judge.values import COMPILED, Baseline, Job, Outcome, ProblemSpec, Subject, Timing, Verdict, When
 
@@ -34,19 +33,17 @@ class Baselines:
 
     def time(self, problem: ProblemSpec, subject: Subject) -> Timing | None:
         """The kept measurement, or None."""
+        row = read_json(self._folder(problem, subject) / "time.json")
         try:
-            return Timing.from_json(json.loads((self._folder(problem, subject) / "time.json").read_text()))
-        except (OSError, ValueError, KeyError, TypeError):
+            return Timing.from_json(row) if row is not None else None
+        except (ValueError, KeyError, TypeError):
             return None
 
     def keep(self, problem: ProblemSpec, timing: Timing) -> None:
         """Remember a measurement for later processes."""
         folder = self._folder(problem, timing.subject)
         folder.mkdir(exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder)
-        with os.fdopen(handle, "w") as file:
-            json.dump(dataclasses.asdict(timing), file)
-        Path(name).replace(folder / "time.json")
+        write_json(folder / "time.json", dataclasses.asdict(timing))
 
     def forget(self, problem: ProblemSpec) -> None:
         """Measure again, e.g. because the device has drifted; compiled code stays."""

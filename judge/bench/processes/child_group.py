@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -52,16 +54,21 @@ class ChildGroup:
         child.log_dropped = 0
         self.members[name] = child
 
-    def assign(self, name: str, payload: Message, links: list[socket.socket] | None = None) -> None:
-        """Hand the assignment over. Its channel stays open, but only a trusted child's messages are ever read."""
-        fds = tuple(link.fileno() for link in links or [])
+    def assign(
+        self, name: str, payload: Message, links: Sequence[socket.socket] = (), lock_fd: int | None = None
+    ) -> None:
+        """Hand the assignment over with its descriptors, which are closed here. Its channel stays open, but only a
+        trusted child's messages are ever read."""
+        fds = (*(link.fileno() for link in links), *((lock_fd,) if lock_fd is not None else ()))
         try:
             self.members[name].boss.send(payload, fds)
         except WireClosed:
             pass  # it died already; its exit status will say so
         finally:
-            for link in links or []:
+            for link in links:
                 link.close()
+            if lock_fd is not None:
+                os.close(lock_fd)
 
     def step(self, timeout: float, listen: str) -> list[Message]:
         """Wait for anything to happen; messages of the member `listen`. All output is drained meanwhile."""

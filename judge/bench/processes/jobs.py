@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 from collections.abc import Hashable
 from dataclasses import asdict, replace
 from typing import Any
 
 from judge.bench.device.gpu_lock import WAITING
-from judge.bench.exchange.wire import WireClosed
+from judge.bench.exchange.wire import Message
 from judge.bench.foreign.sources import defined_kernels
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
@@ -55,14 +53,7 @@ class AdmissionPlan(Listening):
         device = "cuda:0" if self.bench.device.startswith("cuda") else self.bench.device
         problem = {"source": self.problem.source, "case": self.problem.case, "policy": self.problem.policy.to_json()}
         payload = {"role": "admit", "key": key, "nonce": nonce, **problem, "device": device}
-        lock_fd = self.bench.gpu_lock()
-        try:
-            group.members["admit"].boss.send(payload, () if lock_fd is None else (lock_fd,))
-        except WireClosed:
-            pass  # it died already; its exit status will say so
-        finally:
-            if lock_fd is not None:
-                os.close(lock_fd)
+        group.assign("admit", payload, lock_fd=self.bench.gpu_lock())
 
     def admission(self, body: dict[str, Any] | None, group: ChildGroup) -> AdmissionReport:
         """The child's report, or a refusal that says how the problem ended its process."""
@@ -81,8 +72,8 @@ class AdmissionPlan(Listening):
         return self._refused(reason, message, fix)
 
     def _refused(self, reason: str, message: str, fix: str) -> AdmissionReport:
-        told = {stage.name for stage in self.stages}
-        stage = StageRecord("run" if self.doing in told else self.doing, "failed", 0.0, message, fix)
+        finished = {stage.name for stage in self.stages}
+        stage = StageRecord("run" if self.doing in finished else self.doing, "failed", 0.0, message, fix)
         return AdmissionReport(
             "refused",
             reason=reason,
@@ -123,7 +114,8 @@ class EvaluationPlan(Listening):
             group.start("referee", self.bench.server("plain"))
         roles = {name: mode for name, mode in roles.items() if name not in stayed}
         links = [self.starter.start(group, name, mode) for name, mode in roles.items()]
-        self._assign_referee(group, list(roles), links, key, nonce)
+        payload = {"role": "referee", "key": key, "nonce": nonce, "subjects": list(roles), **self._questions()}
+        group.assign("referee", payload, links, self.bench.gpu_lock())
         self.bench.stock(self.job.limits, least=1)  # while these load; whoever measures waits until they are ready
 
     @property
@@ -177,21 +169,16 @@ class EvaluationPlan(Listening):
         """Seconds by which the wall limit is exceeded rightly: an audit has one of its own, and so has a baseline."""
         return super().waited_s() + (self.job.limits.wall_s if self._audits else 0.0) + sum(self._own_s.values())
 
-    def _assign_referee(
-        self, group: ChildGroup, names: list[str], links: list[socket.socket], key: str, nonce: str
-    ) -> None:
+    def _questions(self) -> Message:
+        """What the referee has to find out, and what is known already."""
         limits = self.job.limits
         known = {one.name: self.bench.times.time(self.job.problem, one.subject) for one in COMPILED}
         measured = self.job.timing and self.bench.device != "interpreter"
         self._beside_best = self._untimed(When.BEST) if measured else []
-        payload = {
-            "role": "referee",
-            "key": key,
-            "nonce": nonce,
+        return {
             "stay": self.bench.kept_referees.most > 0,
             "source": self.job.problem.source,
             "case": self.job.problem.case,
-            "subjects": names,
             "wall_s": limits.wall_s,
             "stage_s": limits.stage_s,
             "timing": self.job.timing,
@@ -204,18 +191,6 @@ class EvaluationPlan(Listening):
             "sealed": [asdict(case) for case in self.job.problem.sealed],
             "defined": defined_kernels(self.job.candidate),
         }
-        lock_fd: int | None = None
-        try:
-            lock_fd = self.bench.gpu_lock()
-            fds = (*(link.fileno() for link in links), *((lock_fd,) if lock_fd is not None else ()))
-            group.members["referee"].boss.send(payload, fds)
-        except WireClosed:
-            pass  # it died already; its exit status will say so
-        finally:
-            for link in links:
-                link.close()
-            if lock_fd is not None:
-                os.close(lock_fd)
 
     def settle(self, group: ChildGroup) -> None:
         super().settle(group)
@@ -253,12 +228,9 @@ class EvaluationPlan(Listening):
             message = f"{outcome.message}, which used too much memory: {how}"
             return replace(outcome, verdict=Verdict.OUT_OF_MEMORY, reason=reason, message=message)
         if how == "killed by SIGXCPU":
-            return replace(
-                outcome,
-                verdict=Verdict.TIMED_OUT,
-                reason=outcome.reason.replace(".died", ".timeout"),
-                message="the candidate used up its processor time",
-            )
+            reason = outcome.reason.replace(".died", ".timeout")
+            message = "the candidate used up its processor time"
+            return replace(outcome, verdict=Verdict.TIMED_OUT, reason=reason, message=message)
         return replace(outcome, message=f"{outcome.message}: {how}")
 
     def _without_verdict(self, group: ChildGroup) -> Outcome:
