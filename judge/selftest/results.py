@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from judge.selftest.entries import Corpus
+from judge.values.rebuilding import rebuilt
 
 FALSE_FASTER_RATE = 0.01  # of A/A comparisons
 
@@ -38,12 +39,6 @@ class EntryResult:
     wall_ms: float = 0.0
     comparisons: int = 0
     faster: int = 0
-
-    @classmethod
-    def from_json(cls, row: dict[str, Any]) -> Self:
-        """A row of `Report.to_json`. Raises TypeError, KeyError or ValueError when malformed."""
-        fields = {**row, "corpus": Corpus(row["corpus"]), "state": State(row["state"])}
-        return cls(**{**fields, "findings": tuple(row.get("findings", ()))})
 
 
 @dataclass(frozen=True)
@@ -99,8 +94,7 @@ class Report:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Inverse of `to_json`. Raises TypeError, KeyError or ValueError when malformed."""
-        rows = tuple(EntryResult.from_json(row) for row in data["results"])
-        return cls(**{**data, "results": rows, "skipped": tuple(data.get("skipped", ()))})
+        return rebuilt(cls, data)
 
 
 def _count(corpus: Corpus, rows: tuple[EntryResult, ...]) -> CorpusCount:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from judge.values.outcomes import StageRecord
+from judge.values.rebuilding import rebuilt
 
 # Codes that flag a problem as degenerate, the one that says most first.
 DEGENERATE = (
@@ -76,11 +77,6 @@ class Roofline:
     def to_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "bound_us": self.bound_us, "bound": self.bound}
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """Inverse of `to_json`. Raises TypeError or ValueError when malformed."""
-        return cls(**{key: value for key, value in data.items() if key not in {"bound_us", "bound"}})
-
 
 @dataclass(frozen=True)
 class EagerTime:
@@ -142,16 +138,4 @@ class AdmissionReport:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Inverse of `to_json`. Raises ValueError, KeyError or TypeError when malformed."""
-        fields = {key: value for key, value in data.items() if key != "eager_us"}
-        return cls(
-            **{
-                **fields,
-                "cases": tuple(data.get("cases", ())),
-                "stages": tuple(StageRecord(**row) for row in data.get("stages", ())),
-                "flaws": tuple(Flaw(**row) for row in data.get("flaws", ())),
-                "inputs": tuple(data.get("inputs", ())),
-                "outputs": tuple(data.get("outputs", ())),
-                "roofline": Roofline.from_json(data["roofline"]) if data.get("roofline") else None,
-                "eager": EagerTime(**data["eager"]) if data.get("eager") else None,
-            }
-        )
+        return rebuilt(cls, data)

@@ -9,6 +9,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from judge.values.rebuilding import rebuilt
+
 
 @dataclass(frozen=True)
 class TensorInfo:
@@ -56,20 +58,4 @@ class OpGraph:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        def info(row: dict[str, Any] | None) -> TensorInfo | None:
-            return None if row is None else TensorInfo(tuple(row["shape"]), row["dtype"], tuple(row["stride"]))
-
-        return cls(
-            tuple(
-                OpNode(
-                    name=row["name"],
-                    op=row["op"],
-                    target=row["target"],
-                    args=tuple(row["args"]),
-                    kwargs=dict(row["kwargs"]),
-                    out=info(row["out"]),
-                    outs=tuple(info(item) for item in row.get("outs", ())),
-                )
-                for row in data["nodes"]
-            )
-        )
+        return rebuilt(cls, data)

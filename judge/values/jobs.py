@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from judge.values.parsing import parse_module
+from judge.values.rebuilding import rebuilt
 
 
 class Precision(StrEnum):
@@ -65,9 +66,7 @@ class Policy:
         unknown = set(data) - {field.name for field in dataclasses.fields(cls)}
         if unknown:
             raise ValueError(f"policy: unknown field {', '.join(sorted(unknown))}")
-        kinds = {"precision": Precision, "mode": Mode, "library": Library}
-        fields: dict[str, Any] = {key: kinds[key](value) if key in kinds else value for key, value in data.items()}
-        return cls(**fields)
+        return rebuilt(cls, data)
 
 
 DEFAULT_POLICY = Policy()

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from judge.values.baselines import COMPILED, Subject
+from judge.values.rebuilding import rebuilt
 
 PROTOCOL = "judge/4"
 
@@ -108,8 +109,7 @@ class Timing:
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Self:
         """Rebuild and re-check. Raises ValueError, KeyError or TypeError when malformed."""
-        subject, basis = Subject(row["subject"]), Basis(row["basis"])
-        return cls(**{**row, "subject": subject, "basis": basis, "samples_us": tuple(row["samples_us"])})
+        return rebuilt(cls, row)
 
 
 @dataclass(frozen=True)
@@ -221,26 +221,7 @@ class Outcome:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Rebuild and re-check a value from a pipe. Raises ValueError, KeyError or TypeError when malformed."""
-
-        def speedup(row: dict[str, Any] | None) -> Speedup | None:
-            if not row:
-                return None
-            words = {"basis": Basis(row["basis"]), "over": Subject(row["over"]), "call": SpeedCall(row.get("call", ""))}
-            return Speedup(**{**row, **words})
-
-        compiled = {one.name: speedup(data.get(one.key)) for one in COMPILED}
-        return cls(
-            **{
-                **{name: value for name, value in data.items() if name not in {one.key for one in COMPILED}},
-                "verdict": Verdict(data["verdict"]),
-                "timings": tuple(Timing.from_json(row) for row in data.get("timings", ())),
-                "speedup": speedup(data.get("speedup")),
-                "over_compiled": {name: found for name, found in compiled.items() if found is not None},
-                "versus_incumbent": speedup(data.get("versus_incumbent")),
-                "stages": tuple(StageRecord(**row) for row in data.get("stages", ())),
-                "cases": tuple(CaseRecord(**row) for row in data.get("cases", ())),
-                "findings": tuple(Finding(**row) for row in data.get("findings", ())),
-                "audit": Audit(data.get("audit", "")),
-                "kernels": tuple(data.get("kernels", ())),
-            }
-        )
+        names = {one.key: one.name for one in COMPILED}
+        compiled = {names[key]: row for key, row in data.items() if key in names and row}
+        fields = {key: value for key, value in data.items() if key not in names}
+        return rebuilt(cls, {**fields, "over_compiled": compiled})

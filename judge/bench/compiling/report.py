@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from judge.values import Finding, Verdict
+from judge.values.rebuilding import rebuilt
 
 Row = dict[str, Any]
 
@@ -69,12 +70,4 @@ class CompileReport:
     @classmethod
     def from_json(cls, data: Row) -> Self:
         """Rebuild and re-check. Raises ValueError, KeyError or TypeError when malformed."""
-        rows = {name: tuple(dict(row) for row in data[name]) for name in ("kernels", "tuned", "launchers")}
-        return cls(
-            **{
-                **data,
-                **rows,
-                "verdict": Verdict(data["verdict"]),
-                "notes": tuple(str(note) for note in data["notes"]),
-            }
-        )
+        return rebuilt(cls, data)

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from judge.values.rebuilding import rebuilt
+
 FILE = Path(__file__).with_name("calibration.json")
 SAME = 1e-3  # of a factor: what rounding in the database and on the way to a page leaves
 
@@ -73,8 +75,7 @@ class Calibration:
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Self:
         """Raises TypeError, KeyError or ValueError when malformed."""
-        parts = {"constants": Constants, "time": Error, "speedup": Error}
-        return cls(**{key: parts[key](**value) if key in parts else value for key, value in body.items()})
+        return rebuilt(cls, body)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -138,18 +138,13 @@ def test_a_time_is_asked_for_once_and_only_as_the_table_says():
     ],
 )
 def test_a_plan_starts_and_announces_what_is_to_be_timed(device, given, once, best):
-    sent = []
-    group = SimpleNamespace(
-        members={"referee": SimpleNamespace(boss=SimpleNamespace(send=lambda *row: sent.append(row)))}
-    )
     bench = SimpleNamespace(
-        device=device, times=CompiledTimes(lambda: None), compile_baseline=True, kept_referees=SimpleNamespace(most=0),
-        gpu_lock=lambda: None,
-    )  # fmt: skip
+        device=device, times=CompiledTimes(lambda: None), compile_baseline=True, kept_referees=SimpleNamespace(most=0)
+    )
     plan = EvaluationPlan(bench, Job("one", PROBLEM, "class ModelNew: ...", **given))
     assert [name for name in plan._subjects() if name in BASELINES and name != "eager"] == once
-    plan._assign_referee(group, [], [], "00", "00")
-    assert (sent[0][0]["beside_best"], sent[0][0]["known_us"]) == (best, {})
+    asked = plan._questions()
+    assert (asked["beside_best"], asked["known_us"]) == (best, {})
     plan.hear({"doing": "max_autotune"}, None)
     plan.hear({"doing": "max_autotune"}, None)
     assert plan.waited_s() == pytest.approx(300.0 if best else 0.0, abs=1.0)

@@ -1,0 +1,39 @@
+"""Frozen values back from plain JSON, by the annotations of their classes. Standard library only."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+Value = TypeVar("Value")
+
+
+def rebuilt(kind: type[Value], row: dict[str, Any]) -> Value:
+    """The inverse of `dataclasses.asdict`: the dataclass `kind`, which checks itself.
+
+    Properties that were written beside the fields are passed over. Raises TypeError, KeyError or ValueError when
+    malformed.
+    """
+    hints = _hints(kind)
+    given = {name: value for name, value in dict(row).items() if not isinstance(getattr(kind, name, None), property)}
+    return kind(**{name: _value(hints[name], value) for name, value in given.items()})
+
+
+_hints = cache(get_type_hints)
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """Plain values pass as they are: what their class demands of them, it checks."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is UnionType:  # X | None
+        return None if value is None else _value(inner[0], value)
+    if origin is tuple:  # of any length
+        return tuple(_value(inner[0], item) for item in value)
+    if origin is dict:
+        return {key: _value(inner[1], item) for key, item in dict(value).items()}
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return rebuilt(hint, value)
+    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
