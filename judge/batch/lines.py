@@ -36,14 +36,6 @@ class SentJob:
     device: str
     digest: str  # sha256 of the canonical body: what an outcome answers
 
-    @property
-    def problem_hash(self) -> str:
-        return self.job.problem.hash
-
-    @property
-    def candidate_hash(self) -> str:
-        return canonical_hash(self.job.candidate)
-
 
 @dataclass(frozen=True)
 class Returned:
@@ -153,8 +145,8 @@ def outcome_line(
         "device": key.device if key else "",
         "key": key.id if key else "",
         "job": sent.digest,
-        "problem": sent.problem_hash,
-        "candidate": sent.candidate_hash,
+        "problem": sent.job.problem.hash,
+        "candidate": canonical_hash(sent.job.candidate),
         "fingerprint": fingerprint,
         "judged_at": judged_at,
         "outcome": outcome.to_json(),

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from judge.bench.foreign.sources import LoadError, check_source
-from judge.values.parsing import parse_module
+from judge.values.parsing import parsed
 
 MAX_BYTES = 1 << 20
 GPU_CASE = "gpu"
@@ -114,12 +114,8 @@ def _docstring(tree: ast.Module) -> tuple[str, str, str]:
 
 def declared_cases(source: str) -> tuple[str, ...]:
     """Case names written as literal keys in what `get_cases` returns; () when there are none or they are computed."""
-    try:
-        tree = parse_module(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
     names: dict[str, None] = {}
-    for node in tree.body:
+    for node in _top_level(source):
         if isinstance(node, ast.FunctionDef) and node.name == "get_cases":
             for inner in ast.walk(node):
                 if isinstance(inner, ast.Return) and isinstance(inner.value, ast.Dict):
@@ -129,13 +125,14 @@ def declared_cases(source: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _top_level(source: str) -> list[ast.stmt]:
+    tree = parsed(source)
+    return tree.body if tree is not None else []
+
+
 def cases_computed(source: str) -> bool:
-    """Whether the text defines `get_cases` without a literal name: only running it tells which cases there are."""
-    try:
-        body = parse_module(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    defined = any(isinstance(node, ast.FunctionDef) and node.name == "get_cases" for node in body)
+    """Whether the text defines `get_cases` without a literal name: which cases there are is known when it has run."""
+    defined = any(isinstance(node, ast.FunctionDef) and node.name == "get_cases" for node in _top_level(source))
     return defined and not declared_cases(source)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from judge.values.parsing import parse_module
+from judge.values.parsing import parsed
 from judge.values.rebuilding import rebuilt
 
 
@@ -85,9 +85,8 @@ def canonical_hash(source: str) -> str:
 
     The same on every version of Python that reads the text alike: a GPU's host may have another one than this machine.
     """
-    try:
-        tree = parse_module(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return text_hash(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)

@@ -37,6 +37,14 @@ def parse_module(source: str) -> ast.Module:
     return ast.parse(source)
 
 
+def parsed(source: str) -> ast.Module | None:
+    """The same, None for text that is no Python."""
+    try:
+        return parse_module(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def _slow(source: str) -> tuple[int, str] | None:
     """Where the text would take too long to parse, and why."""
     for name in _DOTTED.finditer(source):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from types import UnionType
@@ -22,7 +23,7 @@ def rebuilt(kind: type[Value], row: dict[str, Any]) -> Value:
     return kind(**{name: _value(hints[name], value) for name, value in given.items()})
 
 
-_hints = cache(get_type_hints)
+_hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)
 
 
 def _value(hint: Any, value: Any) -> Any:

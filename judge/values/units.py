@@ -1,6 +1,11 @@
-"""Quantities in the words that every page and sentence uses. No Django: the bench's children write sentences, too."""
+"""Quantities as every page and sentence writes them. No Django: children of the bench write sentences, too."""
 
 from __future__ import annotations
+
+
+def counted(count: int, noun: str, more: str = "s") -> str:
+    """ "1 kernel", "2 kernels"; `more` is what the noun takes where there is not just one."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{more}"
 
 
 def microseconds(value: float) -> str:

@@ -21,8 +21,8 @@ from judge.bench.exchange.wire import Message
 from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended
 from judge.bench.subjects.launches import MOST_ROWS
-from judge.bench.words import counted
 from judge.values import Library, Verdict
+from judge.values.units import counted
 
 PATIENCE_S = 20.0
 FOREIGN, NOOP, FALLBACK = "audit.foreign_kernels", "audit.noop_survives", "audit.fallback"

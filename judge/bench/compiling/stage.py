@@ -20,8 +20,8 @@ from judge.bench.compiling.tuning_choices import MOST_ROWS, read_choices
 from judge.bench.processes.artefacts import Artefacts, Handover, artefact_key, pool_name
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.listening import MALFORMED, Host, Listening
-from judge.bench.words import counted
 from judge.values import Job, Limits, Outcome, ProblemSpec, StageRecord
+from judge.values.units import counted
 
 COMPILE = "compile:"  # a device that compiles for the target named after it, and runs nothing
 

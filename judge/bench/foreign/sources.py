@@ -6,7 +6,7 @@ import ast
 import traceback
 from pathlib import Path
 
-from judge.values.parsing import parse_module
+from judge.values.parsing import parse_module, parsed
 
 MESSAGE_CHARS = 4000
 FENCE_HINT = "the text still holds Markdown fences (```); send only the Python code"
@@ -102,12 +102,9 @@ MOST = 200
 
 def defined_kernels(source: str) -> dict[str, list[str]]:
     """Name of each function under a `jit` decorator -> the names it uses. Text that does not parse defines none."""
-    try:
-        tree = parse_module(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
+    tree = parsed(source)
     found: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.FunctionDef) and any(_is_jit(decorator) for decorator in node.decorator_list):
             used = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
             found[node.name] = sorted(used - {node.name})

@@ -22,7 +22,7 @@ from triton.runtime.interpreter import GridExecutor, InterpretedFunction
 
 from judge.bench.interpreting import builder as interpreter_reductions
 from judge.bench.interpreting import cuda_stand_in, libdevice_shims
-from judge.bench.interpreting.bounds import BoundsTable, OutOfBounds
+from judge.bench.interpreting.bounds import BoundsTable
 from judge.bench.interpreting.builder import RepairedBuilder, Unsupported
 from judge.bench.interpreting.counters import LaunchCounter
 from judge.bench.interpreting.op_traffic import counting_ops
@@ -30,8 +30,6 @@ from judge.bench.interpreting.stand_in_driver import StandInDriver, TunedLists
 from judge.bench.interpreting.targets import Target
 from judge.bench.interpreting.targets import target as target_named
 from judge.bench.interpreting.traffic import Ledger, TrafficReport
-
-__all__ = ["TESTED_VERSIONS", "Adapter", "OutOfBounds", "Unsupported", "install", "supported"]
 
 TESTED_VERSIONS = ("3.6.0", "3.7.1", "3.9.0")
 

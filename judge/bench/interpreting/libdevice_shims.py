@@ -20,7 +20,7 @@ from judge.bench.interpreting.builder import Unsupported
 
 _MODULES = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
 
-_UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+_SHIMS: dict[str, Callable[..., torch.Tensor]] = {
     "abs": torch.abs, "fabs": torch.abs, "acos": torch.acos, "acosh": torch.acosh, "asin": torch.asin,
     "asinh": torch.asinh, "atan": torch.atan, "atanh": torch.atanh, "ceil": torch.ceil, "cos": torch.cos,
     "cosh": torch.cosh, "erf": torch.erf, "erfc": torch.erfc, "erfcinv": lambda x: torch.erfinv(1 - x),
@@ -43,23 +43,13 @@ _UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "fast_exp10f": lambda x: torch.pow(torch.tensor(10, dtype=x.dtype), x),
     "float2int_rn": lambda x: torch.round(x).int(), "float2int_rz": lambda x: torch.trunc(x).int(),
     "float2int_rd": lambda x: torch.floor(x).int(), "float2int_ru": lambda x: torch.ceil(x).int(),
-}  # fmt: skip
-
-_BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "add_rn": torch.add, "atan2": torch.atan2, "copysign": torch.copysign, "div_rn": torch.div,
     "fast_dividef": torch.div, "fast_powf": torch.pow, "fdim": lambda x, y: torch.clamp(x - y, min=0),
     "fmod": torch.fmod, "hypot": torch.hypot, "max": torch.maximum, "min": torch.minimum, "mul_rn": torch.mul,
     "nextafter": torch.nextafter, "pow": torch.pow, "sub_rn": torch.sub,
     "ldexp": lambda x, n: torch.ldexp(x, n), "scalbn": lambda x, n: torch.ldexp(x, n),
     "remainder": lambda x, y: x - torch.round(x / y) * y,
-}  # fmt: skip
-
-_TERNARY: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "fma": lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype),
-    "fma_rn": lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype),
-}
-
-_PREDICATES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    **dict.fromkeys(("fma", "fma_rn"), lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype)),
     "finitef": torch.isfinite, "isfinited": torch.isfinite, "isinf": torch.isinf, "isnan": torch.isnan,
     "signbit": torch.signbit,
 }  # fmt: skip
@@ -69,17 +59,13 @@ def install() -> None:
     """Put the shims into both libdevice modules; every other function there becomes Unsupported."""
     for path in _MODULES:
         module = importlib.import_module(path)
-        for name in [n for n in vars(module) if not n.startswith("_") and _is_function(getattr(module, n))]:
-            setattr(module, name, _shim(name))
-
-
-def _is_function(value: Any) -> bool:
-    return callable(value) and not isinstance(value, type)
+        for name, value in list(vars(module).items()):
+            if callable(value) and not isinstance(value, type) and not name.startswith("_"):
+                setattr(module, name, _shim(name))
 
 
 def _shim(name: str) -> Callable[..., Any]:
-    known: dict[str, Callable[..., torch.Tensor]] = {**_UNARY, **_BINARY, **_TERNARY, **_PREDICATES}
-    compute = known.get(name)
+    compute = _SHIMS.get(name)
 
     def function(*args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
         if compute is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+KINDS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+
 
 @dataclass(frozen=True)
 class Target:
@@ -24,7 +26,7 @@ class Target:
     fp16_tflops: float
     bf16_tflops: float
     fp8_tflops: float
-    int8_tops: float
+    int8_tflops: float  # of whole numbers
     shared_per_block_bytes: int
     launch_us: float = 4.0
 
@@ -38,19 +40,10 @@ class Target:
         return divmod(self.arch, 10)
 
     def peak_tflops(self, kind: str) -> float:
-        """Peak for one kind of multiply-add: fp64, fp32, tf32, fp16, bf16, fp8 or int8. Raises ValueError."""
-        peaks = {
-            "fp64": self.fp64_tflops,
-            "fp32": self.fp32_tflops,
-            "tf32": self.tf32_tflops,
-            "fp16": self.fp16_tflops,
-            "bf16": self.bf16_tflops,
-            "fp8": self.fp8_tflops,
-            "int8": self.int8_tops,
-        }
-        if kind not in peaks:
-            raise ValueError(f"no peak for {kind!r}; known: {', '.join(peaks)}")
-        return peaks[kind]
+        """Peak for one of KINDS of multiply-add. Raises ValueError."""
+        if kind not in KINDS:
+            raise ValueError(f"no peak for {kind!r}; known: {', '.join(KINDS)}")
+        return float(getattr(self, f"{kind}_tflops"))
 
 
 def _table() -> dict[str, Target]:

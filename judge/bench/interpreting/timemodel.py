@@ -10,22 +10,8 @@ from __future__ import annotations
 import math
 
 from judge.bench.interpreting.calibration import Constants, model_for
-from judge.bench.interpreting.op_traffic import count_flops, counting_ops, eager_traffic
 from judge.bench.interpreting.targets import Target
-from judge.bench.interpreting.traffic import LaunchTraffic, Ledger, TrafficReport
-
-__all__ = [
-    "LaunchTraffic",
-    "Ledger",
-    "TrafficReport",
-    "count_flops",
-    "counting_ops",
-    "eager_traffic",
-    "kernel_time_us",
-    "modelled_speedup",
-    "total_us",
-]
-
+from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 
 PROGRAMS_PER_SM = 8  # that are at work at a time, with the usual four warps each
 # Library calls that stay far below the bandwidth of an element-wise one.

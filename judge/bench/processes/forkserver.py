@@ -3,6 +3,7 @@ library only."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -86,13 +87,9 @@ class ForkServer:
 
     def _launch(self, theirs: socket.socket, device: str, target: str, kind: str) -> None:
         torch_device = "cuda:0" if device.startswith("cuda") else "cpu"
-        # fmt: off
-        command = [
-            sys.executable, "-m", "judge.bench.processes.zygote",
-            "--socket", str(theirs.fileno()), "--parent", str(os.getpid()), "--root", str(self.root),
-            "--device", torch_device, "--target", target, "--kind", kind,
-        ]
-        # fmt: on
+        options = {"socket": theirs.fileno(), "parent": os.getpid(), "root": str(self.root)}
+        options |= {"device": torch_device, "target": target, "kind": kind}
+        command = [sys.executable, "-m", "judge.bench.processes.zygote", json.dumps(options)]
         self.process = subprocess.Popen(
             command,
             cwd=PROJECT,

@@ -6,9 +6,9 @@ user namespace needs that), never touches CUDA (a fork could not use it), and di
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import importlib
+import json
 import os
 import select
 import signal
@@ -16,6 +16,7 @@ import socket
 import sys
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
@@ -29,7 +30,7 @@ PR_SET_CHILD_SUBREAPER = 36
 class Zygote:
     """The server's state: the runner's channel and the live children by id."""
 
-    def __init__(self, runner: Channel, options: argparse.Namespace, context: dict[str, Any]) -> None:
+    def __init__(self, runner: Channel, options: SimpleNamespace, context: dict[str, Any]) -> None:
         self.runner = runner
         self.options = options
         self.context = context
@@ -151,7 +152,7 @@ def _told_of_signals() -> tuple[socket.socket, socket.socket]:
     return reader, writer
 
 
-def _become_branch(fd: int, kind: str, options: argparse.Namespace) -> NoReturn:
+def _become_branch(fd: int, kind: str, options: SimpleNamespace) -> NoReturn:
     """A forked zygote's life: its own channel, its own kind, the same runner."""
     status = 1
     try:
@@ -167,7 +168,7 @@ def _become_branch(fd: int, kind: str, options: argparse.Namespace) -> NoReturn:
         os._exit(status)
 
 
-def _run(runner: Channel, options: argparse.Namespace) -> None:
+def _run(runner: Channel, options: SimpleNamespace) -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends the preload at once: there are no children yet
     Zygote(runner, options, preload(options)).serve(options.parent)
@@ -204,7 +205,7 @@ def _no_monitor_threads() -> None:
         pass
 
 
-def preload(options: argparse.Namespace) -> dict[str, Any]:
+def preload(options: SimpleNamespace) -> dict[str, Any]:
     """Import everything a child will need. Returns what children inherit: the adapter, facts, the toolchain."""
     torch = importlib.import_module("torch")
     importlib.import_module("torch._dynamo")  # seconds; any dispatch mode needs it
@@ -244,14 +245,7 @@ def preload(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--socket", type=int, required=True)
-    parser.add_argument("--parent", type=int, required=True)
-    parser.add_argument("--root", required=True)
-    parser.add_argument("--device", required=True)
-    parser.add_argument("--target", default="sm_90")
-    parser.add_argument("--kind", choices=["plain", "interpreter", "recorder"], required=True)
-    options = parser.parse_args()
+    options = SimpleNamespace(**json.loads(sys.argv[1]))
     try:
         _run(Channel(socket.socket(fileno=options.socket)), options)
     finally:

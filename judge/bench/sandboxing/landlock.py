@@ -13,7 +13,8 @@ from judge.bench.sandboxing.calls import checked
 LIBC = ctypes.CDLL(None, use_errno=True)
 CREATE, ADD_RULE, RESTRICT = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
-TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
+FIRST_RIGHTS, REFER, TRUNCATE, IOCTL_DEV = (1 << 13) - 1, 1 << 13, 1 << 14, 1 << 15
+TCP, SCOPES = 3, 3  # binding and connecting; abstract Unix sockets and signals stay inside
 
 
 def abi() -> int:
@@ -29,14 +30,11 @@ def restrict(*, read: Iterable[str], write: Iterable[str], devices: Iterable[str
     version = abi()
     if version == 0:
         return 0
-    handled = (1 << 13) - 1
-    handled |= (1 << 13) if version >= 2 else 0  # refer
-    handled |= TRUNCATE if version >= 3 else 0
-    handled |= IOCTL_DEV if version >= 5 else 0
-    net = 3 if version >= 4 else 0  # bind and connect TCP
-    scope = 3 if version >= 6 else 0  # abstract Unix sockets and signals stay inside
+    handled = FIRST_RIGHTS
+    for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
+        handled |= right if version >= since else 0
     fields = 1 if version < 4 else 2 if version < 6 else 3
-    attributes = struct.pack(f"{fields}Q", *(handled, net, scope)[:fields])
+    attributes = struct.pack(f"{fields}Q", *(handled, TCP, SCOPES)[:fields])
     ruleset = checked(
         LIBC.syscall(CREATE, ctypes.c_char_p(attributes), ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
     )

@@ -7,8 +7,9 @@ import hashlib
 from judge.bench.exchange.nested import cloned
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import FORWARD
+from judge.bench.interpreting.op_traffic import eager_traffic
 from judge.bench.interpreting.targets import target as target_named
-from judge.bench.interpreting.timemodel import eager_traffic, kernel_time_us, modelled_speedup
+from judge.bench.interpreting.timemodel import kernel_time_us, modelled_speedup
 from judge.bench.interpreting.traffic import TrafficReport
 from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended

@@ -70,7 +70,7 @@ def _counted(adapter: Any, request: dict[str, Any], folder: Path) -> dict[str, A
     from judge.bench.foreign import factories, random_state
     from judge.bench.foreign.loading import load_candidate, load_problem
     from judge.bench.foreign.switches import neutral
-    from judge.bench.interpreting.timemodel import eager_traffic
+    from judge.bench.interpreting.op_traffic import eager_traffic
     from judge.bench.judging.reference import Reference
     from judge.bench.subjects.watch import Counted, traffic_row
     from judge.values import Policy

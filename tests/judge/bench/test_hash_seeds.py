@@ -26,7 +26,8 @@ from judge.bench.foreign.factories import made
 from judge.bench.interpreting import interpreter
 from judge.bench.interpreting.calibration import Model, model_for
 from judge.bench.interpreting.targets import TARGETS
-from judge.bench.interpreting.timemodel import eager_traffic, kernel_time_us, modelled_speedup
+from judge.bench.interpreting.op_traffic import eager_traffic
+from judge.bench.interpreting.timemodel import kernel_time_us, modelled_speedup
 from judge.bench.timing.modelled import fixed_seed
 from tests.benchmarks.calibration.outcome import calibrate
 from judge.values import Policy

@@ -212,6 +212,30 @@ def test_a_gpu_child_connects_only_where_it_shares_the_network_namespace(monkeyp
     assert not connecting(namespaced=True, monkeypatch=monkeypatch)
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(OSError(1, "Operation not permitted"), "failed (Operation not permitted)"), (OSError("odd"), "failed (odd)"),
+     (ValueError("current limit exceeds maximum limit"), "failed (current limit exceeds maximum limit)")],
+)  # fmt: skip
+def test_a_step_that_fails_is_reported_with_the_reason_alone(error, said):
+    def step():
+        raise error
+
+    assert sandbox._state(step) == said and sandbox._state(lambda: "active") == "active"
+
+
+def test_whether_a_process_can_be_forked_is_tried_and_leaves_none(monkeypatch):
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = children.read_text()
+    assert sandbox._can_fork() and children.read_text() == before
+
+    def refused():
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", refused)
+    assert not sandbox._can_fork()
+
+
 def test_every_layer_is_reported_in_words(tmp_path):
     layers = look_inside(tmp_path, "fork")["layers"]
     assert {"landlock", "seccomp", "rlimits"} <= layers.keys()

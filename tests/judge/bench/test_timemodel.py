@@ -11,16 +11,10 @@ import pytest
 import torch
 
 from judge.bench.interpreting.calibration import Constants, model_for
+from judge.bench.interpreting.op_traffic import count_flops, eager_traffic
 from judge.bench.interpreting.targets import target
-from judge.bench.interpreting.timemodel import (
-    LaunchTraffic,
-    TrafficReport,
-    count_flops,
-    eager_traffic,
-    kernel_time_us,
-    modelled_speedup,
-    total_us,
-)
+from judge.bench.interpreting.timemodel import kernel_time_us, modelled_speedup, total_us
+from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 
 H100 = target("sm_90")
 

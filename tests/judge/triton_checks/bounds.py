@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge.bench.interpreting.interpreter import OutOfBounds
+from judge.bench.interpreting.bounds import OutOfBounds
 
 
 @triton.jit

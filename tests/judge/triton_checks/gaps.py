@@ -8,7 +8,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from judge.bench.interpreting import interpreter
-from judge.bench.interpreting.interpreter import Unsupported
+from judge.bench.interpreting.builder import Unsupported
 
 
 @triton.jit
