@@ -36,7 +36,7 @@ class Tally:
 
 
 def conduct(jobs: Path, out: OutcomeFile, *, bench: Bench, key: DeviceKey | None, say: Say) -> Tally:
-    """Judge every job of `jobs` that has no outcome in `out` yet. A bad line is told and passed over.
+    """Judge every job of `jobs` that has no outcome in `out` yet. A bad line is reported and skipped.
 
     Raises JudgeError when the bench does not start, OSError when a file cannot be read or written.
     """
@@ -61,7 +61,7 @@ def conduct(jobs: Path, out: OutcomeFile, *, bench: Bench, key: DeviceKey | None
             done.add((sent.job.id, sent.nonce))
             tally.judged += 1
             tally.lost += outcome.verdict is Verdict.LOST
-            say(f"{sent.job.id}: {_words(outcome)}")
+            say(f"{sent.job.id}: {_summary(outcome)}")
     return tally
 
 
@@ -75,8 +75,8 @@ def _evaluate(bench: Bench, job: Job) -> Outcome:
     raise AssertionError("TRIES is positive")
 
 
-def _words(outcome: Outcome) -> str:
-    """The verdict in a few words. Messages are left out: they may quote the problem."""
+def _summary(outcome: Outcome) -> str:
+    """Verdict, speedup and time. Messages are left out: they may quote the problem."""
     speedup = outcome.speedup
     figure = f" {speedup.value:.2f}× [{speedup.low:.2f}–{speedup.high:.2f}] {speedup.basis}" if speedup else ""
     return (

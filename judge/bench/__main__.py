@@ -1,4 +1,4 @@
-"""`python -m judge.bench`: the door of the batch road. Nothing imports this module."""
+"""`python -m judge.bench`: the command of a batch judge. Nothing imports this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examines the machine and its devices: the doctor's whole visit."""
+"""Examines the machine and its devices: what `manage.py judge_doctor` does."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _machine(host: Host) -> Iterable[Fact]:
     yield _namespaces(host)
     scope = "no Yama here" if host.ptrace_scope is None else str(host.ptrace_scope)
     yield Fact("ptrace scope", f"{scope}; the children's own filter refuses ptrace in any case")
-    yield Fact("control group", host.cgroup.words)
+    yield Fact("control group", host.cgroup.summary)
     yield Fact("bubblewrap", f"{host.bubblewrap}; the judge does without it")
     yield _clock(host)
     yield _space("temp folder", tempfile.gettempdir(), TEMP_BYTES, "point TMPDIR to a larger disk")

@@ -55,7 +55,7 @@ class Cgroup:
     delegated: bool  # we could make groups below it
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         pids = f"{self.pids_max:,} processes" if self.pids_max is not None else "processes unlimited"
         memory = f"{self.memory_max_bytes / 2**30:.1f} GiB" if self.memory_max_bytes is not None else "memory unlimited"
         return f"v{self.version} {self.path}: {pids}, {memory}, {'delegated' if self.delegated else 'not delegated'}"

@@ -188,7 +188,7 @@ def _layer(name: str, claim: str, probed: Probed, host: Host, required: bool, cu
 def _tried(attempt: Attempt, probed: Probed) -> Tried:
     how = probed.inside.get(attempt.name, UNTRIED)
     if how == THROUGH:
-        return Tried(attempt.words, "through", "")
+        return Tried(attempt.label, "through", "")
     if attempt.controlled and probed.outside.get(attempt.name) != THROUGH:
-        return Tried(attempt.words, "moot", how)
-    return Tried(attempt.words, "held", how)
+        return Tried(attempt.label, "moot", how)
+    return Tried(attempt.label, "held", how)

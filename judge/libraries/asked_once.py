@@ -1,4 +1,4 @@
-"""What a child of the bench tells about the installed libraries: asked once per version, kept in the data folder."""
+"""What a child of the bench reports of the installed libraries: asked once per version, kept in the data folder."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read(question: Question, path: Path) -> dict[str, Any] | None:
 
 
 def _made(question: Question, path: Path) -> dict[str, Any]:
-    """Ask the child, one at a time over all processes: who waits finds what the other was told."""
+    """Ask the child, one at a time over all processes: who waits finds the other's answer."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # freed with the process, too

@@ -63,7 +63,7 @@ class StartSelfTest(Action):
 
 
 def _send(selftest: SelfTest) -> None:
-    """Raises ActionRefused when no worker can be told; the row says so."""
+    """Raises ActionRefused when no worker can be reached; the row says so."""
     device = selftest.device
     try:
         run_self_test.apply_async(args=[selftest.pk], queue=device.queue, retry=False)

@@ -1,6 +1,6 @@
 """How far apart a device puts two measurements of one kernel: its noise floor.
 
-A kernel that is known to be right meets itself, in fresh processes and through the judge's whole road; any difference
+A kernel that is known to be right meets itself, in fresh processes and through the whole judge; any difference
 is the device's own.
 """
 

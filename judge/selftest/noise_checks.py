@@ -52,7 +52,7 @@ def check_run(
 
 
 def identity_of(device: Device) -> str:
-    """What tells this GPU from its successor under the same name; empty without a GPU."""
+    """What distinguishes this GPU from its successor under the same name; empty without a GPU."""
     return str(device.facts.get("uuid") or "")[:80]
 
 
@@ -78,8 +78,8 @@ def _trouble(device: Device, seen: GpuHealth) -> str:
         return f"the NVIDIA driver does not list this GPU ({identity}) any more"
     before = DeviceCheck.objects.filter(device=device, identity=identity, gpu_errors__isnull=False)
     new = (seen.uncorrected or 0) - (before.order_by("-id").values_list("gpu_errors", flat=True).first() or 0)
-    words = f"its driver reports {new} new uncorrected memory errors; `nvidia-smi -q -d ECC` says where"
-    return words if new > 0 else ""
+    message = f"its driver reports {new} new uncorrected memory errors; `nvidia-smi -q -d ECC` says where"
+    return message if new > 0 else ""
 
 
 def _ask_gpu(found: DeviceCheck, health: Health) -> None:

@@ -33,8 +33,8 @@ Open = Callable[[str], Bench]  # a bench by its device's name; each worker close
 def kinds_of(device: str) -> tuple[str, ...]:
     """Kinds of bench that speak for a device, the preferred first.
 
-    Attacks on the clock need one: on a machine without a GPU they meet it on the CPU bench, which takes the same road
-    as CUDA with the CPU's wall clock.
+    Attacks on the clock need one: on a machine without a GPU they meet it on the CPU bench, which works like
+    CUDA with the CPU's wall clock.
     """
     kind = device.partition(":")[0]
     return ("interpreter", "cpu") if kind == "interpreter" else (kind,)
@@ -58,7 +58,7 @@ def run_entries(
     """Judge every entry that `device` can, `workers` at a time, each with benches of its own.
 
     `whole` says whether `found` is everything there is. A fault of the judge is retried, then stands as `lost` in the
-    result. After `budget_s`, or Ctrl-C, no further entry begins; the report then tells how many are left. Raises
+    result. After `budget_s`, or Ctrl-C, no further entry begins; the report then says how many are left. Raises
     JudgeError when a bench cannot start.
     """
     started = time.time()
@@ -100,10 +100,10 @@ class _ChildGroup:
         self._lock = threading.Lock()
         self._opened: Counter[str] = Counter()
         self._faults: list[BaseException] = []
-        self._told: queue.SimpleQueue[EntryResult | None] = queue.SimpleQueue()  # None: a thread has ended
+        self._completed: queue.SimpleQueue[EntryResult | None] = queue.SimpleQueue()  # None: a thread has ended
 
     def work(self, todo: list[tuple[str, Entry]], workers: int) -> None:
-        """Judge all of `todo`; progress is told in the caller's thread. Raises what a thread raised."""
+        """Judge all of `todo`; progress is reported in the caller's thread. Raises what a thread raised."""
         queues: dict[str, queue.SimpleQueue[Entry]] = defaultdict(queue.SimpleQueue)
         for kind, entry in todo:
             queues[kind].put(entry)
@@ -117,7 +117,7 @@ class _ChildGroup:
                 thread.start()
             left = len(threads)
             while left:
-                row = self._told.get()
+                row = self._completed.get()
                 if row is None:
                     left -= 1
                     continue
@@ -156,7 +156,7 @@ class _ChildGroup:
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._faults.append(error)
         finally:
-            self._told.put(None)
+            self._completed.put(None)
 
     def _worth_a_bench(self, kind: str, waiting: int) -> bool:
         """A bench takes seconds to start: a further one of a kind only where much is left for it."""
@@ -170,7 +170,7 @@ class _ChildGroup:
         bench = self.open_bench(self.device if own == kind else kind)
         try:
             while self._goes_on() and (entry := _next(waiting)) is not None:
-                self._told.put(judged(entry, kind, bench))
+                self._completed.put(judged(entry, kind, bench))
             if kind == own or not self.environment:
                 self.environment = dict(bench.facts())
         finally:
@@ -220,9 +220,9 @@ def _against_itself(entry: Entry, kind: str, bench: Bench) -> EntryResult:
         once = rival.call is SpeedCall.FASTER and ended.audit is Audit.NONE  # and not again in a fresh pair
         calls[ONCE if once else rival.call.value] += 1
         ratios.append(rival.value)
-    words = ", ".join(f"{count} {call}" for call, count in sorted(calls.items()))
-    words += f"; ratios {min(ratios):.3f} to {max(ratios):.3f}, {statistics.median(ratios):.3f} at the median"
-    return dataclasses.replace(row, message=words, comparisons=entry.comparisons, faster=calls[SpeedCall.FASTER.value])
+    text = ", ".join(f"{count} {call}" for call, count in sorted(calls.items()))
+    text += f"; ratios {min(ratios):.3f} to {max(ratios):.3f}, {statistics.median(ratios):.3f} at the median"
+    return dataclasses.replace(row, message=text, comparisons=entry.comparisons, faster=calls[SpeedCall.FASTER.value])
 
 
 def _judge(entry: Entry, kind: str, bench: Bench) -> Outcome | AdmissionReport:

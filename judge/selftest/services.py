@@ -69,7 +69,7 @@ def selftest_run(
         return None
     done = 0
 
-    def told(row: EntryResult) -> None:
+    def completed(row: EntryResult) -> None:
         nonlocal done
         done += 1
         mine.update(done=done)
@@ -82,7 +82,7 @@ def selftest_run(
             device.name,
             open_bench or bench_opener(device),
             workers=workers or WORKERS,
-            progress=told,
+            progress=completed,
             budget_s=budget_s,
         )
     except JudgeError as error:

@@ -56,7 +56,7 @@ def milliseconds(value: float) -> str:
 @register.filter
 def model_error(arch: str) -> str:
     """How wrong modelled numbers of an architecture may be, as a sentence."""
-    return model_for(arch or settings.JUDGE_TARGET).words
+    return model_for(arch or settings.JUDGE_TARGET).sentence
 
 
 @register.filter

@@ -72,7 +72,7 @@ class Policy:
 DEFAULT_POLICY = Policy()
 
 
-UNTOLD = frozenset({"kind", "type_comment", "type_ignores"})  # how a text is written, not what it says
+LEFT_OUT = frozenset({"kind", "type_comment", "type_ignores"})  # how a text is written, not what it says
 
 
 def text_hash(source: str) -> str:
@@ -99,21 +99,21 @@ def canonical_hash(source: str) -> str:
             ):
                 node.body = body[1:] or [ast.Pass()]
     try:
-        return hashlib.sha256(_told(tree).encode()).hexdigest()
+        return hashlib.sha256(_canonical(tree).encode()).hexdigest()
     except RecursionError:
         return text_hash(source)
 
 
-def _told(value: object) -> str:
+def _canonical(value: object) -> str:
     """Like ast.dump, which differs between versions: fields in order of their names, empty ones left out."""
     if isinstance(value, ast.AST):
-        fields = {name: one for name, one in ast.iter_fields(value) if name not in UNTOLD and one is not None}
+        fields = {name: one for name, one in ast.iter_fields(value) if name not in LEFT_OUT and one is not None}
         if isinstance(value, ast.JoinedStr):
             fields["values"] = _joined(value.values)
-        told = ",".join(f"{name}={_told(fields[name])}" for name in sorted(fields) if fields[name] != [])
-        return f"{type(value).__name__}({told})"
+        written = ",".join(f"{name}={_canonical(fields[name])}" for name in sorted(fields) if fields[name] != [])
+        return f"{type(value).__name__}({written})"
     if isinstance(value, list):
-        return f"[{','.join(map(_told, value))}]"
+        return f"[{','.join(map(_canonical, value))}]"
     if type(value) is int:
         return hex(value)  # repr refuses very long ones
     return ascii(value)  # which characters repr shows as they are depends on the version's Unicode

@@ -44,21 +44,21 @@ def modelled(value: float, error: float) -> Measure:
 def test_the_range_is_the_error_of_9_of_10_rounded_up_as_it_is_printed() -> None:
     model = model_for("sm_90", KNOWN)
     assert (model.speedup, model.time, model.here) == (1.4, 1.6, True)
-    assert "within a factor of 1.4 for 9 of 10 kernels and 1.2 for half of them" in model.words
-    assert "times within 1.6 for 9 of 10 (300 timed on an NVIDIA H200, 2026-11-22)" in model.words
+    assert "within a factor of 1.4 for 9 of 10 kernels and 1.2 for half of them" in model.sentence
+    assert "times within 1.6 for 9 of 10 (300 timed on an NVIDIA H200, 2026-11-22)" in model.sentence
     assert model.constants == MADE.constants
 
 
 def test_a_gpu_that_nobody_timed_says_so_and_has_a_wider_range() -> None:
     model = model_for("sm_80", KNOWN)
-    assert not model.here and model.words.startswith("Never calibrated for this GPU. On sm_90 ")
+    assert not model.here and model.sentence.startswith("Never calibrated for this GPU. On sm_90 ")
     assert model.speedup == 2.0 and model.time == 2.4  # squares, rounded up
-    assert "2.0 and 2.4 are assumed here" in model.words
+    assert "2.0 and 2.4 are assumed here" in model.sentence
 
 
 def test_without_any_calibration_the_range_is_called_assumed() -> None:
     model = model_for("sm_90", {})
-    assert model.calibration is None and model.speedup > 2 and "never calibrated" in model.words
+    assert model.calibration is None and model.speedup > 2 and "never calibrated" in model.sentence
 
 
 def test_numbers_of_another_calibration_have_another_name() -> None:

@@ -115,10 +115,10 @@ def _compiled(compile_here: Callable[[], Any], path: str, signature: list[Any]) 
         try:
             kernel = compile_here()
             kernel._init_handles()  # the recording driver reads its needs and checks the target's limits
-        except Exception as error:  # noqa: BLE001 - told to whoever waits
+        except Exception as error:  # noqa: BLE001 - reported to whoever waits
             reason = "compile.resources" if isinstance(error, OutOfResources) else "compile.error"
-            told = describe(error, path, diagnostics())
-            return {"reason": reason, "error": told, "drops": isinstance(error, _DROPPED)}
+            message = describe(error, path, diagnostics())
+            return {"reason": reason, "error": message, "drops": isinstance(error, _DROPPED)}
     needs: Resources = driver.active.utils.loaded[kernel.function]
     shared = kernel.metadata.shared + needs.static_shared_bytes
     descriptors = bool(getattr(kernel.metadata, "tensordesc_meta", None))
@@ -177,7 +177,7 @@ def _record_runs(recorder: Recorder) -> None:
             return original(self, *args, **kwargs)
         except Exception as error:
             if recorder.tuning is not None:
-                raise  # told with the configuration
+                raise  # reported with the configuration
             raise recorder.fail(error, self.fn.__code__.co_filename) from error
 
     JITFunction.run = run

@@ -136,7 +136,7 @@ class Recorder:
             )
         return CompileFailed("compile.incomplete", message)
 
-    # -- told by the patched Triton ---------------------------------------------------------------------------------
+    # -- called by the patched Triton --------------------------------------------------------------------------------
 
     def on_launch(self, row: dict[str, Any], ticket: Ticket) -> None:
         """A launch, or a configuration that the autotuner tries."""

@@ -71,9 +71,9 @@ class Scratch:
         if isinstance(value, dict):
             return {key: self._swapped(item) for key, item in value.items()}
         if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor; hooks may change it, too
-            twin = copy.copy(value)
-            twin.base = self._swapped(value.base)
-            return twin
+            stand_in = copy.copy(value)
+            stand_in.base = self._swapped(value.base)
+            return stand_in
         return value
 
     def _swap(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -81,8 +81,10 @@ class Scratch:
         span = next(span for span in self._spans if span.low <= at < span.high)
         assert span.copy is not None
         offset = span.copy.storage_offset() + at - span.low
-        twin = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        return twin.set_(span.copy.untyped_storage(), offset // tensor.dtype.itemsize, tensor.size(), tensor.stride())
+        stand_in = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        return stand_in.set_(
+            span.copy.untyped_storage(), offset // tensor.dtype.itemsize, tensor.size(), tensor.stride()
+        )
 
 
 def _equal(span: _Span) -> bool:

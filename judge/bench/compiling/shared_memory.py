@@ -32,9 +32,9 @@ def refuse_early(target: Target) -> None:
 
 
 def allocated(module: Any, arch: int, options: Any, capability: Any) -> int:
-    """Bytes of shared memory per block of a TTGIR module, told by Triton's own passes on a copy of it.
+    """Bytes of shared memory per block of a TTGIR module, as Triton's own passes find it on a copy.
 
-    0 where this version of Triton has other passes: then the compilation itself tells.
+    0 where this version of Triton has other passes: then the compilation itself finds out.
     """
     try:
         version = compiler.get_ptx_version_from_options(options, arch)
@@ -55,7 +55,7 @@ def allocated(module: Any, arch: int, options: Any, capability: Any) -> int:
 
 
 def _allocate_warp_groups(manager: Any) -> None:
-    """From Triton 3.8 on the pass is told whether a sanitizer is on."""
+    """From Triton 3.8 on the pass takes whether a sanitizer is on."""
     try:
         passes.ttgpuir.add_allocate_warp_groups(manager)
     except TypeError:

@@ -179,9 +179,9 @@ def _detail(report: CompileReport, cached: bool) -> str:
     if not report.complete:
         return report.reason if report.final else f"left to the GPU: {report.message}"[:600]
     count = len({(row["name"], row["regs"], row["num_warps"]) for row in report.kernels})
-    words = (
+    launched = (
         f"{counted(len(report.kernels), 'launch', 'es')} of {counted(count, 'kernel')}"
         if report.kernels
         else "no kernel is launched"
     )
-    return words + (", known from before" if cached else "")
+    return launched + (", known from before" if cached else "")

@@ -1,4 +1,4 @@
-"""Which configuration an autotuner took, told from one process of a candidate to the next. Standard library only.
+"""Which configuration an autotuner took, passed from one process of a candidate to the next. Standard library only.
 
 The file lies in the child's private folder and was written by a candidate's process: it is a claim about nothing but
 that candidate's own speed.

@@ -41,14 +41,14 @@ def describe_fault(error: BaseException, path: Path) -> dict[str, Any]:
     return {
         "kind": kind,
         "reason": str(getattr(cause, "reason", "") or "") if kind != "exception" else "",
-        "message": _told(cause, error, path),
+        "message": _message(cause, error, path),
         "line": line_of(error, path),
     }
 
 
-def _told(cause: BaseException, error: BaseException, path: Path) -> str:
-    if isinstance(told := getattr(cause, "message", None), str) and _kind(cause) == "compile":
-        return told  # our own words, with the place
+def _message(cause: BaseException, error: BaseException, path: Path) -> str:
+    if isinstance(message := getattr(cause, "message", None), str) and _kind(cause) == "compile":
+        return message  # ours, with the place
     return describe(cause, path) if cause is error else _both(cause, error, path)
 
 

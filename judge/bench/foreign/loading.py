@@ -24,7 +24,7 @@ __all__ = ["CANDIDATE", "PROBLEM", "LoadError", "LoadedProblem", "load_candidate
 class LoadedProblem:
     """A problem imported with one case applied. The factories read the module's constants each time they are called.
 
-    `whereabouts` is told of every call of `Model` and the factories; whoever calls the model itself tells it.
+    `whereabouts` hears of every call of `Model` and the factories; whoever calls the model itself reports it.
     """
 
     module: ModuleType

@@ -1,4 +1,4 @@
-"""What can be said about uploaded text without running it, and how its own errors are told. Standard library only."""
+"""Checks of uploaded text that run nothing, and reports of the errors it raises. Standard library only."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _top_level_names(tree: ast.Module) -> set[str]:
 
 
 def raised(reason: str, doing: str, error: BaseException, path: Path) -> LoadError:
-    """A LoadError that tells what uploaded code raised: its own frames only, paths cut to the file name."""
+    """A LoadError with what uploaded code raised: its own frames only, paths cut to the file name."""
     return LoadError(reason, f"{doing} raised {describe(error, path)}", line_of(error, path))
 
 

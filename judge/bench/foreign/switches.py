@@ -39,7 +39,7 @@ def neutral(policy: Policy) -> None:
 
 
 class Switchboard:
-    """Remembers every switch as it stands when made; `restore` tells what has been changed since and undoes it."""
+    """Remembers every switch as it stands when made; `restore` returns what has been changed since and undoes it."""
 
     def __init__(self, device: str) -> None:
         self._switches = list(_all(device))

@@ -1,4 +1,4 @@
-"""Whose code a child is in: told on the private channel before the problem's own code is entered and when it is back.
+"""Whose code a child is in: said on the private channel before the problem's own code is entered and when it is back.
 
 If the child then hangs, is killed or loses its device, the runner can name the place. Standard library only.
 """
@@ -61,7 +61,7 @@ class Whereabouts:
 
     @contextmanager
     def unheard(self) -> Iterator[None]:
-        """Nothing is told in the block: nobody reads, and a channel takes only so much before its writer waits."""
+        """Nothing is reported in the block: nobody reads, and a channel takes only so much before its writer waits."""
         send, self._send = self._send, lambda message: None
         try:
             yield
@@ -97,7 +97,7 @@ class Whereabouts:
         return call
 
     def device_lost(self) -> bool:
-        """Whether the device takes nothing more from this process. Errors that a process survives are told once."""
+        """Whether the device takes nothing more from this process. Errors that a process survives are reported once."""
         try:
             self._settle()
         except RuntimeError:

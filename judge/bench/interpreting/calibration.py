@@ -103,8 +103,8 @@ class Model:
         return f"model {self.calibration.date} {hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
     @property
-    def words(self) -> str:
-        """One sentence: how wrong modelled numbers may be, and how that is known."""
+    def sentence(self) -> str:
+        """How wrong modelled numbers may be, and how that is known."""
         found = self.calibration
         if found is None:
             return f"The model was never calibrated: a factor of {self.speedup:.1f} either way is assumed."

@@ -191,8 +191,8 @@ class CudaStandIn(TorchFunctionMode):  # type: ignore[misc]
         if func is torch.device:
             return func(*args, **kwargs)
         if func in _GETTERS:
-            told = _called_by_candidate() and not args[0].is_meta
-            return _GETTERS[func] if told else func(*args, **kwargs)
+            on_gpu = _called_by_candidate() and not args[0].is_meta
+            return _GETTERS[func] if on_gpu else func(*args, **kwargs)
         if func is torch.Tensor.cuda or func is torch.Tensor.pin_memory:
             return args[0]
         if self.zero_fill:

@@ -99,7 +99,7 @@ OWN_GB_S = {"NVIDIA H200": 4800.0}
 
 
 def target_of_gpu(title: str, arch: str) -> Target:
-    """The peaks of one GPU by the name that its driver tells. Raises ValueError for an unknown architecture."""
+    """The peaks of one GPU by the name that its driver reports. Raises ValueError for an unknown architecture."""
     found = target(arch)
     return replace(found, title=title, dram_gb_s=OWN_GB_S.get(title, found.dram_gb_s))
 

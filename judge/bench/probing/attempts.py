@@ -52,7 +52,7 @@ class Attempt:
 
     name: str
     layer: str
-    words: str
+    label: str
     step: Callable[[Targets], object]
     controlled: bool = True  # it gets through where there is no sandbox
 
@@ -75,11 +75,11 @@ def _in_fork(step: Callable[[], object]) -> None:
 
 def _reach_call(name: str, *arguments: int) -> None:
     """A call that the kernel answers with anything but a refusal was reached, whatever it thinks of the arguments."""
-    words = [ctypes.c_ulong(value) for value in arguments] + [ctypes.c_ulong(0)] * (6 - len(arguments))
+    given = [ctypes.c_ulong(value) for value in arguments] + [ctypes.c_ulong(0)] * (6 - len(arguments))
     architecture = calls.here()
     if architecture is None:
         raise OSError(errno.ENOSYS, "its number is unknown on this architecture")
-    result = LIBC.syscall(architecture.number(name), *words)
+    result = LIBC.syscall(architecture.number(name), *given)
     if ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
         calls.checked(result)
 

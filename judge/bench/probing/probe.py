@@ -24,7 +24,7 @@ C_SOURCE = "#include <Python.h>\nint answer(void) { return PY_MAJOR_VERSION; }\n
 
 
 def run(assignment: Assignment) -> None:
-    """Role "probe": do the part that was asked for, say what came of it, stay until told to go."""
+    """Role "probe": do the part that was asked for, report what came of it, stay until a message comes."""
     assignment.boss.send({"probe": _PARTS[assignment.payload["part"]](assignment)})
     if assignment.payload.get("stay"):
         assignment.boss.receive(None)

@@ -31,7 +31,7 @@ ROLES = {
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a child is told to do, and the channels it may use. `links` are the descriptors that came with it."""
+    """What a child has to do, and the channels it may use. `links` are the descriptors that came with it."""
 
     role: str
     payload: Message

@@ -75,7 +75,7 @@ class Listening:
         self.stages: list[StageRecord] = []
         self.layers: dict[str, str] = {}
         self.stays: list[str] = []  # who can take another assignment: the child that decides, and whom it keeps
-        self.gave_up = ""  # the child's own words for a fault that is nobody's
+        self.gave_up = ""  # the child's own message about a fault that is nobody's
         self.scarce = False  # so little of the GPU's memory is free that nobody should stay
         self._waited_s = 0.0
         self._waits_since: float | None = None
@@ -130,7 +130,7 @@ class Listening:
         """Note what is known only while the children still exist."""
         self.inside_s = time.monotonic() - self._entered
         child = group.members[self.judge]
-        if child.layers is None:  # one that stayed told them at its start; foreign code may have said what comes now
+        if child.layers is None:  # one that stayed said so at its start; what comes now may be foreign code's
             child.layers = self.layers
         for name in group.members:
             if name != self.judge:

@@ -40,7 +40,7 @@ class Zygote:
     def serve(self, parent: int) -> None:
         """Report ready, then answer the runner until it, or the process that started us, is gone; then kill every
         child. SIGTERM ends it in order from the report on."""
-        waker, wake_fd = _told_of_signals()
+        waker, wake_fd = _signal_channel()
         self.runner.send({"ready": self.context["facts"]})
         parent_fd = os.pidfd_open(parent)  # unlike the parent-death signal, not tied to the parent's thread
         poll = select.poll()
@@ -142,13 +142,13 @@ def _kill_group(pid: int) -> None:
             pass
 
 
-def _told_of_signals() -> tuple[socket.socket, socket.socket]:
+def _signal_channel() -> tuple[socket.socket, socket.socket]:
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda number, frame: None)  # the wakeup tells; raising could be swallowed anywhere
+        signal.signal(number, lambda number, frame: None)  # the wakeup reports it; raising could be swallowed anywhere
     return reader, writer
 
 

@@ -85,13 +85,13 @@ class Command(BaseCommand):
         """Each entry as it ends: on stderr where stdout is kept for one JSON document."""
         out = self.stderr if options["json"] else self.stdout
 
-        def told(row: EntryResult) -> None:
+        def completed(row: EntryResult) -> None:
             reason = f"{row.verdict} {row.reason}".strip()
             out.write(f"{_MARKS[row.state]:7} {row.id:36} {row.bench:11} {reason:40} {row.wall_ms / 1e3:6.1f} s")
             if row.state is not State.RIGHT:
                 out.write(f"{'':8}{row.title}; expected {row.expected}\n{'':8}{row.message[:400]}")
 
-        return told
+        return completed
 
     def _print(self, report: Report) -> None:
         if report.whole:

@@ -208,7 +208,7 @@ def _sentence(document: dict[str, Any], device: Device) -> str:
             else f"{head} No correct kernel was found."
         )
     low, high = best["interval"]
-    error = f" {model_for(device.arch).words}" if device.basis is Basis.MODELLED else ""
+    error = f" {model_for(device.arch).sentence}" if device.basis is Basis.MODELLED else ""
     word = "Best" if document["best"] else f"{NOTHING}. Closest"
     shown = Measure(best["speedup"], low, high, best["n"], Basis(best["basis"]))
     return f"{head} {word}: node {best['number']}, {_figure(shown)}.{error}"

@@ -224,6 +224,24 @@ def test_a_step_that_fails_is_reported_with_the_reason_alone(error, said):
     assert sandbox._state(step) == said and sandbox._state(lambda: "active") == "active"
 
 
+LIMITED = """
+import json, resource
+from judge.bench.sandboxing import sandbox
+found = []
+for soft, hard, wanted in ((1 << 20, 1 << 20, 1 << 30), (1 << 10, 1 << 20, 1 << 15), (1 << 10, 1 << 15, 1 << 12)):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    sandbox._set(resource.RLIMIT_FSIZE, wanted)
+    found.append(resource.getrlimit(resource.RLIMIT_FSIZE))
+print(json.dumps(found))
+"""
+
+
+def test_a_limit_that_is_lower_already_stays_where_it_is():
+    run = subprocess.run([sys.executable, "-c", LIMITED], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == [[1 << 20] * 2, [1 << 15] * 2, [1 << 12] * 2]
+
+
 def test_whether_a_process_can_be_forked_is_tried_and_leaves_none(monkeypatch):
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     before = children.read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -190,6 +191,13 @@ def test_a_layer_that_fails_says_so_with_the_reason_and_nothing_runs_where_it_is
     assert free["ran"], free  # the same child with nothing required goes on: the refusal is about this layer
     if layer in ("landlock", "seccomp"):
         assert {**free["layers"], layer: ""} == {**whole, layer: ""}  # the other layers are set up all the same
+
+
+def test_namespaces_that_are_still_shared_are_named(children, whole):
+    if whole["namespaces"] != "active":
+        pytest.skip(f"namespaces are {whole['namespaces']} on this machine")
+    kinds = ", ".join(rf"{kind}:\[\d+\]" for kind in ("ipc", "net", "user", "uts"))
+    assert re.fullmatch(rf"failed \(still shared: {kinds}\)", children["unshare, a lie"][1]["layers"]["namespaces"])
 
 
 @pytest.mark.parametrize("name", DEADLY)
