@@ -117,7 +117,7 @@ def _attempt(server: ForkServer, cuda: bool, *, sandbox: bool) -> tuple[dict[str
             payload = {"part": "attempts", "targets": dataclasses.asdict(reachable)}
             member = _Member(group, "probe", server, payload)
             layers, found = member.heard("sandbox"), member.heard("probe")
-    return _words(found), _words(layers), fork_ms, member.child.folder
+    return found, layers, fork_ms, member.child.folder
 
 
 def _exchange(server: ForkServer) -> Message:
@@ -184,7 +184,3 @@ class _Member:
         if key not in self._said:
             raise JudgeError(f"the {self.name} probe said no {key}: {self.child.ending()} {self.child.tail()}")
         return self._said[key]
-
-
-def _words(found: Message) -> dict[str, str]:
-    return {str(name): str(value) for name, value in found.items()}

@@ -22,7 +22,7 @@ from triton.runtime.errors import OutOfResources
 from judge.bench.compiling.messages import clean, describe
 from judge.bench.exchange.uncomputed import Uncomputed, is_part_of_large
 from judge.bench.interpreting.targets import Target
-from judge.bench.interpreting.tuning_record import Group, chosen, dropped_row, group_row
+from judge.bench.interpreting.tuning_record import Group, chosen, dropped_row, fits, group_row
 from judge.bench.processes.pool import Pool, Ticket, default_workers
 
 COMPILE_S = 30.0
@@ -248,11 +248,6 @@ class Recorder:
     def tuning_groups(self) -> list[dict[str, Any]]:
         """What became of each autotuner's list, for the child that tunes and for the page."""
         return [group_row(group) for group in self.groups]
-
-
-def fits(ticket: Ticket) -> bool:
-    """Whether the work ended in machine code that the target can run."""
-    return ticket.result is not None and "row" in ticket.result
 
 
 def _found(ticket: Ticket) -> dict[str, Any]:

@@ -76,10 +76,6 @@ def _is_bf16(handle: Any) -> bool:
     return bool(handle.dtype.scalar == tl.bfloat16 and handle.data.dtype == np.uint16)
 
 
-def _is_float(handle: Any) -> bool:
-    return bool(handle.dtype.scalar.is_floating())
-
-
 def _access_size(handle: Any) -> int:
     return int(max(1, handle.get_element_ty().primitive_bitwidth // 8))
 
@@ -178,7 +174,7 @@ class RepairedBuilder(InterpreterBuilder):  # type: ignore[misc]
     # arithmetic
 
     def _count(self, *handles: Any) -> None:
-        if self.counter is not None and _is_float(handles[-1]):
+        if self.counter is not None and handles[-1].dtype.scalar.is_floating():
             self.counter.arithmetic(max(handle.data.size for handle in handles))
 
     def binary_op(self, lhs: Any, rhs: Any, op: Any) -> Any:
@@ -304,16 +300,12 @@ def _combine(operation: Any, left: Blocks, right: Blocks, dtypes: list[Any]) -> 
         operation.to_tensor(data, dtype) for blocks in (left, right) for data, dtype in zip(blocks, dtypes, strict=True)
     ]
     out = operation.combine_fn.fn(*wrap)
-    outs = out if isinstance(out, tuple) or _is_triton_tuple(out) else (out,)
+    outs = out if isinstance(out, tuple | tl.tuple) else (out,)
     shape = left[0].shape
     return [
         np.broadcast_to(np.asarray(o.handle.data if isinstance(o, tl.core.tensor) else o), shape).astype(block.dtype)
         for o, block in zip(outs, left, strict=True)
     ]
-
-
-def _is_triton_tuple(value: Any) -> bool:
-    return isinstance(value, tl.tuple)
 
 
 def _tree_reduce(self: Any, inputs: tuple[Any, ...]) -> list[Any]:

@@ -54,7 +54,7 @@ def tuning_key(tuner: Any, kwargs: Any) -> str:
 
 def chosen(group: Group, launched: Ticket) -> Row | None:
     """The row of the launched configuration; of the first that fits where that one does not: nothing is timed."""
-    fitting = [(row, ticket) for row, ticket in group.tried if _compiled(ticket)]
+    fitting = [(row, ticket) for row, ticket in group.tried if fits(ticket)]
     own = [dict(row) for row, ticket in fitting if ticket is launched]
     return next(iter([*own, *(dict(row) for row, _ in fitting)]), None)
 
@@ -65,7 +65,7 @@ def dropped_row(why: str) -> Row:
 
 def group_row(group: Group) -> Row:
     """Counts and names as plain JSON: `compiled` are the configurations that may be timed."""
-    compiled = [str(row["config"]) for row, ticket in group.tried if _compiled(ticket)]
+    compiled = [str(row["config"]) for row, ticket in group.tried if fits(ticket)]
     return {
         "kernel": group.kernel,
         "key": group.key,
@@ -79,5 +79,6 @@ def group_row(group: Group) -> Row:
     }
 
 
-def _compiled(ticket: Ticket) -> bool:
+def fits(ticket: Ticket) -> bool:
+    """Whether the work ended in machine code that the target can run."""
     return ticket.result is not None and "row" in ticket.result
