@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from judge.bench.foreign.aliasing import address_range
+
 ALIGN = 512  # what the allocator gives; a copy keeps the original's place relative to it
 
 
@@ -118,6 +120,4 @@ def _merged(tensors: list[torch.Tensor]) -> list[_Span]:
 
 
 def _span_of(tensor: torch.Tensor) -> _Span:
-    reach = 1 + sum((size - 1) * step for size, step in zip(tensor.size(), tensor.stride(), strict=True))
-    low = tensor.data_ptr()
-    return _Span(tensor.untyped_storage(), low, low + reach * tensor.dtype.itemsize, tensor.device)
+    return _Span(tensor.untyped_storage(), *address_range(tensor), tensor.device)

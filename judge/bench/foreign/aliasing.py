@@ -9,15 +9,15 @@ import torch
 
 def overlaps(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[list[int]]:
     """Pairs [output, input] of numbers whose memory has a byte in common."""
-    spans = [_span(tensor) for tensor in inputs]
+    spans = [address_range(tensor) for tensor in inputs]
     found = []
     for number, output in enumerate(outputs):
-        low, high = _span(output)
+        low, high = address_range(output)
         found += [[number, i] for i, (start, end) in enumerate(spans) if low < end and start < high]
     return found
 
 
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
+def address_range(tensor: torch.Tensor) -> tuple[int, int]:
     """First address and the one after the last; an empty tensor has none."""
     if tensor.numel() == 0 or tensor.device.type == "meta":
         return 0, 0

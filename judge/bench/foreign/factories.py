@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from judge.bench.exchange.nested import decode, encode
+from judge.bench.exchange.nested import decode, packed
 from judge.bench.foreign import random_state
 from judge.values import Policy
 
@@ -68,13 +68,7 @@ def _called(get_inputs: Callable[[], Any], device: str, seed: int) -> Any:
 
 def placed(value: Any, device: str, policy: Policy) -> Any:
     """Nested `value` with tensors on `device` and, where the policy names a dtype, floating ones in it."""
-    tensors: list[torch.Tensor] = []
-
-    def put(tensor: torch.Tensor) -> int:
-        tensors.append(tensor)
-        return len(tensors) - 1
-
-    template = encode(value, put, "get_inputs()")
+    template, tensors = packed(value, "get_inputs()")
     dtype = dtype_of(policy)
 
     def get(number: int) -> torch.Tensor:
