@@ -11,7 +11,7 @@ import math
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from judge.values.rebuilding import rebuilt
 
@@ -71,11 +71,6 @@ class Calibration:
     time: Error
     speedup: Error
     rank: float | None = None  # mean rank correlation of candidates of one problem and size; None: too few to tell
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Self:
-        """Raises TypeError, KeyError or ValueError when malformed."""
-        return rebuilt(cls, body)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -152,7 +147,7 @@ def calibrations(path: Path = FILE) -> dict[str, Calibration]:
     """By architecture; empty without the file. Raises ValueError when it is malformed."""
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
-        return {row["arch"]: Calibration.from_json(row) for row in body}
+        return {row["arch"]: rebuilt(Calibration, row) for row in body}
     except FileNotFoundError:
         return {}
     except (KeyError, TypeError) as error:

@@ -185,8 +185,3 @@ def eager_traffic(fn: Callable[..., Any], args: Sequence[Any]) -> TrafficReport:
     with torch.no_grad(), counting_ops(ledger):
         fn(*args)
     return ledger.report()
-
-
-def count_flops(fn: Callable[..., Any], args: Sequence[Any]) -> int:
-    """FLOPs of `fn(*args)`; a multiply-add is two, an element-wise operator one per element."""
-    return eager_traffic(fn, args).flops

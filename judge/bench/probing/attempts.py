@@ -14,7 +14,6 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from judge.bench.sandboxing import calls
 from judge.bench.sandboxing.sandbox import PROCESSES_CPU, PROCESSES_CUDA
@@ -262,8 +261,3 @@ def _try(attempt: Attempt, targets: Targets) -> str:
     except OSError as error:
         return errno.errorcode.get(error.errno or 0, type(error).__name__)
     return THROUGH
-
-
-def from_json(row: dict[str, Any]) -> Targets:
-    """Inverse of dataclasses.asdict."""
-    return Targets(**row)

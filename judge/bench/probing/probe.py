@@ -31,7 +31,7 @@ def run(assignment: Assignment) -> None:
 
 
 def _attempts(assignment: Assignment) -> Message:
-    return dict(attempts.try_all(attempts.from_json(assignment.payload["targets"])))
+    return dict(attempts.try_all(attempts.Targets(**assignment.payload["targets"])))
 
 
 def _give(assignment: Assignment) -> Message:

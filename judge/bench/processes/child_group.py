@@ -7,7 +7,6 @@ import select
 import socket
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from judge.bench.exchange.wire import Message, WireClosed, WireGarbage
@@ -142,9 +141,7 @@ class ChildGroup:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.waits:
             self.close()
         else:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from judge.bench.interpreting.calibration import Constants, model_for
-from judge.bench.interpreting.op_traffic import count_flops, eager_traffic
+from judge.bench.interpreting.op_traffic import eager_traffic
 from judge.bench.interpreting.targets import target
 from judge.bench.interpreting.timemodel import kernel_time_us, modelled_speedup, total_us
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
@@ -144,7 +144,8 @@ def test_overwriting_does_not_read() -> None:
 
 def test_attention_and_lstm_hide_no_flops() -> None:
     q = torch.rand(2, 4, 64, 32)
-    assert count_flops(lambda a: torch.nn.functional.scaled_dot_product_attention(a, a, a), [q]) == 4 * 8 * 64 * 64 * 32
+    attention = eager_traffic(lambda a: torch.nn.functional.scaled_dot_product_attention(a, a, a), [q])
+    assert attention.flops == 4 * 8 * 64 * 64 * 32
     lstm, x = torch.nn.LSTM(16, 32), torch.rand(5, 3, 16)
     dots = eager_traffic(lstm, [x]).dot_flops
     assert sum(dots.values()) == 2 * 15 * (4 * 32 * 16 + 4 * 32 * 32)
