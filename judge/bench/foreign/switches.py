@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,11 +59,28 @@ class Switchboard:
         return list(changed)
 
 
+# In torch, as far as a version has them. The newer interface first: writing it makes the older names readable again.
+ATTRIBUTES = (
+    "backends.fp32_precision",
+    "backends.cuda.matmul.fp32_precision",
+    "backends.cudnn.fp32_precision",
+    "backends.cudnn.conv.fp32_precision",
+    "backends.cudnn.rnn.fp32_precision",
+    "backends.mkldnn.matmul.fp32_precision",
+    "backends.cuda.matmul.allow_tf32",
+    "backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+    "backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
+    "backends.cuda.matmul.allow_fp16_accumulation",
+    "backends.cudnn.allow_tf32",
+    "backends.cudnn.benchmark",
+    "backends.cudnn.deterministic",
+    "backends.cudnn.enabled",
+)
+
+
 def _all(device: str) -> Iterator[Switch]:
-    # The newer interface first: writing it makes the older names below readable again.
-    yield from _newer_precisions()
-    yield from _attributes("torch.backends.cuda.matmul", torch.backends.cuda.matmul, _MATMUL)
-    yield from _attributes("torch.backends.cudnn", torch.backends.cudnn, _CUDNN)
+    for path in ATTRIBUTES:
+        yield from _attribute(path)
     yield Switch("float32_matmul_precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
     yield Switch("default_dtype", torch.get_default_dtype, torch.set_default_dtype)
     yield Switch("default_device", torch.get_default_device, _to_default_device)
@@ -80,39 +97,13 @@ def _all(device: str) -> Iterator[Switch]:
         yield Switch("current_stream", torch.cuda.current_stream, torch.cuda.set_stream)
 
 
-_MATMUL = (
-    "allow_tf32",
-    "allow_fp16_reduced_precision_reduction",
-    "allow_bf16_reduced_precision_reduction",
-    "allow_fp16_accumulation",
-)
-_CUDNN = ("allow_tf32", "benchmark", "deterministic", "enabled")
-
-
-def _attributes(path: str, owner: Any, names: Iterable[str]) -> Iterator[Switch]:
-    for name in names:
-        if hasattr(owner, name):
-            yield _attribute(f"{path}.{name}", owner, name)
-
-
-def _attribute(shown: str, owner: Any, name: str) -> Switch:
-    return Switch(shown, lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
-
-
-def _newer_precisions() -> Iterator[Switch]:
-    """`fp32_precision` of each backend, which torch has since 2.9."""
-    backends = torch.backends
-    owners = (
-        ("torch.backends", backends),
-        ("torch.backends.cuda.matmul", backends.cuda.matmul),
-        ("torch.backends.cudnn", backends.cudnn),
-        ("torch.backends.cudnn.conv", getattr(backends.cudnn, "conv", None)),
-        ("torch.backends.cudnn.rnn", getattr(backends.cudnn, "rnn", None)),
-        ("torch.backends.mkldnn.matmul", getattr(backends.mkldnn, "matmul", None)),
-    )
-    for path, owner in owners:
-        if owner is not None and hasattr(owner, "fp32_precision"):
-            yield _attribute(f"{path}.fp32_precision", owner, "fp32_precision")
+def _attribute(path: str) -> Iterator[Switch]:
+    place, _, name = path.rpartition(".")
+    owner: Any = torch
+    for part in place.split("."):
+        owner = getattr(owner, part, None)
+    if hasattr(owner, name):
+        yield Switch(f"torch.{path}", lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
 
 
 def _to_default_device(device: torch.device) -> None:
