@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import mmap
 import os
 import resource
 import subprocess
@@ -240,6 +241,14 @@ def test_a_limit_that_is_lower_already_stays_where_it_is():
     run = subprocess.run([sys.executable, "-c", LIMITED], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout) == [[1 << 20] * 2, [1 << 15] * 2, [1 << 12] * 2]
+
+
+def test_the_address_space_is_all_that_is_mapped_and_not_only_what_is_in_memory():
+    mapped = mmap.mmap(-1, 1 << 30)  # touched nowhere
+    rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    size, resident = (int(rows[name].split()[0]) << 10 for name in ("VmSize", "VmRSS"))
+    assert size - resident >= 1 << 30 and abs(sandbox.address_space_bytes() - size) < 64 << 20
+    mapped.close()
 
 
 def test_whether_a_process_can_be_forked_is_tried_and_leaves_none(monkeypatch):
