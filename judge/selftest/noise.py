@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from judge.bench.device.statistics import median_interval
 from judge.bench.runner import Bench
 from judge.selftest.entries import FOLDERS, HERE, Corpus, Entry, read_entry
-from judge.selftest.run import Judge
 from judge.values import Job, Outcome, Subject, Verdict
 
 KERNEL = "a05_gate_16M"  # 0.2 GB through memory: long enough for events, over in a moment
