@@ -143,7 +143,7 @@ def rest_devices() -> None:
 
 @shared_task(name="search.tasks.check_device", acks_late=True)  # type: ignore[untyped-decorator]
 def check_device(device_id: int, action_id: int | None = None) -> None:
-    """Calibrate a device on its worker; with the act of a person who asked, passing ends its quarantine."""
+    """Calibrate a device on its worker; with the action of a person who asked, passing ends its quarantine."""
     device = served_devices().filter(pk=device_id).first()
     if device is not None:
         asked = AuditEntry.objects.filter(pk=action_id).first() if action_id is not None else None

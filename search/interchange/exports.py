@@ -406,12 +406,12 @@ def _name(text: str, *, upper: bool = False) -> str:
 
 def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> dict[str, Any]:
     """`run`, `best` (None where nothing beat PyTorch; then `closest` is the kernel next to it, None without an audited
-    one) and `nodes`: every told node in number order, the root left out.
+    one) and `nodes`: every completed node in number order, the root left out.
 
     A speedup never comes without its basis and, unless it is a reported one, its interval.
     """
     tree = run_tree(run)
-    told = [node for node in tree.nodes if node.state == Node.State.COMPLETED and node.parent is not None]
+    completed = [node for node in tree.nodes if node.state == Node.State.COMPLETED and node.parent is not None]
     return {
         "run": {
             "id": run.pk,
@@ -429,7 +429,7 @@ def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> di
             "steps": run.steps,
             "limits": run.limits,
             "memory": memory_document(run),
-            "told": len(told),
+            "told": len(completed),
             "state": run.state,
             "stop_reason": run.stop_reason,
             "wall_s": round(wall_s, 3),
@@ -437,7 +437,7 @@ def run_document(run: Run, *, toolchain: str, wall_s: float, command: str) -> di
         },
         "best": _timed(run, tree, tree.standing.best),
         "closest": _timed(run, tree, tree.standing.closest),
-        "nodes": [_node(node) for node in told],
+        "nodes": [_node(node) for node in completed],
     }
 
 
@@ -477,9 +477,9 @@ def memory_document(run: Run) -> dict[str, Any] | None:
     memory = RunMemory.objects.filter(run=run.pk).first()
     if memory is None:
         return None
-    if told := memory.elsewhere:
-        settings = {**told["settings"], "toolchain": memory.toolchain}
-        return {**settings, "beyond": told["beyond"], "rules": told["rules"], "in_prompts": told["uses"]}
+    if recorded := memory.elsewhere:
+        settings = {**recorded["settings"], "toolchain": memory.toolchain}
+        return {**settings, "beyond": recorded["beyond"], "rules": recorded["rules"], "in_prompts": recorded["uses"]}
     settings = {**choice_of(memory).to_json(), "toolchain": memory.toolchain}
     rows = list(memory.rules.select_related("version").order_by("place"))
     places = {row.version_id: row.place for row in rows}

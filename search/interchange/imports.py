@@ -156,8 +156,8 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
     )
     _events_create(run, recording, nodes, user)
     failures_keep(run=run, nodes=[nodes[step.number] for step in recording.steps], now=now)
-    if (told := recording.memory) is not None:
-        memory_recorded(run_id=run.pk, choice=told.choice, elsewhere=told.elsewhere, toolchain=told.toolchain)
+    if (memory := recording.memory) is not None:
+        memory_recorded(run_id=run.pk, choice=memory.choice, elsewhere=memory.elsewhere, toolchain=memory.toolchain)
     return run
 
 
@@ -209,10 +209,10 @@ def _evidence(step: RecordedStep) -> dict[str, Any]:
     """The basis of the speedup: a range and an audit where a time model made it, else a report."""
     if step.speedup is None:
         return {"basis": ""}
-    if (told := step.modelled) is None:
+    if (modelled := step.modelled) is None:
         return {"basis": Basis.REPORTED.value}
-    ends = {"speedup_low": told.low, "speedup_high": told.high, "speedup_n": told.n}
-    return {"basis": Basis.MODELLED.value, "audit": told.audit.value, **ends}
+    ends = {"speedup_low": modelled.low, "speedup_high": modelled.high, "speedup_n": modelled.n}
+    return {"basis": Basis.MODELLED.value, "audit": modelled.audit.value, **ends}
 
 
 def _nodes_create(run: Run, recording: Recording, evaluations: list[Evaluation], now: datetime) -> dict[int, Node]:

@@ -80,11 +80,11 @@ def _plain_json(value: Any) -> bool:
     return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 53)
 
 
-def _uses(told: Any, numbers: Mapping[int, int], rules: int) -> dict[str, dict[str, list[int]]]:
-    if not isinstance(told, dict):
+def _uses(given: Any, numbers: Mapping[int, int], rules: int) -> dict[str, dict[str, list[int]]]:
+    if not isinstance(given, dict):
         raise ValueError("its prompts must be listed by node")
     found: dict[str, dict[str, list[int]]] = {}
-    for node, arms in told.items():
+    for node, arms in given.items():
         known = numbers.get(int(node)) if node.isascii() and node.isdigit() and len(node) < 10 else None
         if not isinstance(arms, dict) or not set(arms) <= set(ARMS):
             raise ValueError(f"the rules of node {node[:20]} must be listed as {', '.join(ARMS)}")
@@ -93,11 +93,11 @@ def _uses(told: Any, numbers: Mapping[int, int], rules: int) -> dict[str, dict[s
     return found
 
 
-def _places(told: Any, rules: int) -> list[int]:
-    whole = isinstance(told, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in told)
-    if not whole or len(told) > rules or not all(1 <= one <= rules for one in told):
+def _places(given: Any, rules: int) -> list[int]:
+    whole = isinstance(given, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in given)
+    if not whole or len(given) > rules or not all(1 <= one <= rules for one in given):
         raise ValueError(f"a prompt names a rule that is none of the {rules}")
-    return list(told)
+    return list(given)
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,11 @@ class RecordingRejected(ValueError):
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One told node. `speedup` is None unless the kernel was correct and timed.
+    """One completed node. `speedup` is None unless the kernel was correct and timed.
 
-    Steps stand in the order in which they were told. `number` is the node's: its place in that order, unless the ids of
-    the file are 0, 1, 2, ... without gaps. `verdict`, `summary` and `touched` (a person had a
-    hand in it) come from our own exports, else None, empty and False; so does `modelled`.
+    Steps stand in the order in which they were completed. `number` is the node's: its place in that order, unless the
+    ids of the file are 0, 1, 2, ... without gaps. `verdict`, `summary` and `touched` (a person had a hand in it) come
+    from our own exports, else None, empty and False; so does `modelled`.
     """
 
     number: int
@@ -455,7 +455,7 @@ def verdict_of_step(step: RecordedStep) -> Verdict:
     if step.correct:
         return Verdict.PASS
     error = step.error.lower()
-    told = {
+    known = {
         "timeout": Verdict.TIMED_OUT,
         "syntaxerror": Verdict.BAD_SOURCE,
         "out of memory": Verdict.OUT_OF_MEMORY,
@@ -463,5 +463,5 @@ def verdict_of_step(step: RecordedStep) -> Verdict:
         "outofresources": Verdict.COMPILE_FAILED,
         "incorrect output": Verdict.WRONG,
     }
-    found = next((verdict for words, verdict in told.items() if words in error), None)
+    found = next((verdict for text, verdict in known.items() if text in error), None)
     return found or (Verdict.CRASHED if step.loads else Verdict.LOAD_FAILED)

@@ -113,8 +113,8 @@ def _error(facts: dict[str, Any], score: dict[str, Any]) -> str:
     texts = [facts.get(key) for key in ("runtime_error", "compilation_error", "error")]
     name = next((str(value) for value in names if value), "")
     text = next((str(value).strip() for value in texts if value), "")
-    told = ": ".join(part for part in (name, text) if part)
-    return told or ("incorrect output" if score["compiled"] else "compile failed")
+    failed = ": ".join(part for part in (name, text) if part)
+    return failed or ("incorrect output" if score["compiled"] else "compile failed")
 
 
 def files_of(document: Mapping[str, Any]) -> dict[str, str]:

@@ -119,7 +119,7 @@ def stop_of(run: Run, now: datetime) -> Stop | None:
 def goal_reached(run: Run, limits: RunLimits, now: datetime) -> Stop | None:
     """The first goal that is reached. Asks for the best only where a goal needs it."""
     goals = (limits.target_speedup, limits.stale_steps, limits.roofline_share)
-    progress = progress_of(run) if any(goal is not None for goal in goals) else Progress(told=0)
+    progress = progress_of(run) if any(goal is not None for goal in goals) else Progress(completed=0)
     return goal_stop(limits, progress, started=run.created_at, now=now)
 
 
@@ -128,19 +128,19 @@ def books(run: Run, limits: RunLimits) -> Ledger:
     if any(getattr(limits, name) is not None for name in COUNTED):
         return ledger_of(run.pk)
     nodes = Node.objects.filter(run=run).exclude(kind=Node.Kind.ROOT)
-    told = Count("pk", filter=Q(state=Node.State.COMPLETED))
-    counts = nodes.aggregate(told=told, open=Count("pk", filter=Q(state__in=Node.IN_FLIGHT)))
-    return Ledger(spent=Amounts(steps=counts["told"]), reserved=Amounts(steps=counts["open"]))
+    completed = Count("pk", filter=Q(state=Node.State.COMPLETED))
+    counts = nodes.aggregate(completed=completed, open=Count("pk", filter=Q(state__in=Node.IN_FLIGHT)))
+    return Ledger(spent=Amounts(steps=counts["completed"]), reserved=Amounts(steps=counts["open"]))
 
 
 def progress_of(run: Run) -> Progress:
-    """Told steps and the audited best."""
-    told = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).count()
+    """Completed steps and the audited best."""
+    completed = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).count()
     best = best_node(run.pk)
     if best is None or best.evaluation is None:
-        return Progress(told)
+        return Progress(completed)
     return Progress(
-        told=told,
+        completed=completed,
         best_order=best.told_order,
         best_speedup=best.evaluation.speedup,
         bound_share=bound_share(run, best.evaluation),

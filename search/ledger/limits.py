@@ -49,10 +49,10 @@ ADDABLE = ("steps", "evaluations", "device_s", "tokens", "usd", "wall_s", "stale
 class RunLimits:
     """What a run may use at most, and when it has reached its goal.
 
-    Hard limits, held by reserving before spending: `steps` told nodes, `evaluations` on the device (reused verdicts not
-    counted), `device_s` seconds of the device's worker, `tokens` in and out, `usd`. `wall_s` counts from the start,
-    pauses included; after it nothing new begins. Goals: no new best in the last `stale_steps` told steps, an audited
-    best of at least `target_speedup`, or one at `roofline_share` (0..1) of the problem's bound on the device.
+    Hard limits, held by reserving before spending: `steps` completed nodes, `evaluations` on the device (reused
+    verdicts not counted), `device_s` seconds of the device's worker, `tokens` in and out, `usd`. `wall_s` counts from
+    the start, pauses included; after it nothing new begins. Goals: no new best in the last `stale_steps` completed
+    steps, an audited best of at least `target_speedup`, or one at `roofline_share` (0..1) of the problem's bound.
     `step_device_s`, `step_tokens` and `step_usd` are held for every step in flight; a larger step of the same run
     raises what is held for the next ones. Raises BadLimit with a sentence for a value out of range.
     """
@@ -302,13 +302,13 @@ def kept(limits: RunLimits, ledger: Ledger) -> bool:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands. `best_speedup` is that of the audited best, with the told order at which it came.
+    """Where a run stands. `best_speedup` is that of the audited best, with the completion number at which it came.
 
     `best_words` is the same speedup for people, with interval, n and basis.
     `bound_share` is the roofline's bound over the best's time (0..1, None when either is unknown).
     """
 
-    told: int
+    completed: int
     best_order: int | None = None
     best_speedup: float | None = None
     bound_share: float | None = None
@@ -335,7 +335,7 @@ def goal_stop(limits: RunLimits, progress: Progress, *, started: datetime, now: 
     if limits.roofline_share is not None and share is not None and share >= limits.roofline_share:
         text = f"Goal of {limits.roofline_share:.0%} of the roofline reached: {share:.0%} ({progress.best_words})."
         return Stop("roofline_share", text)
-    stale = progress.told - (progress.best_order or 0)
+    stale = progress.completed - (progress.best_order or 0)
     if limits.stale_steps is not None and stale >= limits.stale_steps:
         return Stop(
             "stale_steps", f"No improvement in the last {stale} completed steps; the limit is {limits.stale_steps}."
@@ -414,7 +414,7 @@ def forecast(
     tokens: Sequence[int],
     usd: Sequence[Decimal],
 ) -> Forecast:
-    """Quartiles over told steps. Time runs in `concurrency` lanes; steps whose cost is unknown are left out before."""
+    """Quartiles over completed steps. Time runs in `concurrency` lanes; steps of unknown cost are left out before."""
     lanes = max(min(concurrency, steps_left), 1)
     return Forecast(
         steps=steps_left,

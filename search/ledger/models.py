@@ -15,7 +15,7 @@ class Spending(models.Model):
         LARGE = "large"
         SMALL = "small"
         AGAIN = "again"  # a step's second call, when the first reply could not be used
-        RECHECK = "recheck"  # told kernels judged once more, and raced
+        RECHECK = "recheck"  # completed kernels judged once more, and raced
         TASK = "task"  # an adapt run's: a practice task was composed
         LESSON = "lesson"  # an adapt run's: a rule was worded
 

@@ -394,7 +394,7 @@ def _held() -> Decimal:
 
 
 def _searches(groups: Iterable[tuple[Any, Amount]], *, whole: bool) -> list[Line]:
-    """Rows of searches; those of adapt runs outside of searches come as their words."""
+    """Rows of searches; those of adapt runs outside of searches come as their labels."""
     rows = list(groups)
     ids = [key for key, _ in rows if isinstance(key, int)]
     runs = Run.objects.select_related("problem", "device").in_bulk(ids)

@@ -135,7 +135,7 @@ _OPEN = re.compile(r"<{7} ?(?:OLD|SEARCH)\s*+$")
 _MIDDLE = re.compile(r"={7}\s*+$")
 _CLOSE = re.compile(r">{7} ?(?:NEW|REPLACE)\s*+$")
 _HEAD = re.compile(r"\W*+PATCH\s*+#?\s*+\d++\s*+[:.)–-]?", re.IGNORECASE)
-MOST_PLACES = 10  # told of an old text that is not there once
+MOST_PLACES = 10  # named of an old text that is not there once
 
 
 @dataclass(frozen=True)

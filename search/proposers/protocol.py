@@ -69,7 +69,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came of a task: a source to judge, or a reason why there is none (the node then ends as told, reward 0)."""
+    """What came of a task: a source to judge, or a reason why there is none (the node then completes with reward 0)."""
 
     source: str = ""
     summary: str = ""  # one line: what was tried

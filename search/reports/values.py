@@ -34,7 +34,7 @@ class Kernel:
     """One correct kernel of a search; `eager` and `compile` are None where it was not timed against them."""
 
     number: int
-    order: int  # place in the order in which nodes were told, from 1
+    order: int  # place in the order in which nodes were completed, from 1
     audited: bool
     eager: Ratio | None
     compile: Ratio | None = None
@@ -47,7 +47,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One search: its correct kernels in the order in which they were told, and how many nodes were told."""
+    """One search: its correct kernels in the order in which they were completed, and how many nodes were."""
 
     run: int
     problem: int
@@ -163,7 +163,7 @@ class Block:
     degenerate: tuple[tuple[str, str], ...]  # slug and title
     runs: int
     unended: int  # searches that have not ended: they count as they stand
-    unbegun: int  # those of them without a told node: they are in no figure
+    unbegun: int  # those of them without a completed node: they are in no figure
     tables: tuple[Table, ...]
     provisional_only: int  # problems whose only correct kernels were not audited
     provisional_faster: int  # problems with an audited best and a faster kernel that was not audited

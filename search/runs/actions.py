@@ -73,7 +73,7 @@ class StartRun(Action):
         try:
             return run_start(**given, **call.who)
         except FieldsRefused as error:
-            fields = {RENAMED.get(name, name): words for name, words in error.fields.items()}
+            fields = {RENAMED.get(name, name): text for name, text in error.fields.items()}
             raise FieldsRefused(fields) from error
 
 

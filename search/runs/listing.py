@@ -77,9 +77,9 @@ class RunFilter:
         if self.device:
             runs = runs.filter(device__name=self.device)
         if self.q:
-            words = self.q
+            text = self.q
             runs = runs.filter(
-                Q(title__icontains=words) | Q(problem__title__icontains=words) | Q(problem__slug__icontains=words)
+                Q(title__icontains=text) | Q(problem__title__icontains=text) | Q(problem__slug__icontains=text)
             )
         return self._after(runs, before)
 
@@ -176,7 +176,7 @@ def _silence(summary: RunSummary, now: datetime) -> float | None:
 
 
 def spark(points: tuple[tuple[int, float], ...], *, last: int) -> Spark | None:
-    """A step line through each new best, extended to the `last` told node. None without points."""
+    """A step line through each new best, extended to the `last` completed node. None without points."""
     if not points:
         return None
     logs = [math.log2(value) for _, value in points]

@@ -1,4 +1,4 @@
-"""Start, pause, resume and stop runs, set their concurrency. Each act is audited; its key makes it one act."""
+"""Start, pause, resume and stop runs, set their concurrency. Each action is audited; its key makes it one action."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
 
-# Acts that change what is tried without a mark on the steps that they change. What pins, forced steps, notes and
+# Actions that change what is tried without a mark on the steps that they change. What pins, forced steps, notes and
 # kernels by hand lead to is marked, and leaves its pair out of the comparison.
 UNMARKED = {
     "steer.params": "parameters",
@@ -52,7 +52,7 @@ _RESUMABLE = (Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED)
 
 
 def pair_check(*, run: Run, verb: str) -> None:
-    """Raise ActionRefused where the act would make two arms differ by more than memory, and no step would say so."""
+    """Raise ActionRefused where the action would make two arms differ by more than memory, and no step would say so."""
     what = UNMARKED.get(verb)
     task = AdaptTask.objects.filter(Q(run=run) | Q(control=run), control__isnull=False).first() if what else None
     if task is None or task.run_id is None:
@@ -151,7 +151,7 @@ def _memory(run: Run, choice: MemoryChoice, source: int | None, evidence: Eviden
 
 
 def root_create(*, run: Run) -> Node:
-    """The empty candidate, told at birth. It counts in no budget and is never visited itself."""
+    """The empty candidate, completed at birth. It counts in no budget and is never visited itself."""
     return Node.objects.create(
         run=run, number=0, kind=Node.Kind.ROOT, state=Node.State.COMPLETED, told_order=0, told_at=timezone.now()
     )

@@ -1,4 +1,4 @@
-"""What a form that acts needs beside its fields."""
+"""What the form of an action needs beside its fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ register = template.Library()
 
 @register.simple_tag
 def act_key() -> str:
-    """A fresh key: the same form sent twice is one act."""
+    """A fresh key: the same form sent twice is one action."""
     return secrets.token_urlsafe(16)
 
 
@@ -27,7 +27,7 @@ def removed_lately(kind: str, most: int = 10) -> list[AuditEntry]:
 
 @register.filter
 def undo_of(message: Any) -> dict[str, str] | None:
-    """The act that a message offers to undo, and the label of its button; None for other messages."""
+    """The action that a message offers to undo, and the label of its button; None for other messages."""
     kind, _, rest = str(getattr(message, "extra_tags", "") or "").partition(":")
     number, _, label = rest.partition(":")
     return {"id": number, "label": label} if kind == "undo" and number.isdecimal() else None
