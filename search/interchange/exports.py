@@ -24,9 +24,8 @@ from judge.evaluations.models import Evaluation, Measurement
 from judge.problems.models import Problem, flag_codes
 from judge.values import Basis, Verdict, canonical_hash
 from judge.values.parsing import parse_module
-from memory.prompting.freezing import choice_of
-from memory.prompting.models import RunMemory
-from memory.prompting.queries import arms_of, uses_at
+from memory.prompting.queries import uses_at
+from search.interchange.own import memory_document
 from search.records.facts import beats_torch
 from search.records.log import params_in_force
 from search.records.models import Node, Run
@@ -470,31 +469,3 @@ def _node(node: TreeNode) -> dict[str, Any]:
         "summary": node.summary,
         "by_hand": node.touched,
     }
-
-
-def memory_document(run: Run) -> dict[str, Any] | None:
-    """As `recording.memory_read` takes it; None when the search was started without memory."""
-    memory = RunMemory.objects.filter(run=run.pk).first()
-    if memory is None:
-        return None
-    if recorded := memory.elsewhere:
-        settings = {**recorded["settings"], "toolchain": memory.toolchain}
-        return {**settings, "beyond": recorded["beyond"], "rules": recorded["rules"], "in_prompts": recorded["uses"]}
-    settings = {**choice_of(memory).to_json(), "toolchain": memory.toolchain}
-    rows = list(memory.rules.select_related("version").order_by("place"))
-    places = {row.version_id: row.place for row in rows}
-    rules = [
-        {
-            "place": row.place,
-            "text": row.version.text,
-            "version": row.version.number,
-            "scope": {name: getattr(row.version, f"scope_{name}") for name in ("family", "arch", "triton")},
-            "score": row.score,
-        }
-        for row in rows
-    ]
-    prompts: dict[str, dict[str, list[int]]] = {}
-    for number, arms in arms_of(run.pk).items():
-        for version, arm in arms:
-            prompts.setdefault(str(number), {}).setdefault(arm, []).append(places[version])
-    return {**settings, "beyond": memory.beyond, "rules": rules, "in_prompts": prompts}

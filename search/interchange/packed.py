@@ -15,12 +15,11 @@ from judge.devices.models import MODELLED_ELSEWHERE, Device, kinds
 from judge.evaluations.models import Evaluation, Measurement
 from judge.values import Basis, Subject, Verdict
 from search.algorithm.ranking import rank
-from search.interchange.exports import PRODUCT, memory_document, product_version, zipped
-from search.interchange.recording import OWN
+from search.interchange.exports import PRODUCT, product_version, zipped
+from search.interchange.own import OWN, PARTS
 from search.interchange.run_folder import files_of
 from search.records.facts import NodeRow, node_rows
 from search.records.models import Node, Proposal, Run
-from search.steering.activity import acts_document
 
 KINDS = {Node.Kind.ROOT: "dummy_root", Node.Kind.LARGE: "large_step", Node.Kind.SMALL: "small_step"}
 EXTERNAL = "external:"
@@ -130,8 +129,7 @@ def _own(run: Run, cancelled: Iterable[NodeRow], numbers: dict[int, int]) -> dic
         "model": run.proposer_options.get("model"),
         "params": run.params,
         "seed": run.seed,
-        "memory": memory_document(run),
-        "acts": acts_document(run),
+        **{name: part.write(run) for name, part in PARTS.items()},
         "withdrawn": [
             {
                 "node_id": row.number,

@@ -15,89 +15,11 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from adaexplore_site.core.text import storable, storable_text
+from adaexplore_site.core.text import storable_text
 from judge.values import Audit, Basis, Verdict
-from memory.prompting.assignment import CONTROL, NO_ROOM, TREATMENT
-from memory.prompting.choices import MemoryChoice
 from search.algorithm.tree import LARGE, SMALL
+from search.interchange.own import OWN, PARTS, RecordedMemory
 from search.records.events import RecordedAct
-from search.steering.activity import acts_read
-
-MAX_RULES = 5000
-TEXT_CHARS = 1000
-ARMS = (TREATMENT, CONTROL, NO_ROOM)
-SCOPE = ("family", "arch", "triton")
-_SETTINGS = ("uses", "learns", "trust", "threshold", "budget_tokens", "withhold")
-
-
-@dataclass(frozen=True)
-class RecordedMemory:
-    """Settings, toolchain, and `elsewhere`: {"rules": [place, text, version, scope, score], "uses": number -> arm ->
-    places, "beyond": rules that no prompt could reach}."""
-
-    choice: MemoryChoice
-    toolchain: str
-    elsewhere: dict[str, Any]
-
-
-def memory_read(document: Any, numbers: Mapping[int, int]) -> RecordedMemory:
-    """From our own export; `numbers` gives the node number of an id in the file. Raises ValueError with a sentence."""
-    if not isinstance(document, dict):
-        raise ValueError("the memory of the search must be an object")
-    rules = document.get("rules") or []
-    if not isinstance(rules, list) or len(rules) > MAX_RULES:
-        raise ValueError(f"a search lists up to {MAX_RULES} rules")
-    read = [_rule(place, rule) for place, rule in enumerate(rules, start=1)]
-    beyond = document.get("beyond")
-    elsewhere = {
-        "rules": read,
-        "uses": _uses(document.get("in_prompts") or {}, numbers, len(read)),
-        "beyond": beyond if isinstance(beyond, int) and not isinstance(beyond, bool) and beyond >= 0 else 0,
-    }
-    choice = MemoryChoice.from_json({name: document[name] for name in _SETTINGS if name in document})
-    return RecordedMemory(choice, storable_text(str(document.get("toolchain") or ""))[:120], elsewhere)
-
-
-def _rule(place: int, rule: Any) -> dict[str, Any]:
-    if not isinstance(rule, dict) or not isinstance(rule.get("text"), str):
-        raise ValueError(f"rule {place} has no text")
-    scope, score = rule.get("scope"), rule.get("score")
-    known = scope if isinstance(scope, dict) else {}
-    plain = {
-        str(key)[:40]: value for key, value in (score if isinstance(score, dict) else {}).items() if _plain_json(value)
-    }
-    version = rule.get("version")
-    return {
-        "place": place,
-        "text": storable_text(rule["text"])[:TEXT_CHARS],
-        "version": version if isinstance(version, int) and not isinstance(version, bool) else None,
-        "scope": {name: storable_text(str(known.get(name) or ""))[:60] for name in SCOPE},
-        "score": storable(dict(list(plain.items())[:20])),
-    }
-
-
-def _plain_json(value: Any) -> bool:
-    return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 53)
-
-
-def _uses(given: Any, numbers: Mapping[int, int], rules: int) -> dict[str, dict[str, list[int]]]:
-    if not isinstance(given, dict):
-        raise ValueError("its prompts must be listed by node")
-    found: dict[str, dict[str, list[int]]] = {}
-    for node, arms in given.items():
-        known = numbers.get(int(node)) if node.isascii() and node.isdigit() and len(node) < 10 else None
-        if not isinstance(arms, dict) or not set(arms) <= set(ARMS):
-            raise ValueError(f"the rules of node {node[:20]} must be listed as {', '.join(ARMS)}")
-        if known is not None:
-            found[str(known)] = {arm: _places(arms[arm], rules) for arm in ARMS if arm in arms}
-    return found
-
-
-def _places(given: Any, rules: int) -> list[int]:
-    whole = isinstance(given, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in given)
-    if not whole or len(given) > rules or not all(1 <= one <= rules for one in given):
-        raise ValueError(f"a prompt names a rule that is none of the {rules}")
-    return list(given)
 
 
 @dataclass(frozen=True)
@@ -128,7 +50,6 @@ def _end(value: Any) -> float:
     return float(value) if math.isfinite(value) else 0.0
 
 
-OWN = "adaexplore_dashboard"  # key of what this product adds to the format; others pass it by
 MAX_BYTES = 64 << 20
 MAX_STEPS = 20_000
 MAX_FIGURE = 1e300  # a whole number in JSON may be larger than any float
@@ -250,8 +171,7 @@ def recording_of(document: Any, *, digest: str) -> Recording:
         modelled=modelled,
         params=own.get("params") if isinstance(own.get("params"), dict) else None,
         seed=_seed(own.get("seed")),
-        memory=_memory(own.get("memory"), numbers),
-        acts=_acts(own.get("acts"), numbers),
+        **_parts(own, numbers),
     )
 
 
@@ -260,22 +180,16 @@ def _slug(problem: Any) -> str:
     return slug if isinstance(slug, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,60}", slug) else ""
 
 
-def _memory(document: Any, numbers: Numbers) -> RecordedMemory | None:
-    try:
-        return None if document is None else memory_read(document, numbers.of)
-    except (ValueError, TypeError) as error:
-        raise RecordingRejected(
-            _('"memory" under "%(own)s" cannot be read: %(error)s.') % {"own": OWN, "error": error}
-        ) from error
-
-
-def _acts(document: Any, numbers: Numbers) -> tuple[RecordedAct, ...]:
-    try:
-        return acts_read(document, numbers.of)
-    except ValueError as error:
-        raise RecordingRejected(
-            _('"acts" under "%(own)s" cannot be read: %(error)s.') % {"own": OWN, "error": error}
-        ) from error
+def _parts(own: dict[str, Any], numbers: Numbers) -> dict[str, Any]:
+    """The parts of our own export by name."""
+    found = {}
+    for name, part in PARTS.items():
+        try:
+            found[name] = part.read(own.get(name), numbers.of)
+        except (ValueError, TypeError) as error:
+            refusal = _('"%(name)s" under "%(own)s" cannot be read: %(error)s.')
+            raise RecordingRejected(refusal % {"name": name, "own": OWN, "error": error}) from error
+    return found
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -16,7 +16,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from adaexplore_site.core.env import MAX_UPLOAD_BYTES
-from search.interchange.recording import OWN, Recording, RecordingRejected, recording_of
+from search.interchange.own import OWN
+from search.interchange.recording import Recording, RecordingRejected, recording_of
 
 REFERENCE = "reference_src.py"
 MANIFEST = "manifest.json"
