@@ -1,0 +1,486 @@
+"""What the referee decides beside the rounds: who is audited, whose fault an ending is, what is counted. No child."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from judge.bench.deciding import referee as refereeing
+from judge.bench.deciding import referee_cache
+from judge.bench.deciding.referee import Referee
+from judge.bench.deciding.referee_cache import RefereeCache
+from judge.bench.exchange.contact import Deadline, SubjectFailed
+from judge.bench.foreign.whereabouts import SILENT, DeviceLost
+from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
+from judge.bench.judging.completion import Ended
+from judge.bench.timing.counted import check_compiled, check_counts
+from judge.bench.timing.modelled import fixed_seed, modelled
+from judge.bench.timing.stage import Measured
+from judge.values import (
+    BASELINES,
+    Audit,
+    Basis,
+    CaseRecord,
+    Finding,
+    JudgeError,
+    SpeedCall,
+    Speedup,
+    StageRecord,
+    Subject,
+    Timing,
+    Verdict,
+)
+
+
+def speed(value: float) -> Speedup:
+    return Speedup(value, value, value, 16, Basis.MEASURED)
+
+
+def shown(value: float = 2.0, **given: object) -> Measured:
+    timing = Timing(Subject.CANDIDATE, Basis.MEASURED, "cuda_events", (10.0,) * 4, 10.0, 9.0, 11.0)
+    return Measured([timing], speed(value), **given)
+
+
+class Log:
+    """A stage log that only remembers."""
+
+    def __init__(self, now: str = "timing") -> None:
+        self.now, self.said, self.stages = now, [], [StageRecord("load", "ok", 1.0)]
+
+    def doing(self, what):
+        self.now = what
+        self.said.append(what)
+
+    def timed(self, name, step):
+        result = step()
+        self.record(name, "ok", 1.0)
+        return result
+
+    def record(self, name, state, wall_ms, detail=""):
+        self.stages.append(StageRecord(name, state, wall_ms, detail))
+
+
+def referee(**given: object) -> Referee:
+    """One that was not begun: what it decides by is as after a pass with a time."""
+    bare = Referee.__new__(Referee)
+    payload = {"basis": "measured", "timing": True, "beat": 1.5, "case": None, "known_us": {}, "beside_best": []}
+    vars(bare).update(
+        {
+            "payload": payload | given.pop("payload", {}), "timed": shown(), "timing": "the stage", "confirmed": True,
+            "device": "cpu", "interprets": False, "loads": True, "records": [], "kernels": [], "findings": [],
+            "environment": {}, "rounds": None, "audit": Audit.NONE, "taken": 0.0, "stage_log": Log(),
+            "whereabouts": SimpleNamespace(device_lost=lambda: False, last=""), "deadline": Deadline(60, 30),
+            "lock": SimpleNamespace(shared=nullcontext),
+        }
+        | given
+    )  # fmt: skip
+    return bare
+
+
+# -- who is audited --
+
+
+@pytest.mark.parametrize(
+    ("payload", "given", "audited"),
+    [
+        ({}, {}, True),
+        ({}, {"confirmed": False}, False),
+        ({"beat": 2.0}, {}, False),
+        ({"beat": 1.99}, {}, True),
+        ({"beat": None}, {}, True),
+        ({"beat": None}, {"confirmed": False}, False),
+        ({"beat": math.inf}, {}, False),
+        ({"timing": False, "beat": None}, {"confirmed": False, "timed": Measured()}, True),
+        ({"timing": False}, {"confirmed": False, "timed": Measured()}, False),
+        ({"basis": "modelled"}, {"confirmed": False}, True),
+        ({"basis": "modelled", "beat": 3.0}, {"confirmed": False}, False),
+    ],
+)
+def test_what_would_be_the_best_is_audited(payload, given, audited):
+    assert referee(payload=payload, **given)._to_be_audited() is audited
+
+
+def test_a_bar_is_passed_and_not_only_reached():
+    one = referee()
+    assert not one._would_be_best(speed(1.5)) and one._would_be_best(speed(1.51)) and not one._would_be_best(None)
+    assert referee(payload={"beat": None})._would_be_best(speed(0.5))
+    assert not referee(payload={"beat": None})._would_be_best(None)
+
+
+def test_what_has_seen_more_than_the_rounds_does_not_stay():
+    assert not referee().has_audited
+    assert referee(stage_log=Log("audit")).has_audited and referee(audit=Audit.PASSED).has_audited
+    assert not referee(audit=Audit.FAILED).has_audited
+
+
+# -- endings --
+
+
+def outcome(fault: Exception | None, **given: object):
+    one = referee(**given)
+
+    def judge() -> None:
+        if fault is not None:
+            raise fault
+
+    one._judge = judge
+    return one.outcome()
+
+
+def test_a_pass_carries_all_that_was_found():
+    found = outcome(
+        None,
+        timed=shown(rival=speed(1.2), over_compiled={"compile": speed(1.1)}),
+        audit=Audit.PASSED,
+        records=[CaseRecord("a", "given", True)],
+        kernels=[{"name": "k"}],
+        findings=[Finding("a.b", "first")],
+        environment={"x": 1},
+        rounds=SimpleNamespace(noticed=lambda: [Finding("c.d", "then")]),
+    )
+    assert (found.verdict, found.stage, found.loads, found.audit) == (Verdict.PASS, "load", True, Audit.PASSED)
+    assert found.speedup == speed(2.0) and found.versus_incumbent == speed(1.2)
+    assert found.over_compiled == {"compile": speed(1.1)} and [one.median_us for one in found.timings] == [10.0]
+    assert [one.code for one in found.findings] == ["a.b", "c.d"] and found.cases[0].case == "a"
+    assert found.kernels == ({"name": "k"},) and found.environment == {"x": 1} and len(found.stages) == 1
+
+
+def test_an_ending_carries_no_times_and_says_who_failed():
+    ended = Ended(Verdict.WRONG, "correctness", "value.mismatch", "off")
+    found = outcome(ended)
+    assert (found.verdict, found.stage, found.reason, found.message) == (
+        Verdict.WRONG,
+        "correctness",
+        "value.mismatch",
+        "off",
+    )
+    assert found.timings == () and found.speedup is None and found.audit is Audit.NONE
+    assert (found.stages[-1].name, found.stages[-1].state, found.stages[-1].detail) == (
+        "correctness",
+        "failed",
+        "value.mismatch",
+    )
+    assert "failed_child" not in found.environment
+    ended.subject = "sealed#1"
+    found = outcome(ended, stage_log=Log("audit"))
+    assert found.environment["failed_child"] == "sealed#1" and found.audit is Audit.FAILED
+
+
+def test_a_referee_whose_own_device_failed_blames_the_problem_or_nobody():
+    lost = DeviceLost("Model.forward", "illegal access")
+    broken = SimpleNamespace(device_lost=lambda: True)
+    found = outcome(lost, whereabouts=broken)
+    assert (found.verdict, found.stage, found.reason) == (Verdict.REFUSED_PROBLEM, "timing", "problem.raises")
+    for fault in (None, Ended(Verdict.WRONG, "correctness", "x.y", "")):
+        with pytest.raises(JudgeError, match="context broke while it compared"):
+            outcome(fault, whereabouts=broken)
+    refused = Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.raises", "")
+    assert outcome(refused, whereabouts=broken).verdict is Verdict.REFUSED_PROBLEM
+
+
+@pytest.mark.parametrize(("taken", "blamed"), [(0.5, True), (0.51, False)])
+def test_too_little_memory_is_the_candidates_only_where_others_held_no_more_than_half(taken, blamed):
+    fault = Ended(Verdict.OUT_OF_MEMORY, "smoke", "run.oom", "no room")
+    if blamed:
+        assert outcome(fault, taken=taken).verdict is Verdict.OUT_OF_MEMORY
+    else:
+        with pytest.raises(JudgeError, match="others held 51% of the GPU's memory: no room"):
+            outcome(fault, taken=taken)
+    assert outcome(Ended(Verdict.WRONG, "smoke", "x.y", ""), taken=0.9).verdict is Verdict.WRONG
+
+
+@pytest.mark.parametrize(("others", "blamed"), [(0.2, True), (0.21, False)])
+def test_too_little_memory_for_the_reference_is_the_problems_only_on_an_empty_gpu(
+    monkeypatch, tmp_path, others, blamed
+):
+    monkeypatch.setattr(refereeing.gpu, "taken_by_others", lambda device: others)
+
+    def problem(fault: Exception) -> tuple[str, str]:
+        one = referee(
+            assignment=SimpleNamespace(folder=tmp_path), cache=SimpleNamespace(reference="kept", questions=None),
+            subjects=SimpleNamespace(contacts={"candidate": None}),
+        )  # fmt: skip
+        monkeypatch.setattr(refereeing, "Rounds", lambda *row: SimpleNamespace(repeats=None))
+        one._first = lambda rounds: (_ for _ in ()).throw(fault)
+        with pytest.raises(Ended) as caught:
+            one._problem()
+        return caught.value.verdict.value, caught.value.reason
+
+    if blamed:
+        assert problem(torch.OutOfMemoryError("CUDA out of memory")) == ("refused_problem", "problem.memory")
+    else:
+        with pytest.raises(JudgeError, match="others hold 21% of it"):
+            problem(torch.OutOfMemoryError("CUDA out of memory"))
+    assert problem(ValueError("no")) == ("refused_problem", "problem.raises"), "whoever holds the memory"
+    assert problem(Ended(Verdict.WRONG, "a", "b.c", "")) == ("wrong", "b.c")
+
+
+def test_how_long_it_kept_the_gpu_is_added_up():
+    one = referee()
+    one._kept_the_gpu(1.25)
+    one._kept_the_gpu(0.50004)
+    assert one.environment == {"gpu_alone_s": 1.75}
+
+
+# -- measuring --
+
+
+class Stage:
+    """A timing stage whose measurement is given; what it is asked is written down."""
+
+    def __init__(self, found: Measured, **failed: str) -> None:
+        self.found, self.failed, self.asked = found, failed, []
+
+    def __call__(self, reference, first, **given):
+        self.given = given
+        return self
+
+    def measure(self, rival):
+        self.asked.append(("measure", rival))
+        return self.found
+
+    def compiled(self, found, baseline, known, live):
+        self.asked.append((baseline.name, known, live))
+        return self.failed.get(baseline.name, "")
+
+    def trust(self, found):
+        self.asked.append(("trust",))
+        return found
+
+
+def measured(
+    monkeypatch, stage: Stage, *, payload: dict[str, object] | None = None, contacts: tuple[str, ...] = ()
+) -> Referee:
+    one = referee(
+        payload={"timing_s": 8.0} | (payload or {}), subjects=SimpleNamespace(contacts=dict.fromkeys(contacts))
+    )
+    one.policy = SimpleNamespace(precision=SimpleNamespace(value="strict"))
+    one.timed, one.timing = Measured(), None
+    one._rival = lambda reference, first: "incumbent" in contacts
+    one._confirmed = lambda stage, found: stage.asked.append(("confirm",)) or found
+    monkeypatch.setattr(refereeing, "TimingStage", stage)
+    one._measure("reference", "first")
+    assert one.timing is stage and one.timed is stage.found
+    return one
+
+
+def test_only_what_would_be_the_best_and_beats_it_is_measured_again(monkeypatch):
+    names = [("compile", None, False), ("autotune", None, False)]
+    stage = Stage(shown(2.0, findings=[Finding("a.b", "")]))
+    one = measured(monkeypatch, stage)
+    assert stage.asked == [("measure", False), *names, ("trust",), ("confirm",)] and [f.code for f in one.findings] == [
+        "a.b"
+    ]
+    assert stage.given["beat"] == 1.5 and stage.given["budget_s"] == 8.0 and stage.given["precision"] == "strict"
+    slow = Stage(shown(1.5))
+    measured(monkeypatch, slow)
+    assert slow.asked == [("measure", False), *names]
+    lost = Speedup(1.0, 0.9, 1.1, 16, Basis.MEASURED, Subject.INCUMBENT, SpeedCall.AMBIGUOUS)
+    beaten = Stage(shown(2.0, rival=lost))
+    measured(monkeypatch, beaten, contacts=("incumbent", "compile"), payload={"known_us": {"autotune": [3.0]}})
+    assert beaten.asked == [("measure", True), ("compile", None, True), ("autotune", [3.0], False)]
+
+
+def test_a_baseline_that_could_not_be_timed_is_told_under_its_own_name(monkeypatch):
+    one = measured(monkeypatch, Stage(shown(1.0), compile="failed: no"), contacts=("compile",))
+    assert one.environment == {"torch_compile": "failed: no"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [("", "measured"), ("failed: no", "failed: no"), (JudgeError("its process ended"), "failed: its process ended")],
+)
+def test_a_baseline_beside_a_new_best_has_a_stage_and_a_limit_of_its_own(fault, told):
+    contact, paused = SimpleNamespace(deadline=None), []
+
+    @contextmanager
+    def pause():
+        paused.append("in")
+        yield
+        paused.append("out")
+
+    def compiled(found, baseline, known, live):
+        assert (found, baseline.name, known, live, paused) == (one.timed, "autotune", None, True, ["in"])
+        assert 299 < contact.deadline.stage() <= 300
+        if isinstance(fault, Exception):
+            raise fault
+        return fault
+
+    def more(wanted):
+        assert wanted == {"autotune": "autotune"}
+        return {"autotune": contact}
+
+    subjects, own = SimpleNamespace(more=more), SimpleNamespace(paused=pause)
+    one = referee(timing=SimpleNamespace(compiled=compiled), deadline=own, subjects=subjects)
+    one._beside_best(BASELINES["autotune"])
+    assert (
+        one.environment == {"max_autotune": told} and one.stage_log.said == ["max_autotune"] and paused == ["in", "out"]
+    )
+    stage = one.stage_log.stages[-1]
+    assert (stage.name, stage.state) == ("max_autotune", "ok" if told == "measured" else "warned")
+    assert stage.detail == ("" if told == "measured" else told) and 0 <= stage.wall_ms < 5e3
+
+
+def test_a_best_so_far_that_does_not_load_is_left_out():
+    def ready(name, reference, first):
+        raise SubjectFailed(name, "load", "load", "no module named x")
+
+    one = referee(subjects=SimpleNamespace(contacts={"incumbent": 1}, ready=ready))
+    assert one._rival("reference", "first") is False
+    assert one.environment == {"incumbent": "left out: no module named x"}
+    assert referee(subjects=SimpleNamespace(contacts={}))._rival("reference", "first") is False
+    assert (
+        referee(subjects=SimpleNamespace(contacts={"incumbent": 1}, ready=lambda *row: None))._rival("r", "f") is True
+    )
+
+
+# -- counted traffic --
+
+
+def traffic(*rows: tuple[str, int]) -> TrafficReport:
+    return TrafficReport(tuple(LaunchTraffic(name, "triton", 1, *[moved] * 3) for name, moved in rows))
+
+
+class Halves(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)[:8] * 2
+
+
+class Picks(torch.nn.Module):
+    def forward(self, x):
+        return x[:8] * 2
+
+
+def asked(x: torch.Tensor, out: torch.Tensor, *, aliases: tuple[object, ...] = ()) -> SimpleNamespace:
+    return SimpleNamespace(inputs=[x], state={}, seed=1, expected=SimpleNamespace(aliases=list(aliases), same=[out]))
+
+
+@pytest.mark.parametrize(("model", "least"), [(Halves(), (4096 + 1024) // 2), (Picks(), 1024 // 2)])
+def test_fewer_bytes_than_the_problem_must_move_are_no_count(model, least):
+    """32 x 32 floats in, 8 x 32 out: half of what is certain must be counted, and what is only picked from is not."""
+    question = asked(torch.randn(32, 32), torch.zeros(8, 32))
+    reference = SimpleNamespace(model=model, whereabouts=SILENT)
+    check_counts(reference, question, traffic(("a", least - 500), ("b", 500)))
+    with pytest.raises(Ended) as caught:
+        check_counts(reference, question, traffic(("a", least - 1)))
+    assert (caught.value.verdict, caught.value.stage, caught.value.reason) == (
+        Verdict.SUSPECT,
+        "timing",
+        "physics.bytes",
+    )
+    assert (
+        f"{least - 1:,} bytes were counted" in caught.value.message
+        and f"alone are {2 * least:,}" in caught.value.message
+    )
+    check_counts(reference, asked(torch.randn(32, 32), torch.zeros(8, 32), aliases=([0, 0],)), traffic(("a", 0)))
+
+
+def test_where_no_graph_is_to_be_had_outputs_alone_are_certain():
+    bad = type("Bad", (torch.nn.Module,), {"forward": lambda self, x: x[: int(x[0, 0] > -9) * 8] * 2})()
+    reference = SimpleNamespace(model=bad, whereabouts=SILENT)
+    question = asked(torch.randn(32, 32), torch.zeros(8, 32))
+    check_counts(reference, question, traffic(("a", 512)))
+    with pytest.raises(Ended):
+        check_counts(reference, question, traffic(("a", 511)))
+
+
+def test_kernels_that_the_compiler_never_saw_are_named_in_order():
+    rows = [{"name": name, "origin": "triton"} for name in ("z", "a", "seen", "z" * 200)]
+    with pytest.raises(Ended) as caught:
+        check_compiled([{"name": "seen"}], [], [*rows, 3, {"name": "t", "origin": "torch"}])
+    assert (caught.value.verdict, caught.value.stage) == (Verdict.SUSPECT, "compile")
+    assert caught.value.message.startswith(f"a, z, {'z' * 80} was interpreted")
+    check_compiled([{"name": "seen"}], ["", ""], rows[2:3])
+
+
+def test_the_draw_whose_traffic_is_counted_goes_by_the_text():
+    assert fixed_seed("a") == int("ca978112", 16) and fixed_seed("b") != fixed_seed("a")
+
+
+@pytest.mark.parametrize(
+    "rows", [{}, {"traffic": 3}, {"traffic": [{"name": "x"}]}, {"traffic": [{"name": "x", "origin": "mars"}]}]
+)
+def test_counts_that_are_malformed_are_dishonest(rows):
+    with pytest.raises(Ended) as caught:
+        modelled(None, None, rows, "sm_90")
+    assert (caught.value.verdict, caught.value.stage, caught.value.reason) == (
+        Verdict.DISHONEST,
+        "timing",
+        "tamper.channel",
+    )
+
+
+def test_a_modelled_time_has_both_sides_and_the_models_range():
+    model = Halves()
+    loads: list[object] = []
+    reference = SimpleNamespace(model=model, whereabouts=SILENT, load=loads.append)
+    question = asked(torch.randn(32, 32), torch.zeros(8, 32))
+    row = {
+        "name": "k",
+        "origin": "triton",
+        "programs": 4,
+        "logical_bytes": 5120,
+        "sector_bytes": 5120,
+        "unique_bytes": 5120,
+    }
+    found = modelled(reference, question, {"traffic": [row]}, "sm_90")
+    assert [(one.subject, one.basis) for one in found.timings] == [
+        (Subject.CANDIDATE, Basis.MODELLED), (Subject.EAGER, Basis.MODELLED),
+    ]  # fmt: skip
+    assert found.speedup is not None and (found.speedup.n, found.speedup.basis) == (1, Basis.MODELLED)
+    assert (
+        found.speedup.low <= found.speedup.value <= found.speedup.high and found.timings[0].detail["target"] == "sm_90"
+    )
+    assert found.timings[0].detail != found.timings[1].detail and loads == [{}]
+    with pytest.raises(Ended, match=r"time\.nothing_launched") as caught:
+        modelled(reference, question, {"traffic": []}, "sm_90")
+    assert caught.value.verdict is Verdict.UNSUPPORTED
+
+
+# -- who may judge again --
+
+
+def tidied(
+    monkeypatch, *, uses: int = 0, spent_s: float = 0.0, limit_s: int = 100, short: bool = False, **baseline: object
+) -> tuple[bool, RefereeCache]:
+    monkeypatch.setattr(referee_cache.resource, "getrlimit", lambda which: (limit_s, limit_s))
+    monkeypatch.setattr(referee_cache.time, "process_time", lambda: spent_s)
+    cache = RefereeCache(SimpleNamespace(device="cpu", boss=SimpleNamespace(send=print)))
+    cache.uses, cache.questions = uses, "drawn"
+    cache.reference = SimpleNamespace(was_short=short, begin_anew=lambda: None)
+    memory = SimpleNamespace(numel=lambda: baseline.get("bytes", 1))
+    eager = SimpleNamespace(
+        warm=baseline.get("warm", True), opened=baseline.get("opened", 1), arena=SimpleNamespace(memory=memory)
+    )
+    contacts = {"candidate": "c", "eager": eager}
+    subjects = SimpleNamespace(
+        contacts=contacts, fits={"eager": "fit"}, release=lambda *names: [contacts.pop(name) for name in names]
+    )
+    stays = cache.tidy(subjects)
+    assert cache.questions is None and cache.uses == uses + 1 and list(contacts) == list(cache.kept)
+    return stays, cache
+
+
+def test_a_referee_has_its_share_of_uses_and_of_the_processor(monkeypatch):
+    assert tidied(monkeypatch)[0] and tidied(monkeypatch, uses=48)[0] and not tidied(monkeypatch, uses=49)[0]
+    assert tidied(monkeypatch, spent_s=50.0)[0] and not tidied(monkeypatch, spent_s=50.1)[0]
+    assert tidied(monkeypatch, spent_s=1e9, limit_s=-1)[0], "no limit"
+    assert not tidied(monkeypatch, short=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "stays"),
+    [
+        ({}, True),
+        ({"warm": False}, False),
+        ({"opened": 2}, False),
+        ({"bytes": 1 << 30}, False),
+        ({"bytes": (1 << 30) - 1}, True),
+    ],
+)
+def test_a_baseline_stays_only_as_it_was_before_any_burst(monkeypatch, given, stays):
+    assert list(tidied(monkeypatch, **given)[1].kept) == (["eager"] if stays else [])
