@@ -41,7 +41,7 @@ VOID = {
 EVERYWHERE = re.compile(
     r"(?<![^\W\d_])(?:[nµμm]?s|min|h|d|[kMGT]i?B|B|[kMG]?Hz|m?W|°C|USD|px|[kMGT]?FLOPS?|[kMGT]?FLOP/s|GB/s|TB/s|x|n|"
     r"AdaExplore|PyTorch|Triton|Python|NVIDIA|CUDA|NVML|GPUs?|CPUs?|API|REST|OpenAPI|JSONL?|CSV|HTML|SVG|PNG|SHA-256|"
-    r"URL|UTC|HTTPS?|Ctrl|eager|torch\.compile)(?![^\W\d_])"
+    r"URL|UTC|HTTPS?|https?|Ctrl|eager|torch\.compile)(?![^\W\d_])"
 )
 WORD = re.compile(r"[^\W\d_]+")
 
