@@ -102,7 +102,8 @@ class InviteMember(SettingsAction):
     irreversible = _("switch the account off")
 
     def again(self, entry: AuditEntry) -> Result:
-        raise services.invited_already(entry)
+        message = gettext("%(name)s was invited by this form already. Make a new link in the list.")
+        raise ActionRefused(message % {"name": entry.after["name"]})
 
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
         member, path = services.member_invite(name=data["name"], roles=data["role"], **call.who)

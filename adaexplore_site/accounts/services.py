@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from adaexplore_site.accounts.models import ApiToken
 from adaexplore_site.accounts.signin import link_path, user_ensure
 from adaexplore_site.core.access import Role, narrow, roles_of
-from adaexplore_site.core.audit import ActionRefused, action_done, action_on
+from adaexplore_site.core.audit import ActionRefused, action_on
 from adaexplore_site.core.models import AuditEntry
 
 if TYPE_CHECKING:
@@ -41,9 +41,6 @@ def member_invite(
     if not _NAME.fullmatch(name):
         raise ActionRefused(gettext("A user name has 1 to 60 letters, digits or . @ + - _ and no blanks."))
     with transaction.atomic():
-        done = action_done(key=key, verb="member.invite")
-        if done is not None:
-            raise invited_already(done)
         if User.objects.filter(username__iexact=name).exists():
             message = gettext("There is an account called %(name)s already. Change its roles in the list instead.")
             raise ActionRefused(message % {"name": name})
@@ -54,12 +51,6 @@ def member_invite(
     return member, link_path(member)
 
 
-def invited_already(entry: AuditEntry) -> ActionRefused:
-    """The refusal of a form that was sent twice."""
-    message = gettext("%(name)s was invited by this form already. Make a new link in the list.")
-    return ActionRefused(message % {"name": entry.after["name"]})
-
-
 def member_roles(
     *, member: User, roles: Collection[str], user: AbstractBaseUser | None, key: str | None = None
 ) -> AuditEntry | None:
@@ -67,9 +58,6 @@ def member_roles(
     _signed_in(user)
     wanted = _roles(roles)
     with transaction.atomic():
-        done = action_done(key=key, verb="member.roles")
-        if done is not None:
-            return done
         row = _locked(member)
         before = roles_held(row)
         if before == wanted:
@@ -87,9 +75,6 @@ def member_access(
     """Let the member sign in, or no longer: open sessions and links end. None when that is so already."""
     verb = "member.on" if active else "member.off"
     with transaction.atomic():
-        done = action_done(key=key, verb=verb)
-        if done is not None:
-            return done
         row = _locked(member)
         if row.is_active == active:
             return None
@@ -109,8 +94,7 @@ def member_link(*, member: User, user: AbstractBaseUser | None, key: str | None 
     if not member.is_active:
         message = gettext("%(name)s is switched off. Switch the account on first.")
         raise ActionRefused(message % {"name": member.username})
-    if action_done(key=key, verb="member.link") is None:
-        action_on(verb="member.link", on=(MEMBER, member.pk), user=user, key=key)
+    action_on(verb="member.link", on=(MEMBER, member.pk), user=user, key=key)
     return link_path(member)
 
 
@@ -213,10 +197,6 @@ def token_issue(
         raise ActionRefused(str(WRONG_DAYS))
     text = BEGIN + secrets.token_urlsafe(32)
     with transaction.atomic():
-        if action_done(key=key, verb="token.issue") is not None:
-            raise ActionRefused(
-                gettext("This form has made a token already. Revoke it if its text is lost, and make another.")
-            )
         token = ApiToken.objects.create(
             user=user,
             name=name,
@@ -237,9 +217,6 @@ def token_revoke(
     if token.user_id != user.pk and Role.ADMIN not in roles_of(user):
         raise ActionRefused(gettext("This token belongs to another member. Ask an admin to revoke it."))
     with transaction.atomic():
-        done = action_done(key=key, verb="token.revoke")
-        if done is not None:
-            return done
         if not ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
             return None
         return action_on(verb="token.revoke", on=(TOKEN, token.pk), user=user, key=key, after={"name": token.name})

@@ -18,7 +18,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.access import Role, can
-from adaexplore_site.core.audit import ActionRefused, action_done, action_on
+from adaexplore_site.core.audit import ActionRefused, action_on
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.text import storable_text
 from adaexplore_site.saved_views.models import SavedView
@@ -60,13 +60,7 @@ NAME_CHARS = 60
 
 
 def view_save(*, place: str, name: str, query: str, shared: bool, user: User, key: str | None = None) -> SavedView:
-    """Save what a page shows. The same key gives the first one again. Raises ActionRefused with what to change."""
-    done = action_done(key=key, verb=SAVE)
-    if done is not None:
-        kept = SavedView.objects.filter(pk=done.object_id).first()
-        if kept is None:
-            raise ActionRefused(gettext("This view was deleted long ago. Save it under a new key."))
-        return kept
+    """Save what a page shows. Raises ActionRefused with what to change."""
     if place not in PLACES:
         raise ActionRefused(gettext("This page has no views to save."))
     _check_sharing(shared, user)
@@ -86,7 +80,7 @@ def view_rename(*, view: SavedView, name: str, shared: bool, user: User, key: st
     _check_sharing(shared, user)
     with _names_once(), transaction.atomic():
         row = _mine(view, user)
-        if action_done(key=key, verb=RENAME) is not None or (row.name, row.shared) == (_name(name), shared):
+        if (row.name, row.shared) == (_name(name), shared):
             return row
         row.name, row.shared = _name(name), shared
         row.save(update_fields=["name", "shared"])
@@ -99,7 +93,7 @@ def view_delete(*, view: SavedView, deleted: bool, user: User, key: str | None =
     verb = DELETE if deleted else RESTORE
     with _names_once(), transaction.atomic():
         row = _mine(view, user)
-        if action_done(key=key, verb=verb) is not None or (row.deleted_at is not None) == deleted:
+        if (row.deleted_at is not None) == deleted:
             return row
         SavedView.objects.filter(owner=user, deleted_at__lt=timezone.now() - KEPT).exclude(pk=row.pk).delete()
         row.deleted_at = timezone.now() if deleted else None

@@ -16,9 +16,9 @@ from django.utils.translation import gettext_lazy as _
 from adaexplore_site.actions.action import ActionForm, Call, Kind, Question, Result, Subject
 from adaexplore_site.actions.fields import TextListField
 from adaexplore_site.actions.registry import register
-from adaexplore_site.core.audit import ActionRefused
-from adaexplore_site.core.models import AuditEntry, Webhook
-from adaexplore_site.core.outbox import EVENTS
+from adaexplore_site.core.audit import ActionRefused, action_on
+from adaexplore_site.core.models import AuditEntry, Webhook, WebhookDelivery
+from adaexplore_site.core.outbox import EVENTS, TEST
 from adaexplore_site.settings_pages.actions import SettingsAction
 from adaexplore_site.webhooks import (
     pages,  # noqa: F401  adds the tab
@@ -61,7 +61,9 @@ class AddWebhook(SettingsAction):
     irreversible = _("remove the webhook")
 
     def again(self, entry: AuditEntry) -> Result:
-        raise ActionRefused(str(services.ADDED_ALREADY))
+        raise ActionRefused(
+            gettext("This form has added a webhook already. Remove it if its secret is lost, and add another.")
+        )
 
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
@@ -75,6 +77,11 @@ class WebhookAction(SettingsAction):
     kind, tab = KIND, "webhooks"
     takes = ("webhook_id",)
 
+    def record(self, hook: Webhook, call: Call) -> None:
+        """Write the entry of the audit log."""
+        after = {"address": services.said(hook.address)}
+        action_on(verb=self.name, on=(self.kind.name, hook.pk), after=after, **call.who)
+
 
 class Switch(WebhookAction):
     """Switch a webhook on and off."""
@@ -84,8 +91,8 @@ class Switch(WebhookAction):
     message: StrOrPromise
 
     def run(self, target: Webhook, data: dict[str, Any], call: Call) -> Result:
-        assert call.user is not None
-        services.webhook_switch(hook=target, on=self.on, user=call.user, key=call.key)
+        if Webhook.objects.filter(pk=target.pk).exclude(on=self.on).update(on=self.on):
+            self.record(target, call)
         return Result(self.message)
 
 
@@ -119,7 +126,11 @@ class TestWebhook(WebhookAction):
 
     def run(self, target: Webhook, data: dict[str, Any], call: Call) -> Result:
         assert call.user is not None
-        services.webhook_test(hook=target, user=call.user, now=timezone.now(), key=call.key)
+        if not target.on:
+            raise ActionRefused(gettext("This webhook is off. Switch it on first."))
+        body = {"message": "A test of this webhook.", "by": call.user.get_username()}
+        WebhookDelivery.objects.create(webhook=target, event=TEST, body=body, lease_until=timezone.now())
+        self.record(target, call)
         return Result(_("The test event is queued. Reload this page in a few seconds to see the answer."))
 
 
@@ -137,6 +148,7 @@ class RemoveWebhook(WebhookAction):
         return Question(_("Remove this webhook?"), what, _("Remove the webhook"), self.home(target))
 
     def run(self, target: Webhook, data: dict[str, Any], call: Call) -> Result:
-        assert call.user is not None
-        services.webhook_remove(hook=target, user=call.user, key=call.key)
+        before = {"address": services.said(target.address), "events": target.events}
+        action_on(verb=self.name, on=(self.kind.name, target.pk), before=before, **call.who)
+        target.delete()
         return Result(_("The webhook is removed."))

@@ -27,12 +27,11 @@ from django.db import transaction
 from django.db.models import Exists, Min, OuterRef
 from django.utils import timezone
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core import env
-from adaexplore_site.core.audit import ActionRefused, action_done, action_on
-from adaexplore_site.core.models import AuditEntry, Webhook, WebhookDelivery
-from adaexplore_site.core.outbox import EVENTS, TEST
+from adaexplore_site.core.audit import ActionRefused, action_on
+from adaexplore_site.core.models import Webhook, WebhookDelivery
+from adaexplore_site.core.outbox import EVENTS
 from adaexplore_site.core.text import escaped as storable
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -358,7 +357,6 @@ def _beginning(response: httpx2.Response) -> str:
 OBJECT = "webhook"
 MOST_HOOKS = 50
 SHOWN = 5  # last sendings beside each
-ADDED_ALREADY = _("This form has added a webhook already. Remove it if its secret is lost, and add another.")
 
 
 @dataclass(frozen=True)
@@ -400,8 +398,6 @@ def webhook_add(*, address: str, events: Collection[str], user: User, key: str |
     except BadAddress as error:
         raise ActionRefused(str(error)) from error
     with transaction.atomic():
-        if action_done(key=key, verb="webhook.add") is not None:
-            raise ActionRefused(str(ADDED_ALREADY))
         if Webhook.objects.count() >= MOST_HOOKS:
             raise ActionRefused(
                 gettext("There are %(count)d webhooks already. Remove one first.") % {"count": MOST_HOOKS}
@@ -410,45 +406,6 @@ def webhook_add(*, address: str, events: Collection[str], user: User, key: str |
         after = {"address": said(address), "events": wanted}
         action_on(verb="webhook.add", on=(OBJECT, hook.pk), user=user, key=key, after=after)
     return hook, secret_of(hook)
-
-
-def webhook_switch(*, hook: Webhook, on: bool, user: User, key: str | None = None) -> AuditEntry | None:
-    """Send to it, or no longer; what waits goes on waiting. None when that is so already."""
-    verb = "webhook.on" if on else "webhook.off"
-    with transaction.atomic():
-        done = action_done(key=key, verb=verb)
-        if done is not None:
-            return done
-        if not Webhook.objects.filter(pk=hook.pk).exclude(on=on).update(on=on):
-            return None
-        after = {"address": said(hook.address)}
-        return action_on(verb=verb, on=(OBJECT, hook.pk), user=user, key=key, after=after)
-
-
-def webhook_test(*, hook: Webhook, user: User, now: datetime, key: str | None = None) -> AuditEntry:
-    """Send it a test event. Raises ActionRefused while it is off."""
-    if not hook.on:
-        raise ActionRefused(gettext("This webhook is off. Switch it on first."))
-    with transaction.atomic():
-        done = action_done(key=key, verb="webhook.test")
-        if done is not None:
-            return done
-        body = {"message": "A test of this webhook.", "by": user.get_username()}
-        WebhookDelivery.objects.create(webhook=hook, event=TEST, body=body, lease_until=now)
-        after = {"address": said(hook.address)}
-        return action_on(verb="webhook.test", on=(OBJECT, hook.pk), user=user, key=key, after=after)
-
-
-def webhook_remove(*, hook: Webhook, user: User, key: str | None = None) -> AuditEntry:
-    """Forget it with everything that waits for it."""
-    with transaction.atomic():
-        done = action_done(key=key, verb="webhook.remove")
-        if done is not None:
-            return done
-        before = {"address": said(hook.address), "events": hook.events}
-        pk = hook.pk
-        hook.delete()
-        return action_on(verb="webhook.remove", on=(OBJECT, pk), user=user, key=key, before=before, after={})
 
 
 def said(address: str) -> str:
