@@ -106,7 +106,7 @@ class _Preflight:
         costs = Costs(self.loaded, self.policy, self.device, self.target, self.lock)
         with self.stages.stage("cost") as note, problem_code("Model.forward", self.path):
             self.facts |= costs.count(reference, first, traced.graph)
-            note.detail = costs.words
+            note.detail = costs.summary
         worth = Worth(self.loaded, reference, first, traced, self.policy)
         for name, examine in worth.parts(shapes_known=shapes_known):
             with self.stages.stage(name) as note, problem_code("Model.forward on other inputs", self.path):

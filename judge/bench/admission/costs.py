@@ -133,7 +133,7 @@ class Costs:
         self.target = target
         self.lock = lock
         self.traffic = TrafficReport()
-        self.words = ""
+        self.summary = ""
 
     def count(self, reference: Reference, first: Draw, graph: OpGraph | None) -> dict[str, Any]:
         """`flops`, `compulsory_bytes` and, for a known GPU, `roofline`. Runs the reference once."""
@@ -143,13 +143,13 @@ class Costs:
         reference.restore()
         flops = float(self.traffic.flops)
         moved = float(compulsory_bytes(reference.model, first.inputs, first.output, graph))
-        self.words = f"{si(flops)}FLOP, {si(moved)}B must move, {flops / max(moved, 1):.2g} FLOP/B"
+        self.summary = f"{si(flops)}FLOP, {si(moved)}B must move, {flops / max(moved, 1):.2g} FLOP/B"
         found: dict[str, Any] = {"flops": flops, "compulsory_bytes": moved}
         measured = self._bandwidth_gb_s()
         if measured is not None or self.target in TARGETS:
             bound = roofline(self.traffic, moved, self.target, self.policy, measured)
             found["roofline"] = bound
-            self.words += f"; no faster than {microseconds(bound.bound_us)} on {bound.target} ({bound.bound} bound)"
+            self.summary += f"; no faster than {microseconds(bound.bound_us)} on {bound.target} ({bound.bound} bound)"
         return found
 
     def _bandwidth_gb_s(self) -> float | None:

@@ -81,7 +81,7 @@ class Audit:
         if setting.device != "cpu" and setting.candidate_us is not None:
             self._check("roofline", lambda: check_roofline(setting, witness.question, self.lock))
 
-    def _check(self, name: str, step: Callable[[], Result], words: Callable[[Result], str] = str) -> Result:
+    def _check(self, name: str, step: Callable[[], Result], detail: Callable[[Result], str] = str) -> Result:
         began = time.monotonic()
         try:
             result = step()
@@ -89,7 +89,7 @@ class Audit:
             raise self._failed(name, began, of_candidate(failed, STAGE)) from failed
         except Ended as ended:
             raise self._failed(name, began, ended) from ended
-        self.record(f"{STAGE}.{name}", "ok", (time.monotonic() - began) * 1e3, words(result))
+        self.record(f"{STAGE}.{name}", "ok", (time.monotonic() - began) * 1e3, detail(result))
         return result
 
     def _failed(self, name: str, began: float, ended: Ended) -> Ended:

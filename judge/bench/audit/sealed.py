@@ -80,13 +80,13 @@ def _declared_failed(number: int, declared: int, result: str) -> Ended:
 
 
 def _label(setting: Setting, results: list[str]) -> None:
-    for result, code, words in (
+    for result, code, verb in (
         (GUARDED, "shape.guarded", "refuses"),
         (WRONG, "shape.unsafe", "gives wrong answers for"),
     ):
         count = results.count(result)
         if count:
-            message = f"made for the published shapes: {words} {count} of {len(results)} other sizes"
+            message = f"made for the published shapes: {verb} {count} of {len(results)} other sizes"
             setting.note(code, message, cases=len(results), failed=count)
 
 

@@ -106,18 +106,18 @@ def check_share(setting: Setting, share: Share, kernels: Kernels) -> str:
     basis = "modelled" if share.modelled else "traced on the GPU"
     if not share.modelled:
         _profile(setting, share)
-    words = f"{share.value:.0%} of the time is in its own Triton kernels ({basis})"
+    text = f"{share.value:.0%} of the time is in its own Triton kernels ({basis})"
     if policy is Library.ALLOW:
-        return words
+        return text
     if share.value < ENOUGH and kernels.launched:  # with none launched it has been said already
         rest = ", ".join(f"{name[:60]} {us / share.total_us:.0%}" for name, us in share.foreign[:3])
         if policy is Library.REFUSE:
-            raise dishonest(FOREIGN, f"{words}; the problem refuses library compute. The rest: {rest}")
+            raise dishonest(FOREIGN, f"{text}; the problem refuses library compute. The rest: {rest}")
         setting.note(
             "library.share",
-            f"{words}. The rest: {rest}",
+            f"{text}. The rest: {rest}",
             share=round(share.value, 4),
             basis=basis,
             foreign=[[name[:120], round(us, 3)] for name, us in share.foreign[:MOST_NAMED]],
         )
-    return words
+    return text

@@ -128,7 +128,7 @@ class Referee:
                 raise JudgeError(f"others held {self.taken:.0%} of the GPU's memory: {ended.message}") from ended
             return self._not_passed(ended)
         self._trust_the_device()
-        return self._told(
+        return self._outcome_of(
             Verdict.PASS,
             stage=self.stage_log.stages[-1].name,
             timings=tuple(self.timed.timings),
@@ -138,7 +138,7 @@ class Referee:
             audit=self.audit,
         )
 
-    def _told(self, verdict: Verdict, **fields: Any) -> Outcome:
+    def _outcome_of(self, verdict: Verdict, **fields: Any) -> Outcome:
         """The outcome with all that was written down on the way."""
         noticed = self.rounds.noticed() if self.rounds is not None else []
         return Outcome(
@@ -166,7 +166,7 @@ class Referee:
             self.environment["failed_child"] = ended.subject
         auditing = self.stage_log.now == AUDIT
         self.stage_log.record(ended.stage, "failed", 0.0, ended.reason)
-        return self._told(
+        return self._outcome_of(
             ended.verdict,
             stage=ended.stage,
             reason=ended.reason,

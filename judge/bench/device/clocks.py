@@ -169,7 +169,7 @@ class SmClock:
     def mhz(self) -> int:
         if self._board is None:
             return 0
-        return nvml.told(self._library, "nvmlDeviceGetClockInfo", self._board, self._library.NVML_CLOCK_SM) or 0
+        return nvml.query(self._library, "nvmlDeviceGetClockInfo", self._board, self._library.NVML_CLOCK_SM) or 0
 
     def throttle_reasons(self) -> int:
         """Bit mask of NVML's clock event reasons; idle and application settings left out."""

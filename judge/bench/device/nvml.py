@@ -67,7 +67,7 @@ def using(nvml: Any) -> Iterator[Any]:
             nvml.nvmlShutdown()
 
 
-def told(nvml: Any, question: str, *about: Any) -> Any:
+def query(nvml: Any, question: str, *about: Any) -> Any:
     """The answer to a question such as "nvmlDeviceGetName"; None where driver or package do not give one."""
     try:
         return getattr(nvml, question)(*about)
@@ -77,9 +77,9 @@ def told(nvml: Any, question: str, *about: Any) -> Any:
 
 def throttle_reasons(nvml: Any, board: Any) -> int | None:
     """Bit mask of what limits the clocks of a whole GPU now; drivers before 535 know the question by its older name."""
-    reasons: int | None = told(nvml, "nvmlDeviceGetCurrentClocksEventReasons", board)
+    reasons: int | None = query(nvml, "nvmlDeviceGetCurrentClocksEventReasons", board)
     if reasons is None:
-        reasons = told(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", board)
+        reasons = query(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", board)
     return reasons
 
 
@@ -104,21 +104,21 @@ def within(seconds: float, ask: Callable[[], Answer], otherwise: Answer) -> Answ
 def parts(nvml: Any) -> list[Part]:
     """Every GPU of this machine that is not divided, and the instances of those that are. Inside `using`."""
     found: list[Part] = []
-    for index in range(told(nvml, "nvmlDeviceGetCount") or 0):
-        board = told(nvml, "nvmlDeviceGetHandleByIndex", index)
-        uuid = told(nvml, "nvmlDeviceGetUUID", board) if board is not None else None
+    for index in range(query(nvml, "nvmlDeviceGetCount") or 0):
+        board = query(nvml, "nvmlDeviceGetHandleByIndex", index)
+        uuid = query(nvml, "nvmlDeviceGetUUID", board) if board is not None else None
         if uuid is None:
             continue  # it has fallen off the bus
-        divided = (told(nvml, "nvmlDeviceGetMigMode", board) or [0])[0]
+        divided = (query(nvml, "nvmlDeviceGetMigMode", board) or [0])[0]
         handles = _instances(nvml, board) if divided else [board]
         for handle in handles:
-            found.append(Part(index, told(nvml, "nvmlDeviceGetUUID", handle) or "", handle, board, uuid))
+            found.append(Part(index, query(nvml, "nvmlDeviceGetUUID", handle) or "", handle, board, uuid))
     return found
 
 
 def _instances(nvml: Any, board: Any) -> list[Any]:
-    places = range(told(nvml, "nvmlDeviceGetMaxMigDeviceCount", board) or 0)
-    handles = (told(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", board, place) for place in places)
+    places = range(query(nvml, "nvmlDeviceGetMaxMigDeviceCount", board) or 0)
+    handles = (query(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", board, place) for place in places)
     return [handle for handle in handles if handle is not None]  # a place may be empty
 
 
@@ -159,18 +159,18 @@ def _listed(nvml: Any) -> list[Gpu]:
     with using(nvml) as ready:
         if ready is None:
             return []
-        driver = str(told(nvml, "nvmlSystemGetDriverVersion") or "")
+        driver = str(query(nvml, "nvmlSystemGetDriverVersion") or "")
         chosen = visible(parts(nvml), os.environ.get("CUDA_VISIBLE_DEVICES"))
         return [_gpu(nvml, ordinal, part, driver) for ordinal, part in enumerate(chosen)]
 
 
 def _gpu(nvml: Any, ordinal: int, part: Part, driver: str) -> Gpu:
-    capability = told(nvml, "nvmlDeviceGetCudaComputeCapability", part.board)
-    memory = told(nvml, "nvmlDeviceGetMemoryInfo", part.handle)
+    capability = query(nvml, "nvmlDeviceGetCudaComputeCapability", part.board)
+    memory = query(nvml, "nvmlDeviceGetMemoryInfo", part.handle)
     return Gpu(
         ordinal=ordinal,
         uuid=part.uuid,
-        title=str(told(nvml, "nvmlDeviceGetName", part.handle) or ""),
+        title=str(query(nvml, "nvmlDeviceGetName", part.handle) or ""),
         arch="sm_{}{}".format(*capability) if capability else "",
         memory_mb=int(memory.total) >> 20 if memory else 0,
         driver=driver,
@@ -228,13 +228,13 @@ def gpu_health(uuid: str, nvml: Any = pynvml, timeout_s: float = 20.0) -> GpuHea
 
 def _health(uuid: str, nvml: Any) -> GpuHealth:
     with using(nvml) as ready:
-        if ready is None or not told(nvml, "nvmlDeviceGetCount"):
+        if ready is None or not query(nvml, "nvmlDeviceGetCount"):
             return GpuHealth(listed=True)
         part = next((part for part in parts(nvml) if part.uuid == uuid), None)
         if part is None:
             return GpuHealth(listed=False)
         kind, since = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
-        return GpuHealth(True, told(nvml, "nvmlDeviceGetTotalEccErrors", part.board, kind, since))
+        return GpuHealth(True, query(nvml, "nvmlDeviceGetTotalEccErrors", part.board, kind, since))
 
 
 @dataclass(frozen=True)
@@ -262,16 +262,16 @@ def _readings(nvml: Any) -> dict[str, GpuReading]:
 
 def _reading(nvml: Any, part: Part) -> GpuReading:
     """Clocks and heat belong to the whole GPU; use and memory to the instance, of which no driver tells the use."""
-    use = told(nvml, "nvmlDeviceGetUtilizationRates", part.handle)
-    memory = told(nvml, "nvmlDeviceGetMemoryInfo", part.handle, nvml.nvmlMemory_v2)  # without the driver's own share
-    memory = memory or told(nvml, "nvmlDeviceGetMemoryInfo", part.handle)  # drivers before 510
+    use = query(nvml, "nvmlDeviceGetUtilizationRates", part.handle)
+    memory = query(nvml, "nvmlDeviceGetMemoryInfo", part.handle, nvml.nvmlMemory_v2)  # without the driver's own share
+    memory = memory or query(nvml, "nvmlDeviceGetMemoryInfo", part.handle)  # drivers before 510
     reasons = throttle_reasons(nvml, part.board)
     return GpuReading(
         use=use.gpu if use else None,
         memory_used=int(memory.used) >> 20 if memory else None,
         memory_total=int(memory.total) >> 20 if memory else None,
-        temperature_c=told(nvml, "nvmlDeviceGetTemperature", part.board, nvml.NVML_TEMPERATURE_GPU),
-        clock_mhz=told(nvml, "nvmlDeviceGetClockInfo", part.board, nvml.NVML_CLOCK_SM),
-        clock_most_mhz=told(nvml, "nvmlDeviceGetMaxClockInfo", part.board, nvml.NVML_CLOCK_SM),
+        temperature_c=query(nvml, "nvmlDeviceGetTemperature", part.board, nvml.NVML_TEMPERATURE_GPU),
+        clock_mhz=query(nvml, "nvmlDeviceGetClockInfo", part.board, nvml.NVML_CLOCK_SM),
+        clock_most_mhz=query(nvml, "nvmlDeviceGetMaxClockInfo", part.board, nvml.NVML_CLOCK_SM),
         held=None if reasons is None else bool(reasons & nvml.nvmlClocksThrottleReasonApplicationsClocksSetting),
     )

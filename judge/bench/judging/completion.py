@@ -73,8 +73,8 @@ def _of_candidate(failed: SubjectFailed, stage: str) -> Ended:
     if kind == "garbage":
         return Ended(Verdict.DISHONEST, stage, "tamper.channel", f"the candidate broke the protocol: {message}")
     if kind == "touched":
-        words = f"the candidate replaced parts of the harness that runs it: {message}; leave clocks and judge alone"
-        return Ended(Verdict.DISHONEST, stage, "tamper.harness", words)
+        text = f"the candidate replaced parts of the harness that runs it: {message}; leave clocks and judge alone"
+        return Ended(Verdict.DISHONEST, stage, "tamper.harness", text)
     if kind == "timeout":
         return Ended(Verdict.TIMED_OUT, stage, f"{prefix}.timeout", f"{place} of the candidate gave {message}")
     if kind == "oom":
@@ -104,8 +104,8 @@ def of_baseline(failed: SubjectFailed) -> Exception:
             f"the reference itself failed as a baseline: {failed.message}",
         )
     if failed.kind == "touched":
-        words = f"the problem's module replaces parts of the harness that runs it: {failed.message}"
-        return Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.tampers", words)
+        text = f"the problem's module replaces parts of the harness that runs it: {failed.message}"
+        return Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.tampers", text)
     if failed.kind == "too_large":
         return Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.unsupported", failed.message)
     return JudgeError(f"the {failed.subject} baseline failed while doing {failed.doing}: {failed.message}")

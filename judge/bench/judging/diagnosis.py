@@ -107,8 +107,8 @@ def try_layout(rounds: Asker, question: Question, values: list[torch.Tensor]) ->
     _label(rounds, "layout.unsafe", UNSAFE)
 
 
-def _label(rounds: Asker, code: str, words: str) -> None:
-    text = f"made for contiguous inputs: {words}"
+def _label(rounds: Asker, code: str, label: str) -> None:
+    text = f"made for contiguous inputs: {label}"
     rounds.findings.append(Finding(code, text))
     _record(rounds, text)
 

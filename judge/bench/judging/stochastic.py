@@ -57,7 +57,7 @@ def difference(reference: Draws, candidate: Draws, source: torch.Generator) -> s
         lambda: _two_means("variance", _variances(reference), _variances(candidate)),
         lambda: _elementwise(reference.rows, candidate.rows, source),
     )
-    return next((words for words in (check() for check in checks) if words), "")
+    return next((text for text in (check() for check in checks) if text), "")
 
 
 def _finite(candidate: Draws) -> str:
@@ -150,12 +150,12 @@ def check(rounds: Asker, question: Question, number: int, value: torch.Tensor) -
     if not first and question.family != COUNTED_FAMILY:
         if ByChance().accepts(value, question.expected.outputs[number].same):
             return "random: share of zeros, mean and spread of one call"
-        words = "one call has another share of zeros, mean or spread than the reference's"
+        text = "one call has another share of zeros, mean or spread than the reference's"
     else:
-        words = _distributions(rounds, question, number)
-        if not words:
+        text = _distributions(rounds, question, number)
+        if not text:
             return f"random: compared over {DRAWS} calls"
-    raise rounds.failed(question, number, Fault("value.mismatch", f"the output is random, as the reference's; {words}"))
+    raise rounds.failed(question, number, Fault("value.mismatch", f"the output is random, as the reference's; {text}"))
 
 
 def _distributions(rounds: Asker, question: Question, number: int) -> str:

@@ -25,8 +25,8 @@ def rules(shape_of: Callable[[Shape, int], Shape], rank: int) -> tuple[list[Rule
     """
     base = BASE[rank]
     first = shape_of(base, NEWS[0])
-    told: list[Rule] = [{"size": size} for size in first]
-    _sources(told, first, shape_of(base, NEWS[1]), {"new": True})
+    origins: list[Rule] = [{"size": size} for size in first]
+    _sources(origins, first, shape_of(base, NEWS[1]), {"new": True})
     for axis in range(rank):
         results = [shape_of(_grown(base, axis, step), NEWS[0]) for step in STEPS]
         for place, size in enumerate(first):
@@ -35,18 +35,18 @@ def rules(shape_of: Callable[[Shape, int], Shape], rank: int) -> tuple[list[Rule
             points = [(base[axis], size)]
             points += [(base[axis] + step, one[place]) for step, one in zip(STEPS, results, strict=True)]
             if any(found != size for _, found in points):
-                if "size" not in told[place]:
+                if "size" not in origins[place]:
                     raise NoRule("a size of the result depends on several of the input")
-                told[place] = {"axis": axis, **_fitted(points)}
-    return told, [_multiple(shape_of, base, axis) for axis in range(rank)]
+                origins[place] = {"axis": axis, **_fitted(points)}
+    return origins, [_multiple(shape_of, base, axis) for axis in range(rank)]
 
 
-def _sources(told: list[Rule], first: Shape, other: Shape, rule: Rule) -> None:
+def _sources(origins: list[Rule], first: Shape, other: Shape, rule: Rule) -> None:
     if len(first) != len(other):
         raise NoRule("the number of axes depends on an argument")
     for place, (one, two) in enumerate(zip(first, other, strict=True)):
         if one != two:
-            told[place] = dict(rule)
+            origins[place] = dict(rule)
 
 
 def _grown(base: Shape, axis: int, step: int) -> Shape:

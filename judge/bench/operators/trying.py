@@ -21,7 +21,7 @@ MOST_FORMS = 2  # variants kept of one rank
 MANY = (128, 128)  # so many numbers that a jump is seen
 
 
-def told_apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def without_aliases(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of those that give the very same numbers the first keeps its forms: the others are other names for it."""
     seen: dict[str, str] = {}
     found = []
@@ -35,7 +35,7 @@ def told_apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def tried(candidate: Candidate) -> dict[str, Any]:
     """The operator as JSON: name, category, kind, `forms` (how it may be used), or `why_not` where there is none.
 
-    `output` is a hash of the numbers that the first form gives, for `told_apart`.
+    `output` is a hash of the numbers that the first form gives, for `without_aliases`.
     """
     forms: list[dict[str, Any]] = []
     why = "an argument is needed that nothing here has a value for"

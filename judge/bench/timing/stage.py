@@ -149,9 +149,9 @@ class TimingStage:
                 data = {**dataclasses.asdict(trusted), "claimed_us": claimed_us}
                 found.findings.append(Finding("time.trusted", _agreement(claimed_us, trusted), data))
                 return found
-            words = f"{eager_us:.1f} µs beside the candidate, {trusted.baseline_us:.1f} µs at most in bursts"
+            text = f"{eager_us:.1f} µs beside the candidate, {trusted.baseline_us:.1f} µs at most in bursts"
             found = _carried(found, self.measure(suffix=suffix, rival=found.rival is not None))
-        raise JudgeError(f"the GPU is not quiet: {TRIES} times over a call of the reference took longer, {words}")
+        raise JudgeError(f"the GPU is not quiet: {TRIES} times over a call of the reference took longer, {text}")
 
     def _trusted(self, claimed_us: float) -> Trusted | None:
         candidate, eager = self._sides["candidate"], self._sides["eager"]
@@ -171,29 +171,29 @@ class TimingStage:
         wall_us = min(mine.wall_us) - min(theirs.wall_us) + min(theirs.samples_us)
         slack_us = CPU_WALL_SLACK_US if self.device == "cpu" else WALL_SLACK_US + WALL_VARIES * min(theirs.wall_us)
         found.plausible = claimed_us + slack_us >= WALL_SHARE * wall_us
-        words = (
+        text = (
             "outputs are random or too large: no burst was possible; by the judge's own clock a call may take up to "
             f"{max(wall_us, 0.0):.0f} µs, {claimed_us:.1f} are claimed"
         )
         launch_us = max(statistics.median(mine.host_us) - statistics.median(theirs.host_us), 0.0)
         if claimed_us + launch_us + slack_us < WALL_SHARE * wall_us:
-            raise Ended(Verdict.SUSPECT, "timing", "time.mismatch", words)
+            raise Ended(Verdict.SUSPECT, "timing", "time.mismatch", text)
         if not found.plausible:
-            words += ": too far apart for a best"
-        found.findings.append(Finding("time.unchecked", words, {"wall_us": wall_us, "claimed_us": claimed_us}))
+            text += ": too far apart for a best"
+        found.findings.append(Finding("time.unchecked", text, {"wall_us": wall_us, "claimed_us": claimed_us}))
 
     def confirm(self, found: Measured, number: int) -> Measured:
         """Measure again with the children of that number; what comes of it is published."""
         suffix = f"#{number}"
         again = _carried(found, self.measure(suffix=suffix, rival=found.rival is not None))
         again = self.trust(again, suffix=suffix)  # a process can tell that it is not the first: it only gives times
-        words = {2: "measured twice, in fresh processes; the second time is shown"}.get(
+        text = {2: "measured twice, in fresh processes; the second time is shown"}.get(
             number, "a narrow win, measured three times in fresh processes; the last time is shown"
         )
         first = next((one.data for one in found.findings if one.code == "time.confirmed"), _first(found))
-        told = {"time.confirmed", *(one.code for one in again.findings)}
-        again.findings += [one for one in found.findings if one.code not in told]
-        again.findings.append(Finding("time.confirmed", words, first))
+        renewed = {"time.confirmed", *(one.code for one in again.findings)}
+        again.findings += [one for one in found.findings if one.code not in renewed]
+        again.findings.append(Finding("time.confirmed", text, first))
         return again
 
     def _runner(self, name: str, *, blame: bool = False) -> Runner:

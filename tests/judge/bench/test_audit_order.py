@@ -83,6 +83,16 @@ def run(steps, *, device: str = "cpu", candidate_us: float | None = None) -> Sub
     return subjects
 
 
+def test_the_time_of_a_check_is_recorded_in_milliseconds(steps, monkeypatch):
+    ticks = iter(range(100))
+    monkeypatch.setattr(whole.time, "monotonic", lambda: next(ticks) * 0.25)
+    run(steps)
+    steps.fail["examine"] = LATE
+    with pytest.raises(Ended):
+        run(steps)
+    assert [ms for _, _, ms, _ in steps.records] == [250.0] * 5
+
+
 CHECKS = ["examine", "kernels", "effect", "decoys", "traffic", "compiler", "sealed"]
 
 
@@ -183,7 +193,12 @@ def test_an_audit_has_a_wall_limit_of_its_own_and_children_of_its_own(monkeypatc
         "cuda:0",
         True,
     )
-    assert setting.findings is findings and setting.defined == {"k": []} and setting.elements == 0
+    assert (
+        setting.library is DEFAULT_POLICY.library
+        and setting.findings is findings
+        and setting.defined == {"k": []}
+        and setting.elements == 0
+    )
     assert [(case.name, case.constants, case.derived) for case in setting.sealed] == [("a", {"N": 2}, True)]
     setting.note("a.b", "text", count=3)
     assert [(one.code, one.message, one.data) for one in findings] == [("a.b", "text", {"count": 3})]
@@ -195,7 +210,7 @@ def test_an_audit_has_a_wall_limit_of_its_own_and_children_of_its_own(monkeypatc
 def setting(monkeypatch, fit: Binding = PLAIN) -> Setting:
     payload = {"basis": "measured", "sealed": [], "defined": {}}
     subjects = Subjects()
-    monkeypatch.setattr(Subjects, "introduce", lambda self, name, reference, question: fit)
+    monkeypatch.setattr(Subjects, "introduce", lambda self, *row: self.said.append(row) or fit)
     assignment = SimpleNamespace(payload=payload, device="cpu", boss="boss")
     reference = SimpleNamespace(policy=DEFAULT_POLICY, first="first")
     made = Setting(assignment, subjects, reference, [], None)
@@ -220,6 +235,7 @@ def test_a_child_is_asked_about_random_outputs_as_one_that_was_compared_before(m
     assert question == ("given", "first") and made.rounds("audit", "mine")[1] == "mine"
     assert rounds.contact == "the contact" and rounds.fit is fit and rounds.by_chance is True
     assert rounds.questions.seeded is fit.seeded and rounds.reference is made.reference
+    assert made.subjects.said == [("audit", made.reference, ("given", "first")), ("audit", made.reference, "mine")]
 
 
 def test_the_runner_is_asked_within_the_time_of_a_stage(monkeypatch):
@@ -258,6 +274,15 @@ def test_a_child_survives_with_right_answers_only(monkeypatch):
     assert answered([right, right]) and not answered([right, wrong]) and not answered([wrong, right])
     other_draw = torch.tensor([4.0, 3.0, 2.0, 1.0])
     assert answered([right, other_draw], random=True) and not answered([other_draw, right], random=True)
+    with monkeypatch.context() as patched:
+        structure = SimpleNamespace(asked=[])
+
+        def refuse(reply, expected, stage):
+            structure.asked.append(stage)
+            raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.shape", "")
+
+        patched.setattr(settings, "check_structure", refuse)
+        assert not answered([right, right]) and structure.asked == ["audit"]
     assert not answered([], fault=SubjectFailed("a", "died", "forward", ""))
     assert not answered([], fault=Ended(Verdict.WRONG, "audit", "", ""))
 
