@@ -135,4 +135,5 @@ def test_the_compiled_baseline_is_known_after_a_restart(bench, kept):
     known = bench.baselines.time(spec, Subject.COMPILE)
     assert known is not None and known.samples_us
     with Bench("cuda:0", artefacts=kept) as restarted:
-        assert not restarted.wants_compile(spec) and restarted.compile_time(spec) == known
+        assert not restarted.times.unknown(spec, Subject.COMPILE)
+        assert restarted.times.time(spec, Subject.COMPILE) == known
