@@ -50,7 +50,7 @@ def test_max_autotune_is_timed_once_for_a_new_best(tmp_path):
         for number in range(2):
             started = time.monotonic()
             source, limits = f"{KERNEL}\n# {number}\n", Limits(wall_s=120, stage_s=60)
-            asked = frozenset({Subject.AUTOTUNE.value})
+            asked = frozenset({"autotune"})
             job = Job(uuid.uuid4().hex, SOFTMAX, source, limits=limits, beat=0.01, baselines=asked)
             outcome = bench.evaluate(job)
             assert outcome.audit is Audit.PASSED, outcome
