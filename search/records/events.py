@@ -8,29 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
-from search.algorithm.steering import (
-    BOOST,
-    BUDGET,
-    FORCE,
-    INJECT,
-    NOTE,
-    PARAMS,
-    PIN,
-    PRUNE,
-    RESTORE,
-    Act,
-    Steering,
-    spans_read,
-)
+from search.algorithm.steering import PIN, Act, Steering, spans_read
+
+EVENTS: dict[str, type[Event]] = {}  # by the name that they are stored under
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One change of a run. The base class itself stands for a kind that this version does not know."""
+    """One change of a run: a frozen dataclass for each kind. The base class itself stands for a kind that this version
+    does not know."""
 
     name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, name: str = "") -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+        cls.name = name
+        if name:
+            EVENTS[name] = cls
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored."""
@@ -48,9 +45,7 @@ class Event:
         return getattr(self, "number", None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunStarted(Event):
-    name = "run.started"
+class RunStarted(Event, name="run.started"):
     steps: int
     proposer: str
     device: str
@@ -60,28 +55,20 @@ class RunStarted(Event):
     imported: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunPaused(Event):
-    name = "run.paused"
+class RunPaused(Event, name="run.paused"):
     by: str
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunResumed(Event):
-    name = "run.resumed"
+class RunResumed(Event, name="run.resumed"):
     by: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunStopping(Event):
-    name = "run.stopping"
+class RunStopping(Event, name="run.stopping"):
     by: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunEnded(Event):
-    name = "run.ended"
+class RunEnded(Event, name="run.ended"):
     state: str
     reason: str
     told: int  # completed nodes
@@ -95,23 +82,17 @@ class RunEnded(Event):
         return self.limit in ("", "steps")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunBranched(Event):
-    name = "run.branched"
+class RunBranched(Event, name="run.branched"):
     number: int
     run: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConcurrencyChanged(Event):
-    name = "run.concurrency"
+class ConcurrencyChanged(Event, name="run.concurrency"):
     before: int
     after: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeReserved(Event):
-    name = "node.reserved"
+class NodeReserved(Event, name="node.reserved"):
     number: int
     parent: int
     kind: str
@@ -130,24 +111,28 @@ def uses_in(steered: Mapping[str, object]) -> tuple[int, ...]:
     return tuple(seq for name in ("pin", "force") if isinstance(seq := steered.get(name), int))
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeProposed(Event):
-    name = "node.proposed"
+class NodeProposed(Event, name="node.proposed"):
     number: int
     source_hash: str
     summary: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeJudging(Event):
-    name = "node.judging"
+class NodeJudging(Event, name="node.judging"):
     number: int
     device: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeCompleted(Event):
-    name = "node.told"
+class Figure(Event):
+    """An event with the headline figure of a verdict."""
+
+    speedup: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    basis: str
+
+
+class NodeCompleted(Figure, name="node.told"):
     number: int
     order: int | None
     verdict: str
@@ -157,25 +142,13 @@ class NodeCompleted(Event):
     reused: bool
     source_hash: str
     doubt: str = ""  # of an equal kernel, before this one
-    speedup: float | None
-    low: float | None
-    high: float | None
-    n: int | None
-    basis: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeBest(Event):
-    name = "node.best"
+class NodeBest(Figure, name="node.best"):
     number: int
     order: int
     evaluation: int
     won: bool | None  # whether it beat PyTorch; None: an older log does not say, and only winners were best then
-    speedup: float | None
-    low: float | None
-    high: float | None
-    n: int | None
-    basis: str
     because: str = ""
 
     @property
@@ -183,106 +156,77 @@ class NodeBest(Event):
         return self.won is not False
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeWaiting(Event):
-    name = "node.waiting"
+class NodeWaiting(Event, name="node.waiting"):
     number: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeCancelled(Event):
-    name = "node.cancelled"
+class NodeCancelled(Event, name="node.cancelled"):
     number: int
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProposerRetry(Event):
-    name = "proposer.retry"
+class ProposerRetry(Event, name="proposer.retry"):
     number: int
     attempt: int
     wait_s: float
     message: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeaseExpired(Event):
-    name = "lease.expired"
+class LeaseExpired(Event, name="lease.expired"):
     number: int
     attempts: int | None = None
     message: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceQuarantined(Event):
-    name = "device.quarantined"
+class DeviceQuarantined(Event, name="device.quarantined"):
     device: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceActivated(Event):
-    name = "device.activated"
+class DeviceActivated(Event, name="device.activated"):
     device: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelAsked(Event):
-    name = "kernel.asked"
+class KernelAsked(Event, name="kernel.asked"):
     number: int
     recheck: int
     rival: str = ""  # run.node
     kind: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelJudged(Event):
-    name = "kernel.judged"
+class KernelJudged(Figure, name="kernel.judged"):
     number: int
     kind: str
     verdict: str
     was: str
     call: str
-    speedup: float | None
-    low: float | None
-    high: float | None
-    n: int | None
-    basis: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelMarked(Event):
-    name = "kernel.marked"
+class KernelMarked(Event, name="kernel.marked"):
     number: int
     doubt: str
     reason: str
     best: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class BudgetAdded(Event):
-    name = "budget.added"
+class BudgetAdded(Event, name="budget.added"):
     before: Mapping[str, Any]
     after: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class BudgetTaken(Event):
-    name = "budget.taken"
+class BudgetTaken(Event, name="budget.taken"):
     before: Mapping[str, Any]
     after: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedAct(Event):
+class RecordedAct(Event, name="history.act"):
     """An action on an imported search where it was recorded: shown, never folded or replayed.
 
     `told` nodes had their verdict when it was done; `at` is ISO 8601 with its zone; `who` may be empty. `before` and
     `after` are what the audit said; `after` holds the action's place in the log it stood in as `seq`.
     """
 
-    name = "history.act"
     verb: str
     who: str
     at: str
@@ -291,7 +235,6 @@ class RecordedAct(Event):
     after: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Steered(Event):
     """An action of steering: what it does to all later decisions."""
 
@@ -305,109 +248,67 @@ class Steered(Event):
         return steering.plus(*self.acts(seq))
 
     def acts(self, seq: int) -> tuple[Act, ...]:
-        raise NotImplementedError
+        """What it says, by the fields that an act has; older logs lack some of them."""
+        known = {name: getattr(self, name, None) for name in ("quota", "boost", "kind", "text", "params", "steps")}
+        known["batch"] = getattr(self, "of", None)
+        more = {name: value for name, value in known.items() if value is not None}
+        releases = tuple(getattr(self, "releases", None) or ())
+        return (Act(seq, self.name.removeprefix("steer."), self.node, releases=releases, **more),)
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodePinned(Steered):
-    name = "steer.pin"
+class NodePinned(Steered, name="steer.pin"):
     number: int
     quota: int
     of: int = 0
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        return (Act(seq, PIN, self.number, quota=self.quota, batch=self.of),)
 
-
-@dataclass(frozen=True, kw_only=True)
-class NodePruned(Steered):
-    name = "steer.prune"
+class NodePruned(Steered, name="steer.prune"):
     number: int
     releases: list[int]
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        return (Act(seq, PRUNE, self.number, releases=tuple(self.releases or ())),)
 
-
-@dataclass(frozen=True, kw_only=True)
-class NodeRestored(Steered):
-    name = "steer.restore"
+class NodeRestored(Steered, name="steer.restore"):
     number: int
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        return (Act(seq, RESTORE, self.number),)
 
-
-@dataclass(frozen=True, kw_only=True)
-class NodeBoosted(Steered):
-    name = "steer.boost"
+class NodeBoosted(Steered, name="steer.boost"):
     number: int
     boost: float
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        return (Act(seq, BOOST, self.number, boost=self.boost or 0.0),)
 
-
-@dataclass(frozen=True, kw_only=True)
-class StepForced(Steered):
-    name = "steer.force"
+class StepForced(Steered, name="steer.force"):
     number: int | None = None
     kind: str
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        return (Act(seq, FORCE, self.number, kind=self.kind),)
 
-
-@dataclass(frozen=True, kw_only=True)
-class NoteAdded(Steered):
-    name = "steer.note"
+class NoteAdded(Steered, name="steer.note"):
     number: int
     text: str
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        return (Act(seq, NOTE, self.number, text=self.text),)
 
-
-@dataclass(frozen=True, kw_only=True)
-class ParamsChanged(Steered):
-    name = "steer.params"
+class ParamsChanged(Steered, name="steer.params"):
     params: Mapping[str, Any]
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        return (Act(seq, PARAMS, params=self.params or {}),)
 
-
-@dataclass(frozen=True, kw_only=True)
-class StepsAdded(Steered):
+class StepsAdded(Steered, name="steer.budget"):
     """Of logs from before the budget had limits of its own."""
 
-    name = "steer.budget"
     steps: int
     total: int | None = None
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        return (Act(seq, BUDGET, steps=self.steps or 0),)
 
-
-@dataclass(frozen=True, kw_only=True)
-class KernelInjected(Steered):
-    name = "steer.inject"
+class KernelInjected(Steered, name="steer.inject"):
     number: int
     parent: int
     kind: str
     steps: int
     total: int
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        return (Act(seq, INJECT, self.number, kind=self.kind or "", steps=self.steps or 0),)
 
-
-@dataclass(frozen=True, kw_only=True)
-class ManySteered(Steered):
+class ManySteered(Steered, name="steer.bulk"):
     """The first event of an action on many nodes says what it is; the next ones hold what it has no room for. Pins are
     events of their own."""
 
-    name = "steer.bulk"
     verb: str
     count: int | None = None
     words: str | None = None
@@ -425,9 +326,7 @@ class ManySteered(Steered):
         return (Act(batch, self.verb, nodes=nodes, boost=self.boost or 0.0, releases=releases, batch=batch),)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SteeringUndone(Steered):
-    name = "steer.undo"
+class SteeringUndone(Steered, name="steer.undo"):
     act: int
     verb: str
     total: int
@@ -437,8 +336,7 @@ class SteeringUndone(Steered):
         return steering.without(self.act)
 
 
-STEERING: dict[str, type[Steered]] = {kind.name: kind for kind in Steered.__subclasses__()}
-EVENTS: dict[str, type[Event]] = {kind.name: kind for kind in Event.__subclasses__() if kind.name} | STEERING
+STEERING = frozenset(name for name, kind in EVENTS.items() if issubclass(kind, Steered))
 
 
 def event_read(kind: str, payload: Mapping[str, Any]) -> Event:
