@@ -38,10 +38,10 @@ from judge.problems.models import Problem
 from search.compare.columns import calls_summed
 from search.live.panels import budget_document, causes_of, evidence_of
 from search.nodes.views import node_load
-from search.records.facts import standing_of
+from search.records.facts import NodeRow, standing_of
 from search.records.log import params_in_force
 from search.records.models import Node, Run
-from search.records.queries import TreeNode, events_since, run_summaries, run_tree
+from search.records.queries import events_since, run_summaries, run_tree
 from search.runs.listing import RunFilter, RunRow, run_rows
 
 router = Router(tags=["searches"])
@@ -91,6 +91,7 @@ def _search(shape: type[S], row: RunRow, measures: Measures, **own: Any) -> S:
         problem=problem_ref(run.problem),
         device=run.device.name,
         owner=run.owner.get_username() if run.owner else None,
+        look=summary.style,
         correct=row.ok,
         cost=Money(calls=cost.calls, usd=known(cost.usd, cost.calls - cost.unpriced), unpriced=cost.unpriced),
         started_at=summary.started,
@@ -159,7 +160,7 @@ def nodes(
     return listed(request, found, shown[-1].number if len(wanted) > limit else None, format)
 
 
-def _node(shape: type[N], node: TreeNode, measures: Measures, evaluation: int | None, /, **own: Any) -> N:
+def _node(shape: type[N], node: NodeRow, measures: Measures, evaluation: int | None, /, **own: Any) -> N:
     judged = bool(node.told_order)  # the root was complete at birth and has no reward
     return shaped(
         shape,

@@ -26,10 +26,10 @@ from judge.values import Basis, Verdict, canonical_hash
 from judge.values.parsing import parse_module
 from memory.prompting.queries import uses_at
 from search.interchange.own import memory_document
-from search.records.facts import beats_torch
+from search.records.facts import NodeRow, beats_torch
 from search.records.log import params_in_force
 from search.records.models import Node, Run
-from search.records.queries import RunTree, TreeNode, run_tree
+from search.records.queries import RunTree, run_tree
 
 PRODUCT = "AdaExplore Dashboard"
 PUBLISHED = "figures of that source, not measured by this product"
@@ -454,7 +454,7 @@ def _times(row: Measurement) -> dict[str, Any]:
     return {"median": row.median_us, "interval": [row.low_us, row.high_us], "n": row.n, "method": row.method}
 
 
-def _node(node: TreeNode) -> dict[str, Any]:
+def _node(node: NodeRow) -> dict[str, Any]:
     return {
         "number": node.number,
         "parent": node.parent,
@@ -464,7 +464,7 @@ def _node(node: TreeNode) -> dict[str, Any]:
         "reason": node.reason,
         "speedup": node.speedup,
         "interval": None if node.low is None else [node.low, node.high],
-        "basis": node.basis,
+        "basis": node.basis or "",
         "reused": node.reused,
         "summary": node.summary,
         "by_hand": node.touched,

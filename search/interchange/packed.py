@@ -42,16 +42,14 @@ def packed_document(run: Run) -> dict[str, Any]:
     """The run's told nodes in the order in which they were told, the root first."""
     rows = node_rows(run.pk)
     told = sorted((row for row in rows if row.told_order is not None), key=lambda row: row.told_order or 0)
-    numbers = {row.id: row.number for row in rows}
     texts, figures, prompts = _texts(run), _figures(run), _prompts(run)
     hardware = _hardware(run.device)
     steps: list[dict[str, Any]] = []
     depths: dict[int, int] = {}
     best: tuple[tuple[bool, bool, float], int] = ((False, False, 0.0), 0)
     for row in told:
-        parent = None if row.parent is None else numbers[row.parent]
-        depths[row.number] = 0 if parent is None else depths[parent] + 1
-        step = _step(row, parent, depths[row.number], texts[row.id], figures.get(row.id, {}), hardware)
+        depths[row.number] = 0 if row.parent is None else depths[row.parent] + 1
+        step = _step(row, depths[row.number], texts[row.id], figures.get(row.id, {}), hardware)
         step["prompt"] = prompts.get(row.id, "")
         score = tuple(step["score"].values())
         best = max(best, (score, row.number), key=lambda item: (*item[0][:2], *rank(item[0][2], item[1])))
@@ -66,20 +64,18 @@ def packed_document(run: Run) -> dict[str, Any]:
         "reference_src": run.problem.source,
         "global_best_kernel": kernel,
         "steps": steps,
-        OWN: _own(run, [row for row in rows if row.state == Node.State.CANCELLED], numbers),
+        OWN: _own(run, [row for row in rows if row.state == Node.State.CANCELLED]),
     }
 
 
-def _step(
-    row: NodeRow, parent: int | None, depth: int, texts: dict[str, Any], figures: dict[str, Any], hardware: str
-) -> dict[str, Any]:
-    root = parent is None
+def _step(row: NodeRow, depth: int, texts: dict[str, Any], figures: dict[str, Any], hardware: str) -> dict[str, Any]:
+    root = row.parent is None
     correct = row.verdict == Verdict.PASS
-    worth = 0.0 if root else row.reward
+    worth = 0.0 if root else row.paper_reward
     step = {
         "step": row.told_order,
         "node_id": row.number,
-        "parent_node_id": parent,
+        "parent_node_id": row.parent,
         "context_node_ids": texts["context"],
         "depth": depth,
         "created_by": KINDS[Node.Kind(row.kind)],
@@ -104,7 +100,7 @@ def _step(
 def _own_step(row: NodeRow) -> dict[str, Any]:
     named = {
         "verdict": row.verdict,
-        "reason": row.evaluation_reason or row.reason,
+        "reason": row.reason,
         "basis": row.basis or "",
         "low": row.low,
         "high": row.high,
@@ -117,7 +113,7 @@ def _own_step(row: NodeRow) -> dict[str, Any]:
     return {key: value for key, value in named.items() if value not in (None, "", False)}
 
 
-def _own(run: Run, cancelled: Iterable[NodeRow], numbers: dict[int, int]) -> dict[str, Any]:
+def _own(run: Run, cancelled: Iterable[NodeRow]) -> dict[str, Any]:
     """The run's own settings, and every node the format has no place for."""
     return {
         "format": 1,
@@ -133,7 +129,7 @@ def _own(run: Run, cancelled: Iterable[NodeRow], numbers: dict[int, int]) -> dic
         "withdrawn": [
             {
                 "node_id": row.number,
-                "parent_node_id": None if row.parent is None else numbers[row.parent],
+                "parent_node_id": row.parent,
                 "created_by": KINDS[Node.Kind(row.kind)],
             }
             for row in cancelled

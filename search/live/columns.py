@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from django.db.models import QuerySet
-
-from judge.evaluations.models import Evaluation, may_be_best
+from judge.evaluations.models import Evaluation
 from judge.values import Basis
 from search.algorithm.steering import Steering
 from search.rechecks.models import Recheck
@@ -23,10 +21,10 @@ from search.records.events import (
     SteeringUndone,
     event_read,
 )
-from search.records.facts import verdict_of, winners_in
+from search.records.facts import node_rows, winners_in
 from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
-from search.records.node_styles import STYLES, style_of
+from search.records.node_styles import STYLES
 
 PRUNED, PINNED, TOUCHED, BOOSTED = 1, 2, 4, 8  # the browser knows these numbers: static/js/store.js
 QUARANTINED, FLAKY, ASKED = 16, 32, 64
@@ -82,31 +80,8 @@ def _given_back(events: Iterable[RunEvent]) -> set[int]:
     return {number for act in acts for number in act.about}
 
 
-KINDS = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
+KINDS: dict[str, int] = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
 COLUMNS = ("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o", "b", "t", "c", "u", "d", "m", "a")
-_FIELDS = (
-    "number",
-    "parent__number",
-    "kind",
-    "state",
-    "context",
-    "reason",
-    "summary",
-    "reused",
-    "told_order",
-    "created_at",
-    "told_at",
-    "touched",
-    "evaluation__verdict",
-    "evaluation__reason",
-    "evaluation__speedup",
-    "evaluation__speedup_low",
-    "evaluation__speedup_high",
-    "evaluation__speedup_n",
-    "evaluation__basis",
-    "evaluation__audit",
-    "evaluation__doubt",
-)
 
 
 def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, list[Any]]:
@@ -118,43 +93,34 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     equal candidate was reused, d what the proposer says it changed, m the flags of manual changes, a 1 when it may be
     the best (audited here, or reported), 2 when it beat PyTorch, too. Unknown is null.
     """
-    rows: QuerySet[Node] = run.nodes.order_by("number")
-    if numbers is not None:
-        numbers = sorted(set(numbers))
-        rows = rows.filter(number__in=numbers)
-    started = run.created_at.timestamp()
+    rows = node_rows(run.pk, numbers)
+    started, by_hand = run.created_at.timestamp(), run.proposer == "manual"
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
     flags, won = flags_of(steering_of(run.pk)), winners_in(run.pk, numbers)
     asked = set(Recheck.objects.filter(node__run=run, state__in=Recheck.OPEN).values_list("node__number", flat=True))
-    for row in rows.values_list(*_FIELDS):
-        (number, parent, kind, state, context, reason, summary, reused, order, born, told, touched, *judged) = row
-        given, why, speedup, low, high, samples, basis, audit, doubt = judged
-        verdict = verdict_of(given, kind, reason) if order is not None else ""
-        by_hand = run.proposer == "manual"
-        style = style_of(kind=kind, state=state, verdict=verdict, speedup=speedup, by_hand=by_hand, doubt=doubt or "")
+    for row in rows:
+        marks = flags.get(row.number, 0) | DOUBTS.get(row.doubt or "", 0)
+        marks |= (TOUCHED if row.touched else 0) | (ASKED if row.number in asked else 0)
         values = (
-            number,
-            -1 if parent is None else parent,
-            KINDS[kind],
-            STYLES.index(style),
-            verdict,
-            why or reason or "",
-            _short(speedup),
-            _short(low),
-            _short(high),
-            samples,
-            basis or "",
-            order,
-            round(born.timestamp() - started, 1),
-            round(told.timestamp() - started, 1) if told else None,
-            context,
-            int(reused),
-            summary if len(summary) <= 80 else f"{summary[:79]}…",
-            flags.get(number, 0)
-            | (TOUCHED if touched else 0)
-            | DOUBTS.get(doubt, 0)
-            | (ASKED if number in asked else 0),
-            int(order is not None and speedup is not None and may_be_best(audit, basis, doubt)) + (number in won),
+            row.number,
+            -1 if row.parent is None else row.parent,
+            KINDS[row.kind],
+            STYLES.index(row.style(by_hand=by_hand)),
+            row.verdict,
+            row.reason,
+            _short(row.speedup),
+            _short(row.low),
+            _short(row.high),
+            row.n,
+            row.basis or "",
+            row.told_order,
+            round(row.created_at.timestamp() - started, 1),
+            round(row.told_at.timestamp() - started, 1) if row.told_at else None,
+            row.context,
+            int(row.reused),
+            row.summary if len(row.summary) <= 80 else f"{row.summary[:79]}…",
+            marks,
+            int(row.may_be_best) + (row.number in won),
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import Measure, verdict_look
 from search.live.columns import changed_by, node_columns
 from search.live.panels import panel_context
 from search.records.events import (
@@ -41,7 +41,6 @@ from search.records.events import (
 )
 from search.records.log import steering_of
 from search.records.models import Run, RunEvent, RunEventQuerySet
-from search.records.node_styles import style_of
 from search.steering.activity import Said, told
 
 _ACTION_STYLES = {
@@ -150,7 +149,7 @@ def _say(event: Event, kind: str) -> tuple[str, str, Measure | None, str]:
 def _judged(event: KernelJudged) -> tuple[str, str, Measure | None, str]:
     """What came of a kernel that was judged once more."""
     verdict, was = event.verdict or "", event.was or ""
-    style = style_of(kind="", state="told", verdict=verdict, speedup=event.speedup)
+    style = verdict_look(verdict, event.speedup)
     if event.call:
         return style, f"was raced: {event.call}", None, ""
     words = "was judged again: " + verdict.replace("_", " ")
@@ -158,7 +157,7 @@ def _judged(event: KernelJudged) -> tuple[str, str, Measure | None, str]:
 
 
 def _completed(event: NodeCompleted) -> tuple[str, str, Measure | None, str]:
-    style = style_of(kind="", state="told", verdict=event.verdict, speedup=event.speedup)
+    style = verdict_look(event.verdict or "", event.speedup)
     reused = " (equal to an earlier candidate)" if event.reused else ""
     if event.speedup is not None:
         return style, ("is correct" if style == "correct" else "is correct but slower") + reused, Measure.of(event), ""

@@ -17,9 +17,10 @@ from search.compare.columns import Key, key_of
 from search.diffing.cached import diff
 from search.diffing.view import DiffView, options_of, parameters
 from search.engine.sketches import NEAR, jaccard, likely, shingles
+from search.records.facts import NodeRow
 from search.records.models import Node, Proposal, Run
-from search.records.node_styles import LABELS, style_of
-from search.records.queries import RunTree, TreeNode
+from search.records.node_styles import LABELS
+from search.records.queries import RunTree
 
 TEXT_CHARS = 200_000  # of a prompt, reply or log shown on the page
 ROWS = 200
@@ -53,18 +54,9 @@ class Exchange:
     cut: bool
 
 
-def node_look(node: TreeNode, run: Run, best: int | None) -> str:
+def node_style(node: NodeRow, run: Run, best: int | None) -> str:
     """Shape and colour of a node: `best` for the run's best."""
-    if node.number == best:
-        return "best"
-    return style_of(
-        kind=node.kind,
-        state=node.state,
-        verdict=node.verdict or None,
-        speedup=node.speedup,
-        by_hand=run.proposer == "manual",
-        doubt=node.doubt,
-    )
+    return "best" if node.number == best else node.style(by_hand=run.proposer == "manual")
 
 
 def link(tree: RunTree, run: Run, number: int) -> NodeLink | None:
@@ -72,7 +64,7 @@ def link(tree: RunTree, run: Run, number: int) -> NodeLink | None:
     node = tree.get(number)
     if node is None:
         return None
-    look = node_look(node, run, tree.best)
+    look = node_style(node, run, tree.best)
     return NodeLink(number, look, "best" if look == "best" else LABELS[look], Measure.of(node))
 
 

@@ -26,9 +26,10 @@ from search.compare.table import cost_text, tokens_text
 from search.nodes import page as diff_page
 from search.nodes import page as node_page
 from search.rechecks.queries import rechecks_of
+from search.records.facts import NodeRow
 from search.records.log import node_steering, steering_of
 from search.records.models import Node, Run
-from search.records.queries import RunTree, TreeNode, run_tree
+from search.records.queries import RunTree, run_tree
 
 TABS = (
     ("overview", "Overview"),
@@ -70,7 +71,7 @@ def node_response(request: SiteRequest, node: Node, *, status: int = 200, **more
         "run": run,
         "node": node,
         "row": row,
-        "look": node_page.node_look(row, run, tree.best),
+        "look": node_page.node_style(row, run, tree.best),
         "word": _word(node, row),
         "evaluation": node.evaluation,
         "tab": tab,
@@ -115,7 +116,7 @@ def node_panel(
     return node_response(request, node, status=status, steer_done=done, steer_refused=refused, typed=typed or {})
 
 
-def _word(node: Node, row: TreeNode) -> str:
+def _word(node: Node, row: NodeRow) -> str:
     """The verdict, else the state, in words."""
     if node.kind == Node.Kind.ROOT:
         return "start: the empty candidate"

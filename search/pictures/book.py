@@ -14,7 +14,6 @@ from search.algorithm.ranking import rank, standing
 from search.ledger.spending import NOTHING, Amount, calls_by_node
 from search.records.facts import NodeRow, node_rows, winners_in
 from search.records.models import Node, Run
-from search.records.node_styles import style_of
 
 MOST_NODES = 20_000
 
@@ -75,10 +74,6 @@ class Book:
     def speedup(self, row: NodeRow) -> Measure | None:
         """The row's speedup when it is of this search's basis."""
         return Measure.of(row) if self.timed(row) else None
-
-    def look(self, row: NodeRow) -> str:
-        verdict, doubt = row.verdict or None, row.doubt or ""
-        return style_of(kind=row.kind, state=row.state, verdict=verdict, speedup=row.speedup, doubt=doubt)
 
     @cached_property
     def evaluations(self) -> dict[int, int]:

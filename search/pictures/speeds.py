@@ -211,9 +211,7 @@ def _spots(book: Book, points: list[Point], along: Linear, up: Axis) -> tuple[Sp
             continue
         measure = book.speedup(point.row)
         y = up.at(measure.value) if measure else 97.0
-        look = (
-            "best" if point.record and point.row.number in book.won else "tied" if point.tied else book.look(point.row)
-        )
+        look = "best" if point.record and point.row.number in book.won else "tied" if point.tied else point.row.style()
         said = str(measure) if measure else result_of(point.row)
         found.append(Spot(look, along.at(point.x), y, f"node {point.row.number}: {said}"))
     return tuple(found)
@@ -243,10 +241,9 @@ def lineage(book: Book) -> Picture:
     """The path of parents. A node that failed stands at the foot: it was repaired or taken up by its child."""
     if book.leader is None:
         return Picture("There is no best kernel yet, so there is no lineage to show.")
-    by_id = {row.id: row for row in book.rows}
     line: list[NodeRow] = [book.leader]
     while (parent := line[-1].parent) is not None:
-        line.append(by_id[parent])
+        line.append(book.rows[parent])
     line.reverse()
     steps = line[1:]
     rows = [
@@ -279,7 +276,7 @@ def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
     spots = []
     for place, (row, (x, y)) in enumerate(zip(line, places, strict=True)):
         last = place == len(line) - 1
-        look = "best" if last and book.best else book.look(row)
+        look = "best" if last and book.best else row.style()
         label = "start" if not place else str(row.number) if last or not place % stride else ""
         spots.append(
             Spot(look, round(x, 2), y, f"node {row.number}: {book.speedup(row) or row.verdict or 'start'}", label)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
+from judge.evaluations.measures import verdict_look
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, may_be_best
 from judge.values import COMPILED, Basis, Verdict
 from judge.values.parsing import parse_module
@@ -75,7 +76,11 @@ _CELLS: dict[str, str] = {}  # by source hash
 
 
 class NodeRow(NamedTuple):
-    """One node with the verdict it took, as read by `node_rows`; `parent` is a row id."""
+    """One node with the verdict it took, as read by `node_rows`; `parent` is a number.
+
+    The statistics are those of `search.records.queries.run_tree`, 0 elsewhere: `best_reward` and `total` are rewards
+    over the subtree, `reward` its own, as the run counts them.
+    """
 
     id: int
     number: int
@@ -85,13 +90,14 @@ class NodeRow(NamedTuple):
     told_order: int | None
     source_hash: str
     summary: str
-    reason: str
+    own_reason: str
     reused: bool
     touched: bool
+    context: list[int]
     created_at: datetime
     told_at: datetime | None
     evaluation_verdict: str | None
-    stage: str | None
+    evaluation_stage: str | None
     evaluation_reason: str | None
     loads: bool | None
     speedup: float | None
@@ -101,6 +107,12 @@ class NodeRow(NamedTuple):
     basis: str | None
     audit: str | None
     doubt: str | None
+    depth: int = 0
+    visits: int = 0
+    pending: int = 0
+    total: float = 0.0
+    best_reward: float = 0.0
+    reward: float = 0.0
 
     @property
     def may_be_best(self) -> bool:
@@ -110,16 +122,37 @@ class NodeRow(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        return "" if self.told_order is None else verdict_of(self.evaluation_verdict, self.kind, self.reason)
+        """Empty until it is completed."""
+        return "" if self.told_order is None else verdict_of(self.evaluation_verdict, self.kind, self.own_reason)
 
     @property
-    def reward(self) -> float:
+    def stage(self) -> str:
+        return self.evaluation_stage or ("proposal" if self.own_reason else "")
+
+    @property
+    def reason(self) -> str:
+        return self.evaluation_reason or self.own_reason
+
+    @property
+    def paper_reward(self) -> float:
         """The publication's: 0 for a node without an evaluation; else by its verdict and speedup."""
         return reward(loads=bool(self.loads), correct=self.passed, speedup=self.speedup)
 
     @property
     def passed(self) -> bool:
         return self.evaluation_verdict == Verdict.PASS
+
+    def style(self, *, by_hand: bool = False) -> str:
+        """One of `STYLES`. A completed node without a verdict ended without a candidate and counts as failed."""
+        if self.doubt:
+            return "suspect"
+        if self.kind == Node.Kind.ROOT:
+            return "root"
+        if self.state == Node.State.PROPOSING:
+            return "waiting" if by_hand else "proposing"
+        if self.state == Node.State.COMPLETED:
+            return verdict_look(self.verdict, self.speedup)
+        return str(self.state)
 
     def as_seen(self, params: SearchParams) -> NodeRow:
         """The row as a run with these parameters decides on it: one in doubt counts as suspect, which is no pass."""
@@ -128,35 +161,11 @@ class NodeRow(NamedTuple):
         return self._replace(evaluation_verdict=Verdict.SUSPECT.value, speedup=None)
 
 
-_EVALUATION = (
-    "verdict",
-    "stage",
-    "reason",
-    "loads",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "speedup_n",
-    "basis",
-    "audit",
-    "doubt",
+_NODE = (
+    "number parent__number kind state told_order source_hash summary reason reused touched context created_at told_at"
 )
-_COLUMNS = (
-    "id",
-    "number",
-    "parent_id",
-    "kind",
-    "state",
-    "told_order",
-    "source_hash",
-    "summary",
-    "reason",
-    "reused",
-    "touched",
-    "created_at",
-    "told_at",
-    *(f"evaluation__{name}" for name in _EVALUATION),
-)
+_EVALUATION = "verdict stage reason loads speedup speedup_low speedup_high speedup_n basis audit doubt"
+_COLUMNS = ("id", *_NODE.split(), *(f"evaluation__{name}" for name in _EVALUATION.split()))
 
 
 def verdict_of(evaluation_verdict: str | None, kind: str, reason: str) -> str:
@@ -168,23 +177,25 @@ def verdict_of(evaluation_verdict: str | None, kind: str, reason: str) -> str:
     return Verdict.LOST.value if reason == LOST_ATTEMPTS else Verdict.BAD_SOURCE.value
 
 
-def node_rows(run_id: int) -> list[NodeRow]:
-    """All nodes of a run in number order, cancelled ones included. One query."""
-    return [NodeRow(*row) for row in Node.objects.filter(run_id=run_id).order_by("number").values_list(*_COLUMNS)]
+def node_rows(run_id: int, numbers: Iterable[int] | None = None) -> list[NodeRow]:
+    """The nodes of a run (those named; all when None) in number order, cancelled ones included. One query."""
+    rows = Node.objects.filter(run_id=run_id).order_by("number")
+    if numbers is not None:
+        rows = rows.filter(number__in=set(numbers))
+    return [NodeRow(*row) for row in rows.values_list(*_COLUMNS)]
 
 
 def tree_of(rows: list[NodeRow], params: SearchParams) -> Tree:
     """The replayed tree, with the rewards of `params`. Cancelled nodes leave no trace; nodes in flight are pending."""
     rows = [row.as_seen(params) for row in rows]
-    numbers = {row.id: row.number for row in rows}
     cells = cells_of(rows) if params.policy == "map_elites" else {}
     facts = (
         Fact(
             number=row.number,
-            parent=None if row.parent is None else numbers[row.parent],
+            parent=row.parent,
             kind=row.kind,
             told=row.told_order,
-            reward=row.reward,
+            reward=row.paper_reward,
             speedup=_speedup(row),
             written=bool(row.source_hash),
             cell=cells.get(row.id, ""),
@@ -201,7 +212,7 @@ def row_tell(tree: Tree, row: NodeRow, params: SearchParams) -> None:
     cells = cells_of([row]) if params.policy == "map_elites" else {}
     tree.tell(
         row.number,
-        row.reward,
+        row.paper_reward,
         speedup=_speedup(row),
         written=bool(row.source_hash),
         cell=cells.get(row.id, ""),

@@ -15,45 +15,11 @@ from judge.evaluations.models import MAY_BE_BEST, Evaluation
 from judge.values import Verdict
 from search.algorithm.params import SearchParams
 from search.algorithm.ranking import Standing, rank, standing
+from search.algorithm.tree import Branch
 from search.records.events import NodeBest
 from search.records.facts import NodeRow, node_rows, nothing_faster, standings_logged, tree_of, verdict_of, winners_in
 from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
-
-
-@dataclass(frozen=True, slots=True)
-class TreeNode:
-    """One node as shown: its row, its verdict, and the replayed statistics of the subtree below it.
-
-    `best_reward` and `total` are rewards over the subtree, `reward` its own. `verdict` is empty until it is completed.
-    `low`, `high` and `n` are None for reported figures.
-    """
-
-    id: int
-    number: int
-    parent: int | None
-    kind: str
-    state: str
-    depth: int
-    visits: int
-    pending: int
-    total: float
-    best_reward: float
-    reward: float
-    verdict: str
-    stage: str
-    reason: str
-    speedup: float | None
-    low: float | None
-    high: float | None
-    n: int | None
-    basis: str
-    reused: bool
-    told_order: int | None
-    summary: str
-    source_hash: str
-    touched: bool  # a person had a hand in it
-    doubt: str  # why its verdict is not believed
 
 
 @dataclass(frozen=True)
@@ -61,7 +27,7 @@ class RunTree:
     """All nodes of a run in number order, and which of them is the best."""
 
     run_id: int
-    nodes: tuple[TreeNode, ...]
+    nodes: tuple[NodeRow, ...]
     standing: Standing
 
     @property
@@ -74,7 +40,7 @@ class RunTree:
         """Number of the best node, else of the one closest to PyTorch."""
         return self.standing.leader
 
-    def get(self, number: int) -> TreeNode | None:
+    def get(self, number: int) -> NodeRow | None:
         """The node with this number; numbers have no gaps, so place and number agree."""
         return self.nodes[number] if 0 <= number < len(self.nodes) else None
 
@@ -121,7 +87,7 @@ class RunSummary:
         return self.best_evaluation or self.closest_evaluation
 
     @property
-    def look(self) -> str:
+    def style(self) -> str:
         """The run's state for shape and colour: `waiting` when it runs, but nothing moves until a person replies."""
         held = self.run.state == Run.State.RUNNING and self.waiting and self.waiting == self.in_flight
         return "waiting" if held else str(self.run.state)
@@ -131,40 +97,18 @@ def run_tree(run: Run) -> RunTree:
     """The tree of a run with statistics replayed from its rows. No sources."""
     rows = node_rows(run.pk)
     tree = tree_of(rows, steering_of(run.pk).params(SearchParams.of_run(run.params)))
-    numbers = {row.id: row.number for row in rows}
-    nodes: list[TreeNode] = []
-    depths: dict[int, int] = {}
+    nodes: list[NodeRow] = []
     for row in rows:
-        parent = None if row.parent is None else numbers[row.parent]
-        depths[row.number] = 0 if parent is None else depths[parent] + 1
-        branch = tree.branches.get(row.number)
+        depth = 0 if row.parent is None else nodes[row.parent].depth + 1
+        branch = tree.branches.get(row.number) or Branch(row.number, None, row.kind, depth)
         nodes.append(
-            TreeNode(
-                id=row.id,
-                number=row.number,
-                parent=parent,
-                kind=row.kind,
-                state=row.state,
-                depth=depths[row.number],
-                visits=branch.visits if branch else 0,
-                pending=branch.pending if branch else 0,
-                total=branch.total if branch else 0.0,
-                best_reward=branch.best if branch else 0.0,
-                reward=branch.own if branch else 0.0,
-                verdict=row.verdict,
-                stage=row.stage or ("proposal" if row.reason else ""),
-                reason=row.evaluation_reason or row.reason,
-                speedup=row.speedup,
-                low=row.low,
-                high=row.high,
-                n=row.n,
-                basis=row.basis or "",
-                reused=row.reused,
-                told_order=row.told_order,
-                summary=row.summary,
-                source_hash=row.source_hash,
-                touched=row.touched,
-                doubt=row.doubt or "",
+            row._replace(
+                depth=depth,
+                visits=branch.visits,
+                pending=branch.pending,
+                total=branch.total,
+                best_reward=branch.best,
+                reward=branch.own,
             )
         )
     won = winners_in(run.pk)

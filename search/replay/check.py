@@ -355,7 +355,7 @@ class _Replay:
         row = self.state.rows[number]
         self.report.told += 1
         self.same(f"completion order of node {number}", self.state.told, row.told_order)
-        self.same(f"reward of node {number}", row.reward, event.reward)
+        self.same(f"reward of node {number}", row.paper_reward, event.reward)
         self.same(f"speedup of node {number}", row.speedup, event.speedup)
         self.same(f"verdict of node {number}", row.verdict, event.verdict)
 

@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.text import storable_text
-from judge.evaluations.measures import verdict_look
 from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, RESTORE, spans
 from search.records.facts import NodeRow
 from search.records.models import Node
@@ -107,13 +106,13 @@ class NodeFilter:
 
     def counts(self, rows: Iterable[NodeRow]) -> list[tuple[str, str, int]]:
         """(state, words, nodes of that state) under everything else that the filter asks for."""
-        found = Counter(look_of_row(row) for row in replace(self, states=()).matching(rows))
+        found = Counter(row.style() for row in replace(self, states=()).matching(rows))
         return [(name, words, found[name]) for name, words in STATES.items()]
 
     def _matches(self, row: NodeRow) -> bool:
         if row.number == 0 or row.told_order is None or (self.told is not None and row.told_order > self.told):
             return False
-        if self.states and look_of_row(row) not in self.states:
+        if self.states and row.style() not in self.states:
             return False
         if self.kind and row.kind != self.kind:
             return False
@@ -121,24 +120,15 @@ class NodeFilter:
             return False
         if self.q.isascii() and self.q.isdigit():
             return row.number == int(self.q)
-        said = f"{row.evaluation_reason or row.reason} {row.summary}".casefold()
+        said = f"{row.reason} {row.summary}".casefold()
         return self.q.casefold() in said
-
-
-def look_of_row(row: NodeRow) -> str:
-    """How a completed node looks in the tree."""
-    return "suspect" if row.doubt else verdict_look(row.verdict, row.speedup)
 
 
 def _below(rows: Iterable[NodeRow], top: int) -> set[int]:
     """Numbers of the descendants of node `top`: parents come before their children."""
-    ids: set[int] = set()
     found: set[int] = set()
     for row in rows:
-        if row.number == top:
-            ids.add(row.id)
-        elif row.parent in ids:
-            ids.add(row.id)
+        if row.parent == top or row.parent in found:
             found.add(row.number)
     return found
 

@@ -19,7 +19,7 @@ from search.records.models import Run
 from search.records.queries import best_number
 from search.steering.activity import MOST, activity_of
 from search.steering.forms import TYPED
-from search.steering.many import ACTS, KINDS, STATES, NodeFilter, batch_of, look_of_row
+from search.steering.many import ACTS, KINDS, STATES, NodeFilter, batch_of
 from search.steering.snapshot import Snapshot
 
 EXAMPLES = 12
@@ -84,7 +84,7 @@ def _counted(run: Run, chosen: NodeFilter) -> dict[str, Any]:
             for name, words, count in chosen.counts(now.rows)
         ],
         "matched": len(rows),
-        "examples": [(row, look_of_row(row), STATES[look_of_row(row)], Measure.of(row)) for row in rows[:EXAMPLES]],
+        "examples": [(row, row.style(), STATES[row.style()], Measure.of(row)) for row in rows[:EXAMPLES]],
         "more": max(0, len(rows) - EXAMPLES),
         "batches": batches,
         "typed_above": TYPED,
