@@ -127,7 +127,7 @@ def search(request: HttpRequest, run_id: int) -> Any:
         best_node=evidence.standing.best,
         closest=measures.of(closest),
         closest_node=evidence.standing.closest,
-        proposals=shaped(Tokens, evidence.cost, usd=evidence.cost.price_usd),
+        proposals=shaped(Tokens, evidence.cost, calls=evidence.cost.count, usd=evidence.cost.price_usd),
         best_unassisted=unassisted,
         params=params_in_force(run).to_json(),
         limits=books["limits"],
@@ -180,7 +180,7 @@ def node(request: HttpRequest, run_id: int, number: int) -> Any:
     run = row.run
     found = row.evaluation
     measures = Measures([found])
-    calls = calls_summed(list(row.proposals.defer("prompt", "reply", "error")))
+    calls = calls_summed(row.proposals.all())
     over = measures.as_json(evaluation_facts.over_compile(found), found) if found else None
     times = evaluation_facts.measurements(found, samples=False) if found else ()
     return _node(

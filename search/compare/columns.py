@@ -1,4 +1,4 @@
-"""The kernels of a comparison with everything that is known of each. Three queries, however many there are."""
+"""The kernels of a comparison with everything that is known of each. Two queries, and one for each kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from adaexplore_site.core.plots import Axis
 from judge.evaluations import facts as evaluation_facts
@@ -201,17 +202,14 @@ def columns(keys: Sequence[Key]) -> list[Column]:
     evaluations = [node.evaluation_id for node in nodes.values() if node.evaluation_id]
     times = Measurement.objects.filter(evaluation__in=evaluations, subject=Subject.CANDIDATE).defer("samples_us")
     timings = {row.evaluation_id: row for row in times}
-    calls: dict[int, list[Proposal]] = {}
-    for call in Proposal.objects.filter(node__in=nodes.values()).defer("prompt", "reply", "error"):
-        calls.setdefault(call.node_id, []).append(call)
     found = [nodes[key] for key in keys if key in nodes]
     return [
-        _column(letter, node, timings.get(node.evaluation_id or 0), calls.get(node.pk, []))
+        _column(letter, node, timings.get(node.evaluation_id or 0))
         for letter, node in zip(LETTERS, found, strict=False)
     ]
 
 
-def _column(letter: str, node: Node, timing: Measurement | None, calls: list[Proposal]) -> Column:
+def _column(letter: str, node: Node, timing: Measurement | None) -> Column:
     evaluation = node.evaluation
     kernels = tuple(evaluation_facts.kernels(evaluation))
     return Column(
@@ -226,7 +224,7 @@ def _column(letter: str, node: Node, timing: Measurement | None, calls: list[Pro
         cases=tuple(_case(row) for row in (evaluation.report.get("cases", ()) if evaluation else ())[:ROWS]),
         kernels=kernels,
         resources=_resources(kernels),
-        calls=calls_summed(calls),
+        calls=calls_summed(node.proposals.all()),
         own_share=_own_share(evaluation),
         policy=Policy.from_json(node.run.problem.policy),
     )
@@ -257,17 +255,19 @@ def _resources(kernels: Sequence[dict[str, Any]]) -> Resources:
     )
 
 
-def calls_summed(rows: Sequence[Proposal]) -> Calls:
-    """The calls of one node as sums of what is known and counts of what is not."""
-    told = [row for row in rows if row.tokens_in is not None or row.tokens_out is not None]
-    priced = [row.price_usd for row in rows if row.price_usd is not None]
-    return Calls(
-        count=len(rows),
-        tokens=sum((row.tokens_in or 0) + (row.tokens_out or 0) for row in told) if told else None,
-        untold=len(rows) - len(told),
-        price_usd=sum(priced, Decimal(0)) if priced else None,
-        unpriced=len(rows) - len(priced),
+def calls_summed(rows: QuerySet[Proposal]) -> Calls:
+    """These calls as sums of what is known and counts of what is not. One query."""
+    counted = Q(tokens_in__isnull=False) | Q(tokens_out__isnull=False)
+    found = rows.order_by().aggregate(
+        count=Count("pk"),
+        told=Count("pk", filter=counted),
+        tokens=Sum(Coalesce("tokens_in", 0) + Coalesce("tokens_out", 0), filter=counted),
+        priced=Count("price_usd"),
+        price_usd=Sum("price_usd"),
     )
+    count = found["count"]
+    unknown = {"untold": count - found.pop("told"), "unpriced": count - found.pop("priced")}
+    return Calls(**found, **unknown)
 
 
 def _own_share(evaluation: Evaluation | None) -> float | None:

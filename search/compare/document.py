@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adaexplore_site.core.downloads import safe
+from adaexplore_site.core.downloads import csv_text, safe
 from judge.evaluations.measures import Measure, basis_word
 from search.compare.columns import Column
 from search.compare.table import cautions, ratio, why_not
@@ -42,10 +40,8 @@ def _race(one: Rechecked) -> dict[str, Any]:
 
 def comparison_csv(columns: Sequence[Column], base: Column, names: Mapping[str, str] = NAMELESS) -> str:
     """One line a kernel and figure, with its basis, the baseline of a ratio, and why there is none."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     places, numbers = ("kernel", "name", "problem", "device", "case"), ("value", "low", "high", "n")
-    writer.writerow([*places, "basis", "metric", *numbers, "baseline", "not_comparable"])
+    lines: list[list[Any]] = [[*places, "basis", "metric", *numbers, "baseline", "not_comparable"]]
     for column in columns:
         barred = why_not(column, base)
         device = column.evaluation.device.name if column.evaluation else ""
@@ -54,11 +50,11 @@ def comparison_csv(columns: Sequence[Column], base: Column, names: Mapping[str, 
         for metric, measure in _figures(column, base):
             against = str(base.key) if metric.endswith("_ratio") else ""
             ends = ["" if value is None else f"{value:.6g}" for value in (measure.value, measure.low, measure.high)]
-            writer.writerow([*place, basis_word(measure.basis), metric, *ends, measure.n or "", against, barred])
+            lines.append([*place, basis_word(measure.basis), metric, *ends, measure.n or "", against, barred])
         for metric, count in dataclasses.asdict(column.resources).items():
             if count is not None:
-                writer.writerow([*place, "", metric, count, "", "", "", "", barred])
-    return out.getvalue()
+                lines.append([*place, "", metric, count, "", "", "", "", barred])
+    return csv_text(lines)
 
 
 def _figures(column: Column, base: Column) -> list[tuple[str, Measure]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -15,7 +14,7 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import replace_url
 
-from adaexplore_site.core.downloads import attachment
+from adaexplore_site.core.downloads import csv_file, json_file
 from adaexplore_site.core.requests import SiteRequest
 from judge.evaluations.facts import options_of as compiler_options
 from judge.evaluations.facts import ptx_of
@@ -158,9 +157,8 @@ def compare(request: SiteRequest) -> HttpResponse:
     if form in ("csv", "json") and base is not None:
         names = {str(key): name for key, name in names_of(query, asked.keys).items()}
         if form == "csv":
-            return attachment("comparison.csv", comparison_csv(found, base, names).encode(), "text/csv; charset=utf-8")
-        text = json.dumps(comparison_json(found, base, names), indent=1)
-        return attachment("comparison.json", text.encode(), "application/json")
+            return csv_file("comparison.csv", comparison_csv(found, base, names))
+        return json_file("comparison.json", comparison_json(found, base, names))
     context = compare_context(asked, found, query)
     response = render(request, "compare/compare.html", context, status=422 if asked.errors else 200)
     if request.htmx and not request.htmx.history_restore_request:

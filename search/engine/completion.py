@@ -93,7 +93,7 @@ def failures_rebuild() -> RebuiltFailures:
 
 def _forgotten() -> QuerySet[Node]:
     failing = Q(evaluation__isnull=True) | ~Q(evaluation__verdict=Verdict.PASS.value)
-    nodes = Node.objects.filter(failing, state=Node.State.COMPLETED, failure__isnull=True).exclude(kind=Node.Kind.ROOT)
+    nodes = Node.objects.filter(failing, failure__isnull=True).completed()
     calls = nodes.annotate(calls_ms=Sum("proposals__latency_ms")).order_by("told_at", "run", "told_order")
     return calls.select_related("run", "evaluation").defer(
         "source", "sketch", "evaluation__source", "evaluation__report"
@@ -262,7 +262,7 @@ def run_follow(*, run: Run, now: datetime) -> list[FollowUp]:
 
 def told_count(run: Run) -> int:
     """Completed nodes, the root not counted."""
-    return Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).count()
+    return Node.objects.filter(run=run).completed().count()
 
 
 def run_end(*, run: Run, state: Run.State, reason: str, now: datetime, stop: Stop | None = None) -> None:

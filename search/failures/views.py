@@ -36,7 +36,7 @@ MOST_ACTIONS = 50
 
 def attempts_of(chosen: Chosen) -> int:
     """Completed nodes, roots left out, of the searches and problem chosen."""
-    nodes = Node.objects.filter(state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT)
+    nodes = Node.objects.completed()
     if chosen.run is not None:
         nodes = nodes.filter(run_id=chosen.run)
     if chosen.problem is not None:

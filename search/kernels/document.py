@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 from typing import Any
 
-from adaexplore_site.core.downloads import safe
+from adaexplore_site.core.downloads import csv_text, safe
 from judge.evaluations.measures import basis_word
 from search.kernels.winners import Kernel, Winner
 
@@ -41,19 +39,17 @@ def winners_json(rows: Iterable[Winner]) -> list[dict[str, Any]]:
 
 def winners_csv(rows: Iterable[Winner]) -> str:
     """One line a problem and device."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     places = ("problem", "degenerate", "device", "precision", "dtype", "decided", "beats_pytorch", "tied_with")
-    writer.writerow([*places, "kernel", *_NUMBERS, "audit", "candidate_hash", "judged_at"])
+    lines: list[list[Any]] = [[*places, "kernel", *_NUMBERS, "audit", "candidate_hash", "judged_at"]]
     for row in winners_json(rows):
         leader = row["leader"]
         here = [safe(row["problem"]), row["degenerate"], safe(row["device"]), row["precision"], row["dtype"] or ""]
         numbers = ["" if leader[name] is None else leader[name] for name in _NUMBERS]
         last = [leader["audit"], leader["candidate_hash"], row["judged_at"]]
-        writer.writerow(
+        lines.append(
             [*here, row["decided"], row["beats_pytorch"], row["tied_count"], leader["kernel"], *numbers, *last]
         )
-    return out.getvalue()
+    return csv_text(lines)
 
 
 def _kernel(one: Kernel) -> dict[str, Any]:

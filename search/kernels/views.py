@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from adaexplore_site.core.downloads import attachment
+from adaexplore_site.core.downloads import csv_file, json_file
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
 from judge.values import Basis
@@ -111,8 +110,8 @@ def _errors(chosen: dict[str, str]) -> list[str]:
 def _file(form: str, wanted: Wanted) -> HttpResponse:
     rows = all_winners(wanted, MOST)
     if form == "csv":
-        return attachment("kernels.csv", winners_csv(rows).encode(), "text/csv; charset=utf-8")
-    return attachment("kernels.json", json.dumps(winners_json(rows), indent=1).encode(), "application/json")
+        return csv_file("kernels.csv", winners_csv(rows))
+    return json_file("kernels.json", winners_json(rows))
 
 
 def _url(query: dict[str, str]) -> str:

@@ -135,7 +135,7 @@ def books(run: Run, limits: RunLimits) -> Ledger:
 
 def progress_of(run: Run) -> Progress:
     """Completed steps and the audited best."""
-    completed = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).count()
+    completed = Node.objects.filter(run=run).completed().count()
     best = best_node(run.pk)
     if best is None or best.evaluation is None:
         return Progress(completed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from adaexplore_site.core.plots import speedup_axis, speedup_ticks
+from adaexplore_site.core.plots import Tick, speedup_axis, speedup_ticks
 from search.algorithm.ranking import rank
 from search.records.node_styles import STYLES
 
@@ -22,13 +22,6 @@ class Dot:
     style: str
     number: int
     record: bool  # a new best when it was completed
-
-
-@dataclass(frozen=True)
-class Tick:
-    y: float
-    label: str
-    one: bool
 
 
 @dataclass(frozen=True)
@@ -80,5 +73,4 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
         dots.append(Dot(at_x(place), y, STYLES[columns["s"][index]], number, record))
     if path:
         path.append(f"H{WIDTH - RIGHT}")
-    ticks = tuple(Tick(tick.at, tick.label, tick.label == "1×") for tick in speedup_ticks(axis))
-    return Chart(tuple(dots), ticks, "".join(path), len(told), tuple(records))
+    return Chart(tuple(dots), speedup_ticks(axis), "".join(path), len(told), tuple(records))

@@ -19,11 +19,12 @@ from judge.values import Basis, Verdict
 from memory.patterns.messages import cause_of, masked, readable
 from memory.patterns.table import recognised
 from search.algorithm.ranking import HIGHEST, Standing
+from search.compare.columns import Calls, calls_summed
 from search.ledger.books import books_of, ledger_of, limits_of
 from search.ledger.limits import Forecast, Ledger, Range, RunLimits, forecast, limit_amounts
 from search.ledger.spending import NOTHING, Amount, calls_by_node
 from search.records.events import RecordedAct
-from search.records.facts import nothing_faster, standing_of, verdict_of
+from search.records.facts import standing_of, verdict_of
 from search.records.log import in_force, params_in_force
 from search.records.models import Node, Proposal, Run
 from search.records.queries import RunSummary, run_summary
@@ -117,7 +118,7 @@ def budget_panel(run: Run) -> BudgetPanel:
 
 def forecast_of(run: Run, limits: RunLimits, ledger: Ledger, *, billed: bool) -> Forecast:
     """For the steps that are not completed yet, from the newest completed ones. An ended run has none to come."""
-    told = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).order_by("-told_order")
+    told = Node.objects.filter(run=run).completed().order_by("-told_order")
     rows = list(told.values_list("pk", "created_at", "told_at", "reused", "evaluation__wall_ms")[:RECENT])
     known = list(calls_by_node(run.pk, [row[0] for row in rows] if billed else []).values())
     return forecast(
@@ -206,7 +207,7 @@ Told = tuple[int, datetime | None, float | None]
 
 def told_of(run: Run) -> list[Told]:
     """(row id, when it was completed, milliseconds of the device unless none were used) in completion order."""
-    told = Node.objects.filter(run=run, state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT).order_by("told_order")
+    told = Node.objects.filter(run=run).completed().order_by("told_order")
     rows = told.values_list("pk", "told_at", "reused", "evaluation__wall_ms")
     return [(pk, at, None if reused else ms) for pk, at, reused, ms in rows]
 
@@ -264,17 +265,6 @@ class Doing:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Calls of the model with what is known of tokens and price. Unknown is counted, never taken as zero."""
-
-    calls: int
-    tokens: int | None  # in and out, of the calls that reported them
-    untold: int  # calls without token counts
-    price_usd: Decimal | None  # of the calls with a price
-    unpriced: int
-
-
-@dataclass(frozen=True)
 class Evidence:
     """The header: how far, how good, what now, at what cost. `best` beat PyTorch; where none did, `closest` is next
     to it, and `unproven` counts kernels that were measured faster and not audited."""
@@ -285,17 +275,7 @@ class Evidence:
     best: Node | None
     closest: Node | None
     unproven: int
-    cost: Cost
-
-    @property
-    def leader(self) -> Node | None:
-        """The best, else the closest."""
-        return self.best or self.closest
-
-    @property
-    def nothing(self) -> str:
-        """What is said where no kernel beat PyTorch."""
-        return nothing_faster(ended=self.summary.run.ended)
+    cost: Calls
 
     @property
     def correct(self) -> int:
@@ -337,7 +317,7 @@ def panel_context(run: Run) -> dict[str, Any]:
     now = timezone.now()
     evidence = evidence_of(run, now)
     causes = causes_of(run, evidence.failed)
-    best, steering = evidence.leader, in_force(run)
+    best, steering = evidence.best or evidence.closest, in_force(run)
     improved_at = best.told_at if best else None
     return {
         "run": run,
@@ -372,13 +352,12 @@ def evidence_of(run: Run, now: datetime) -> Evidence:
         best=_judged(run, standing.best),
         closest=_judged(run, standing.closest),
         unproven=0 if standing.best is not None else _unproven(run),
-        cost=_cost(run),
+        cost=calls_summed(Proposal.objects.filter(node__run=run).exclude(model="")),
     )
 
 
 def _judged(run: Run, number: int | None) -> Node | None:
-    nodes = Node.objects.select_related("evaluation").defer("source", "evaluation__source", "evaluation__report")
-    return None if number is None else nodes.get(run=run, number=number)
+    return None if number is None else Node.objects.with_verdicts().get(run=run, number=number)
 
 
 def _unassisted(run: Run) -> Node | None:
@@ -403,8 +382,8 @@ def causes_of(run: Run, failed: int) -> list[Cause]:
         .annotate(count=Count("pk"), first=Min("number"), last=Max("number"), key=Max("failure__cluster__key"))
         .order_by("-count", "first")[:MAX_CAUSES]
     )
-    firsts = run.nodes.filter(number__in=[row["first"] for row in rows]).select_related("evaluation")
-    named = {node.number: node for node in firsts.defer("source", "evaluation__source", "evaluation__report")}
+    firsts = Node.objects.filter(run=run, number__in=[row["first"] for row in rows]).with_verdicts()
+    named = {node.number: node for node in firsts}
     return [_cause(row, named[row["first"]], failed) for row in rows]
 
 
@@ -447,27 +426,3 @@ def _state_of(node: Node, run: Run) -> str:
     if run.proposer == "manual" and node.state == Node.State.PROPOSING:
         return "waiting"
     return "held" if node.state == Node.State.JUDGING and node.unclaimed else str(node.state)
-
-
-def _cost(run: Run) -> Cost:
-    tokens_known = Q(tokens_in__isnull=False) | Q(tokens_out__isnull=False)
-    sums = (
-        Proposal.objects.filter(node__run=run)
-        .exclude(model="")
-        .aggregate(
-            calls=Count("pk"),
-            counted=Count("pk", filter=tokens_known),
-            tokens_in=Sum("tokens_in"),
-            tokens_out=Sum("tokens_out"),
-            priced=Count("pk", filter=Q(price_usd__isnull=False)),
-            price=Sum("price_usd"),
-        )
-    )
-    counted = sums["counted"]
-    return Cost(
-        calls=sums["calls"],
-        tokens=(sums["tokens_in"] or 0) + (sums["tokens_out"] or 0) if counted else None,
-        untold=sums["calls"] - counted,
-        price_usd=sums["price"],
-        unpriced=sums["calls"] - sums["priced"],
-    )

@@ -135,7 +135,7 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
     found = node.evaluation
     above = node_page.path_up(tree, node.number)[:0:-1]
     below = [one.number for one in tree.nodes if one.parent == node.number][: node_page.ROWS]
-    calls = calls_summed(list(node.proposals.defer("prompt", "reply", "error")))
+    calls = calls_summed(node.proposals.all())
     context: dict[str, Any] = {"message": visible(node.message[: evaluation_facts.MESSAGE_CHARS])}
     if found is not None:
         rows = evaluation_facts.measurements(found, samples=False)

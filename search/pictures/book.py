@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 
@@ -14,8 +12,6 @@ from search.algorithm.ranking import rank, standing
 from search.ledger.spending import NOTHING, Amount, calls_by_node
 from search.records.facts import NodeRow, node_rows, winners_in
 from search.records.models import Node, Run
-
-MOST_NODES = 20_000
 
 
 class Book:
@@ -90,11 +86,6 @@ class Book:
         """Milliseconds of the device by node row id, for nodes judged here."""
         judged = self.run.nodes.filter(reused=False, evaluation__isnull=False)
         return {} if self.imported else dict(judged.values_list("pk", "evaluation__wall_ms"))
-
-    @property
-    def told_ms(self) -> Iterator[tuple[int, datetime | None, float | None]]:
-        """(node row id, when it was told, milliseconds of the device unless none were used), in that order."""
-        return ((row.id, row.told_at, self.device_ms.get(row.id)) for row in self.told)
 
     @cached_property
     def baselines(self) -> dict[str, Measurement]:

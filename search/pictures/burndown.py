@@ -12,9 +12,9 @@ from judge.templatetags.units import duration
 from search.ledger.books import books_of, limits_of
 from search.ledger.limits import Range, limit_amounts
 from search.ledger.spending import NOTHING
-from search.live.panels import TITLES, burn_down, forecast_of, said
+from search.live.panels import TITLES, burn_down, forecast_of, said, told_of
 from search.pictures.book import Book
-from search.pictures.values import Cell, Panel, Path, Picture, Rows, Rule, Table
+from search.pictures.values import Cell, Panel, Path, Picture, Rule, Table
 
 HEADS = {
     "steps": "Completed steps",
@@ -48,8 +48,8 @@ def burn_down_picture(book: Book) -> Picture:
     if book.imported:
         return Picture("Imported searches have no budget, so there is nothing to draw.", timed=False)
     limits, (ledger, calls) = limits_of(run), books_of(run.pk)
-    columns = burn_down(run, book.told_ms, book.calls)
-    table = Table(HEADS, _rows(book, columns))
+    columns = burn_down(run, told_of(run), book.calls)
+    table = _table(book, columns)
     bounds = limit_amounts(limits)
     coming = forecast_of(run, limits, ledger, billed=calls != NOTHING)
     told = len(columns["steps"])
@@ -93,14 +93,14 @@ def _first_unknown(book: Book, what: str) -> int:
     return next((place for place, row in enumerate(book.told) if row.id in gaps), len(book.told))
 
 
-def _rows(book: Book, columns: dict[str, Sequence[Any]]) -> Rows:
+def _table(book: Book, columns: dict[str, Sequence[Any]]) -> Table:
     """From the first call without a count or a price on, the sum is unknown: None."""
     gone = {"tokens": _first_unknown(book, "untold"), "usd": _first_unknown(book, "unpriced")}
 
-    def row(place: int) -> tuple[Cell, ...]:
+    def cells(place: int) -> tuple[Cell, ...]:
         return tuple(None if place >= gone.get(name, place + 1) else columns[name][place] for name in HEADS)
 
-    return Rows(range(len(book.told)), row)
+    return Table(HEADS, range(len(book.told)), cells)
 
 
 def _steps(columns: dict[str, Sequence[Any]], limit: int, span: Range | None) -> Track:
@@ -144,7 +144,7 @@ def _panel(track: Track) -> Panel:
         x_ticks=along.ticks(track.x_says, 4, time_unit(along.high) if track.x_says is duration else 1.0),
         y_ticks=up.ticks(track.y_says, 4, time_unit(up.high) if track.y_says is duration else 1.0),
         paths=tuple(paths),
-        rules=(Rule("rule-limit", 0, up.at(0.0), 100, up.at(0.0)),),
+        rules=(Rule.across("rule-limit", up.at(0.0)),),
     )
 
 

@@ -17,7 +17,7 @@ from judge.templatetags.units import duration, microseconds
 from judge.values import Basis, Subject
 from search.algorithm.ranking import rank
 from search.pictures.book import Book
-from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rows, Rule, Spot, Table
+from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rule, Spot, Table
 from search.records.facts import NodeRow, nothing_faster
 
 MOST_SPOTS = 400  # drawn; new bests always are
@@ -87,7 +87,7 @@ def best_so_far(book: Book, x: str = "attempts") -> Picture:
     offered = [name for name in AXES if _has(book, name)]
     across = AXES[x if x in offered else "attempts"]
     points = _points(book, across.name)
-    table = Table({"x": across.words.capitalize(), **COLUMNS}, Rows(points, partial(_line, book)))
+    table = Table({"x": across.words.capitalize(), **COLUMNS}, points, partial(_line, book))
     choices = tuple((name, AXES[name].words, name == across.name) for name in offered)
     if not points:
         return Picture("No attempt has ended yet.", table=table, choices=choices)
@@ -157,9 +157,9 @@ def _panel(book: Book, points: list[Point], across: Across) -> Panel:
     up = speedup_axis([*values, *([compiled] if compiled else [])], FLOOR, 3.0)
     top = max((point.x or 0.0 for point in points), default=1.0)
     along = Linear(0.0, top if top > 0 else 1.0, 1.0, 99.0)
-    rules = [Rule("rule-one", 0, up.at(1.0), 100, up.at(1.0), "eager")]
+    rules = [Rule.across("rule-one", up.at(1.0), "eager")]
     if compiled:
-        rules.append(Rule("rule-compile", 0, up.at(compiled), 100, up.at(compiled), "torch.compile"))
+        rules.append(Rule.across("rule-compile", up.at(compiled), "torch.compile"))
     return Panel(
         says=_says(book, points),
         height=260,
@@ -288,7 +288,7 @@ def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
         x_ticks=(Tick(4.0, "0"), Tick(96.0, str(len(line) - 1))),
         y_ticks=speedup_ticks(up, 4),
         paths=tuple(paths),
-        rules=(Rule("rule-one", 0, up.at(1.0), 100, up.at(1.0), ""),),
+        rules=(Rule.across("rule-one", up.at(1.0)),),
         spots=tuple(spots),
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any, Self
 
 from adaexplore_site.core.plots import Strips, Tick
 from judge.evaluations.measures import Measure
@@ -35,6 +35,11 @@ class Rule:
     x2: float
     y2: float
     label: str = ""
+
+    @classmethod
+    def across(cls, kind: str, y: float, label: str = "") -> Self:
+        """From the left edge to the right one."""
+        return cls(kind, 0, y, 100, y, label)
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,6 @@ class Panel:
     title: str = ""  # among several of one picture
     height: int = 240
     x_name: str = ""
-    y_name: str = ""
     x_ticks: tuple[Tick, ...] = ()
     y_ticks: tuple[Tick, ...] = ()
     paths: tuple[Path, ...] = ()
@@ -96,36 +100,21 @@ class NodeRef:
 Cell = str | int | float | None | Measure | NodeRef | Basis
 
 
-class Rows(Sequence[tuple[Cell, ...]]):
-    """Rows of a long table, each made when somebody reads it: a page shows few of thousands."""
-
-    def __init__(self, items: Sequence[Any], row: Callable[[Any], tuple[Cell, ...]]) -> None:
-        self._items, self._row = items, row
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, place: int) -> tuple[Cell, ...]: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[tuple[Cell, ...], ...]: ...
-    def __getitem__(self, place: int | slice) -> tuple[Cell, ...] | tuple[tuple[Cell, ...], ...]:
-        if isinstance(place, slice):
-            return tuple(map(self._row, self._items[place]))
-        return self._row(self._items[place])
-
-
 @dataclass(frozen=True)
 class Table:
-    """The values behind a picture. `columns` gives the head on the page by the name in the files; None is unknown."""
+    """The values behind a picture. `columns` gives the head on the page by the name in the files; None is unknown.
+
+    `cells` makes the cells of a row when somebody reads it: a page shows few of thousands.
+    """
 
     columns: Mapping[str, str] = field(default_factory=dict)
-    rows: Sequence[tuple[Cell, ...]] = ()
+    rows: Sequence[Any] = ()
+    cells: Callable[[Any], tuple[Cell, ...]] = tuple
 
     @property
-    def shown(self) -> tuple[tuple[tuple[str, Cell], ...], ...]:
+    def shown(self) -> list[list[tuple[str, Cell]]]:
         """The first rows, each cell with the head of its column."""
-        return tuple(tuple(zip(self.columns.values(), row, strict=True)) for row in self.rows[:ROWS_SHOWN])
+        return [list(zip(self.columns.values(), self.cells(row), strict=True)) for row in self.rows[:ROWS_SHOWN]]
 
     @property
     def hidden(self) -> int:
@@ -158,9 +147,10 @@ class Picture:
 
     def records(self) -> list[dict[str, Any]]:
         """One plain mapping per row; a speedup becomes its value with interval, count and basis."""
+        table = self.table
         return [
-            {key: value for name, cell in zip(self.table.columns, row, strict=True) for key, value in plain(name, cell)}
-            for row in self.table.rows
+            dict(part for name, cell in zip(table.columns, table.cells(row), strict=True) for part in plain(name, cell))
+            for row in table.rows
         ]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from adaexplore_site.core.downloads import attachment, safe
+from adaexplore_site.core.downloads import csv_file, csv_text, json_file, safe
 from adaexplore_site.core.requests import SiteRequest
 from judge.evaluations.measures import basis_word
 from judge.problems.models import flag_codes
@@ -58,16 +55,12 @@ def picture_document(book: Book, picture: Picture) -> dict[str, Any]:
 
 def picture_csv(book: Book, picture: Picture) -> str:
     """One line per row, each with the basis and whether the problem is degenerate; unknown is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     records = picture.records()
     names = list(records[0]) if records else list(picture.table.columns)
-    writer.writerow([*names, "basis", "problem_state"])
     basis = basis_word(book.basis) if picture.timed else ""
-    for record in records:
-        cells = ["" if record[name] is None else safe(record[name]) for name in names]
-        writer.writerow([*cells, basis, book.run.problem.state])
-    return out.getvalue()
+    cells = (["" if record[name] is None else safe(record[name]) for name in names] for record in records)
+    rows = ([*row, basis, book.run.problem.state] for row in cells)
+    return csv_text([[*names, "basis", "problem_state"], *rows])
 
 
 @never_cache
@@ -96,9 +89,8 @@ def picture_file(request: SiteRequest, run_id: int, picture: str, form: str) -> 
     found = picture_of(book, picture, request.GET.get("x", ""))
     name = f"adaexplore_run{run_id}_{picture}.{form}"
     if form == "csv":
-        return attachment(name, picture_csv(book, found).encode(), "text/csv; charset=utf-8")
-    text = json.dumps(picture_document(book, found), indent=1)
-    return attachment(name, text.encode(), "application/json")
+        return csv_file(name, picture_csv(book, found))
+    return json_file(name, picture_document(book, found))
 
 
 def _run(run_id: int) -> Run:

@@ -110,43 +110,34 @@ def _notes(run_id: int, seqs: Collection[int]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class InForce:
-    """Everything that will bear on the next decisions. `params` are (name, at the start, now) where they differ;
-    `params_now` are all of them."""
+    """What people asked that bears on the next decisions, of a search or of one of its nodes.
+
+    `params` are (name, at the start, now) where they differ. `closed_by` is the pruned node at or above the node.
+    """
 
     pins: tuple[Pin, ...]
     forces: tuple[Act, ...]
     pruned: tuple[int, ...]
     boosts: tuple[tuple[int, float], ...]
     notes: tuple[Act, ...]
-    params: tuple[tuple[str, Any, Any], ...]
-    params_now: SearchParams
+    params: tuple[tuple[str, Any, Any], ...] = ()
+    closed_by: int | None = None
 
     @property
     def any(self) -> bool:
-        return bool(self.pins or self.forces or self.pruned or self.boosts or self.notes or self.params)
-
-
-@dataclass(frozen=True)
-class NodeSteering:
-    """What people's acts amount to for one node. `closed_by` is the pruned node at or above it, None if it is open."""
-
-    pins: tuple[Pin, ...]
-    forces: tuple[Act, ...]
-    boost: float
-    notes: tuple[Act, ...]
-    pruned: bool
-    closed_by: int | None
+        found = (self.pins, self.forces, self.pruned, self.boosts, self.notes, self.params)
+        return any(found) or self.closed_by is not None
 
     @property
-    def any(self) -> bool:
-        return bool(self.pins or self.forces or self.boost or self.notes or self.closed_by is not None)
+    def boost(self) -> float:
+        """Of the node."""
+        return self.boosts[0][1] if self.boosts else 0.0
 
 
 def in_force(run: Run) -> InForce:
     """The run's steering as of its last event."""
     steering, first = steering_of(run.pk), SearchParams.of_run(run.params)
-    current = steering.params(first)
-    now = current.to_json()
+    now = steering.params(first).to_json()
     return InForce(
         pins=steering.pins,
         forces=steering.forces,
@@ -154,7 +145,6 @@ def in_force(run: Run) -> InForce:
         boosts=tuple(sorted(steering.boosts.items())),
         notes=steering.notes,
         params=tuple((name, value, now[name]) for name, value in first.to_json().items() if value != now[name]),
-        params_now=current,
     )
 
 
@@ -163,13 +153,13 @@ def params_in_force(run: Run) -> SearchParams:
     return steering_of(run.pk).params(SearchParams.of_run(run.params))
 
 
-def node_steering(steering: Steering, number: int, path: list[int]) -> NodeSteering:
+def node_steering(steering: Steering, number: int, path: list[int]) -> InForce:
     """For the node `number`; `path` leads from it up to the root, itself included."""
-    return NodeSteering(
+    return InForce(
         pins=tuple(pin for pin in steering.pins if pin.node == number),
         forces=tuple(force for force in steering.forces if force.node == number),
-        boost=steering.boosts.get(number, 0.0),
+        pruned=tuple(steering.pruned & {number}),
+        boosts=tuple((node, boost) for node, boost in steering.boosts.items() if node == number),
         notes=tuple(note for note in steering.notes if note.node in path),
-        pruned=number in steering.pruned,
         closed_by=next((step for step in path if step in steering.pruned), None),
     )

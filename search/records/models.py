@@ -78,6 +78,14 @@ class Run(models.Model):
 
 
 class NodeQuerySet(LeaseQuerySet["Node"]):
+    def completed(self) -> Self:
+        """Nodes with their outcome, the root not counted."""
+        return self.filter(state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT)
+
+    def with_verdicts(self) -> Self:
+        """Each with its evaluation; sources and reports are fetched only when touched."""
+        return self.select_related("evaluation").defer("source", "evaluation__source", "evaluation__report")
+
     def on_workers(self, now: datetime) -> Self:
         """Nodes that a living worker holds."""
         return self.held(now).exclude(lease_owner__in=(*Node.UNCLAIMED, Node.PERSON))

@@ -131,9 +131,7 @@ def best_node(run_id: int) -> Node | None:
     """
     passed = Node.objects.filter(run_id=run_id, state=Node.State.COMPLETED, evaluation__verdict=Verdict.PASS.value)
     audited = Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False)
-    passed = passed.filter(evaluation__in=audited).select_related("evaluation")
-    passed = passed.defer("source", "evaluation__source", "evaluation__report")
-    return passed.order_by(*BEST_FIRST).first()
+    return passed.filter(evaluation__in=audited).with_verdicts().order_by(*BEST_FIRST).first()
 
 
 def run_summary(run: Run) -> RunSummary:
@@ -143,7 +141,7 @@ def run_summary(run: Run) -> RunSummary:
 
 def told_counts(run_ids: Iterable[int]) -> dict[int, int]:
     """Run id -> completed nodes, the root not counted; runs without one are missing."""
-    told = Node.objects.filter(run__in=list(run_ids), state=Node.State.COMPLETED).exclude(kind=Node.Kind.ROOT)
+    told = Node.objects.filter(run__in=list(run_ids)).completed()
     return dict(told.order_by().values_list("run").annotate(Count("id")))
 
 
@@ -237,7 +235,7 @@ def _bests(
 def _median_steps(run_ids: list[int]) -> dict[int, float]:
     """Median seconds from reservation to verdict, per run that has told a node."""
     durations: dict[int, list[float]] = defaultdict(list)
-    told = Node.objects.filter(run__in=run_ids, state=Node.State.COMPLETED).exclude(kind="root")
+    told = Node.objects.filter(run__in=run_ids).completed()
     for run_id, created, ended in told.order_by().values_list("run", "created_at", "told_at"):
         if ended is None:
             continue
