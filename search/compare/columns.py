@@ -1,4 +1,4 @@
-"""The kernels of a comparison with everything that is known of each. Two queries, and one for each kernel."""
+"""The kernels of a comparison with everything that is known of each. Three queries, however many there are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext as _
 
 from adaexplore_site.core.plots import Axis
 from judge.evaluations import facts as evaluation_facts
@@ -23,7 +24,6 @@ from search.records.models import Node, Proposal, Run
 MOST = 4
 NAME_CHARS = 40
 KEY = re.compile(r"([0-9]{1,12})\.([0-9]{1,9})")
-HOW = "Use search.node, such as 12.3."
 ROWS = 200
 LETTERS = "ABCD"
 SHARES = Axis(1e-6, 10.0)  # of what is allowed
@@ -39,6 +39,16 @@ class Key:
 
     def __str__(self) -> str:
         return f"{self.run_id}.{self.number}"
+
+
+def node_of_search(key: Key) -> str:
+    """How it is called in sentences."""
+    return _("node %(number)d of search %(run_id)d") % vars(key)
+
+
+def no_node(key: Key) -> str:
+    """What is said where it does not exist."""
+    return _("There is no node %(number)d in a search %(run_id)d.") % vars(key)
 
 
 @dataclass(frozen=True)
@@ -59,13 +69,18 @@ def key_of(word: str) -> Key | None:
 def asked_of(words: Sequence[str], base: str = "") -> Asked:
     """What the parameters mean. `base` is a key among them; without one the first is the baseline."""
     given = [part for word in words[:50] for part in re.split(r"[\s,]+", word) if part]
-    errors = [f"{word[:40]!r} is not a kernel. {HOW}" for word in given if key_of(word) is None]
+    unknown = [word[:40] for word in given if key_of(word) is None]
+    errors = [_("%(word)r is not a kernel. Use search.node, such as 12.3.") % {"word": word} for word in unknown]
     keys = list(dict.fromkeys(key for word in given if (key := key_of(word)) is not None))
     if len(keys) > MOST:
-        errors.append(f"{len(keys)} kernels were given; the first {MOST} are shown.")
+        errors.append(
+            _("%(count)s kernels were given; the first %(most)s are shown.") % {"count": len(keys), "most": MOST}
+        )
     wanted = key_of(base)
     if base and wanted not in keys[:MOST]:
-        errors.append(f"The baseline {base[:40]!r} is none of these kernels; the first one is used instead.")
+        errors.append(
+            _("The baseline %(base)r is none of these kernels; the first one is used instead.") % {"base": base[:40]}
+        )
         wanted = None
     return Asked(tuple(keys[:MOST]), wanted or (keys[0] if keys else None), tuple(errors[:6]))
 
@@ -79,7 +94,7 @@ def names_of(query: Mapping[str, str], keys: Iterable[Key]) -> dict[Key, str]:
 def without_missing(asked: Asked, known: Iterable[Key]) -> Asked:
     """The same with what does not exist left out, and said."""
     found = set(known)
-    missing = [f"There is no node {key.number} in a search {key.run_id}." for key in asked.keys if key not in found]
+    missing = [no_node(key) for key in asked.keys if key not in found]
     keys = tuple(key for key in asked.keys if key in found)
     base = asked.base if asked.base in found else (keys[0] if keys else None)
     return Asked(keys, base, (*asked.errors, *missing))
@@ -171,7 +186,7 @@ class Column:
 
     @property
     def label(self) -> str:
-        return f"node {self.key.number} of search {self.key.run_id}"
+        return node_of_search(self.key)
 
     @property
     def tolerance(self) -> tuple[float, float] | None:
@@ -202,14 +217,16 @@ def columns(keys: Sequence[Key]) -> list[Column]:
     evaluations = [node.evaluation_id for node in nodes.values() if node.evaluation_id]
     times = Measurement.objects.filter(evaluation__in=evaluations, subject=Subject.CANDIDATE).defer("samples_us")
     timings = {row.evaluation_id: row for row in times}
+    sums = Proposal.objects.filter(node__in=nodes.values()).order_by().values("node").annotate(**_SUMS)
+    calls = {row["node"]: _calls(row) for row in sums}
     found = [nodes[key] for key in keys if key in nodes]
     return [
-        _column(letter, node, timings.get(node.evaluation_id or 0))
+        _column(letter, node, timings.get(node.evaluation_id or 0), calls.get(node.pk, Calls()))
         for letter, node in zip(LETTERS, found, strict=False)
     ]
 
 
-def _column(letter: str, node: Node, timing: Measurement | None) -> Column:
+def _column(letter: str, node: Node, timing: Measurement | None, calls: Calls) -> Column:
     evaluation = node.evaluation
     kernels = tuple(evaluation_facts.kernels(evaluation))
     return Column(
@@ -224,7 +241,7 @@ def _column(letter: str, node: Node, timing: Measurement | None) -> Column:
         cases=tuple(_case(row) for row in (evaluation.report.get("cases", ()) if evaluation else ())[:ROWS]),
         kernels=kernels,
         resources=_resources(kernels),
-        calls=calls_summed(node.proposals.all()),
+        calls=calls,
         own_share=_own_share(evaluation),
         policy=Policy.from_json(node.run.problem.policy),
     )
@@ -255,19 +272,25 @@ def _resources(kernels: Sequence[dict[str, Any]]) -> Resources:
     )
 
 
+_COUNTED = Q(tokens_in__isnull=False) | Q(tokens_out__isnull=False)
+_SUMS: dict[str, Any] = {
+    "count": Count("pk"),
+    "told": Count("pk", filter=_COUNTED),
+    "tokens": Sum(Coalesce("tokens_in", 0) + Coalesce("tokens_out", 0), filter=_COUNTED),
+    "priced": Count("price_usd"),
+    "price_usd": Sum("price_usd"),
+}
+
+
 def calls_summed(rows: QuerySet[Proposal]) -> Calls:
     """These calls as sums of what is known and counts of what is not. One query."""
-    counted = Q(tokens_in__isnull=False) | Q(tokens_out__isnull=False)
-    found = rows.order_by().aggregate(
-        count=Count("pk"),
-        told=Count("pk", filter=counted),
-        tokens=Sum(Coalesce("tokens_in", 0) + Coalesce("tokens_out", 0), filter=counted),
-        priced=Count("price_usd"),
-        price_usd=Sum("price_usd"),
-    )
-    count = found["count"]
-    unknown = {"untold": count - found.pop("told"), "unpriced": count - found.pop("priced")}
-    return Calls(**found, **unknown)
+    return _calls(rows.order_by().aggregate(**_SUMS))
+
+
+def _calls(sums: Mapping[str, Any]) -> Calls:
+    count = sums["count"]
+    unknown = {"untold": count - sums["told"], "unpriced": count - sums["priced"]}
+    return Calls(count, tokens=sums["tokens"], price_usd=sums["price_usd"], **unknown)
 
 
 def _own_share(evaluation: Evaluation | None) -> float | None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from adaexplore_site.core.text import counted
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
 from judge.evaluations.measures import Measure, basis_word
 from judge.templatetags.units import byte_size, error_size, microseconds, milliseconds, percent
 from judge.values import Basis
 from search.compare.columns import Calls, Case, Column
 from search.records.models import Run
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 INDIFFERENCE = 0.01  # a difference within it is none, as in the judge's own calls
 BUILTIN = "builtin"
@@ -31,17 +37,17 @@ class Ratio(Measure):
         return f"[{_short(self.low)}–{_short(self.high)}]" if self.low is not None and self.high is not None else ""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What the interval says."""
         if self.low is None or self.high is None:
-            return "no interval is known"
+            return gettext("no interval is known")
         if self.low > 1 + INDIFFERENCE:
-            return "faster"
+            return gettext("faster")
         if self.high < 1 - INDIFFERENCE:
-            return "slower"
+            return gettext("slower")
         if self.low >= 1 - INDIFFERENCE and self.high <= 1 + INDIFFERENCE:
-            return "the same within 1 %"
-        return "within the model's range" if self.basis is Basis.MODELLED else "inconclusive"
+            return gettext("the same within 1 %")
+        return gettext("within the model's range") if self.basis is Basis.MODELLED else gettext("inconclusive")
 
 
 def ratio(value: Measure | None, base: Measure | None) -> Ratio | None:
@@ -60,15 +66,16 @@ def ratio(value: Measure | None, base: Measure | None) -> Ratio | None:
 def why_not(column: Column, base: Column) -> str:
     """Why no number of `column` may be compared with the baseline's; empty when it may."""
     if column.run.problem_id != base.run.problem_id:
-        return "another problem"
+        return gettext("another problem")
     if column.evaluation is None or base.evaluation is None:
-        return "not judged" if column.evaluation is None else "the baseline is not judged"
+        return gettext("not judged") if column.evaluation is None else gettext("the baseline is not judged")
     if column.evaluation.device_id != base.evaluation.device_id:
-        return "another device"
+        return gettext("another device")
     if column.basis and base.basis and column.basis != base.basis:
-        return "another basis: " + " against ".join(basis_word(name) for name in (column.basis, base.basis))
+        names = {"basis": basis_word(column.basis), "other": basis_word(base.basis)}
+        return gettext("another basis: %(basis)s against %(other)s") % names
     if column.case != base.case:
-        return "another case of the problem"
+        return gettext("another case of the problem")
     return ""
 
 
@@ -77,9 +84,10 @@ def race_why_not(column: Column, base: Column) -> str:
     if found := why_not(column, base):
         return found
     if column.basis != Basis.MEASURED or column.evaluation is None or column.evaluation.elsewhere:
-        return "their times are modelled, not measured" if column.basis == Basis.MODELLED else "not timed here"
+        modelled = column.basis == Basis.MODELLED
+        return gettext("their times are modelled, not measured") if modelled else gettext("not timed here")
     if column.node.source_hash == base.node.source_hash:
-        return "the same kernel except for layout and comments"
+        return gettext("the same kernel except for layout and comments")
     return ""
 
 
@@ -89,9 +97,9 @@ def cautions(column: Column, base: Column) -> list[str]:
         return []
     found = []
     if column.evaluation.toolchain != base.evaluation.toolchain:
-        found.append("judged with another toolchain")
+        found.append(gettext("judged with another toolchain"))
     if column.evaluation.protocol != base.evaluation.protocol:
-        found.append("judged by another protocol")
+        found.append(gettext("judged by another protocol"))
     return found
 
 
@@ -117,7 +125,9 @@ class Cell:
 Maker = Callable[[Column, Column | None, bool], Cell]  # of a kernel, the baseline to compare with, and `barred`
 
 
-def sections(columns: Sequence[Column], base: Column) -> list[tuple[str, list[tuple[str, list[Cell]]]]]:
+def sections(
+    columns: Sequence[Column], base: Column
+) -> list[tuple[StrOrPromise, list[tuple[StrOrPromise, list[Cell]]]]]:
     """(title, rows), each row a name and a cell for each kernel, with its difference to the baseline."""
     barred = [column is not base and bool(why_not(column, base)) for column in columns]
     asked = [
@@ -162,7 +172,7 @@ def _counted(value: Callable[[Column], int | None], shown: Callable[[float | Non
             return Cell(shown(count))
         change = count - first
         sign = "−" if change < 0 else "+"
-        return Cell(shown(count), difference=f"{sign}{shown(abs(change))}" if change else "equal")
+        return Cell(shown(count), difference=f"{sign}{shown(abs(change))}" if change else gettext("equal"))
 
     return cell
 
@@ -183,36 +193,47 @@ def _time(column: Column) -> str:
 def _case(column: Column) -> str:
     if column.evaluation is None:
         return ""
-    return "unknown" if column.evaluation.elsewhere else column.case or "plain"
+    return gettext("unknown") if column.evaluation.elsewhere else column.case or gettext("plain")
 
 
 def _tolerance(column: Column) -> str:
     if column.tolerance is None:
         return ""
     error, allowed = column.tolerance
-    return f"error {error_size(error)} of {error_size(allowed)} allowed"
+    return gettext("error %(error)s of %(allowed)s allowed") % {
+        "error": error_size(error),
+        "allowed": error_size(allowed),
+    }
 
 
 def _sandbox(column: Column) -> str:
     active = [layer.name for layer in column.layers if any(state.startswith("active") for state, _ in layer.states)]
-    return f"{len(active)} of {len(column.layers)} layers active" if column.layers else ""
+    counts = {"active": len(active), "layers": len(column.layers)}
+    return gettext("%(active)d of %(layers)d layers active") % counts if column.layers else ""
 
 
 def _judged_in(column: Column) -> str:
     if column.evaluation is None or column.evaluation.elsewhere:
         return ""
-    reused = ", verdict reused from an equal kernel" if column.node.reused else ""
-    return milliseconds(column.evaluation.wall_ms) + reused
+    time = milliseconds(column.evaluation.wall_ms)
+    return gettext("%(time)s, verdict reused from an equal kernel") % {"time": time} if column.node.reused else time
 
 
 def tokens_text(run: Run, calls: Calls) -> str:
     """How often the proposer was called for a kernel, and the tokens of it as far as they are known."""
     if not calls.count:
-        return "not recorded" if run.origin == Run.Origin.IMPORT else "none"
+        return gettext("not recorded") if run.origin == Run.Origin.IMPORT else gettext("none")
     if run.proposer == BUILTIN:
-        return "written by the built-in proposer"
-    tokens = "tokens unknown" if calls.tokens is None else f"{calls.tokens:,} tokens"
-    return f"{counted(calls.count, 'call')}, {'at least ' if calls.untold and calls.tokens is not None else ''}{tokens}"
+        return gettext("written by the built-in proposer")
+    if calls.tokens is None:
+        text = ngettext("%(count)d call, tokens unknown", "%(count)d calls, tokens unknown", calls.count)
+    elif calls.untold:
+        text = ngettext(
+            "%(count)d call, at least %(tokens)s tokens", "%(count)d calls, at least %(tokens)s tokens", calls.count
+        )
+    else:
+        text = ngettext("%(count)d call, %(tokens)s tokens", "%(count)d calls, %(tokens)s tokens", calls.count)
+    return text % {"count": calls.count, "tokens": f"{calls.tokens or 0:,}"}
 
 
 def cost_text(run: Run, calls: Calls) -> str:
@@ -220,45 +241,49 @@ def cost_text(run: Run, calls: Calls) -> str:
     if not calls.count or run.proposer == BUILTIN:
         return ""
     if calls.price_usd is None:
-        return "unknown"
+        return gettext("unknown")
     price = f"${calls.price_usd:.4f}"
-    return f"at least {price} ({calls.unpriced} unpriced)" if calls.unpriced else price
+    if not calls.unpriced:
+        return price
+    return gettext("at least %(price)s (%(unpriced)d unpriced)") % {"price": price, "unpriced": calls.unpriced}
 
 
-_SECTIONS: tuple[tuple[str, dict[str, Maker]], ...] = (
+_SECTIONS: tuple[tuple[StrOrPromise, dict[StrOrPromise, Maker]], ...] = (
     (
-        "Speed",
+        _("Speed"),
         {
-            "Over eager": _measured(lambda column: column.measure),
-            "Over torch.compile": _measured(lambda column: column.over_compile),
-            "Paired with the previous best": lambda column, base, barred: Cell(measure=column.raced),
-            "Time per call": _text(_time),
+            _("Over eager"): _measured(lambda column: column.measure),
+            _("Over torch.compile"): _measured(lambda column: column.over_compile),
+            _("Paired with the previous best"): lambda column, base, barred: Cell(measure=column.raced),
+            _("Time per call"): _text(_time),
         },
     ),
     (
-        "Resources",
+        _("Resources"),
         {
-            "Launches": _counted(lambda column: column.resources.launches or None),
-            "Registers per thread, at most": _counted(lambda column: column.resources.registers),
-            "Shared memory, at most": _counted(lambda column: column.resources.shared_bytes, byte_size),
-            "Register spills": _counted(lambda column: column.resources.spills),
-            "GPU time in its own kernels": _text(
+            _("Launches"): _counted(lambda column: column.resources.launches or None),
+            _("Registers per thread, at most"): _counted(lambda column: column.resources.registers),
+            _("Shared memory, at most"): _counted(lambda column: column.resources.shared_bytes, byte_size),
+            _("Register spills"): _counted(lambda column: column.resources.spills),
+            _("GPU time in its own kernels"): _text(
                 lambda column: "" if column.own_share is None else percent(column.own_share)
             ),
         },
     ),
     (
-        "Verdict",
+        _("Verdict"),
         {
-            "Closest to its tolerance": _text(_tolerance),
-            "Precision": _text(lambda column: column.policy.precision.value),
-            "Sealed cases": _text(lambda column: column.sealed or ("none run" if column.evaluation else "")),
-            "Case": _text(_case),
-            "Toolchain": _text(lambda column: column.evaluation.toolchain if column.evaluation else ""),
-            "Sandbox": _text(_sandbox),
-            "Judging time": _text(_judged_in),
-            "Calls and tokens": _text(lambda column: tokens_text(column.run, column.calls)),
-            "Cost": _text(lambda column: cost_text(column.run, column.calls)),
+            _("Closest to its tolerance"): _text(_tolerance),
+            _("Precision"): _text(lambda column: column.policy.precision.value),
+            _("Sealed cases"): _text(
+                lambda column: column.sealed or (gettext("none run") if column.evaluation else "")
+            ),
+            _("Case"): _text(_case),
+            _("Toolchain"): _text(lambda column: column.evaluation.toolchain if column.evaluation else ""),
+            _("Sandbox"): _text(_sandbox),
+            _("Judging time"): _text(_judged_in),
+            _("Calls and tokens"): _text(lambda column: tokens_text(column.run, column.calls)),
+            _("Cost"): _text(lambda column: cost_text(column.run, column.calls)),
         },
     ),
 )

@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext, override
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
@@ -26,11 +28,11 @@ from search.diffing.view import DiffView, options_of, parameters
 from search.rechecks.queries import races_between
 
 PANES = (
-    ("source", "Source"),
-    ("prompt", "Prompt"),
+    ("source", _("Source")),
+    ("prompt", _("Prompt")),
     ("ptx", "PTX"),
     ("sass", "SASS"),  # what is kept is PTX and machine code; nothing here takes that apart
-    ("options", "Compiler options"),
+    ("options", _("Compiler options")),
 )
 
 
@@ -94,7 +96,7 @@ def _views(
             continue
         opened = f"open{column.letter}"
         old, new = texts[base.letter], texts[column.letter]
-        missing = [one for one in (base, column) if not texts[one.letter]]
+        missing = gettext(" and ").join(one.letter for one in (base, column) if not texts[one.letter])
         view = None
         if not missing:
             options = options_of({**query, "plain": "" if pane == "source" else "1"}, opened)
@@ -156,9 +158,10 @@ def compare(request: SiteRequest) -> HttpResponse:
     form = query.get("as", "")
     if form in ("csv", "json") and base is not None:
         names = {str(key): name for key, name in names_of(query, asked.keys).items()}
-        if form == "csv":
-            return csv_file("comparison.csv", comparison_csv(found, base, names))
-        return json_file("comparison.json", comparison_json(found, base, names))
+        with override("en"):  # files are the same in every language
+            if form == "csv":
+                return csv_file("comparison.csv", comparison_csv(found, base, names))
+            return json_file("comparison.json", comparison_json(found, base, names))
     context = compare_context(asked, found, query)
     response = render(request, "compare/compare.html", context, status=422 if asked.errors else 200)
     if request.htmx and not request.htmx.history_restore_request:

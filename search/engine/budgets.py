@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from adaexplore_site.core.audit import ActionRefused
 from memory.adapt.models import AdaptRun
@@ -62,8 +63,11 @@ def hand_hold(run: Run) -> Amounts:
         held = getattr(hold, name)
         if held and getattr(ledger.spent, name) + getattr(ledger.reserved, name) + held > limit:
             raise ActionRefused(
-                f"The limit of {WORDS[name]} leaves no room to judge one more kernel. Wait for steps in flight to "
-                "release what they reserve, or branch a search of its own from a node."
+                _(
+                    "The limit of %(words)s leaves no room to judge one more kernel. Wait for steps in "
+                    "flight to release what they reserve, or branch a search of its own from a node."
+                )
+                % {"words": WORDS[name]}
             )
     return hold
 
@@ -76,14 +80,20 @@ def budget_own(run: Run) -> None:
     entry = CampaignEntry.objects.filter(run=run).first()
     if entry is not None:
         raise ActionRefused(
-            f"Campaign {entry.campaign_id} allocates the steps of this search; none can be added here. "
-            "Branch a search of its own from a node instead."
+            _(
+                "Campaign %(campaign_id)s allocates the steps of this search; none can be added "
+                "here. Branch a search of its own from a node instead."
+            )
+            % {"campaign_id": entry.campaign_id}
         )
     adapt = adapt_sharing(run)
     if adapt is not None:
         raise ActionRefused(
-            f"Adapt run {adapt.pk} sets the limits of this search; none can be added here. "
-            "Branch a search of its own from a node instead."
+            _(
+                "Adapt run %(number)s sets the limits of this search; none can be added here. Branch "
+                "a search of its own from a node instead."
+            )
+            % {"number": adapt.pk}
         )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.text import clip, storable_text
@@ -179,7 +180,7 @@ def reply_submit(*, node: Node, text: str, user: AbstractBaseUser | None, key: s
         call = Call(reply=storable(text), model=Proposal.PERSON)
         follow_ups = reply_take(node=node, owner=PERSON, reply=replace(reply, calls=(call,)), now=timezone.now())
         if run is None or follow_ups is None:
-            raise ActionRefused(f"Node {node.number} no longer waits for a reply.")
+            raise ActionRefused(_("Node %(number)s no longer waits for a reply.") % {"number": node.number})
         Node.objects.filter(pk=node.pk).update(touched=True)
         action_record(verb="node.reply", run=run, user=user, key=key, after={"number": node.number})
         return follow_ups

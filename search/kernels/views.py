@@ -9,6 +9,8 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -21,8 +23,8 @@ from search.kernels.document import MOST, winners_csv, winners_json
 from search.kernels.winners import DOUBTED, RETIRED, Wanted, Winner, all_winners, left_out, running_searches, winners
 from search.rechecks.queries import Rechecked, last_rechecks
 
-TABS = ((Basis.MEASURED, "Measured"), (Basis.MODELLED, "MODELLED"), (Basis.REPORTED, "Reported elsewhere"))
-DTYPES = (("given", "As in the source"), *((name, name) for name in ("float64", "float32", "bfloat16", "float16")))
+TABS = ((Basis.MEASURED, _("Measured")), (Basis.MODELLED, _("MODELLED")), (Basis.REPORTED, _("Reported elsewhere")))
+DTYPES = (("given", _("As in the source")), *((name, name) for name in ("float64", "float32", "bfloat16", "float16")))
 
 
 @never_cache
@@ -42,7 +44,7 @@ def kernel_list(request: SiteRequest) -> HttpResponse:
         return _file(request.GET["as"], wanted)
     page = winners(wanted)
     if not chosen["basis"] and not page.rows:  # without a GPU the first tab would be empty for ever
-        for basis, _ in TABS[1:]:
+        for basis, _label in TABS[1:]:
             other = winners(_wanted({**chosen, "basis": basis.value}, ""))
             if other.rows:
                 wanted, page = _wanted({**chosen, "basis": basis.value}, ""), other
@@ -83,7 +85,7 @@ def _row(row: Winner, again: Rechecked | None, now: datetime) -> dict[str, Any]:
 
 
 def _wanted(chosen: dict[str, str], after: str) -> Wanted:
-    known = {basis.value: basis for basis, _ in TABS}
+    known = {basis.value: basis for basis, label in TABS}
     return Wanted(
         basis=known.get(chosen["basis"], Basis.MEASURED),
         problem=chosen["problem"],
@@ -98,12 +100,15 @@ def _wanted(chosen: dict[str, str], after: str) -> Wanted:
 def _errors(chosen: dict[str, str]) -> list[str]:
     """What no list can be asked for; it is left out."""
     found = []
-    if chosen["basis"] and chosen["basis"] not in [basis.value for basis, _ in TABS]:
-        found.append(f"There is no basis {chosen['basis']!r}: numbers are measured, modelled or reported.")
+    if chosen["basis"] and chosen["basis"] not in [basis.value for basis, label in TABS]:
+        found.append(
+            gettext("There is no basis %(basis)r: numbers are measured, modelled or reported.")
+            % {"basis": chosen["basis"]}
+        )
     if chosen["dtype"] and chosen["dtype"] not in dict(DTYPES):
-        found.append(f"There is no data type {chosen['dtype']!r}. Choose one from the list.")
+        found.append(gettext("There is no data type %(dtype)r. Choose one from the list.") % {"dtype": chosen["dtype"]})
     if chosen["device"] and not Device.objects.filter(name=chosen["device"]).exists():
-        found.append(f"There is no device {chosen['device']!r}. Choose one from the list.")
+        found.append(gettext("There is no device %(device)r. Choose one from the list.") % {"device": chosen["device"]})
     return found
 
 

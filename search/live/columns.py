@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from judge.evaluations.models import Evaluation
 from judge.values import Basis
 from search.algorithm.steering import Steering
@@ -29,14 +31,14 @@ from search.records.node_styles import STYLES
 PRUNED, PINNED, TOUCHED, BOOSTED = 1, 2, 4, 8  # the browser knows these numbers: static/js/store.js
 QUARANTINED, FLAKY, ASKED = 16, 32, 64
 DOUBTS = {Evaluation.Doubt.QUARANTINED.value: QUARANTINED, Evaluation.Doubt.FLAKY.value: FLAKY}
-WORDS = {
-    PRUNED: "pruned",
-    PINNED: "pinned",
-    BOOSTED: "boosted",
-    QUARANTINED: "quarantined",
-    FLAKY: "flaky",
-    ASKED: "being judged again",
-    TOUCHED: "manual influence",
+LABELS = {
+    PRUNED: _("pruned"),
+    PINNED: _("pinned"),
+    BOOSTED: _("boosted"),
+    QUARANTINED: _("quarantined"),
+    FLAKY: _("flaky"),
+    ASKED: _("being judged again"),
+    TOUCHED: _("manual influence"),
 }
 
 
@@ -52,9 +54,9 @@ def flags_of(steering: Steering) -> dict[int, int]:
     return dict(flags)
 
 
-def flag_words(flags: int) -> list[str]:
-    """The flags in words."""
-    return [word for flag, word in WORDS.items() if flags & flag]
+def flag_labels(flags: int) -> tuple[str, ...]:
+    """What they are called."""
+    return tuple(str(label) for flag, label in LABELS.items() if flags & flag)
 
 
 def changed_by(events: Collection[RunEvent], steering: Steering) -> set[int]:

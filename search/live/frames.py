@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
 
 from judge.evaluations.measures import Measure, verdict_look
 from search.live.columns import changed_by, node_columns
@@ -41,7 +42,7 @@ from search.records.events import (
 )
 from search.records.log import steering_of
 from search.records.models import Run, RunEvent, RunEventQuerySet
-from search.steering.activity import Said, told
+from search.steering.activity import Said, said_of_event
 
 _ACTION_STYLES = {
     "steer.pin": "pinned",
@@ -82,23 +83,23 @@ def _action(event: Event, row: RunEvent) -> tuple[str, Said] | None:
     """The style of an action and the sentence of the activity log for it; None for what is no action."""
     match event:
         case RecordedAct():  # its person is named in Activity only
-            said = told(event.verb, event.after, event.before, row.run_id)
-            detail = "Imported: done where the search was recorded." + (f" {said.detail}" if said.detail else "")
+            said = said_of_event(event.verb, event.after, event.before, row.run_id)
+            detail = " ".join(filter(None, [_("Imported: done where the search was recorded."), said.detail]))
             return "person", replace(said, detail=detail)
         case BudgetAdded() | BudgetTaken():
             verb = "run.budget" if isinstance(event, BudgetAdded) else "run.budget.undo"
-            return "running", told(verb, event.after or {}, event.before, row.run_id)
+            return "running", said_of_event(verb, event.after or {}, event.before, row.run_id)
         case KernelAsked():
-            return "proposing", told(_ASKED.get(event.kind, "kernel.race"), row.payload, run_id=row.run_id)
+            return "proposing", said_of_event(_ASKED.get(event.kind, "kernel.race"), row.payload, run_id=row.run_id)
         case KernelMarked():
             mark = (event.doubt or "").replace("quarantined", "quarantine") or "release"
-            said = told(f"kernel.{mark}", row.payload, run_id=row.run_id)
+            said = said_of_event(f"kernel.{mark}", row.payload, run_id=row.run_id)
             return "ok" if mark == "release" else "suspect", replace(said, detail=event.reason or "")
         case RunBranched():
-            return "person", told("run.branch", row.payload, {}, row.run_id)
+            return "person", said_of_event("run.branch", row.payload, {}, row.run_id)
         case Steered() | ConcurrencyChanged():
             style = f"steer.{event.verb}" if isinstance(event, ManySteered) else row.kind
-            return _ACTION_STYLES.get(style, "person"), told(row.kind, row.payload, {}, row.run_id)
+            return _ACTION_STYLES.get(style, "person"), said_of_event(row.kind, row.payload, {}, row.run_id)
     return None
 
 
@@ -113,37 +114,43 @@ def feed_items(events: Iterable[RunEvent]) -> list[FeedItem]:
 def _say(event: Event, kind: str) -> tuple[str, str, Measure | None, str]:
     match event:
         case RunStarted():
-            return "running", "Search started", None, ""
+            return "running", _("Search started"), None, ""
         case RunPaused():
-            return "paused", "Paused; steps in flight finish first", None, event.reason
+            return "paused", _("Paused; steps in flight finish first"), None, event.reason
         case RunResumed():
-            return "running", "Resumed", None, ""
+            return "running", _("Resumed"), None, ""
         case RunStopping():
-            return "paused", "Stopping; kernels on a device are judged first", None, ""
+            return "paused", _("Stopping; kernels on a device are judged first"), None, ""
         case RunEnded():
-            return event.state or "ended", f"Search {event.state or 'ended'}", None, event.reason or ""
+            return event.state or "ended", _ended(event.state), None, event.reason or ""
         case NodeCompleted():
             return _completed(event)
         case NodeBest():
             if event.is_win:
-                return "best", "is the new best", Measure.of(event), ""
-            return "correct", "is the closest to PyTorch so far", Measure.of(event), ""
+                return "best", _("is the new best"), Measure.of(event), ""
+            return "correct", _("is the closest to PyTorch so far"), Measure.of(event), ""
         case NodeWaiting():
-            return "waiting", "is waiting for a manual reply", None, ""
+            return "waiting", _("is waiting for a manual reply"), None, ""
         case NodeCancelled():
-            return "cancelled", "was withdrawn", None, event.why or ""
+            return "cancelled", _("was withdrawn"), None, event.why or ""
         case KernelJudged():
             return _judged(event)
         case ProposerRetry():
-            return "waiting", "is asking the proposer again", None, event.message or ""
+            return "waiting", _("is asking the proposer again"), None, event.message or ""
         case LeaseExpired():
-            return "waiting", "is restarted", None, event.message or "Its worker was lost."
+            return "waiting", _("is restarted"), None, event.message or _("Its worker was lost.")
         case DeviceQuarantined():
-            text = f"{event.device or 'The device'} is quarantined; evaluations wait"
-            return "quarantined", text, None, event.reason or ""
+            text = _("%(device)s is quarantined; evaluations wait")
+            return "quarantined", text % {"device": event.device or _("The device")}, None, event.reason or ""
         case DeviceActivated():
-            return "running", f"{event.device or 'The device'} is active again", None, ""
+            text = _("%(device)s is active again")
+            return "running", text % {"device": event.device or _("The device")}, None, ""
     return "proposing", kind.replace(".", " "), None, ""
+
+
+def _ended(state: str | None) -> str:
+    known = {"finished": _("Search finished"), "stopped": _("Search stopped"), "failed": _("Search failed")}
+    return known.get(state or "", _("Search ended"))
 
 
 def _judged(event: KernelJudged) -> tuple[str, str, Measure | None, str]:
@@ -151,26 +158,26 @@ def _judged(event: KernelJudged) -> tuple[str, str, Measure | None, str]:
     verdict, was = event.verdict or "", event.was or ""
     style = verdict_look(verdict, event.speedup)
     if event.call:
-        return style, f"was raced: {event.call}", None, ""
-    words = "was judged again: " + verdict.replace("_", " ")
-    return style, words + ("" if verdict == was else f", previously {was.replace('_', ' ')}"), Measure.of(event), ""
+        return style, _("was raced: %(call)s") % {"call": event.call}, None, ""
+    again = _("was judged again: %(verdict)s")
+    text = again if verdict == was else _("was judged again: %(verdict)s, previously %(was)s")
+    names = {"verdict": verdict.replace("_", " "), "was": was.replace("_", " ")}
+    return style, text % names, Measure.of(event), ""
 
 
 def _completed(event: NodeCompleted) -> tuple[str, str, Measure | None, str]:
-    style = verdict_look(event.verdict or "", event.speedup)
-    reused = " (equal to an earlier candidate)" if event.reused else ""
-    if event.speedup is not None:
-        return style, ("is correct" if style == "correct" else "is correct but slower") + reused, Measure.of(event), ""
-    return style, _ending(event.verdict) + reused, None, event.reason or ""
-
-
-def _ending(verdict: str | None) -> str:
-    """A verb phrase for a verdict without a speedup."""
-    if not verdict:
-        return "ended without a candidate"
-    if verdict == "pass":
-        return "is correct"
-    return f"ended: {verdict.replace('_', ' ')}"
+    style, measure = verdict_look(event.verdict or "", event.speedup), None
+    if not event.verdict:
+        text = _("ended without a candidate")
+    elif event.speedup is not None:
+        text, measure = _("is correct") if style == "correct" else _("is correct but slower"), Measure.of(event)
+    elif event.verdict == "pass":
+        text = _("is correct")
+    else:
+        text = _("ended: %(verdict)s") % {"verdict": event.verdict.replace("_", " ")}
+    if event.reused:
+        text = _("%(ended)s (equal to an earlier candidate)") % {"ended": text}
+    return style, text, measure, "" if event.speedup is not None else event.reason or ""
 
 
 MAX_GAP = 2000  # events; beyond this the browser fetches the snapshot

@@ -11,6 +11,8 @@ from typing import Any
 
 from django.db.models import Count, Max, Min, Q, Sum
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
@@ -68,11 +70,11 @@ def saturation_of(run: Run) -> Saturation | None:
 
 RECENT = 200  # completed steps that the forecast looks at
 TITLES = {
-    "steps": "Steps",
-    "evaluations": "Evaluations",
-    "device_ms": "Device time",
-    "tokens": "Tokens",
-    "usd": "Money",
+    "steps": _("Steps"),
+    "evaluations": _("Evaluations"),
+    "device_ms": _("Device time"),
+    "tokens": _("Tokens"),
+    "usd": _("Money"),
 }
 
 
@@ -143,41 +145,45 @@ def _lines(limits: RunLimits, ledger: Ledger, calls: Amount, coming: Forecast) -
 
 def _line(name: str, limit: Any, ledger: Ledger, calls: Amount, coming: Forecast) -> BudgetLine:
     spent, held = getattr(ledger.spent, name), getattr(ledger.reserved, name)
-    known, missing, lacking = {
-        "tokens": (calls.tokens, calls.untold, "without a count"),
-        "usd": (calls.usd, calls.unpriced, "unpriced"),
-    }.get(name, (spent, 0, ""))
+    known, missing = {"tokens": (calls.tokens, calls.untold), "usd": (calls.usd, calls.unpriced)}.get(name, (spent, 0))
     ranges = {"device_ms": coming.device_s, "tokens": coming.tokens, "usd": coming.usd}
+    amount = amount_text(name, known)
     return BudgetLine(
         name=name,
-        title=TITLES[name],
-        spent=("at least " if missing else "") + said(name, known),
-        held=said(name, held) if held and limit is not None else "",
-        limit="" if limit is None else said(name, limit),
+        title=str(TITLES[name]),
+        spent=gettext("at least %(amount)s") % {"amount": amount} if missing else amount,
+        held=amount_text(name, held) if held and limit is not None else "",
+        limit="" if limit is None else amount_text(name, limit),
         to_come=_to_come(name, ranges.get(name), coming),
-        note=f"{missing} call{'s' * (missing != 1)} {lacking}" if missing else "",
+        note=_missing(name, missing),
         share=_percent(spent, limit),
         held_share=_percent(held, limit),
     )
+
+
+def _missing(name: str, count: int) -> str:
+    if not count:
+        return ""
+    if name == "usd":
+        return ngettext("%(count)d call unpriced", "%(count)d calls unpriced", count) % {"count": count}
+    text = ngettext("%(count)d call without a count", "%(count)d calls without a count", count)
+    return text % {"count": count}
 
 
 def _to_come(name: str, span: Range | None, coming: Forecast) -> str:
     if not coming.steps:
         return ""
     if name == "steps":
-        return f"{coming.steps} to come"
+        return gettext("%(steps)d to come") % {"steps": coming.steps}
     if name == "evaluations":
-        return f"up to {coming.steps} to come"
+        return gettext("up to %(steps)d to come") % {"steps": coming.steps}
     if span is None:
-        return "to come: not known yet"
-    if name == "device_ms":
-        return f"{duration(span.low)} to {duration(span.high)} to come"
-    if name == "usd":
-        return f"${span.low:.2f} to ${span.high:.2f} to come"
-    return f"{span.low:,.0f} to {span.high:,.0f} to come"
+        return gettext("to come: not known yet")
+    text = {"device_ms": duration, "usd": "${:.2f}".format}.get(name, "{:,.0f}".format)
+    return gettext("%(low)s to %(high)s to come") % {"low": text(span.low), "high": text(span.high)}
 
 
-def said(name: str, value: Any) -> str:
+def amount_text(name: str, value: Any) -> str:
     """An amount with its unit."""
     if name == "usd":
         return f"${value:.2f}" if value >= 1 or not value else f"${value:.4f}"
@@ -192,13 +198,21 @@ def goals(limits: RunLimits) -> tuple[str, ...]:
     """The limits that end a search without being spent, as sentences."""
     found = []
     if limits.wall_s is not None:
-        found.append(f"No new step starts after {duration(limits.wall_s)}.")
+        found.append(gettext("No new step starts after %(duration)s.") % {"duration": duration(limits.wall_s)})
     if limits.stale_steps is not None:
-        found.append(f"Ends after {limits.stale_steps} steps without a new best.")
+        found.append(
+            gettext("Ends after %(stale_steps)s steps without a new best.") % {"stale_steps": limits.stale_steps}
+        )
     if limits.target_speedup is not None:
-        found.append(f"Ends when the audited best reaches {limits.target_speedup:.2f}×.")
+        found.append(
+            gettext("Ends when the audited best reaches %(target_speedup).2f×.")
+            % {"target_speedup": limits.target_speedup}
+        )
     if limits.roofline_share is not None:
-        found.append(f"Ends when the audited best reaches {limits.roofline_share:.0%} of the roofline.")
+        found.append(
+            gettext("Ends when the audited best reaches %(roofline_share)s of the roofline.")
+            % {"roofline_share": f"{limits.roofline_share:.0%}"}
+        )
     return tuple(found)
 
 
@@ -255,12 +269,12 @@ class Doing:
     age_s: float
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         return {
-            "proposing": "is being proposed for",
-            "judging": "is being judged for",
-            "waiting": "has waited for a reply for",
-            "held": "has waited for its device for",
+            "proposing": gettext("is being proposed for"),
+            "judging": gettext("is being judged for"),
+            "waiting": gettext("has waited for a reply for"),
+            "held": gettext("has waited for its device for"),
         }[self.state]
 
 

@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
 from judge.evaluations.measures import Measure
 from judge.values import Basis
 from search.algorithm.ranking import Standing
-from search.live.columns import PRUNED, flag_words
+from search.live.columns import PRUNED, flag_labels
 from search.records.node_styles import LABELS, STYLES
 
 PAGE = 200
-KIND_WORDS = ("start", "large", "small")
+KIND_LABELS = (_("start"), _("large"), _("small"))
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Row:
     siblings: int
     children: int
     style: str
-    word: str
+    label: str
     kind: str
     measure: Measure | None
     reason: str
@@ -62,7 +65,7 @@ def outline(
         below = sorted(children[number], key=lambda child: (child not in spine, child))
         if first <= place < first + PAGE:
             index = at[number]
-            style, word = _style(number, STYLES[columns["s"][index]], standing, once)
+            style, label = _style(number, STYLES[columns["s"][index]], standing, once)
             rows.append(
                 Row(
                     number=number,
@@ -71,13 +74,13 @@ def outline(
                     siblings=siblings,
                     children=len(below),
                     style=style,
-                    word=word,
-                    kind=KIND_WORDS[columns["k"][index]],
+                    label=label,
+                    kind=str(KIND_LABELS[columns["k"][index]]),
                     measure=_measure(columns, index),
                     reason=columns["r"][index],
                     summary=columns["d"][index],
                     on_best_path=number in spine,
-                    flags=tuple(flag_words(columns["m"][index])),
+                    flags=flag_labels(columns["m"][index]),
                     faded=number in faded,
                 )
             )
@@ -96,10 +99,10 @@ def _path(columns: dict[str, list[Any]], at: dict[int, int], number: int | None)
 
 def _style(number: int, style: str, standing: Standing, records: frozenset[int]) -> tuple[str, str]:
     if number == standing.best:
-        return "best", "best so far"
+        return "best", gettext("best so far")
     if number == standing.closest:
-        return style, "closest so far"
-    return ("best", "was the best") if number in records else (style, LABELS[style])
+        return style, gettext("closest so far")
+    return ("best", gettext("was the best")) if number in records else (style, str(LABELS[style]))
 
 
 def _measure(columns: dict[str, list[Any]], index: int) -> Measure | None:

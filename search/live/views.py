@@ -9,6 +9,7 @@ from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -26,18 +27,18 @@ from search.steering.forms import ConcurrencyForm, LimitsForm, ParamsForm
 
 JOINED = ("problem", "device", "owner", "branched_from", "campaign_entry", "adapt_task", "adapt_control")
 LEGEND = (
-    ("root", "start"),
-    ("best", "new best"),
-    ("correct", "correct"),
-    ("slower", "correct, slower"),
-    ("wrong", "failed"),
-    ("compile-error", "does not compile"),
-    ("suspect", "not settled"),
-    ("proposing", "in flight"),
-    ("waiting", "waiting for a person"),
-    ("pinned", "pinned"),
-    ("pruned", "pruned"),
-    ("person", "manual influence"),
+    ("root", _("start")),
+    ("best", _("new best")),
+    ("correct", _("correct")),
+    ("slower", _("correct, slower")),
+    ("wrong", _("failed")),
+    ("compile-error", _("does not compile")),
+    ("suspect", _("not settled")),
+    ("proposing", _("in flight")),
+    ("waiting", _("waiting for a person")),
+    ("pinned", _("pinned")),
+    ("pruned", _("pruned")),
+    ("person", _("manual influence")),
 )
 
 
@@ -60,7 +61,7 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
         "chart": chart,
         "feed": frames.recent_feed(run)[::-1],
         "selected": _whole(request.GET.get("n")) if request.GET.get("n") else None,
-        "looks": {"names": STYLES, "words": LABELS},
+        "styles": {"names": STYLES, "labels": LABELS},
         "legend": LEGEND,
         "can_replay": total > 1,
         "rules_panel": rules_panel(run),
@@ -125,10 +126,10 @@ def _controls(run: Run) -> list[dict[str, object]]:
 
 # As static/js/controls.js shows and hides them while the page is open.
 _CONTROLS = (
-    ("pause", "Pause", "run-pause", {Run.State.RUNNING}),
-    ("resume", "Resume", "run-resume", {Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED}),
-    ("stop", "Stop", "run-stop", {Run.State.RUNNING, Run.State.PAUSED}),
-    ("kill", "Stop now", "run-stop", {Run.State.STOPPING}),
+    ("pause", _("Pause"), "run-pause", {Run.State.RUNNING}),
+    ("resume", _("Resume"), "run-resume", {Run.State.PAUSED, Run.State.STOPPING, Run.State.STOPPED}),
+    ("stop", _("Stop"), "run-stop", {Run.State.RUNNING, Run.State.PAUSED}),
+    ("kill", _("Stop now"), "run-stop", {Run.State.STOPPING}),
 )
 
 

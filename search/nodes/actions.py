@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.db.models import Q
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import CHANGED, UNDO, Action, ActionForm, Call, Result, Standing
 from adaexplore_site.actions.registry import register
@@ -36,10 +38,12 @@ from search.records.models import Node, Run
 from search.records.queue import sent
 from search.runs.services import run_held
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 PANEL: tuple[str, ...] = ("run-detail", "node-detail")
 REPLY_CHARS = 1 << 20
 NOTE_CHARS = 1000
-QUEUED = "It was queued for its device. The new verdict will be shown beside the old one."
 BY_PERSON = "marked by a person"
 
 
@@ -72,8 +76,10 @@ class JudgeAgain(NodeAction):
     """Queue the kernel for its device once more. The node keeps the verdict that its search went on with."""
 
     asks: ClassVar[Recheck.Kind]
-    message = QUEUED
-    irreversible = "both verdicts are kept"
+    message: ClassVar[StrOrPromise] = _(
+        "It was queued for its device. The new verdict will be shown beside the old one."
+    )
+    irreversible = _("both verdicts are kept")
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
         run = run_held(target.run)
@@ -82,7 +88,10 @@ class JudgeAgain(NodeAction):
         if rival is not None:
             _may_race(node, before, rival)
         if node.rechecks.filter(kind=self.asks, state__in=Recheck.OPEN).exists():
-            raise ActionRefused(f"Node {node.number} is already being judged again. Wait for that verdict.")
+            raise ActionRefused(
+                gettext("Node %(number)s is already being judged again. Wait for that verdict.")
+                % {"number": node.number}
+            )
         row = Recheck.objects.create(
             node=node,
             kind=self.asks,
@@ -97,60 +106,77 @@ class JudgeAgain(NodeAction):
         event_write(run=run, event=KernelAsked(**after, kind=self.asks.value), actor=call.user)
         said = {**after, "note": clip(note, 400)} if note else after
         action_record(verb=self.name, run=run, **call.who, after=said)
-        return sent(self.message, [recheck_hop(row, before.device)])
+        return sent(str(self.message), [recheck_hop(row, before.device)])
 
 
 def judged_here(node: Node) -> Evaluation:
     """The node's verdict. Raises ActionRefused unless a worker of this installation can judge the kernel again."""
     evaluation = node.evaluation
     if evaluation is None or not node.source:
-        raise ActionRefused(f"Node {node.number} has no kernel with a verdict. Choose another node, or wait.")
+        raise ActionRefused(
+            gettext("Node %(number)s has no kernel with a verdict. Choose another node, or wait.")
+            % {"number": node.number}
+        )
     device = evaluation.device
     if evaluation.elsewhere or not device.judges:
-        raise ActionRefused("This kernel was not judged here. Branch a search from it to have it judged here.")
+        raise ActionRefused(gettext("This kernel was not judged here. Branch a search from it to have it judged here."))
     if device.remote:
-        raise ActionRefused(f"{device.name} belongs to another machine: export jobs for it with judge_export_jobs.")
+        raise ActionRefused(
+            gettext("%(name)s belongs to another machine: export jobs for it with judge_export_jobs.")
+            % {"name": device.name}
+        )
     if device.state == Device.State.QUARANTINED:
-        raise ActionRefused(f"{device.name} is quarantined: nothing is judged there until a check has passed.")
+        raise ActionRefused(
+            gettext("%(name)s is quarantined: nothing is judged there until a check has passed.")
+            % {"name": device.name}
+        )
     return evaluation
 
 
 def _may_race(node: Node, mine: Evaluation, rival: Node) -> None:
     other = judged_here(rival)
     if (other.problem_id, other.device_id) != (mine.problem_id, mine.device_id):
-        raise ActionRefused("Only kernels of the same problem on the same device are measured as a pair.")
+        raise ActionRefused(gettext("Only kernels of the same problem on the same device are measured as a pair."))
     if other.candidate_hash == mine.candidate_hash:
-        raise ActionRefused("Both are the same kernel except for layout and comments: there is nothing to measure.")
+        raise ActionRefused(
+            gettext("Both are the same kernel except for layout and comments: there is nothing to measure.")
+        )
     if mine.device.basis is not Basis.MEASURED:
-        raise ActionRefused(f"Times on {mine.device.name} are modelled, so kernels cannot be measured as a pair there.")
+        raise ActionRefused(
+            gettext("Times on %(name)s are modelled, so kernels cannot be measured as a pair there.")
+            % {"name": mine.device.name}
+        )
     if mine.verdict != Verdict.PASS.value or other.verdict != Verdict.PASS.value:
-        raise ActionRefused("Only correct kernels are raced.")
+        raise ActionRefused(gettext("Only correct kernels are raced."))
 
 
 @register
 class VerifyKernel(JudgeAgain):
     """Judge and measure the kernel again, with an audit. A kernel that passed and now fails is quarantined."""
 
-    name, label = "kernel.verify", "Judge and measure the kernel again"
+    name, label = "kernel.verify", _("Judge and measure the kernel again")
     key, on_node = "v", True
     pages = (*PANEL, "kernel-list")
     route, path = "kernel-verify", "s/<int:run_id>/n/<int:number>/verify"
     asks = Recheck.Kind.VERIFY
-    done = "was queued to be judged again"
+    done = _("was queued to be judged again")
 
 
 class DisputeForm(ActionForm):
     reason = forms.CharField(
         widget=forms.Textarea,
-        help_text="Why the verdict is wrong.",
-        error_messages={"required": "Enter why the verdict is wrong. The reason is shown beside both verdicts."},
+        help_text=_("Why the verdict is wrong."),
+        error_messages={"required": _("Enter why the verdict is wrong. The reason is shown beside both verdicts.")},
     )
 
     def clean_reason(self) -> str:
         """On one line."""
         reason = " ".join(storable_text(self.cleaned_data["reason"]).split())
         if len(reason) > NOTE_CHARS:
-            raise forms.ValidationError(f"The reason has {len(reason)} characters; {NOTE_CHARS} fit.")
+            raise forms.ValidationError(
+                gettext("The reason has %(count)s characters; %(note_chars)s fit.")
+                % {"count": len(reason), "note_chars": NOTE_CHARS}
+            )
         return reason
 
 
@@ -158,17 +184,17 @@ class DisputeForm(ActionForm):
 class DisputeVerdict(JudgeAgain):
     """Judge the kernel again and keep the reason why its verdict is disputed."""
 
-    name, label = "kernel.dispute", "Dispute the verdict"
+    name, label = "kernel.dispute", _("Dispute the verdict")
     route, path = "kernel-dispute", "s/<int:run_id>/n/<int:number>/dispute"
     Form = DisputeForm
     asks = Recheck.Kind.DISPUTE
-    done = "has a disputed verdict and was queued to be judged again"
+    done = _("has a disputed verdict and was queued to be judged again")
 
 
 class RaceForm(ActionForm):
     rival = forms.CharField(
-        help_text="The other kernel as search.node, such as 4.17.",
-        error_messages={"required": "Name the other kernel as search.node, such as 4.17."},
+        help_text=_("The other kernel as search.node, such as 4.17."),
+        error_messages={"required": _("Name the other kernel as search.node, such as 4.17.")},
     )
 
     def clean_rival(self) -> Node:
@@ -178,7 +204,9 @@ class RaceForm(ActionForm):
         rows = Node.objects.select_related("evaluation__device")
         found = rows.filter(run=wanted.run_id, number=wanted.number).first() if wanted else None
         if found is None:
-            raise forms.ValidationError(f"There is no kernel {text[:40]!r}. Write search.node, such as 4.17.")
+            raise forms.ValidationError(
+                gettext("There is no kernel %(text)r. Write search.node, such as 4.17.") % {"text": text[:40]}
+            )
         return found
 
 
@@ -186,25 +214,29 @@ class RaceForm(ActionForm):
 class RaceKernels(JudgeAgain):
     """Measure the kernel side by side with another kernel of the same problem and device."""
 
-    name, label = "kernel.race", "Measure as a pair"
+    name, label = "kernel.race", _("Measure as a pair")
     key = "m"
     pages = ("compare",)
     route, path = "kernel-race", "s/<int:run_id>/n/<int:number>/race"
     Form = RaceForm
     asks = Recheck.Kind.RACE
-    message = "The race was queued for its device."
-    irreversible = "a measurement changes no verdict"
+    message = _("The race was queued for its device.")
+    irreversible = _("a measurement changes no verdict")
 
     def says(self, after: Mapping[str, Any]) -> str:
         rival = str(after.get("rival", ""))  # of an imported search: anything
-        named = f"#{rival}" if rival.replace(".", "", 1).isdecimal() else "another kernel"
-        return f"was queued to be measured as a pair with {named}"
+        if not rival.replace(".", "", 1).isdecimal():
+            return gettext("was queued to be measured as a pair with another kernel")
+        return gettext("was queued to be measured as a pair with #%(rival)s") % {"rival": rival}
 
 
 class CancelForm(ActionForm):
     recheck = forms.IntegerField(
-        help_text="Number of the request, of kernel.asked in the search's log.",
-        error_messages={"invalid": "Enter the number of the request.", "required": "Enter the number of the request."},
+        help_text=_("Number of the request, of kernel.asked in the search's log."),
+        error_messages={
+            "invalid": _("Enter the number of the request."),
+            "required": _("Enter the number of the request."),
+        },
     )
 
 
@@ -212,11 +244,11 @@ class CancelForm(ActionForm):
 class CancelRecheck(NodeAction):
     """Take a request out of the queue while no worker has started it."""
 
-    name, label = "kernel.recheck.cancel", "Cancel the request"
+    name, label = "kernel.recheck.cancel", _("Cancel the request")
     route, path = "kernel-recheck-cancel", "s/<int:run_id>/n/<int:number>/recheck/cancel"
     Form = CancelForm
-    irreversible = "request it again to queue it again"
-    done = "was removed from the queue and will not be judged again"
+    irreversible = _("request it again to queue it again")
+    done = _("was removed from the queue and will not be judged again")
 
     def lock(self, target: Node) -> Run:
         """The requests before the search, in the order in which a worker that ends one locks them."""
@@ -230,9 +262,11 @@ class CancelRecheck(NodeAction):
         changed = mine.update(state=Recheck.State.FAILED, ended_at=timezone.now(), message=message)
         run = run_held(target.run)  # after the request, as a worker that ends it does
         if not changed:
-            raise ActionRefused("The request no longer waits: its device has started it, or it ended. Reload the page.")
+            raise ActionRefused(
+                gettext("The request no longer waits: its device has started it, or it ended. Reload the page.")
+            )
         action_record(verb=self.name, run=run, **call.who, after={"number": target.number, "recheck": data["recheck"]})
-        return Result("The request was cancelled. The kernel will not be judged again.")
+        return Result(gettext("The request was cancelled. The kernel will not be judged again."))
 
 
 class Mark(NodeAction):
@@ -241,7 +275,7 @@ class Mark(NodeAction):
     route, path = "kernel-mark", "s/<int:run_id>/n/<int:number>/mark"
     column: ClassVar[str]  # of the verdict that it changes: doubt or retired
     value: ClassVar[Any]
-    message: ClassVar[str]
+    message: ClassVar[StrOrPromise]
 
     def lock(self, target: Node) -> Run:
         """Every search that has the kernel, in the order in which marks lock them."""
@@ -252,12 +286,14 @@ class Mark(NodeAction):
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
         if target.evaluation_id is None:
-            raise ActionRefused(f"Node {target.number} has no verdict, so its kernel cannot be marked.")
+            raise ActionRefused(
+                gettext("Node %(number)s has no verdict, so its kernel cannot be marked.") % {"number": target.number}
+            )
         held = marking.kernel_held(Evaluation.objects.get(pk=target.evaluation_id))
         if getattr(held.marks, self.column) != self.value:
             reason = clip(" ".join(data.get("reason", "").split()), REASON_CHARS)
             marking.marks_put(node=target, held=held, verb=self.name, after=self.marked(held.marks, reason), **call.who)
-        return Result(self.message)
+        return Result(str(self.message))
 
     def marked(self, marks: Marks, reason: str) -> Marks:
         """The marks with this one."""
@@ -274,14 +310,14 @@ class Mark(NodeAction):
         """Put back the mark that held before, with its reason."""
         node = Node.objects.filter(run=RUN.find(entry), number=entry.after["number"]).first()
         if node is None or node.evaluation_id is None:
-            raise ActionRefused(f"Node {entry.after['number']} no longer exists.")
+            raise ActionRefused(gettext("Node %(number)s no longer exists.") % {"number": entry.after["number"]})
         held = marking.kernel_held(Evaluation.objects.get(pk=node.evaluation_id))
         names = [name for name in ("doubt", "doubt_reason", "retired") if name.startswith(self.column)]
         after = replace(held.marks, **{name: entry.before[name] for name in names})
         if after != held.marks:
             verb = marking.VERB_OF[self.column, getattr(after, self.column)]
             marking.marks_put(node=node, held=held, verb=verb, after=after, **call.who)
-        return Result("Undone.")
+        return Result(gettext("Undone."))
 
 
 class Doubt(Mark):
@@ -313,63 +349,63 @@ def _marks(loaded: RunEntries) -> Mapping[tuple[int, int], Mapping[str, Any]]:
 
 
 class ReasonForm(ActionForm):
-    reason = forms.CharField(required=False, help_text="Why; shown beside the mark.")
+    reason = forms.CharField(required=False, help_text=_("Why; shown beside the mark."))
 
 
 @register
 class QuarantineKernel(Doubt):
     """Doubt the verdict: the kernel can't be the best of a search or a winner until it is released."""
 
-    name, label = marking.QUARANTINE, "Quarantine the kernel"
+    name, label = marking.QUARANTINE, _("Quarantine the kernel")
     key, on_node = "q", True
     sends, value, inverse = {"mark": "quarantine"}, Evaluation.Doubt.QUARANTINED.value, marking.RELEASE
     Form = ReasonForm
-    done = "is quarantined"
-    message = "Quarantined: the kernel can't be the best of a search or a winner."
+    done = _("is quarantined")
+    message = _("Quarantined: the kernel can't be the best of a search or a winner.")
 
 
 @register
 class MarkFlaky(Doubt):
     """Doubt a verdict that differs from time to time, until the kernel is released."""
 
-    name, label = marking.FLAKY, "Mark the kernel as flaky"
+    name, label = marking.FLAKY, _("Mark the kernel as flaky")
     sends, value, inverse = {"mark": "flaky"}, Evaluation.Doubt.FLAKY.value, marking.RELEASE
     Form = ReasonForm
-    done = "is marked as flaky"
-    message = "Marked as flaky: the kernel can't be the best of a search or a winner."
+    done = _("is marked as flaky")
+    message = _("Marked as flaky: the kernel can't be the best of a search or a winner.")
 
 
 @register
 class ReleaseKernel(Doubt):
     """End the doubt about the verdict."""
 
-    name, label = marking.RELEASE, "Release the kernel"
+    name, label = marking.RELEASE, _("Release the kernel")
     pages = (*PANEL, "kernel-list")
     sends, inverse = {"mark": "release"}, marking.QUARANTINE
-    done = "is released: its verdict counts again"
-    message = "Released: the verdict of the kernel counts again."
+    done = _("is released: its verdict counts again")
+    message = _("Released: the verdict of the kernel counts again.")
 
 
 @register
 class RetireKernel(Retirement):
     """Keep a correct kernel from leading the list of kernels."""
 
-    name, label, key = marking.RETIRE, "Retire the kernel", "x"
+    name, label, key = marking.RETIRE, _("Retire the kernel"), "x"
     pages = ("kernel-list",)
     sends, value, inverse = {"mark": "retire"}, True, marking.RESTORE
-    done = "is retired: it can't lead the list of kernels"
-    message = "Retired: the kernel can't lead the list of kernels."
+    done = _("is retired: it can't lead the list of kernels")
+    message = _("Retired: the kernel can't lead the list of kernels.")
 
 
 @register
 class RestoreKernel(Retirement):
     """Let a retired kernel lead the list of kernels again."""
 
-    name, label = marking.RESTORE, "Restore the kernel"
+    name, label = marking.RESTORE, _("Restore the kernel")
     pages = ("kernel-list",)
     sends, value, inverse = {"mark": "restore"}, False, marking.RETIRE
-    done = "can lead the list of kernels again"
-    message = "The kernel can lead the list of kernels again."
+    done = _("can lead the list of kernels again")
+    message = _("The kernel can lead the list of kernels again.")
 
 
 class ReplyForm(ActionForm):
@@ -377,10 +413,10 @@ class ReplyForm(ActionForm):
         strip=False,
         max_length=REPLY_CHARS,
         widget=forms.Textarea,
-        help_text="The reply, with its code in a fenced block.",
+        help_text=_("The reply, with its code in a fenced block."),
         error_messages={
-            "required": "Write the reply, with its code in a fenced block.",
-            "max_length": "The reply has %(show_value)d characters; the limit is %(limit_value)d.",
+            "required": _("Write the reply, with its code in a fenced block."),
+            "max_length": _("The reply has %(show_value)d characters; the limit is %(limit_value)d."),
         },
     )
 
@@ -389,16 +425,16 @@ class ReplyForm(ActionForm):
 class SendReply(NodeAction):
     """Answer the prompt of a waiting node by hand. The kernel in the reply goes to the judge."""
 
-    name, label = "node.reply", "Send the reply"
+    name, label = "node.reply", _("Send the reply")
     pages = ("node-detail",)
     route, path = "node-reply", "s/<int:run_id>/n/<int:number>/reply"
     Form = ReplyForm
-    irreversible = "the kernel is judged and stays in the tree; prune its node instead"
-    done = "was answered manually"
+    irreversible = _("the kernel is judged and stays in the tree; prune its node instead")
+    done = _("was answered manually")
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
         follow_ups = reply_submit(node=target, text=data["text"], **call.who)
-        return sent("The reply was sent to the judge.", follow_ups)
+        return sent(gettext("The reply was sent to the judge."), follow_ups)
 
     def panel(self, request: SiteRequest, target: Node, **context: Any) -> HttpResponse:
         """The node again; a refused reply stays in its form."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from judge.evaluations.measures import Measure
 from judge.sources.highlighting import visible
 from memory.prompting.assignment import CONTROL, NO_ROOM, TREATMENT, PromptRule, tokens_of
 from memory.prompting.models import RunMemory
 from memory.prompting.queries import memory_of, uses_at
-from search.compare.columns import Key, key_of
+from search.compare.columns import Key, key_of, no_node, node_of_search
 from search.diffing.cached import diff
 from search.diffing.view import DiffView, options_of, parameters
 from search.engine.sketches import NEAR, jaccard, likely, shingles
@@ -22,12 +24,15 @@ from search.records.models import Node, Proposal, Run
 from search.records.node_styles import LABELS
 from search.records.queries import RunTree
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 TEXT_CHARS = 200_000  # of a prompt, reply or log shown on the page
 ROWS = 200
 ARMS = (
-    (TREATMENT, "In the prompt"),
-    (CONTROL, "Withheld at random"),
-    (NO_ROOM, "Left out: no room"),
+    (TREATMENT, _("In the prompt")),
+    (CONTROL, _("Withheld at random")),
+    (NO_ROOM, _("Left out: no room")),
 )
 NAMES = ("parent", "best", "reference")  # bases that mean something in every search
 CHOICES = {"base": NAMES, "view": ("split", "unified"), "ws": ("show", "ignore")}  # what is remembered
@@ -35,11 +40,11 @@ CHOICES = {"base": NAMES, "view": ("split", "unified"), "ws": ("show", "ignore")
 
 @dataclass(frozen=True)
 class NodeLink:
-    """Another node as a link: number, shape and word."""
+    """Another node as a link: number, status style and its label."""
 
     number: int
-    look: str
-    word: str
+    style: str
+    label: str
     speedup: Measure | None
 
 
@@ -64,8 +69,8 @@ def link(tree: RunTree, run: Run, number: int) -> NodeLink | None:
     node = tree.get(number)
     if node is None:
         return None
-    look = node_style(node, run, tree.best)
-    return NodeLink(number, look, "best" if look == "best" else LABELS[look], Measure.of(node))
+    style = node_style(node, run, tree.best)
+    return NodeLink(number, style, gettext("best") if style == "best" else str(LABELS[style]), Measure.of(node))
 
 
 def links(tree: RunTree, run: Run, numbers: Iterable[int]) -> list[NodeLink]:
@@ -170,7 +175,7 @@ def rules_panel(run: Run) -> RulesPanel | None:
     )
 
 
-def prompt_rules(node: Node) -> list[tuple[str, str, list[PromptRule]]]:
+def prompt_rules(node: Node) -> list[tuple[str, StrOrPromise, list[PromptRule]]]:
     """(arm, title, rules) of a node's prompt, empty arms left out. One query, two for an imported search."""
     found = uses_at(node.pk, node.run_id, node.number)
     groups = [(arm, title, [use for use in found if use.arm == arm]) for arm, title in ARMS]
@@ -212,13 +217,13 @@ def comparison(run: Run, tree: RunTree, node: Node, query: Mapping[str, str], me
     options = options_of({**query, **asked})
     found = diff(base.source, node.source, options)
     name = base.name if base.name in NAMES else base.query
-    files = [(f"node {node.number}", reverse("kernel-download", args=[run.pk, node.number]))]
+    files = [(_node_text(node.number), reverse("kernel-download", args=[run.pk, node.number]))]
     if base.number is not None:
         files.insert(0, (base.label, reverse("kernel-download", args=[base.run_id, base.number])))
     view = DiffView(
         diff=found,
         old=base.label,
-        new=f"node {node.number}",
+        new=_node_text(node.number),
         path=reverse("node-detail", args=[run.pk, node.number]),
         keep={"tab": "diff", "base": name, **parameters(options)},
         lasting={"base": base.query},
@@ -233,6 +238,10 @@ def remembered(query: Mapping[str, str], memory: Mapping[str, str]) -> dict[str,
     return {**memory, **chosen}
 
 
+def _node_text(number: int) -> str:
+    return gettext("node %(number)d") % {"number": number}
+
+
 def base_of(run: Run, tree: RunTree, node: Node, wanted: str) -> Base:
     """What `wanted` means for this node. Where nothing is, the parent stands in, and it is said."""
     other = key_of(wanted)
@@ -240,26 +249,27 @@ def base_of(run: Run, tree: RunTree, node: Node, wanted: str) -> Base:
         return _elsewhere(run, tree, node, other)
     number = str(other.number) if other else wanted
     if number.isascii() and number.isdigit() and len(number) < 9 and tree.get(int(number)) is not None:
-        return _of_node(run, "node", f"node {int(number)}", int(number))
+        return _of_node(run, "node", _node_text(int(number)), int(number))
     if wanted == "best" and tree.leader is not None:
-        word = "closest to PyTorch" if tree.best is None else "best"
-        return _of_node(run, "best", f"{word}, node {tree.leader}", tree.leader)
+        text = gettext("closest to PyTorch, node %(number)d") if tree.best is None else gettext("best, node %(number)d")
+        return _of_node(run, "best", text % {"number": tree.leader}, tree.leader)
     if wanted == "reference":
         return _reference(run)
     note = ""
     if wanted == "best":
-        note = "This search has no best yet."
+        note = gettext("This search has no best yet.")
     elif wanted and wanted != "parent":
-        note = f"There is no node {wanted[:20]!r} in this search. Write a number, or search.node, such as 12.3."
+        note = gettext("There is no node %(wanted)r in this search. Write a number, or search.node, such as 12.3.") % {
+            "wanted": wanted[:20]
+        }
     return _parent(run, tree, node, note)
 
 
 def _elsewhere(run: Run, tree: RunTree, node: Node, key: Key) -> Base:
     found = Node.objects.filter(run_id=key.run_id, number=key.number).only("source", "run_id", "number").first()
     if found is None:
-        return _parent(run, tree, node, f"There is no node {key.number} in a search {key.run_id}.")
-    label = f"node {key.number} of search {key.run_id}"
-    return Base("node", label, found.source, str(key), key.run_id, key.number)
+        return _parent(run, tree, node, no_node(key))
+    return Base("node", node_of_search(key), found.source, str(key), key.run_id, key.number)
 
 
 def _parent(run: Run, tree: RunTree, node: Node, note: str) -> Base:
@@ -268,7 +278,7 @@ def _parent(run: Run, tree: RunTree, node: Node, note: str) -> Base:
     parent = None if row is None or row.parent is None else tree.get(row.parent)
     if parent is None or not parent.source_hash:
         return _reference(run, note)
-    return _of_node(run, "parent", f"parent, node {parent.number}", parent.number, note)
+    return _of_node(run, "parent", gettext("parent, node %(number)d") % {"number": parent.number}, parent.number, note)
 
 
 def _of_node(run: Run, name: str, label: str, number: int, note: str = "") -> Base:
@@ -277,4 +287,4 @@ def _of_node(run: Run, name: str, label: str, number: int, note: str = "") -> Ba
 
 
 def _reference(run: Run, note: str = "") -> Base:
-    return Base("reference", "the reference", run.problem.source, "reference", run.pk, None, note)
+    return Base("reference", gettext("the reference"), run.problem.source, "reference", run.pk, None, note)

@@ -10,6 +10,8 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
@@ -29,14 +31,15 @@ from search.rechecks.queries import rechecks_of
 from search.records.facts import NodeRow
 from search.records.log import node_steering, steering_of
 from search.records.models import Node, Run
+from search.records.node_styles import LABELS
 from search.records.queries import RunTree, run_tree
 
 TABS = (
-    ("overview", "Overview"),
-    ("source", "Source"),
-    ("diff", "Diff"),
-    ("exchange", "Prompt and reply"),
-    ("log", "Log"),
+    ("overview", _("Overview")),
+    ("source", _("Source")),
+    ("diff", _("Diff")),
+    ("exchange", _("Prompt and reply")),
+    ("log", _("Log")),
 )
 
 
@@ -71,8 +74,8 @@ def node_response(request: SiteRequest, node: Node, *, status: int = 200, **more
         "run": run,
         "node": node,
         "row": row,
-        "look": node_page.node_style(row, run, tree.best),
-        "word": _word(node, row),
+        "style": node_page.node_style(row, run, tree.best),
+        "label": _label(node, row),
         "evaluation": node.evaluation,
         "tab": tab,
         "tabs": TABS,
@@ -102,7 +105,7 @@ def node_panel(
     refused: str = "",
     typed: Mapping[str, str] | None = None,
     status: int = 200,
-    **_: Any,
+    **more: Any,
 ) -> HttpResponse | None:
     """The panel that a form names by the number of its node, with what came of the form; None where it names none.
 
@@ -116,19 +119,21 @@ def node_panel(
     return node_response(request, node, status=status, steer_done=done, steer_refused=refused, typed=typed or {})
 
 
-def _word(node: Node, row: NodeRow) -> str:
+def _label(node: Node, row: NodeRow) -> str:
     """The verdict, else the state, in words."""
     if node.kind == Node.Kind.ROOT:
-        return "start: the empty candidate"
+        return gettext("start: the empty candidate")
     if node_page.waits_for_person(node):
-        return "waiting for a manual reply"
+        return gettext("waiting for a manual reply")
     if node.state != Node.State.COMPLETED:
-        return str(node.state)
+        return gettext("cancelled") if node.state == Node.State.CANCELLED else str(LABELS[node.state])
     if row.doubt:
-        return f"{row.doubt}; its verdict was {row.verdict.replace('_', ' ')}"
+        verdict = row.verdict.replace("_", " ")
+        return gettext("%(doubt)s; its verdict was %(verdict)s") % {"doubt": row.doubt, "verdict": verdict}
     if row.verdict == Verdict.PASS:
-        return "correct, slower than eager" if row.speedup is not None and row.speedup < 1 else "correct"
-    return row.verdict.replace("_", " ") or "no candidate"
+        slower = row.speedup is not None and row.speedup < 1
+        return gettext("correct, slower than eager") if slower else gettext("correct")
+    return row.verdict.replace("_", " ") or gettext("no candidate")
 
 
 def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from functools import cached_property
 
+from django.utils.translation import ngettext
+
 from judge.evaluations.measures import Measure, basis_word
 from judge.evaluations.models import Measurement
 from judge.values import Basis, Subject
@@ -104,11 +106,11 @@ class Book:
 
     def left_out(self) -> tuple[str, ...]:
         """What no picture of speedups holds, in sentences."""
-        found = []
-        if self.other_basis:
-            many = self.other_basis != 1
-            found.append(
-                f"{self.other_basis} attempt{'s' * many} with a speedup that is not {basis_word(self.basis)} "
-                f"{'are' if many else 'is'} left out."
-            )
-        return tuple(found)
+        if not self.other_basis:
+            return ()
+        text = ngettext(
+            "%(count)d attempt with a speedup that is not %(basis)s is left out.",
+            "%(count)d attempts with a speedup that is not %(basis)s are left out.",
+            self.other_basis,
+        )
+        return (text % {"count": self.other_basis, "basis": basis_word(self.basis)},)

@@ -6,23 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
 from adaexplore_site.core.plots import Linear, time_unit
-from adaexplore_site.core.text import counted
 from judge.templatetags.units import duration
 from search.ledger.books import books_of, limits_of
 from search.ledger.limits import Range, limit_amounts
 from search.ledger.spending import NOTHING
-from search.live.panels import TITLES, burn_down, forecast_of, said, told_of
+from search.live.panels import TITLES, amount_text, burn_down, forecast_of, told_of
 from search.pictures.book import Book
 from search.pictures.values import Cell, Panel, Path, Picture, Rule, Table
 
 HEADS = {
-    "steps": "Completed steps",
-    "at_s": "Seconds since the start",
-    "evaluations": "Evaluations",
-    "device_s": "Device seconds",
-    "tokens": "Tokens",
-    "usd": "US dollars",
+    "steps": _("Completed steps"),
+    "at_s": _("Seconds since the start"),
+    "evaluations": _("Evaluations"),
+    "device_s": _("Device seconds"),
+    "tokens": _("Tokens"),
+    "usd": _("US dollars"),
 }
 COLUMNS = {"evaluations": "evaluations", "device_ms": "device_s", "tokens": "tokens", "usd": "usd"}
 MOST = 400  # points of a line
@@ -46,7 +48,7 @@ def burn_down_picture(book: Book) -> Picture:
     """One panel per limited budget; what has no limit is said in words."""
     run = book.run
     if book.imported:
-        return Picture("Imported searches have no budget, so there is nothing to draw.", timed=False)
+        return Picture(gettext("Imported searches have no budget, so there is nothing to draw."), timed=False)
     limits, (ledger, calls) = limits_of(run), books_of(run.pk)
     columns = burn_down(run, told_of(run), book.calls)
     table = _table(book, columns)
@@ -54,7 +56,7 @@ def burn_down_picture(book: Book) -> Picture:
     coming = forecast_of(run, limits, ledger, billed=calls != NOTHING)
     told = len(columns["steps"])
     if not told:
-        return Picture("No step has ended yet, so nothing has been used.", table=table, timed=False)
+        return Picture(gettext("No step has ended yet, so nothing has been used."), table=table, timed=False)
     tracks = [_steps(columns, limits.steps, coming.wall_s)]
     ranges = {"device_ms": coming.device_s, "tokens": coming.tokens, "usd": coming.usd}
     alarms, notes = [], []
@@ -63,27 +65,45 @@ def burn_down_picture(book: Book) -> Picture:
         if limit is None:
             spent = getattr(ledger.spent, name)
             if spent:
-                notes.append(f"No limit of {TITLES[name].lower()}: {said(name, spent)} used.")
+                notes.append(
+                    gettext("No limit of %(kind)s: %(amount)s used.")
+                    % {"kind": TITLES[name].lower(), "amount": amount_text(name, spent)}
+                )
             continue
         ceiling = limit / 1000 if name == "device_ms" else float(limit)
         span = ranges.get(name)
         used = [float(value) for value in columns[column]]
         tracks.append(_budget(name, used, ceiling, span, coming.steps))
         if span is not None and used[-1] + span.high > ceiling:
-            certain = used[-1] + span.low > ceiling
-            alarms.append(
-                f"{TITLES[name]}: at this search's pace the limit of {said(name, limit)} "
-                f"{'is' if certain else 'may be'} reached before the last step."
-            )
-    for missing, words in ((calls.untold, "without a count of tokens"), (calls.unpriced, "unpriced")):
-        if missing:
-            notes.append(f"{counted(missing, 'call')} {words}: the actual use is higher than shown.")
+            if used[-1] + span.low > ceiling:
+                text = gettext(
+                    "%(kind)s: at this search's pace the limit of %(limit)s is reached before the last step."
+                )
+            else:
+                text = gettext(
+                    "%(kind)s: at this search's pace the limit of %(limit)s may be reached before the last step."
+                )
+            alarms.append(text % {"kind": TITLES[name], "limit": amount_text(name, limit)})
+    if calls.untold:
+        text = ngettext(
+            "%(count)d call without a count of tokens: the actual use is higher than shown.",
+            "%(count)d calls without a count of tokens: the actual use is higher than shown.",
+            calls.untold,
+        )
+        notes.append(text % {"count": calls.untold})
+    if calls.unpriced:
+        text = ngettext(
+            "%(count)d call unpriced: the actual use is higher than shown.",
+            "%(count)d calls unpriced: the actual use is higher than shown.",
+            calls.unpriced,
+        )
+        notes.append(text % {"count": calls.unpriced})
     if coming.steps and coming.wall_s is None:
-        notes.append("No forecast yet: it needs three completed steps.")
-    says = (
-        f"{told} of {limits.steps} steps completed. The solid line is what is left; the wedge is a forecast from the "
+        notes.append(gettext("No forecast yet: it needs three completed steps."))
+    says = gettext(
+        "%(told)s of %(steps)s steps completed. The solid line is what is left; the wedge is a forecast from the "
         "interquartile range of this search's own steps."
-    )
+    ) % {"told": told, "steps": limits.steps}
     return Picture(says, tuple(map(_panel, tracks)), table=table, notes=notes, alarms=alarms, timed=False)
 
 
@@ -111,7 +131,9 @@ def _steps(columns: dict[str, Sequence[Any]], limit: int, span: Range | None) ->
     last = points[-1]
     ahead = () if span is None or not last[1] else ((last[0] + span.low, 0.0), (last[0] + span.high, 0.0))
     end = ahead[-1][0] if ahead else last[0]
-    return Track("Steps left", "time since the start", points, float(limit), duration, _whole, ahead, end)
+    return Track(
+        gettext("Steps left"), gettext("time since the start"), points, float(limit), duration, _whole, ahead, end
+    )
 
 
 def _budget(name: str, used: list[float], limit: float, span: Range | None, steps_left: int) -> Track:
@@ -120,7 +142,16 @@ def _budget(name: str, used: list[float], limit: float, span: Range | None, step
     left = limit - used[-1]
     ahead = () if span is None or not steps_left else ((end, left - span.low), (end, left - span.high))
     says = {"device_ms": duration, "usd": lambda value: f"${value:.2f}"}.get(name, _whole)
-    return Track(f"{TITLES[name]} left", "completed steps", points, limit, _whole, says, ahead, end)
+    return Track(
+        gettext("%(kind)s left") % {"kind": TITLES[name]},
+        gettext("completed steps"),
+        points,
+        limit,
+        _whole,
+        says,
+        ahead,
+        end,
+    )
 
 
 def _panel(track: Track) -> Panel:
@@ -135,10 +166,14 @@ def _panel(track: Track) -> Panel:
     if track.ahead:
         corners = "".join(f"L{along.at(x)} {up.at(y)}" for x, y in track.ahead)
         paths.insert(0, Path("area-forecast", f"M{along.at(last[0])} {up.at(last[1])}{corners}Z"))
+    if track.x_says is duration:
+        says = gettext("%(title)s: %(left)s of %(limit)s after %(x)s")
+    else:
+        says = gettext("%(title)s: %(left)s of %(limit)s after %(x)s steps")
+    values = {"left": track.y_says(last[1]), "limit": track.y_says(track.limit), "x": track.x_says(last[0])}
     return Panel(
         title=track.title,
-        says=f"{track.title}: {track.y_says(last[1])} of {track.y_says(track.limit)} after {track.x_says(last[0])}"
-        + ("" if track.x_name.startswith("time") else " steps"),
+        says=says % {"title": track.title, **values},
         height=150,
         x_name=track.x_name,
         x_ticks=along.ticks(track.x_says, 4, time_unit(along.high) if track.x_says is duration else 1.0),

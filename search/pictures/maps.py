@@ -7,9 +7,10 @@ from collections import Counter
 from typing import Any
 
 from django.db.models import F
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.plots import Axis, Roof, Tick
-from adaexplore_site.core.text import counted
 from judge.evaluations.models import Measurement
 from judge.templatetags.units import flop_rate, microseconds, percent, significant
 from judge.values import Basis, Subject
@@ -22,26 +23,26 @@ from search.records.log import steering_of
 
 MOST_SPOTS = 400
 ROOFLINE = {
-    "node": "Node",
-    "time_us": "Time, µs",
-    "flops": "FLOPs",
-    "bytes": "Bytes",
-    "bytes_are": "Bytes are",
-    "flop_per_byte": "FLOP per byte",
-    "flop_per_s": "FLOP/s",
-    "of_roof": "Share of the roof",
-    "speedup": "Speedup over eager",
+    "node": _("Node"),
+    "time_us": _("Time, µs"),
+    "flops": _("FLOPs"),
+    "bytes": _("Bytes"),
+    "bytes_are": _("Bytes are"),
+    "flop_per_byte": _("FLOP per byte"),
+    "flop_per_s": _("FLOP/s"),
+    "of_roof": _("Share of the roof"),
+    "speedup": _("Speedup over eager"),
 }
-COUNTED, LEAST = "counted in its launches", "the least that the problem moves"
+COUNTED, LEAST = _("counted in its launches"), _("the least that the problem moves")
 ELITES = {
-    "launches": "Kernels launched",
-    "pattern": "Arithmetic pattern",
-    "node": "Elite",
-    "speedup": "Speedup over eager",
-    "correct_kernels": "Correct kernels in the cell",
+    "launches": _("Kernels launched"),
+    "pattern": _("Arithmetic pattern"),
+    "node": _("Elite"),
+    "speedup": _("Speedup over eager"),
+    "correct_kernels": _("Correct kernels in the cell"),
 }
 SHADES = (1.0, 1.25, 2.0, 4.0)  # speedups from which a cell is a shade darker
-MEANING = (
+MEANING = _(
     "To the right: how many kernels the module launches, by call sites in its source. Down: the arithmetic of its "
     "kernels, the first that applies of dot products, scans, reductions and element by element, with + where they use "
     "atomics. In each cell its elite, the correct kernel with the highest reward, and how many correct ones it holds."
@@ -58,41 +59,59 @@ def roofline(book: Book) -> Picture:
     found = [_kernel(book, roof, row, timed) for row, timed in _timed(book)]
     unknown = len(book.correct) - len(found)
     table = Table(ROOFLINE, found)
-    roofs = (
-        f"The roofs are {known['dram_gb_s'] / 1e3:.2f} TB/s ({known.get('source') or 'published'}) and "
-        f"{known['peak_tflops']:g} TFLOP/s with {known.get('kind', 'fp32')}, of "
-        f"{known.get('title', known.get('target'))}."
-    )
-    notes = [
-        f"FLOPs are those of the problem, {significant(report['flops'] / 1e6)} million, whatever a kernel computes."
-    ]
-    least = sum(row[4] == LEAST for row in found)
+    roofs = gettext("The roofs are %(tb_s).2f TB/s (%(source)s) and %(peak)g TFLOP/s with %(kind)s, of %(gpu)s.") % {
+        "tb_s": known["dram_gb_s"] / 1e3,
+        "source": known.get("source") or gettext("published"),
+        "peak": known["peak_tflops"],
+        "kind": known.get("kind", "fp32"),
+        "gpu": known.get("title", known.get("target")),
+    }
+    flops = gettext("FLOPs are those of the problem, %(millions)s million, whatever a kernel computes.")
+    notes = [flops % {"millions": significant(report["flops"] / 1e6)}]
+    least = sum(row[4] == str(LEAST) for row in found)
     if least:
         notes.append(
-            f"Bytes moved were counted for {len(found) - least or 'none'} of {len(found)}; the others are "
-            "drawn as arrows at the fewest bytes that the problem must move: a kernel that moves more is further left."
+            gettext(
+                "Bytes moved were counted for %(counted)s of %(count)s; the others are drawn as arrows "
+                "at the fewest bytes that the problem must move: a kernel that moves more is further "
+                "left."
+            )
+            % {"counted": len(found) - least or gettext("none"), "count": len(found)}
         )
     if unknown:
-        notes.append(f"{counted(unknown, 'correct kernel')} without a stored time, left out.")
+        text = ngettext(
+            "%(count)d correct kernel without a stored time, left out.",
+            "%(count)d correct kernels without a stored time, left out.",
+            unknown,
+        )
+        notes.append(text % {"count": unknown})
     failed = len(book.told) - len(book.correct)
     if failed:
-        notes.append(f"{counted(failed, 'attempt')} that did not pass, left out.")
+        text = ngettext(
+            "%(count)d attempt that did not pass, left out.", "%(count)d attempts that did not pass, left out.", failed
+        )
+        notes.append(text % {"count": failed})
     if not found:
-        return Picture(f"No correct kernel has a stored time yet. {roofs}", table=table, notes=notes)
+        return Picture(
+            gettext("No correct kernel has a stored time yet. %(roofs)s") % {"roofs": roofs}, table=table, notes=notes
+        )
     top = max(found, key=lambda row: _number(row[7]))
-    closest = f"node {_node(top)} comes closest to the roof, with {percent(_number(top[7]))} of it"
-    says = f"{counted(len(found), 'correct kernel')}; {closest}. {roofs}"
-    key = [("best", "best"), ("correct", "correct"), ("slower", "slower than eager")]
-    key += [("at-bound", "bytes not counted")] if least else []
+    says = ngettext(
+        "%(count)d correct kernel; node %(number)d comes closest to the roof, with %(share)s of it. %(roofs)s",
+        "%(count)d correct kernels; node %(number)d comes closest to the roof, with %(share)s of it. %(roofs)s",
+        len(found),
+    ) % {"count": len(found), "number": _node(top), "share": percent(_number(top[7])), "roofs": roofs}
+    key = [("best", gettext("best")), ("correct", gettext("correct")), ("slower", gettext("slower than eager"))]
+    key += [("at-bound", gettext("bytes not counted"))] if least else []
     return Picture(says, (_panel(book, roof, found, says),), table=table, notes=notes, key=tuple(key))
 
 
 def _missing(book: Book, report: dict[str, Any]) -> str:
     if book.basis is Basis.REPORTED:
-        return "Imported searches have no byte or FLOP counts, so there is nothing to draw."
+        return gettext("Imported searches have no byte or FLOP counts, so there is nothing to draw.")
     if not report.get("flops"):
-        return "The problem's FLOPs are not known on this device: its preflight counted none."
-    return "The roofs of this device are not known: its architecture is not among those with published peaks."
+        return gettext("The problem's FLOPs are not known on this device: its preflight counted none.")
+    return gettext("The roofs of this device are not known: its architecture is not among those with published peaks.")
 
 
 def _timed(book: Book) -> list[tuple[NodeRow, dict[str, Any]]]:
@@ -112,7 +131,7 @@ def _kernel(book: Book, roof: Roof, row: NodeRow, timed: dict[str, Any]) -> tupl
         round(timed["median_us"], 3),
         roof.flops,
         moved,
-        COUNTED if moved is counted else LEAST,
+        str(COUNTED if moved is counted else LEAST),
         round(intensity, 4),
         round(rate),
         round(rate / roof.reach(intensity), 4),
@@ -136,15 +155,19 @@ def _panel(book: Book, roof: Roof, found: list[tuple[Cell, ...]], says: str) -> 
         if place % stride and number != best:
             continue
         slow = "slower" if getattr(speed, "value", 1.0) < 1 else "correct"
-        look = "best" if number == best else "at-bound" if row[4] == LEAST else slow
-        reached = f"{flop_rate(_number(row[6]))}, {percent(_number(row[7]))} of the roof"
-        title = f"node {number}: {microseconds(_number(row[1]))}, {reached}"
-        spots.append(Spot(look, along.at(_number(row[5])), up.at(_number(row[6])), title))
-    line = Rule("rule-one", along.at(roof.intensity), 0, along.at(roof.intensity), 100, "least bytes")
+        style = "best" if number == best else "at-bound" if row[4] == str(LEAST) else slow
+        title = gettext("node %(number)d: %(time)s, %(rate)s, %(share)s of the roof") % {
+            "number": number,
+            "time": microseconds(_number(row[1])),
+            "rate": flop_rate(_number(row[6])),
+            "share": percent(_number(row[7])),
+        }
+        spots.append(Spot(style, along.at(_number(row[5])), up.at(_number(row[6])), title))
+    line = Rule("rule-one", along.at(roof.intensity), 0, along.at(roof.intensity), 100, gettext("least bytes"))
     return Panel(
         says=says,
         height=280,
-        x_name="FLOP per byte",
+        x_name=gettext("FLOP per byte"),
         x_ticks=along.ticks(lambda value: f"{value:g}", 4),
         y_ticks=up.ticks(flop_rate, 5),
         paths=(roofs,),
@@ -170,20 +193,26 @@ def elites(book: Book) -> Picture:
     params = steering.params(SearchParams.of_run(book.run.params))
     if params.policy != "map_elites":
         return Picture(
-            f"The policy of this search, {params.policy}, keeps no map of elites; map_elites does.", timed=False
+            gettext("The policy of this search, %(policy)s, keeps no map of elites; map_elites does.")
+            % {"policy": params.policy},
+            timed=False,
         )
     tree = tree_of(book.rows, params)
     steering.mark(tree)
     found = elites_of(tree, tree.root)
     if not found:
-        return Picture("No kernel is correct yet, so every cell is empty. " + MEANING)
+        return Picture(gettext("No kernel is correct yet, so every cell is empty. %(meaning)s") % {"meaning": MEANING})
     by_number = {row.number: row for row in book.rows}
     counts = Counter(cells_of(book.rows).values())
     cells = {_split(cell): (by_number[branch.number], counts[cell]) for cell, branch in found.items()}
     rows = []
     for (launches, pattern), (row, count) in sorted(cells.items(), key=lambda item: _order(*item[0])):
         rows.append((launches, pattern, NodeRef(row.number), book.speedup(row), count))
-    says = f"{counted(len(cells), 'cell')} with a correct kernel. {MEANING}"
+    says = ngettext(
+        "%(count)d cell with a correct kernel. %(meaning)s",
+        "%(count)d cells with a correct kernel. %(meaning)s",
+        len(cells),
+    ) % {"count": len(cells), "meaning": MEANING}
     columns = [name for name in LAUNCHES if any(launches == name for launches, _ in cells)]
     lines = sorted({pattern for _, pattern in cells}, key=lambda pattern: _order("", pattern))
     if any(launches == UNREADABLE for launches, _ in cells):
@@ -199,12 +228,14 @@ def elites(book: Book) -> Picture:
                 continue
             row, count = known
             measure = book.speedup(row)
-            said = (f"node {row.number}", measure.number if measure else "not timed", f"{count} correct")
-            tiles.append(Tile(f"tile-{_shade(row.speedup)}", *place, said))
+            node = gettext("node %(number)d") % {"number": row.number}
+            speed = measure.number if measure else gettext("not timed")
+            texts = (node, speed, gettext("%(count)d correct") % {"count": count})
+            tiles.append(Tile(f"tile-{_shade(row.speedup)}", *place, texts))
     panel = Panel(
         says=says,
         height=max(90, 76 * len(lines)),
-        x_name="kernels launched",
+        x_name=gettext("kernels launched"),
         x_ticks=tuple(Tick(round((x + 0.5) * wide, 2), name) for x, name in enumerate(columns)),
         y_ticks=tuple(Tick(round((y + 0.5) * high, 2), name) for y, name in enumerate(lines)),
         tiles=tuple(tiles),

@@ -6,63 +6,74 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.plots import Axis, Linear, Tick, Times, speedup_axis, speedup_ticks, strips, time_unit
-from adaexplore_site.core.text import counted
 from judge.evaluations.facts import SUBJECTS
 from judge.evaluations.models import Measurement
 from judge.sources.highlighting import visible
 from judge.templatetags.units import duration, microseconds
 from judge.values import Basis, Subject
 from search.algorithm.ranking import rank
+from search.algorithm.tree import LARGE
 from search.pictures.book import Book
 from search.pictures.values import Cell, NodeRef, Panel, Path, Picture, Rule, Spot, Table
 from search.records.facts import NodeRow, nothing_faster
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 MOST_SPOTS = 400  # drawn; new bests always are
 FLOOR = 93.0  # below this lies the strip of failed attempts
 KEY = (
-    ("best", "new best"),
-    ("tied", "its interval overlaps the best"),
-    ("correct", "correct"),
-    ("slower", "slower than eager"),
-    ("wrong", "failed"),
-    ("compile-error", "does not compile"),
-    ("suspect", "not settled"),
-    ("cancelled", "withdrawn"),
+    ("best", _("new best")),
+    ("tied", _("its interval overlaps the best")),
+    ("correct", _("correct")),
+    ("slower", _("slower than eager")),
+    ("wrong", _("failed")),
+    ("compile-error", _("does not compile")),
+    ("suspect", _("not settled")),
+    ("cancelled", _("withdrawn")),
 )
-COLUMNS = {"node": "Node", "result": "Result", "speedup": "Speedup over eager", "best_node": "Best so far"}
+COLUMNS = {
+    "node": _("Node"),
+    "result": _("Result"),
+    "speedup": _("Speedup over eager"),
+    "best_node": _("Best so far"),
+}
 LINEAGE = {
-    "node": "Node",
-    "step": "Step",
-    "result": "Result",
-    "speedup": "Speedup over eager",
-    "summary": "Change described by the proposer",
+    "node": _("Node"),
+    "step": _("Step"),
+    "result": _("Result"),
+    "speedup": _("Speedup over eager"),
+    "summary": _("Change described by the proposer"),
 }
 LABELS = 14  # numbers drawn beside marks of a lineage; the table has all
 BEST = 5  # kernels whose samples are drawn
-SUBJECT = {"subject": "Subject", "node": "Node", "method": "Method"}
-SAMPLES = {**SUBJECT, "sample": "Sample", "us": "µs"}
-MODELLED = {**SUBJECT, "us": "Time, µs", "low_us": "Range from, µs", "high_us": "to, µs"}
+SUBJECT = {"subject": _("Subject"), "node": _("Node"), "method": _("Method")}
+SAMPLES: dict[str, StrOrPromise] = {**SUBJECT, "sample": _("Sample"), "us": "µs"}
+MODELLED: dict[str, StrOrPromise] = {**SUBJECT, "us": _("Time, µs"), "low_us": _("Range from, µs"), "high_us": _("to, µs")}
 
 
 @dataclass(frozen=True)
 class Across:
-    """A horizontal axis: its words, and how a value of it is said."""
+    """A horizontal axis: its label, and how a value of it is said."""
 
     name: str
-    words: str
+    label: StrOrPromise
     says: Callable[[float], str]
     time: bool = False
 
 
 AXES = {
-    "attempts": Across("attempts", "attempts", lambda value: f"{value:,.0f}"),
-    "time": Across("time", "time since the start", duration, True),
-    "device": Across("device", "device time", duration, True),
-    "tokens": Across("tokens", "tokens", lambda value: f"{value:,.0f}"),
-    "cost": Across("cost", "cost, US dollars", lambda value: f"${value:.2f}"),
+    "attempts": Across("attempts", _("attempts"), lambda value: f"{value:,.0f}"),
+    "time": Across("time", _("time since the start"), duration, True),
+    "device": Across("device", _("device time"), duration, True),
+    "tokens": Across("tokens", _("tokens"), lambda value: f"{value:,.0f}"),
+    "cost": Across("cost", _("cost, US dollars"), lambda value: f"${value:.2f}"),
 }
 
 
@@ -87,21 +98,26 @@ def best_so_far(book: Book, x: str = "attempts") -> Picture:
     offered = [name for name in AXES if _has(book, name)]
     across = AXES[x if x in offered else "attempts"]
     points = _points(book, across.name)
-    table = Table({"x": across.words.capitalize(), **COLUMNS}, points, partial(_line, book))
-    choices = tuple((name, AXES[name].words, name == across.name) for name in offered)
+    table = Table({"x": str(across.label).capitalize(), **COLUMNS}, points, partial(_line, book))
+    choices = tuple((name, str(AXES[name].label), name == across.name) for name in offered)
     if not points:
-        return Picture("No attempt has ended yet.", table=table, choices=choices)
+        return Picture(gettext("No attempt has ended yet."), table=table, choices=choices)
     notes = list(book.left_out())
     unknown = sum(point.x is None for point in points)
     if unknown:
-        notes.append(f"{counted(unknown, 'attempt')} with unknown {across.words}, left out.")
+        text = ngettext(
+            "%(count)d attempt with unknown %(axis)s, left out.",
+            "%(count)d attempts with unknown %(axis)s, left out.",
+            unknown,
+        )
+        notes.append(text % {"count": unknown, "axis": across.label})
     if book.basis is Basis.REPORTED:
-        notes.append("The source reported no intervals, so there is no band.")
+        notes.append(gettext("The source reported no intervals, so there is no band."))
     elif book.basis is Basis.MODELLED:
-        notes.append("The band is the range of the time model, not of a measurement.")
+        notes.append(gettext("The band is the range of the time model, not of a measurement."))
     panel = _panel(book, [point for point in points if point.x is not None], across)
-    looks = {spot.look for spot in panel.spots}
-    key = tuple((look, word) for look, word in KEY if look in looks)
+    styles = {spot.style for spot in panel.spots}
+    key = tuple((style, str(label)) for style, label in KEY if style in styles)
     return Picture(_says(book, points), (panel,), table=table, notes=notes, key=key, choices=choices)
 
 
@@ -163,7 +179,7 @@ def _panel(book: Book, points: list[Point], across: Across) -> Panel:
     return Panel(
         says=_says(book, points),
         height=260,
-        x_name=across.words,
+        x_name=str(across.label),
         x_ticks=along.ticks(across.says, 4, time_unit(along.high) if across.time else 1.0),
         y_ticks=speedup_ticks(up),
         paths=_steps(points, along, up),
@@ -211,9 +227,10 @@ def _spots(book: Book, points: list[Point], along: Linear, up: Axis) -> tuple[Sp
             continue
         measure = book.speedup(point.row)
         y = up.at(measure.value) if measure else 97.0
-        look = "best" if point.record and point.row.number in book.won else "tied" if point.tied else point.row.style()
+        style = "best" if point.record and point.row.number in book.won else "tied" if point.tied else point.row.style()
         said = str(measure) if measure else result_of(point.row)
-        found.append(Spot(look, along.at(point.x), y, f"node {point.row.number}: {said}"))
+        title = gettext("node %(number)d: %(said)s") % {"number": point.row.number, "said": said}
+        found.append(Spot(style, along.at(point.x), y, title))
     return tuple(found)
 
 
@@ -224,39 +241,82 @@ def _compiled(book: Book) -> float | None:
 
 
 def _says(book: Book, points: list[Point]) -> str:
-    count, best = counted(len(points), "attempt"), book.best
+    count, best = len(points), book.best
+    attempts = ngettext("%(count)d attempt", "%(count)d attempts", count) % {"count": count}
     if best is None and book.leader is not None:
-        said = nothing_faster(ended=book.run.ended)
-        return f"{count}. {said}; the closest is node {book.leader.number}, {book.speedup(book.leader)}."
+        return gettext("%(attempts)s. %(nothing)s; the closest is node %(number)d, %(speedup)s.") % {
+            "attempts": attempts,
+            "nothing": nothing_faster(ended=book.run.ended),
+            "number": book.leader.number,
+            "speedup": book.speedup(book.leader),
+        }
     if best is None:
-        return f"{count}; none is the best yet."
+        return gettext("%(attempts)s; none is the best yet.") % {"attempts": attempts}
     records = sum(point.record and point.row.number in book.won for point in points)
-    rose = "set once" if records == 1 else f"raised {records} times"
+    text = ngettext(
+        "%(attempts)s; the best was set once and is node %(number)d, %(speedup)s.",
+        "%(attempts)s; the best was raised %(records)d times and is node %(number)d, %(speedup)s.",
+        records,
+    )
+    says = text % {
+        "attempts": attempts,
+        "records": records,
+        "number": best.number,
+        "speedup": book.speedup(best),
+    }
     tied = sum(point.tied for point in points)
-    also = f" The interval of {counted(tied, 'other attempt')} reaches a best before it." if tied else ""
-    return f"{count}; the best was {rose} and is node {best.number}, {book.speedup(best)}.{also}"
+    if not tied:
+        return says
+    also = ngettext(
+        "The interval of %(count)d other attempt reaches a best before it.",
+        "The interval of %(count)d other attempts reaches a best before it.",
+        tied,
+    )
+    return f"{says} {also % {'count': tied}}"
 
 
 def lineage(book: Book) -> Picture:
     """The path of parents. A node that failed stands at the foot: it was repaired or taken up by its child."""
     if book.leader is None:
-        return Picture("There is no best kernel yet, so there is no lineage to show.")
+        return Picture(gettext("There is no best kernel yet, so there is no lineage to show."))
     line: list[NodeRow] = [book.leader]
     while (parent := line[-1].parent) is not None:
         line.append(book.rows[parent])
     line.reverse()
     steps = line[1:]
     rows = [
-        (NodeRef(row.number), f"{row.kind} step", result_of(row), book.speedup(row), visible(row.summary))
+        (
+            NodeRef(row.number),
+            gettext("large step") if row.kind == LARGE else gettext("small step"),
+            result_of(row),
+            book.speedup(row),
+            visible(row.summary),
+        )
         for row in steps
     ]
-    large = sum(row.kind == "large" for row in steps)
+    large = sum(row.kind == LARGE for row in steps)
     failed = sum(book.speedup(row) is None for row in steps)
-    said = "" if book.best else f"{nothing_faster(ended=book.run.ended)}; this is the line of the closest kernel. "
-    said += f"Node {book.leader.number} is {counted(len(steps), 'step')} below the start, {large} of them large."
+    values = {"number": book.leader.number, "count": len(steps), "large": large}
+    said = ngettext(
+        "Node %(number)d is %(count)d step below the start, %(large)d of them large.",
+        "Node %(number)d is %(count)d steps below the start, %(large)d of them large.",
+        len(steps),
+    )
+    said %= values
+    if not book.best:
+        closest = gettext("%(nothing)s; this is the line of the closest kernel.")
+        said = f"{closest % {'nothing': nothing_faster(ended=book.run.ended)}} {said}"
     if failed:
-        said += f" {counted(failed, 'kernel')} on the way did not pass."
-    key = (("best", "best"), ("correct", "correct"), ("slower", "slower than eager"), ("wrong", "did not pass"))
+        text = ngettext(
+            "%(count)d kernel on the way did not pass.", "%(count)d kernels on the way did not pass.", failed
+        )
+        said += f" {text % {'count': failed}}"
+    key = (
+        ("best", gettext("best")),
+        ("correct", gettext("correct")),
+        ("slower", gettext("slower than eager")),
+        ("wrong", gettext("did not pass")),
+    )
     panel = _lineage_panel(book, line, said)
     return Picture(said, (panel,), table=Table(LINEAGE, rows), notes=book.left_out(), key=key)
 
@@ -276,15 +336,15 @@ def _lineage_panel(book: Book, line: list[NodeRow], says: str) -> Panel:
     spots = []
     for place, (row, (x, y)) in enumerate(zip(line, places, strict=True)):
         last = place == len(line) - 1
-        look = "best" if last and book.best else row.style()
-        label = "start" if not place else str(row.number) if last or not place % stride else ""
-        spots.append(
-            Spot(look, round(x, 2), y, f"node {row.number}: {book.speedup(row) or row.verdict or 'start'}", label)
-        )
+        style = "best" if last and book.best else row.style()
+        label = gettext("start") if not place else str(row.number) if last or not place % stride else ""
+        said = book.speedup(row) or row.verdict or gettext("start")
+        title = gettext("node %(number)d: %(said)s") % {"number": row.number, "said": said}
+        spots.append(Spot(style, round(x, 2), y, title, label))
     return Panel(
         says=says,
         height=200,
-        x_name="steps from the start",
+        x_name=gettext("steps from the start"),
         x_ticks=(Tick(4.0, "0"), Tick(96.0, str(len(line) - 1))),
         y_ticks=speedup_ticks(up, 4),
         paths=tuple(paths),
@@ -306,24 +366,36 @@ def samples(book: Book) -> Picture:
     ]
     drawn = strips(times, microseconds)
     count = sum(kind in {"best", "correct"} for _, kind, _, _ in rows)
-    fastest = "The fastest correct kernel" if count == 1 else f"The {count} fastest correct kernels"
-    says = f"{fastest} and what the best was compared with, over one logarithmic axis. "
-    says += (
-        "The long line is the modelled time and the bar its range. Nothing was measured, so there are no samples."
+    says = ngettext(
+        "The fastest correct kernel and what the best was compared with, over one logarithmic axis.",
+        "The %(count)d fastest correct kernels and what the best was compared with, over one logarithmic axis.",
+        count,
+    ) % {"count": count}
+    says += " " + (
+        gettext(
+            "The long line is the modelled time and the bar its range. Nothing was measured, so there are no samples."
+        )
         if modelled
-        else "Each thin line is one call, the long line is the median, and the bar below is its 99.8 % interval."
+        else gettext(
+            "Each thin line is one call, the long line is the median, and the bar below is its 99.8 % interval."
+        )
     )
     notes = list(book.left_out())
     lacking = len(chosen) - count
     if lacking:
-        notes.append(f"{lacking} of the fastest {len(chosen)} without a stored time, left out.")
+        notes.append(
+            gettext("%(lacking)s of the fastest %(count)s without a stored time, left out.")
+            % {"lacking": lacking, "count": len(chosen)}
+        )
     return Picture(says, strips=drawn, table=_samples_table(rows, modelled), notes=notes)
 
 
 def _missing(book: Book) -> str:
     if book.basis is Basis.REPORTED:
-        return "Imported searches have two medians for each kernel and no samples, so there is nothing to draw."
-    return "No correct kernel has been timed yet."
+        return gettext(
+            "Imported searches have two medians for each kernel and no samples, so there is nothing to draw."
+        )
+    return gettext("No correct kernel has been timed yet.")
 
 
 def _rows(book: Book, chosen: list[NodeRow]) -> list[tuple[str, str, int | None, Measurement]]:
@@ -336,7 +408,8 @@ def _rows(book: Book, chosen: list[NodeRow]) -> list[tuple[str, str, int | None,
         measurement = found.get(book.evaluations.get(node.id, 0))
         if measurement is not None:
             best = book.best is not None and node.number == book.best.number
-            rows.append((f"node {node.number}", "best" if best else "correct", node.number, measurement))
+            label = gettext("node %(number)d") % {"number": node.number}
+            rows.append((label, "best" if best else "correct", node.number, measurement))
     if not rows:
         return []
     for name in (Subject.EAGER, Subject.COMPILE):

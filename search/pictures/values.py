@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from adaexplore_site.core.plots import Strips, Tick
 from judge.evaluations.measures import Measure
 from judge.values import Basis
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 ROWS_SHOWN = 200  # of a table on the page; the files hold all
 MEASURE_PARTS = ("", "_low", "_high", "_n", "_basis")
@@ -46,7 +49,7 @@ class Rule:
 class Spot:
     """A state's mark at a place; `number` is the node it stands for, `label` its text beside it."""
 
-    look: str
+    style: str
     x: float
     y: float
     title: str = ""
@@ -107,12 +110,12 @@ class Table:
     `cells` makes the cells of a row when somebody reads it: a page shows few of thousands.
     """
 
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, StrOrPromise] = field(default_factory=dict)
     rows: Sequence[Any] = ()
     cells: Callable[[Any], tuple[Cell, ...]] = tuple
 
     @property
-    def shown(self) -> list[list[tuple[str, Cell]]]:
+    def shown(self) -> list[list[tuple[StrOrPromise, Cell]]]:
         """The first rows, each cell with the head of its column."""
         return [list(zip(self.columns.values(), self.cells(row), strict=True)) for row in self.rows[:ROWS_SHOWN]]
 
@@ -131,8 +134,8 @@ class Picture:
     table: Table = Table()
     notes: Sequence[str] = ()
     alarms: Sequence[str] = ()
-    key: tuple[tuple[str, str], ...] = ()  # (mark, word) of the states in it
-    choices: tuple[tuple[str, str, bool], ...] = ()  # (value of x, words, chosen)
+    key: tuple[tuple[str, str], ...] = ()  # (style, label) of the states in it
+    choices: tuple[tuple[str, str, bool], ...] = ()  # (value of x, label, chosen)
     timed: bool = True  # holds times or speedups, so that its basis is named
     name: str = ""  # in addresses
     title: str = ""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import override
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -23,20 +25,23 @@ from search.pictures.speeds import best_so_far, lineage, samples
 from search.pictures.values import Picture
 from search.records.models import Run
 
-PICTURES: dict[str, tuple[str, Callable[[Book], Picture]]] = {
-    "best-so-far": ("Best so far", best_so_far),
-    "roofline": ("Roofline", roofline),
-    "samples": ("Samples of the fastest kernels", samples),
-    "lineage": ("Lineage of the best kernel", lineage),
-    "elites": ("Map of elites", elites),
-    "burn-down": ("Budget burn-down", burn_down_picture),
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+PICTURES: dict[str, tuple[StrOrPromise, Callable[[Book], Picture]]] = {
+    "best-so-far": (_("Best so far"), best_so_far),
+    "roofline": (_("Roofline"), roofline),
+    "samples": (_("Samples of the fastest kernels"), samples),
+    "lineage": (_("Lineage of the best kernel"), lineage),
+    "elites": (_("Map of elites"), elites),
+    "burn-down": (_("Budget burn-down"), burn_down_picture),
 }
 
 
 def picture_of(book: Book, name: str, x: str) -> Picture:
     """The picture of that name; `x` is the horizontal axis of the first. Raises KeyError."""
     title, draw = PICTURES[name]
-    return replace(best_so_far(book, x) if draw is best_so_far else draw(book), name=name, title=title)
+    return replace(best_so_far(book, x) if draw is best_so_far else draw(book), name=name, title=str(title))
 
 
 def picture_document(book: Book, picture: Picture) -> dict[str, Any]:
@@ -86,7 +91,8 @@ def picture_file(request: SiteRequest, run_id: int, picture: str, form: str) -> 
     if picture not in PICTURES or form not in {"csv", "json"}:
         raise Http404("There is no such chart. The charts page links all files.")
     book = Book(_run(run_id))
-    found = picture_of(book, picture, request.GET.get("x", ""))
+    with override("en"):  # files are the same in every language
+        found = picture_of(book, picture, request.GET.get("x", ""))
     name = f"adaexplore_run{run_id}_{picture}.{form}"
     if form == "csv":
         return csv_file(name, picture_csv(book, found))

@@ -8,6 +8,7 @@ from functools import reduce
 from operator import or_
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext_lazy as _
 
 from judge.evaluations.facts import CALLS
 from judge.evaluations.measures import Measure
@@ -18,10 +19,10 @@ from search.records.models import Node
 
 Place = tuple[int, int]  # problem, device
 SHOWN = 20
-WORDS = {
-    Recheck.Kind.VERIFY: "Judged again",
-    Recheck.Kind.DISPUTE: "Disputed",
-    Recheck.Kind.RACE: "Measured as a pair",
+TITLES = {
+    Recheck.Kind.VERIFY: _("Judged again"),
+    Recheck.Kind.DISPUTE: _("Disputed"),
+    Recheck.Kind.RACE: _("Measured as a pair"),
 }
 _OTHER_WAY = {SpeedCall.FASTER: SpeedCall.SLOWER, SpeedCall.SLOWER: SpeedCall.FASTER}
 
@@ -82,10 +83,10 @@ class Rechecked:
     apart: bool  # both are, and their intervals do not reach each other
     ratio: Measure | None = None
     call: str = ""
-    words: str = ""
+    text: str = ""
 
     @property
-    def look(self) -> str:
+    def style(self) -> str:
         """Shape of its state."""
         return {"done": "suspect" if self.differs else "ok"}.get(self.row.state, self.row.state)
 
@@ -121,7 +122,7 @@ def rechecked(row: Recheck) -> Rechecked:
     old, new = Measure.of(before), Measure.of(fresh)
     ends = (old and old.low, old and old.high, new and new.low, new and new.high)
     apart = all(ends) and (ends[0] > ends[3] or ends[2] > ends[1])  # type: ignore[operator]
-    title = WORDS[Recheck.Kind(row.kind)]
+    title = str(TITLES[Recheck.Kind(row.kind)])
     if race is None or fresh is None:
         return Rechecked(row, title, differs, bool(apart))
     mine = race.first_hash == fresh.candidate_hash

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from judge.evaluations.measures import verdict_look
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, may_be_best
@@ -244,13 +245,10 @@ def fingerprint_of(evaluation: Evaluation | None, reason: str, message: str) -> 
 
 _FIGURE = ("speedup", "speedup_low", "basis", *(f"report__{one.key}" for one in COMPILED))
 
-NOTHING = "Nothing faster than PyTorch was found"
-NOTHING_YET = "Nothing faster than PyTorch yet"
-
 
 def nothing_faster(*, ended: bool) -> str:
     """What is said of a search whose correct kernels beat nothing."""
-    return NOTHING if ended else NOTHING_YET
+    return _("Nothing faster than PyTorch was found") if ended else _("Nothing faster than PyTorch yet")
 
 
 def has_won(evaluation: Evaluation | None) -> bool:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db.models import QuerySet
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import Kind, Recorded, Standing, Subject
 from adaexplore_site.core.audit import action_on
@@ -90,12 +92,12 @@ def action_record(
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> AuditEntry:
-    """Write the audit row of an act on a run, in the caller's transaction."""
+    """Write the audit row of an action on a run, in the caller's transaction."""
     return action_on(verb=verb, on=("run", run.pk), user=user, key=key, before=before, after=after)
 
 
-GONE = Standing(why_not="the search no longer exists")
-ENDED = Standing(why_not="the search has ended")
+GONE = Standing(why_not=_("the search no longer exists"))
+ENDED = Standing(why_not=_("the search has ended"))
 
 
 class RunVerb(Recorded):
@@ -109,7 +111,7 @@ class RunVerb(Recorded):
 
     def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
         number, text = entry.after.get("number"), self.says(entry.after)
-        return text if number is None else f"Node {number} {text}"
+        return text if number is None else gettext("Node %(number)s %(done)s") % {"number": number, "done": text}
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
         """The sentence says all of it."""

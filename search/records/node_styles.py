@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-# Order is the wire format of the `s` column; the browser reads the words from the snapshot.
+from django.utils.translation import gettext_lazy as _
+
+# Order is the wire format of the `s` column; the browser reads the labels from the snapshot.
 LABELS = {
-    "root": "start",
-    "proposing": "proposing",
-    "judging": "judging",
-    "waiting": "waiting for a manual reply",
-    "correct": "correct",
-    "slower": "correct, slower",
-    "wrong": "failed",
-    "compile-error": "does not compile",
-    "suspect": "not settled",
-    "cancelled": "withdrawn",
+    "root": _("start"),
+    "proposing": _("proposing"),
+    "judging": _("judging"),
+    "waiting": _("waiting for a manual reply"),
+    "correct": _("correct"),
+    "slower": _("correct, slower"),
+    "wrong": _("failed"),
+    "compile-error": _("does not compile"),
+    "suspect": _("not settled"),
+    "cancelled": _("withdrawn"),
 }
 STYLES = tuple(LABELS)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.http import QueryDict
 from django.urls import reverse
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions import registry
 from adaexplore_site.actions.action import UNDO, UNDONE, Action, Call, Result, Standing
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.text import counted
 from judge.values import canonical_hash
 from search.algorithm.params import SearchParams
 from search.algorithm.steering import BOOST, BUDGET, FORCE, INJECT, PARAMS, PIN, Act, Steering
@@ -45,20 +46,23 @@ from search.steering.forms import (
 from search.steering.many import MAX_RELEASES, batch_of
 from search.steering.snapshot import Change, Snapshot, steer
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 COCKPIT, PANEL = ("run-detail",), ("run-detail", "node-detail")
-AN_UNDO = "an undo itself"
+AN_UNDO = _("an undo itself")
 MAX_NOTES = 20  # in force at once: all may reach one prompt
 BY_HAND = "written by hand"
 _UNDONE = {
-    "steer.pin": "pin",
-    "steer.prune": "prune",
-    "steer.restore": "restore",
-    "steer.boost": "boost",
-    "steer.force": "forced step",
-    "steer.note": "note",
-    "steer.params": "change of parameters",
-    "steer.inject": "added kernel",
-    "steer.bulk": "action on many nodes",
+    "steer.pin": _("pin"),
+    "steer.prune": _("prune"),
+    "steer.restore": _("restore"),
+    "steer.boost": _("boost"),
+    "steer.force": _("forced step"),
+    "steer.note": _("note"),
+    "steer.params": _("change of parameters"),
+    "steer.inject": _("added kernel"),
+    "steer.bulk": _("action on many nodes"),
 }
 
 
@@ -80,7 +84,7 @@ class RunAction(RunVerb, Action):
 class Logged(RunAction):
     """An action that stands in the log which steers the search."""
 
-    message: ClassVar[str]
+    message: ClassVar[StrOrPromise]
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change | None:
         """What it writes, None where it is so already. Raises ActionRefused."""
@@ -106,7 +110,7 @@ class Undoable(RunVerb):
             return Standing(why_not=why_not)
         if run.ended:
             return ENDED
-        return Standing(why_not="the search is stopping") if run.state == Run.State.STOPPING else UNDO
+        return Standing(why_not=gettext("the search is stopping")) if run.state == Run.State.STOPPING else UNDO
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
         return registry.action(UndoSteering.name).run(RUN.find(entry), {"seq": entry.after["seq"]}, call)
@@ -115,10 +119,10 @@ class Undoable(RunVerb):
 def _why_not(seq: int, act: Act, steering: Steering, waiting: set[int]) -> str:
     """Why the action or batch `seq` cannot be undone any more; empty when it can be tried. `act` is the first of it."""
     if act.verb == INJECT:
-        return "" if act.node in waiting else "judged"
+        return "" if act.node in waiting else gettext("judged")
     if act.verb in (BUDGET, PARAMS) or steering.without(seq).effects != steering.effects:
         return ""
-    return "used up" if steering.uses.get(act.seq) else "replaced"
+    return gettext("used up") if steering.uses.get(act.seq) else gettext("replaced")
 
 
 def _steerings(loaded: RunEntries) -> dict[int, Steering]:
@@ -144,60 +148,72 @@ class Steer(Undoable, Logged):
 class PinNode(Steer):
     """Make the next `quota` selections at or below the node, once it has a verdict. Older pins come first."""
 
-    name, label, key, on_node = "steer.pin", "Pin the node", "p", True
+    name, label, key, on_node = "steer.pin", _("Pin the node"), "p", True
     sends = {"act": "pin"}
     Form = PinForm
-    message = "Pinned."
+    message = _("Pinned.")
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change:
         if data["number"] == 0:
-            raise ActionRefused("Every selection is below the start already. Pin another node.")
+            raise ActionRefused(gettext("Every selection is below the start already. Pin another node."))
         now.open_branch(data["number"])
         return Change({"number": data["number"], "quota": data["quota"]})
 
     def says(self, after: Mapping[str, Any]) -> str:
-        return f"is pinned: the next {counted(after.get('quota', 0), 'selection')} at or below it"
+        quota = after.get("quota", 0)
+        return ngettext(
+            "is pinned: the next %(quota)d selection at or below it",
+            "is pinned: the next %(quota)d selections at or below it",
+            quota,
+        ) % {"quota": quota}
 
 
 @register
 class PruneNode(Steer):
     """Select nothing at or below the node any more. Steps in flight, pins and forced steps there end."""
 
-    name, label, key, on_node = "steer.prune", "Prune the node", "x", True
+    name, label, key, on_node = "steer.prune", _("Prune the node"), "x", True
     sends = {"act": "prune"}
     Form = NodeForm
     inverse = "steer.restore"
-    message = "Pruned. Steps in flight below it end."
-    done = "is pruned: nothing at or below it is selected"
+    message = _("Pruned. Steps in flight below it end.")
+    done = _("is pruned: nothing at or below it is selected")
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change | None:
         number = data["number"]
         if number == 0:
-            raise ActionRefused("The start cannot be pruned: nothing would be left. Pause or stop the search instead.")
+            raise ActionRefused(
+                gettext("The start cannot be pruned: nothing would be left. Pause or stop the search instead.")
+            )
         if number in now.steering.pruned:
             return None
         below = {branch.number for branch in now.open_branch(number).down()}
         over = [act.seq for act in now.steering.acts if act.verb in (PIN, FORCE) and act.node in below]
         if len(over) > MAX_RELEASES:
-            raise ActionRefused(f"{len(over)} pins and forced steps lie below node {number}. Undo some of them first.")
+            raise ActionRefused(
+                gettext("%(count)s pins and forced steps lie below node %(number)s. Undo some of them first.")
+                % {"count": len(over), "number": number}
+            )
         return Change({"number": number, "releases": over})
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
         ended = entry.after.get("releases")
         if not isinstance(ended, list) or not ended:
             return ""
-        return f"Ended {counted(len(ended), 'pin or forced step')} below it"
+        return ngettext(
+            "Ended %(count)d pin or forced step below it", "Ended %(count)d pin or forced steps below it", len(ended)
+        ) % {"count": len(ended)}
 
 
 @register
 class RestoreNode(Steer):
     """Select at or below a pruned node again, except what was pruned below it."""
 
-    name, label = "steer.restore", "Restore the node"
+    name, label = "steer.restore", _("Restore the node")
     sends = {"act": "restore"}
     Form = NodeForm
-    message = "Restored."
-    done = "is restored: it can be selected again"
+    message = _("Restored.")
+    done = _("is restored: it can be selected again")
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change | None:
         number = data["number"]
@@ -206,7 +222,10 @@ class RestoreNode(Steer):
             return Change({"number": number})
         above = next((step.number for step in branch.up() if step.number in now.steering.pruned), None)
         if above is not None:
-            raise ActionRefused(f"Node {number} lies below node {above}, which is pruned: restore that one.")
+            raise ActionRefused(
+                gettext("Node %(number)s lies below node %(above)s, which is pruned: restore that one.")
+                % {"number": number, "above": above}
+            )
         return None
 
 
@@ -214,32 +233,34 @@ class RestoreNode(Steer):
 class BoostNode(Steer):
     """Add to the node's score wherever a policy compares it; 0 clears. It replaces an earlier boost."""
 
-    name, label, key, on_node = "steer.boost", "Boost the node", "s", True
+    name, label, key, on_node = "steer.boost", _("Boost the node"), "s", True
     sends = {"act": "boost"}
     Form = BoostForm
-    message = "Boost set."
+    message = _("Boost set.")
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change | None:
         number, boost = data["number"], data["boost"]
         if number == 0:
-            raise ActionRefused("The start has no score to raise. Boost another node.")
+            raise ActionRefused(gettext("The start has no score to raise. Boost another node."))
         now.open_branch(number)
         before = now.steering.boosts.get(number, 0.0)
         return None if before == boost else Change({"number": number, "boost": boost}, before={"boost": before})
 
     def says(self, after: Mapping[str, Any]) -> str:
         boost = after.get("boost", 0.0)
-        return f"has {boost:+g} added to its score" if boost else "has its own score again"
+        if not boost:
+            return gettext("has its own score again")
+        return gettext("has %(boost)+g added to its score") % {"boost": boost}
 
 
 @register
 class ForceStep(Steer):
     """Make the next possible step a large or a small one, once; with `number` from that node."""
 
-    name, label = "steer.force", "Force the next step"
+    name, label = "steer.force", _("Force the next step")
     sends = {"act": "force"}
     Form = ForceForm
-    message = "The next possible step will be a {kind} one."
+    message = _("The next possible step will be a {kind} one.")
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change:
         kind, number = data["kind"], data["number"]
@@ -247,23 +268,33 @@ class ForceStep(Steer):
             return Change({"kind": kind})
         branch = now.open_branch(number)
         if kind == SMALL and (branch.is_root or (branch.told and not branch.written)):
-            raise ActionRefused(f"Node {number} has no kernel that a small step could improve. Force a large one.")
+            raise ActionRefused(
+                gettext("Node %(number)s has no kernel that a small step could improve. Force a large one.")
+                % {"number": number}
+            )
         return Change({"number": number, "kind": kind})
 
     def says(self, after: Mapping[str, Any]) -> str:
         kind = after.get("kind", LARGE)
-        return f"takes a {kind} step next" if "number" in after else f"The next possible step is a {kind} one"
+        large = kind == LARGE
+        if "number" in after:
+            return gettext("takes a large step next") if large else gettext("takes a small step next")
+        return (
+            gettext("The next possible step is a large one")
+            if large
+            else gettext("The next possible step is a small one")
+        )
 
 
 @register
 class NoteNode(Steer):
     """Add a note to the prompts of the steps at or below the node that are reserved from now on."""
 
-    name, label, key, on_node = "steer.note", "Note for the prompts below", "i", True
+    name, label, key, on_node = "steer.note", _("Note for the prompts below"), "i", True
     sends = {"act": "note"}
     Form = NoteForm
-    message = "Note added."
-    done = "has a note for the prompts of the steps below it"
+    message = _("Note added.")
+    done = _("has a note for the prompts of the steps below it")
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change | None:
         number, note = data["number"], data["text"]
@@ -271,7 +302,9 @@ class NoteNode(Steer):
         if note in notes_at(now.run, now.steering, number):
             return None
         if len(now.steering.notes) >= MAX_NOTES:
-            raise ActionRefused(f"{MAX_NOTES} notes are in force. Undo one of them first.")
+            raise ActionRefused(
+                gettext("%(max_notes)s notes are in force. Undo one of them first.") % {"max_notes": MAX_NOTES}
+            )
         return Change({"number": number, "text": note})
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
@@ -285,18 +318,24 @@ class InjectKernel(Steer):
     The budget grows by that step, so that the search keeps all of its own; every other limit must have room for it.
     """
 
-    name, label, key, on_node = "steer.inject", "Add a kernel", "a", True
+    name, label, key, on_node = "steer.inject", _("Add a kernel"), "a", True
     sends = {"act": "inject"}
     Form = InjectForm
-    message = "The kernel was sent to the judge."
+    message = _("The kernel was sent to the judge.")
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change:
         number, kind = data["number"] or 0, data["kind"] or LARGE
         parent = now.open_branch(number)
         if kind == SMALL and not parent.written:
-            raise ActionRefused(f"Node {number} has no kernel of which this could be an edit. Add it as a large step.")
+            raise ActionRefused(
+                gettext("Node %(number)s has no kernel of which this could be an edit. Add it as a large step.")
+                % {"number": number}
+            )
         if not parent.told:
-            raise ActionRefused(f"Node {number} has no verdict yet. Add the kernel below another node, or wait.")
+            raise ActionRefused(
+                gettext("Node %(number)s has no verdict yet. Add the kernel below another node, or wait.")
+                % {"number": number}
+            )
         now.steps_add(1)
         held = hand_hold(now.run).to_json()
         place = {"number": now.rows[-1].number + 1, "parent": number, "kind": kind}
@@ -305,7 +344,7 @@ class InjectKernel(Steer):
         return Change(payload, then=lambda: [_to_judge(now, node, place, data["source"])])
 
     def says(self, after: Mapping[str, Any]) -> str:
-        return f"was written by hand, below node {after.get('parent', 0)}"
+        return gettext("was written by hand, below node %(parent)s") % {"parent": after.get("parent", 0)}
 
 
 def _to_judge(now: Snapshot, node: Node, place: dict[str, Any], source: str) -> FollowUp:
@@ -323,12 +362,12 @@ def _to_judge(now: Snapshot, node: Node, place: dict[str, Any], source: str) -> 
 class ChangeParams(Steer):
     """Decide with other parameters from the next decision on."""
 
-    name, label = "steer.params", "Change parameters"
+    name, label = "steer.params", _("Change parameters")
     sends = {"act": "params"}
     pages = COCKPIT
     open_schema = True
-    message = "Parameters changed from the next decision on."
-    done = "Parameters changed"
+    message = _("Parameters changed from the next decision on.")
+    done = _("Parameters changed")
 
     def form(self, target: Run, data: QueryDict, files: MultiValueDict[str, Any]) -> forms.Form:
         return ParamsForm(data, run=target)
@@ -353,7 +392,7 @@ class ChangeParams(Steer):
 class SteerMany(Steer):
     """Prune, pin, boost or restore every node of a filter, while they are the nodes that the person was shown."""
 
-    name, label = "steer.bulk", "Steer many nodes at once"
+    name, label = "steer.bulk", _("Steer many nodes at once")
     pages = ("run-bulk",)
     route, path = "run-bulk", ""
     Form = BulkForm
@@ -374,36 +413,54 @@ class SteerMany(Steer):
             raise ActionRefused(batch.why_not)
         found = len(batch.ready)
         if found != expected:
-            match = "node matches" if found == 1 else "nodes match"
-            raise ActionRefused(f"{found} {match} now, not {expected}. Review them again, then decide.")
+            text = ngettext(
+                "%(found)d node matches now, not %(expected)d. Review them again, then decide.",
+                "%(found)d nodes match now, not %(expected)d. Review them again, then decide.",
+                found,
+            )
+            raise ActionRefused(text % {"found": found, "expected": expected})
         if data["seen"] and data["seen"] != batch.seen:
-            raise ActionRefused("Other nodes match now than those that were shown. Review them again, then decide.")
+            raise ActionRefused(
+                gettext("Other nodes match now than those that were shown. Review them again, then decide.")
+            )
         if not batch.ready:
-            raise ActionRefused("No node of this filter allows this action. Nothing was changed.")
+            raise ActionRefused(gettext("No node of this filter allows this action. Nothing was changed."))
         boosts = now.steering.boosts
         if act == BOOST and all(boosts.get(number, 0.0) == values["boost"] for number in batch.ready):
             return None
-        return batch.change({"verb": act, "count": found, "words": data["chosen"].words, **values}, values)
+        return batch.change({"verb": act, "count": found, "words": data["chosen"].text, **values}, values)
 
     def says(self, after: Mapping[str, Any]) -> str:
-        count, verb = after.get("count", 0), after.get("verb", "")
-        nodes, one = counted(count, "node"), count == 1
-        are, them = ("is", "it") if one else ("are", "them")
-        match verb:
+        count, boost, quota = after.get("count", 0), after.get("boost", 0.0), after.get("quota", 0)
+        match after.get("verb", ""):
             case "prune":
-                return f"{nodes} {are} pruned: nothing at or below {them} is selected"
+                text = ngettext(
+                    "%(count)d node is pruned: nothing at or below it is selected",
+                    "%(count)d nodes are pruned: nothing at or below them is selected",
+                    count,
+                )
             case "restore":
-                return f"{nodes} {are} restored: {'it' if one else 'they'} can be selected again"
+                text = ngettext(
+                    "%(count)d node is restored: it can be selected again",
+                    "%(count)d nodes are restored: they can be selected again",
+                    count,
+                )
             case "pin":
-                return f"{nodes} {are} pinned: {counted(after.get('quota', 0), 'selection')} each"
+                nodes = ngettext("%(count)d node is pinned", "%(count)d nodes are pinned", count)
+                text = nodes + ngettext(": %(quota)d selection each", ": %(quota)d selections each", quota)
+            case "boost" if boost:
+                text = ngettext(
+                    "%(count)d node has %(boost)+g added to its score",
+                    "%(count)d nodes have %(boost)+g added to their scores",
+                    count,
+                )
             case "boost":
-                boost, have = after.get("boost", 0.0), "has" if one else "have"
-                scores = "score" if one else "scores"
-                whose = "its" if one else "their"
-                if boost:
-                    return f"{nodes} {have} {boost:+g} added to {whose} {scores}"
-                return f"{nodes} {have} {whose} own {scores} again"
-        return f"An action on {nodes}"
+                text = ngettext(
+                    "%(count)d node has its own score again", "%(count)d nodes have their own scores again", count
+                )
+            case _:
+                text = ngettext("An action on %(count)d node", "An action on %(count)d nodes", count)
+        return text % {"count": count, "boost": boost, "quota": quota}
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
         return str(entry.after.get("words", ""))
@@ -416,17 +473,17 @@ class UndoSteering(Logged):
     It is refused when the action has been used up, when later ones have replaced it, or when it was undone before.
     """
 
-    name, label = "steer.undo", "Undo an action of steering"
+    name, label = "steer.undo", _("Undo an action of steering")
     sends = {"act": "undo"}
     pages = ()
     Form = UndoForm
     irreversible = AN_UNDO
-    message = "Undone."
+    message = _("Undone.")
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change:
         act = now.steering.act(data["seq"])
         if act is None:
-            raise ActionRefused("There is no such action to undo, or it was undone before.")
+            raise ActionRefused(gettext("There is no such action to undo, or it was undone before."))
         if act.verb == INJECT:
             _withdraw(now, act)
         elif act.verb == BUDGET:  # only logs from before `run.budget` have it
@@ -441,15 +498,19 @@ class UndoSteering(Logged):
     def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
         what, number = _UNDONE.get(str(entry.after.get("verb", ""))), entry.after.get("number")
         if what is None:
-            return "Added budget taken back" if entry.after.get("verb") == OldBudget.name else "Undone: an action"
-        return f"Undone: {what}" if number is None else f"Undone: {what} of node {number}"
+            old = entry.after.get("verb") == OldBudget.name
+            return gettext("Added budget taken back") if old else gettext("Undone: an action")
+        text = gettext("Undone: %(what)s") if number is None else gettext("Undone: %(what)s of node %(number)s")
+        return text % {"what": what, "number": number}
 
 
 def _withdraw(now: Snapshot, act: Act) -> None:
     """Withdraw a kernel written by hand, and the step that it brought with it."""
     node = Node.objects.get(run=now.run, number=act.node or 0)
     if not node_cancel(run=now.run, node=node, why="Its injection was undone."):
-        raise ActionRefused(f"Node {act.node} has been judged: its verdict stays. Prune it instead.")
+        raise ActionRefused(
+            gettext("Node %(node)s has been judged: its verdict stays. Prune it instead.") % {"node": act.node}
+        )
     now.steps_set(now.run.steps - act.steps)
 
 
@@ -458,8 +519,11 @@ def _steps_take(now: Snapshot, steps: int) -> None:
     reserved = sum(row.number > 0 and row.state != Node.State.CANCELLED for row in now.rows)
     if reserved > left:
         raise ActionRefused(
-            f"{reserved} steps are judged or in flight; without the {steps} added there would be {left}. "
-            "They are used up and cannot be taken back."
+            gettext(
+                "%(reserved)s steps are judged or in flight; without the %(steps)s added there would "
+                "be %(left)s. They are used up and cannot be taken back."
+            )
+            % {"reserved": reserved, "steps": steps, "left": left}
         )
     now.steps_set(left)
 
@@ -472,25 +536,27 @@ def _must_differ(now: Snapshot, act: Act, seq: int) -> None:
         try:
             same = after.params(first) == before.params(first)
         except ValueError as error:
-            raise ActionRefused(f"Without this change the parameters do not agree: {error}") from error
+            raise ActionRefused(
+                gettext("Without this change the parameters do not agree: %(error)s") % {"error": error}
+            ) from error
         if same:
-            raise ActionRefused("Later changes have replaced these parameters: nothing is left to undo.")
+            raise ActionRefused(gettext("Later changes have replaced these parameters: nothing is left to undo."))
     elif after.effects == before.effects:
         used = before.uses.get(act.seq, ())
         if act.verb == PIN and len(used) >= act.quota:
-            why = f"All {act.quota} selections of this pin have been made"
+            why = gettext("All %(quota)s selections of this pin have been made: nothing is left to undo.")
         elif act.verb == FORCE and used:
-            why = f"Node {used[0]} was reserved for it"
+            why = gettext("Node %(number)s was reserved for it: nothing is left to undo.")
         else:
-            why = "Later actions have replaced this one"
-        raise ActionRefused(f"{why}: nothing is left to undo.")
+            why = gettext("Later actions have replaced this one: nothing is left to undo.")
+        raise ActionRefused(why % {"quota": act.quota, "number": used[0] if used else None})
 
 
 @register
 class OldBudget(Undoable):
     """Steps added, as logs of versions before `run.budget` tell it."""
 
-    name, done = "steer.budget", "Budget added"
+    name, done = "steer.budget", _("Budget added")
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
         total, steps = entry.after.get("total", 0), entry.after.get("steps", 0)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from adaexplore_site.actions import registry
 from adaexplore_site.actions.action import Standing
 from adaexplore_site.core.models import AuditEntry
@@ -58,8 +60,10 @@ def said_of(entry: AuditEntry, loaded: RunEntries | None = None) -> Said:
     return Said(text.removeprefix(of_node), detail, number)
 
 
-def told(verb: str, after: Mapping[str, Any], before: Mapping[str, Any] | None = None, run_id: int = 0) -> Said:
-    """The same of something that is in no audit log here."""
+def said_of_event(
+    verb: str, after: Mapping[str, Any], before: Mapping[str, Any] | None = None, run_id: int = 0
+) -> Said:
+    """The same of an event or a recorded action, which no audit log here has."""
     of = {"object_type": "run", "object_id": str(run_id)}
     return said_of(AuditEntry(verb=verb, after=dict(after), before=dict(before or {}), **of))
 
@@ -94,7 +98,7 @@ def _act(place: int, act: Any, numbers: Mapping[int, int]) -> RecordedAct:
 def _deep(act: dict[str, Any]) -> bool:
     """Whether it goes deeper than DEEPEST: more than one may recurse into."""
     level: list[Any] = [act]
-    for _ in range(DEEPEST):
+    for _depth in range(DEEPEST):
         level = [inner for one in level for inner in _inside(one)]
     return any(isinstance(one, dict | list) for one in level)
 
@@ -213,7 +217,7 @@ def activity_of(run: Run) -> list[ActivityRow]:
 
 
 def _row(entry: AuditEntry, loaded: RunEntries) -> ActivityRow:
-    row, command = registry.verb(entry.verb), "the judge" if entry.after.get("by") == "judge" else "a command"
+    row, command = registry.verb(entry.verb), _("the judge") if entry.after.get("by") == "judge" else _("a command")
     actor = entry.actor.get_username() if entry.actor else command
     standing = row.standing(entry, loaded) if row is not None else NO
     said = vars(said_of(entry, loaded))
@@ -224,8 +228,8 @@ def _history(run: Run) -> list[ActivityRow]:
     """What was done to an imported search before it came here, newest first: nothing of it can be undone."""
     acts, rows = history_of(run.pk), []
     for act, undone in zip(acts, history_undone(acts), strict=True):
-        said = vars(told(act.verb, act.after, act.before, run.pk))
-        standing = Standing(why_not="undone there") if undone else NO
-        at, actor = datetime.fromisoformat(act.at), act.who or "a command"
+        said = vars(said_of_event(act.verb, act.after, act.before, run.pk))
+        standing = Standing(why_not=_("undone there")) if undone else NO
+        at, actor = datetime.fromisoformat(act.at), act.who or _("a command")
         rows.append(ActivityRow(**said, at=at, actor=actor, verb=act.verb, standing=standing))
     return rows[::-1]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.utils.text import format_lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import ActionForm
 from adaexplore_site.actions.fields import TextListField
@@ -24,8 +27,12 @@ from search.proposers.exchange import MAX_REPLY_BYTES
 from search.records.log import params_in_force
 from search.records.models import Run
 from search.runs.services import MAX_CONCURRENCY
-from search.steering.many import ACTS, NodeFilter
+from search.steering.many import NodeFilter
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+NODE, SELECTIONS = _("number of the node"), _("selections")
 TYPED = 50  # above so many nodes, the person types the number
 CHOICES = {"policy": POLICY_NAMES, "reward": REWARD_NAMES}
 MAX_QUOTA = 1000
@@ -35,40 +42,42 @@ NOTE_BYTES = 1500  # as JSON in the log: an event holds 2 kB
 EXTENDABLE = (Run.State.RUNNING, Run.State.PAUSED, Run.State.FINISHED)  # states in which limits can be added to
 
 
-def _whole(what: str, *, outside: str = "", **more: Any) -> forms.IntegerField:
+def _whole(what: StrOrPromise, *, outside: StrOrPromise = "", **more: Any) -> forms.IntegerField:
     """A whole number. `what` names it in errors; `outside` is the error below `min_value` and above `max_value`."""
-    words = f"Enter a whole number for {what}."
+    text = format_lazy(_("Enter a whole number for {what}."), what=what)
     bounds = {"min_value": outside, "max_value": outside} if outside else {}
-    return forms.IntegerField(**more, error_messages={"invalid": words, "required": words, **bounds})
+    return forms.IntegerField(**more, error_messages={"invalid": text, "required": text, **bounds})
 
 
-def _number(what: str, **more: Any) -> forms.FloatField:
-    words = f"Enter a number for {what}."
-    return forms.FloatField(**more, error_messages={"invalid": words, "required": words})
+def _number(what: StrOrPromise, **more: Any) -> forms.FloatField:
+    text = format_lazy(_("Enter a number for {what}."), what=what)
+    return forms.FloatField(**more, error_messages={"invalid": text, "required": text})
 
 
-def _node(words: str = "number of the node", *, required: bool = True) -> forms.IntegerField:
-    return _whole("the node", help_text=words, required=required)
+def _node(text: StrOrPromise = NODE, *, required: bool = True) -> forms.IntegerField:
+    return _whole(_("the node"), help_text=text, required=required)
 
 
-def _quota(words: str = "selections", *, required: bool = True) -> forms.IntegerField:
-    outside = f"A pin covers 1 to {MAX_QUOTA} selections, not %(show_value)s."
-    return _whole("selections", outside=outside, min_value=1, max_value=MAX_QUOTA, help_text=words, required=required)
+def _quota(text: StrOrPromise = SELECTIONS, *, required: bool = True) -> forms.IntegerField:
+    outside = format_lazy(_("A pin covers 1 to {most} selections, not %(show_value)s."), most=MAX_QUOTA)
+    return _whole(SELECTIONS, outside=outside, min_value=1, max_value=MAX_QUOTA, help_text=text, required=required)
 
 
 def _boost(*, required: bool = True) -> forms.FloatField:
-    words = f"A boost is a number from -{MAX_BOOST:g} to {MAX_BOOST:g}; rewards lie from 0 to 1.6."
-    errors = dict.fromkeys(("invalid", "required", "min_value", "max_value"), words)
+    text = format_lazy(_("A boost is a number from -{most:g} to {most:g}; rewards lie from 0 to 1.6."), most=MAX_BOOST)
+    errors = dict.fromkeys(("invalid", "required", "min_value", "max_value"), text)
     return forms.FloatField(min_value=-MAX_BOOST, max_value=MAX_BOOST, required=required, error_messages=errors)
 
 
 def _kind(*, required: bool) -> forms.ChoiceField:
-    wrong = f"A step is {LARGE} or {SMALL}, not “%(value)s”."
     return forms.ChoiceField(
         choices=[(LARGE, LARGE), (SMALL, SMALL)],
-        help_text=f"{LARGE} or {SMALL}",
+        help_text=_("large or small"),
         required=required,
-        error_messages={"invalid_choice": wrong, "required": f"Choose {LARGE} or {SMALL}."},
+        error_messages={
+            "invalid_choice": _("A step is large or small, not “%(value)s”."),
+            "required": _("Choose large or small."),
+        },
     )
 
 
@@ -86,13 +95,13 @@ class BoostForm(NodeForm):
 
 class ForceForm(ActionForm):
     kind = _kind(required=True)
-    number = _node("node to continue from", required=False)
+    number = _node(_("node to continue from"), required=False)
 
 
 class NoteForm(NodeForm):
     text = forms.CharField(
         widget=forms.Textarea,
-        error_messages={"required": "The note is empty. Write what the proposer should know or try."},
+        error_messages={"required": _("The note is empty. Write what the proposer should know or try.")},
     )
 
     def clean_text(self) -> str:
@@ -100,7 +109,8 @@ class NoteForm(NodeForm):
         note = " ".join(storable_text(self.cleaned_data["text"]).split())
         if len(note) > NOTE_CHARS or len(json.dumps(note)) > NOTE_BYTES:
             raise forms.ValidationError(
-                f"The note has {len(note)} characters; {NOTE_CHARS} fit, fewer if some are not ASCII."
+                gettext("The note has %(count)s characters; %(note_chars)s fit, fewer if some are not ASCII.")
+                % {"count": len(note), "note_chars": NOTE_CHARS}
             )
         return note
 
@@ -109,10 +119,10 @@ class InjectForm(ActionForm):
     source = forms.CharField(
         strip=False,
         widget=forms.Textarea,
-        error_messages={"required": "The kernel is empty. Write the module with class ModelNew."},
+        error_messages={"required": _("The kernel is empty. Write the module with class ModelNew.")},
     )
     kind = _kind(required=False)
-    number = _node("its parent", required=False)
+    number = _node(_("its parent"), required=False)
 
     def clean_source(self) -> str:
         """The text as the judge takes it."""
@@ -123,11 +133,11 @@ class InjectForm(ActionForm):
 
 
 class UndoForm(ActionForm):
-    seq = _whole("the event", help_text="number of the event")
+    seq = _whole(_("the event"), help_text=_("number of the event"))
 
 
 class TakeForm(ActionForm):
-    action = _whole("the action", help_text="number of the action that added")
+    action = _whole(_("the action"), help_text=_("number of the action that added"))
 
 
 class ParamsForm(ActionForm):
@@ -164,13 +174,13 @@ class ParamsForm(ActionForm):
 class LimitsForm(ActionForm):
     """What is added to each limit. It has the fields of the limits that can be added to now, and what was sent."""
 
-    steps = _whole("steps", required=False)
-    evaluations = _whole("evaluations", required=False)
-    device_s = _number("device seconds", label="device seconds", required=False)
-    tokens = _whole("tokens", required=False)
-    usd = forms.DecimalField(label="US dollars", required=False, error_messages={"invalid": "Enter an amount."})
-    wall_s = _number("wall-clock seconds", label="wall-clock seconds", required=False)
-    stale_steps = _whole("steps without a new best", label="steps without a new best", required=False)
+    steps = _whole(_("steps"), required=False)
+    evaluations = _whole(_("evaluations"), required=False)
+    device_s = _number(_("device seconds"), label=_("device seconds"), required=False)
+    tokens = _whole(_("tokens"), required=False)
+    usd = forms.DecimalField(label=_("US dollars"), required=False, error_messages={"invalid": _("Enter an amount.")})
+    wall_s = _number(_("wall-clock seconds"), label=_("wall-clock seconds"), required=False)
+    stale_steps = _whole(_("steps without a new best"), label=_("steps without a new best"), required=False)
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, run: Run, **more: Any) -> None:
         super().__init__(data, **more)
@@ -194,10 +204,10 @@ class LimitsForm(ActionForm):
 
 class ConcurrencyForm(ActionForm):
     concurrency = _whole(
-        "the steps in flight",
-        outside=f"Steps in flight must be from 1 to {MAX_CONCURRENCY}.",
-        label="steps in flight",
-        help_text="steps in flight",
+        _("the steps in flight"),
+        outside=format_lazy(_("Steps in flight must be from 1 to {most}."), most=MAX_CONCURRENCY),
+        label=_("steps in flight"),
+        help_text=_("steps in flight"),
         min_value=1,
         max_value=MAX_CONCURRENCY,
     )
@@ -214,9 +224,11 @@ def addable(run: Run) -> list[str]:
 
 
 class BranchForm(ActionForm):
-    steps = _whole("steps", outside="A branch needs at least one step of its own, not %(show_value)s.", min_value=1)
+    steps = _whole(
+        _("steps"), outside=_("A branch needs at least one step of its own, not %(show_value)s."), min_value=1
+    )
     proposer = forms.CharField(required=False)
-    device = forms.CharField(required=False, help_text="name")
+    device = forms.CharField(required=False, help_text=_("name"))
 
     def clean_device(self) -> Device | None:
         """The device of this name."""
@@ -225,24 +237,26 @@ class BranchForm(ActionForm):
             return None
         found = next((device for device in judging_devices() if device.name == name), None)
         if found is None:
-            raise forms.ValidationError(f"There is no device {name[:40]!r} that judges. Choose one from the list.")
+            raise forms.ValidationError(
+                gettext("There is no device %(name)r that judges. Choose one from the list.") % {"name": name[:40]}
+            )
         return found
 
 
 class BulkForm(ActionForm):
     """An action, what it needs, and the filter of the nodes that it is done to."""
 
-    act = forms.CharField(help_text=f"{', '.join(ACTS[:-1])} or {ACTS[-1]}")
-    expected = _whole("the nodes", help_text="nodes that it reaches")
-    typed = _whole("the nodes", help_text=f"the same above {TYPED}", required=False)
-    quota = _quota("selections at each node", required=False)
+    act = forms.CharField(help_text=_("prune, pin, boost or restore"))
+    expected = _whole(_("the nodes"), help_text=_("nodes that it reaches"))
+    typed = _whole(_("the nodes"), help_text=format_lazy(_("the same above {limit}"), limit=TYPED), required=False)
+    quota = _quota(_("selections at each node"), required=False)
     boost = _boost(required=False)
-    state = TextListField(required=False, help_text="such as wrong, compile-error, slower")
-    kind = forms.CharField(required=False, help_text=f"{LARGE} or {SMALL}")
-    under = forms.FloatField(required=False, help_text="speedup over eager")
-    below = forms.IntegerField(required=False, help_text="node above them")
-    q = forms.CharField(required=False, help_text="number, reason or change")
-    told = forms.IntegerField(required=False, help_text="leave out what was completed later")
+    state = TextListField(required=False, help_text=_("such as wrong, compile-error, slower"))
+    kind = forms.CharField(required=False, help_text=_("large or small"))
+    under = forms.FloatField(required=False, help_text=_("speedup over eager"))
+    below = forms.IntegerField(required=False, help_text=_("node above them"))
+    q = forms.CharField(required=False, help_text=_("number, reason or change"))
+    told = forms.IntegerField(required=False, help_text=_("leave out what was completed later"))
     seen = forms.CharField(required=False)
 
     def clean(self) -> dict[str, Any]:
@@ -250,10 +264,16 @@ class BulkForm(ActionForm):
         given = self.cleaned_data
         act, expected = given.get("act"), given.get("expected") or 0
         if expected > TYPED and not given.get("typed") and "typed" not in self.errors:
-            self.add_error("typed", f"Type {expected} to confirm: the action reaches more than {TYPED} nodes.")
+            self.add_error(
+                "typed",
+                gettext("Type %(expected)s to confirm: the action reaches more than %(typed)s nodes.")
+                % {"expected": expected, "typed": TYPED},
+            )
         for needs, name in (("pin", "quota"), ("boost", "boost")):
             if act == needs and given.get(name) is None and name not in self.errors:
-                self.add_error(name, f"A {needs} needs a number for {name}.")
+                self.add_error(
+                    name, gettext("A %(needs)s needs a number for %(name)s.") % {"needs": needs, "name": name}
+                )
         given["values"] = {
             name: given.get(name) for needs, name in (("pin", "quota"), ("boost", "boost")) if act == needs
         }

@@ -13,11 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from django.utils.translation import gettext as _
+
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.text import storable_text
 from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, RESTORE, spans
+from search.algorithm.tree import LARGE
 from search.records.facts import NodeRow
 from search.records.models import Node
+from search.records.node_styles import LABELS
 from search.steering.snapshot import Change, Snapshot
 
 VERB = "steer.bulk"
@@ -25,14 +29,7 @@ ACTS = (PRUNE, PIN, BOOST, RESTORE)
 MAX_PINS = 50  # each has its own selections and its own event
 MAX_RELEASES = 200  # pins and forced steps that one prune ends; all of them stand in its event
 SPAN_CHARS = 700  # of the numbers in one event, which holds 2 kB
-STATES = {  # looks of completed nodes, in the words of the tree's legend
-    "wrong": "failed",
-    "compile-error": "does not compile",
-    "slower": "correct, slower",
-    "correct": "correct",
-    "suspect": "not settled",
-    "cancelled": "withdrawn",
-}
+STATES = {name: LABELS[name] for name in ("wrong", "compile-error", "slower", "correct", "suspect", "cancelled")}
 KINDS = (Node.Kind.LARGE.value, Node.Kind.SMALL.value)
 Q_CHARS = 80
 
@@ -55,10 +52,13 @@ class NodeFilter:
         """Out of a form or a query string. Raises FieldsRefused with what cannot be read."""
         wrong: dict[str, str] = {}
         for name in sorted(set(states) - STATES.keys()):
-            wrong["state"] = f"There is no state {name[:40]!r}. Known: {', '.join(STATES)}."
+            wrong["state"] = _("There is no state %(name)r. Known: %(names)s.") % {
+                "name": name[:40],
+                "names": ", ".join(STATES),
+            }
         kind = given.get("kind", "")
         if kind and kind not in KINDS:
-            wrong["kind"] = f"A step is {' or '.join(KINDS)}, not {kind[:40]!r}."
+            wrong["kind"] = _("A step is %(names)s, not %(kind)r.") % {"names": " or ".join(KINDS), "kind": kind[:40]}
         found = cls(
             states=tuple(name for name in STATES if name in states),
             kind=kind,
@@ -89,14 +89,14 @@ class NodeFilter:
         return urlencode(replace(self, states=tuple(states)).fields)
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """For people, as it stands in the audit."""
-        parts = [" or ".join(STATES[name] for name in self.states)] if self.states else []
-        parts += [f"{self.kind} steps"] if self.kind else []
-        parts += [f"speedup under {self.under:g}×"] if self.under is not None else []
-        parts += [f"below node {self.below}"] if self.below is not None else []
+        parts = [_(" or ").join(str(STATES[name]) for name in self.states)] if self.states else []
+        parts += [_("large steps") if self.kind == LARGE else _("small steps")] if self.kind else []
+        parts += [_("speedup under %(under)g×") % {"under": self.under}] if self.under is not None else []
+        parts += [_("below node %(below)s") % {"below": self.below}] if self.below is not None else []
         parts += [f"“{self.q}”"] if self.q else []
-        return ", ".join(parts) or "every node"
+        return ", ".join(parts) or _("every node")
 
     def matching(self, rows: Iterable[NodeRow]) -> list[NodeRow]:
         """The rows that match, of all rows of a run in number order."""
@@ -105,9 +105,9 @@ class NodeFilter:
         return [row for row in rows if self._matches(row) and (inside is None or row.number in inside)]
 
     def counts(self, rows: Iterable[NodeRow]) -> list[tuple[str, str, int]]:
-        """(state, words, nodes of that state) under everything else that the filter asks for."""
+        """(state, label, nodes of that state) under everything else that the filter asks for."""
         found = Counter(row.style() for row in replace(self, states=()).matching(rows))
-        return [(name, words, found[name]) for name, words in STATES.items()]
+        return [(name, str(label), found[name]) for name, label in STATES.items()]
 
     def _matches(self, row: NodeRow) -> bool:
         if row.number == 0 or row.told_order is None or (self.told is not None and row.told_order > self.told):
@@ -139,7 +139,7 @@ def _speedup(text: str, wrong: dict[str, str]) -> float | None:
     except ValueError:
         value = math.nan
     if value is not None and not 0 < value < 1e6:
-        wrong["under"] = f"Enter a speedup such as 1.5, not {text[:40]!r}."
+        wrong["under"] = _("Enter a speedup such as 1.5, not %(text)r.") % {"text": text[:40]}
         return None
     return value
 
@@ -147,7 +147,7 @@ def _speedup(text: str, wrong: dict[str, str]) -> float | None:
 def _whole(given: Mapping[str, str], name: str, wrong: dict[str, str]) -> int | None:
     text = given.get(name, "").strip().removeprefix("#")
     if text and not (text.isascii() and text.isdigit() and len(text) < 9):
-        wrong[name] = f"Enter a whole number for {name}, not {text[:40]!r}."
+        wrong[name] = _("Enter a whole number for %(name)s, not %(text)r.") % {"name": name, "text": text[:40]}
         return None
     return int(text) if text else None
 
@@ -163,6 +163,11 @@ class Batch:
     closes: int = 0
     releases: tuple[int, ...] = ()
     why_not: str = ""
+
+    @property
+    def label(self) -> str:
+        """On its button."""
+        return {PRUNE: _("Prune"), PIN: _("Pin"), BOOST: _("Boost"), RESTORE: _("Restore")}[self.act]
 
     @property
     def seen(self) -> str:
@@ -185,7 +190,10 @@ class Batch:
 def batch_of(now: Snapshot, act: str, chosen: NodeFilter) -> Batch:
     """The nodes of a filter that the action fits, as of now. Raises ActionRefused for an unknown action."""
     if act not in ACTS:
-        raise ActionRefused(f"There is no action {act!r} on many nodes. Choose one of {', '.join(ACTS)}.")
+        raise ActionRefused(
+            _("There is no action %(act)r on many nodes. Choose one of %(names)s.")
+            % {"act": act, "names": ", ".join(ACTS)}
+        )
     ready, left = [], Counter[str]()
     for row in chosen.matching(now.rows):
         why = _unfit(now, act, row.number)
@@ -197,23 +205,25 @@ def batch_of(now: Snapshot, act: str, chosen: NodeFilter) -> Batch:
     over = tuple(one.seq for one in now.steering.acts if one.verb in (PIN, FORCE) and one.node in closing)
     why_not = ""
     if act == PIN and len(ready) > MAX_PINS:
-        why_not = f"One action pins at most {MAX_PINS} nodes, not {len(ready)}. Narrow the filter."
+        text = _("One action pins at most %(most)s nodes, not %(count)s. Narrow the filter.")
+        why_not = text % {"most": MAX_PINS, "count": len(ready)}
     elif len(over) > MAX_RELEASES:
-        why_not = f"{len(over)} pins and forced steps lie below these nodes. Undo some of them first."
+        text = _("%(count)s pins and forced steps lie below these nodes. Undo some of them first.")
+        why_not = text % {"count": len(over)}
     elif act != RESTORE and not chosen.narrows:
-        why_not = "Select nodes with the filter first: without one, the action would apply to all nodes."
+        why_not = _("Select nodes with the filter first: without one, the action would apply to all nodes.")
     return Batch(act, tuple(ready), tuple(left.items()), len(closing), over, why_not)
 
 
 def _unfit(now: Snapshot, act: str, number: int) -> str:
     branch = now.tree.branches.get(number)
     if branch is None:
-        return "withdrawn"
+        return _("withdrawn")
     if act == RESTORE:
-        return "" if number in now.steering.pruned else "not pruned"
+        return "" if number in now.steering.pruned else _("not pruned")
     if not branch.closed:
         return ""
-    return "pruned already" if number in now.steering.pruned else "below a pruned node"
+    return _("pruned already") if number in now.steering.pruned else _("below a pruned node")
 
 
 def _closing(now: Snapshot, numbers: Iterable[int]) -> set[int]:

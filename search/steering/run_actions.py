@@ -14,6 +14,8 @@ from django.http import QueryDict
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions import registry
 from adaexplore_site.actions.action import REPLACED, UNDO, UNDONE, Action, Call, Result, Standing
@@ -72,7 +74,7 @@ def _values(limits: RunLimits, names: Collection[str]) -> dict[str, Any]:
 class AddBudget(RunAction):
     """Add to the limits of a search. A finished one goes on with what it got."""
 
-    name, label, done = "run.budget", "Add to the budget", "Budget added"
+    name, label, done = "run.budget", _("Add to the budget"), _("Budget added")
     sends = {"act": "limits"}
     pages = COCKPIT
     Form = LimitsForm
@@ -84,8 +86,8 @@ class AddBudget(RunAction):
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
         run, now = run_held(target), timezone.now()
         if run.origin == Run.Origin.IMPORT or run.state not in EXTENDABLE:
-            state = "imported" if run.origin == Run.Origin.IMPORT else run.state
-            raise ActionRefused(f"Nothing can be added to this search: it is {state}.")
+            state = gettext("imported") if run.origin == Run.Origin.IMPORT else run.state
+            raise ActionRefused(gettext("Nothing can be added to this search: it is %(state)s.") % {"state": state})
         budget_own(run)
         before = limits_of(run)
         try:
@@ -93,7 +95,10 @@ class AddBudget(RunAction):
         except ValueError as error:
             raise ActionRefused(str(error)) from error
         if after.steps > max(MAX_STEPS, before.steps):
-            raise ActionRefused(f"A search has at most {MAX_STEPS} steps; this one has {before.steps}.")
+            raise ActionRefused(
+                gettext("A search has at most %(max_steps)s steps; this one has %(steps)s.")
+                % {"max_steps": MAX_STEPS, "steps": before.steps}
+            )
         was, added = (_values(limits, data["delta"]) for limits in (before, after))
         limits_keep(run, after)
         run.save(update_fields=["steps", "limits", "deadline_at"])
@@ -101,7 +106,7 @@ class AddBudget(RunAction):
         action_record(verb=self.name, run=run, **call.who, before=was, after=added)
         if run.state == Run.State.FINISHED:
             _reopen(run, call, now)
-        return sent("Budget added.", advance(run))
+        return sent(gettext("Budget added."), advance(run))
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
         return limits_text(entry.before, entry.after)
@@ -122,7 +127,7 @@ def _reopen(run: Run, call: Call, now: datetime) -> None:
     """Let a finished search go on. Raises ActionRefused when another limit still stands against a step."""
     stop = stop_of(run, now)
     if stop is not None:
-        raise ActionRefused(f"This search cannot continue. {stop.text}")
+        raise ActionRefused(gettext("This search cannot continue. %(text)s") % {"text": stop.text})
     run.state, run.stop_reason, run.ended_at = Run.State.RUNNING, "", None
     run.save(update_fields=["state", "stop_reason", "ended_at"])
     by = call.user.get_username() if call.user else ""
@@ -140,7 +145,7 @@ def _taken(run_ids: Collection[int]) -> set[int]:
 class TakeBudget(RunAction):
     """Take back what was added to the limits of a search, as far as it is not used up or reserved."""
 
-    name, label, done = "run.budget.undo", "Take added budget back", "Added budget taken back"
+    name, label, done = "run.budget.undo", _("Take added budget back"), _("Added budget taken back")
     sends = {"act": "limits-undo"}
     pages = ()
     Form = TakeForm
@@ -151,9 +156,11 @@ class TakeBudget(RunAction):
         of_run = AuditEntry.objects.filter(verb=AddBudget.name, object_type=RUN.name, object_id=str(run.pk))
         act = of_run.filter(pk=data["action"]).first()
         if act is None or act.pk in _taken([run.pk]):
-            raise ActionRefused("There is no such addition to undo, or it was undone before.")
+            raise ActionRefused(gettext("There is no such addition to undo, or it was undone before."))
         if run.ended:
-            raise ActionRefused(f"This search has already ended ({run.state}): its limits cannot change.")
+            raise ActionRefused(
+                gettext("This search has already ended (%(state)s): its limits cannot change.") % {"state": run.state}
+            )
         before = limits_of(run)
         after = _without(before, act)
         _must_hold(run, after, now)
@@ -162,7 +169,7 @@ class TakeBudget(RunAction):
         was, left = (_values(limits, act.after) for limits in (before, after))
         event_write(run=run, event=BudgetTaken(before=was, after=left), actor=call.user)
         action_record(verb=self.name, run=run, **call.who, before=was, after={**left, "action": act.pk})
-        return sent("Added budget taken back.", run_follow(run=run, now=now))
+        return sent(gettext("Added budget taken back."), run_follow(run=run, now=now))
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
         return limits_text(entry.before, {name: value for name, value in entry.after.items() if name != "action"})
@@ -178,7 +185,7 @@ def _without(limits: RunLimits, act: AuditEntry) -> RunLimits:
     try:
         return dataclasses.replace(limits, **{name: getattr(limits, name) - more for name, more in added.items()})
     except ValueError as error:
-        raise ActionRefused(f"It cannot be taken back: {error}") from error
+        raise ActionRefused(gettext("It cannot be taken back: %(error)s") % {"error": error}) from error
 
 
 def _must_hold(run: Run, limits: RunLimits, now: datetime) -> None:
@@ -189,18 +196,21 @@ def _must_hold(run: Run, limits: RunLimits, now: datetime) -> None:
         if used > limit:
             scale = 1000 if name == "device_ms" else 1
             raise ActionRefused(
-                f"{used / scale:.10g} {WORDS[name]} are used, or held by steps in flight; only {limit / scale:.10g} "
-                "would be allowed without what was added. Stop the search to end it here."
+                gettext(
+                    "%(value).10g %(words)s are used, or held by steps in flight; only %(value2).10g "
+                    "would be allowed without what was added. Stop the search to end it here."
+                )
+                % {"value": used / scale, "words": WORDS[name], "value2": limit / scale}
             )
     if limits.wall_s is not None and (now - run.created_at).total_seconds() > limits.wall_s:
-        raise ActionRefused("The time that was added has passed already.")
+        raise ActionRefused(gettext("The time that was added has passed already."))
 
 
 @register
 class SetConcurrency(RunAction):
     """Set how many steps are in flight at once. Steps beyond it end first."""
 
-    name, label = "run.concurrency", "Set the steps in flight"
+    name, label = "run.concurrency", _("Set the steps in flight")
     sends = {"act": "concurrency"}
     pages = COCKPIT
     Form = ConcurrencyForm
@@ -216,10 +226,11 @@ class SetConcurrency(RunAction):
             change = {"before": before, "after": after}
             event_write(run=run, event=ConcurrencyChanged(before=before, after=after), actor=call.user)
             action_record(verb=self.name, run=run, **call.who, before={"concurrency": before}, after=change)
-        return sent("Steps in flight changed.", advance(run))
+        return sent(gettext("Steps in flight changed."), advance(run))
 
     def says(self, after: Mapping[str, Any]) -> str:
-        return f"Steps in flight {after.get('before')} → {after.get('after')}"
+        values = {"before": after.get("before"), "after": after.get("after")}
+        return gettext("Steps in flight %(before)s → %(after)s") % values
 
     def standing(self, entry: AuditEntry, loaded: RunEntries) -> Standing:
         """Only the last change of a search can be undone."""
@@ -248,7 +259,7 @@ class BranchRun(RunVerb, Action):
     search takes over the parameters in force, the hard limits, counted anew, and the rules out of memory.
     """
 
-    name, label, key, on_node = "run.branch", "Branch a new search", "r", True
+    name, label, key, on_node = "run.branch", _("Branch a new search"), "r", True
     takes = ("run_id", "number")
     rank = -1
     pages = PANEL
@@ -263,9 +274,14 @@ class BranchRun(RunVerb, Action):
         run = run_held(target.run)
         node = Node.objects.select_related("evaluation").get(pk=target.pk)
         if node.kind == Node.Kind.ROOT:
-            raise ActionRefused("The start holds no kernel to branch from. Start a new search on the problem instead.")
+            raise ActionRefused(
+                gettext("The start holds no kernel to branch from. Start a new search on the problem instead.")
+            )
         if node.state != Node.State.COMPLETED or not node.source:
-            raise ActionRefused(f"Node {node.number} has no kernel with a verdict. Branch from another node, or wait.")
+            raise ActionRefused(
+                gettext("Node %(number)s has no kernel with a verdict. Branch from another node, or wait.")
+                % {"number": node.number}
+            )
         proposer = data["proposer"] or run.proposer
         left_out = GOALS if proposer == run.proposer else (*GOALS, *BILLED)
         new = run_start(
@@ -285,7 +301,8 @@ class BranchRun(RunVerb, Action):
         payload = {"number": node.number, "run": new.pk}
         event_write(run=run, event=RunBranched(**payload), actor=call.user)
         action_record(verb=self.name, run=run, **call.who, after=payload)
-        message = f"This search begins with the kernel of node {node.number} of search {run.pk}."
+        values = {"number": node.number, "run": run.pk}
+        message = gettext("This search begins with the kernel of node %(number)s of search %(run)s.") % values
         return sent(message, _first_node(new, node), reverse("run-detail", args=[new.pk]))
 
     def again(self, entry: AuditEntry) -> Result:
@@ -299,7 +316,9 @@ class BranchRun(RunVerb, Action):
         return node_panel(request, target.run_id, str(target.number), **context) if "refused" in context else None
 
     def says(self, after: Mapping[str, Any]) -> str:
-        return f"was branched into search #{after['run']}" if "run" in after else "was branched into another search"
+        if "run" not in after:
+            return gettext("was branched into another search")
+        return gettext("was branched into search #%(run)s") % {"run": after["run"]}
 
     def standing(self, entry: AuditEntry, loaded: RunEntries) -> Standing:
         """A new search is taken back by stopping it, while it has not ended."""
@@ -307,12 +326,12 @@ class BranchRun(RunVerb, Action):
             return GONE
         branch = entry.after["run"]
         if branch in loaded.once("branches", _live_branches):
-            return Standing(f"Stop #{branch}")
-        return Standing(why_not=f"search {branch} has ended")
+            return Standing(gettext("Stop #%(branch)s") % {"branch": branch})
+        return Standing(why_not=gettext("search %(branch)s has ended") % {"branch": branch})
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
         run_stop(run=Run.objects.get(pk=entry.after["run"]), **call.who)
-        return Result(f"Search {entry.after['run']} was stopped.")
+        return Result(gettext("Search %(run)s was stopped.") % {"run": entry.after["run"]})
 
 
 def _live_branches(loaded: RunEntries) -> set[int]:

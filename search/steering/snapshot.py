@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from adaexplore_site.actions.action import Call
 from adaexplore_site.core.audit import ActionRefused, action_done
@@ -58,7 +59,10 @@ class Snapshot:
         """The node of this number. Raises ActionRefused when there is none, or it was withdrawn."""
         branch = self.tree.branches.get(number)
         if branch is None:
-            raise ActionRefused(f"Node {number} is not part of this search, or it was withdrawn. Choose another node.")
+            raise ActionRefused(
+                _("Node %(number)s is not part of this search, or it was withdrawn. Choose another node.")
+                % {"number": number}
+            )
         return branch
 
     def open_branch(self, number: int) -> Branch:
@@ -66,8 +70,13 @@ class Snapshot:
         branch = self.branch(number)
         if branch.closed:
             above = next(step.number for step in branch.up() if step.number in self.steering.pruned)
-            where = "It" if above == number else f"Node {above} above it"
-            raise ActionRefused(f"Node {number} is closed to the search. {where} was pruned: restore it first.")
+            if above == number:
+                text = _("Node %(number)s is closed to the search. It was pruned: restore it first.")
+            else:
+                text = _(
+                    "Node %(number)s is closed to the search. Node %(above)s above it was pruned: restore it first."
+                )
+            raise ActionRefused(text % {"number": number, "above": above})
         return branch
 
     def event(self, kind: str, payload: dict[str, Any]) -> int:
@@ -78,7 +87,10 @@ class Snapshot:
         """Widen the budget. Raises ActionRefused when that is too much."""
         budget_own(self.run)
         if self.run.steps + steps > MAX_STEPS:
-            raise ActionRefused(f"A search has at most {MAX_STEPS} steps; this one has {self.run.steps}.")
+            raise ActionRefused(
+                _("A search has at most %(max_steps)s steps; this one has %(steps)s.")
+                % {"max_steps": MAX_STEPS, "steps": self.run.steps}
+            )
         self.steps_set(self.run.steps + steps)
 
     def steps_set(self, steps: int) -> None:
@@ -98,8 +110,14 @@ def steer(*, run: Run, verb: str, call: Call, change: Callable[[Snapshot], Chang
         if action_done(key=call.key, verb=verb):
             return []
         if locked.ended or locked.state == Run.State.STOPPING:
-            how = "is stopping" if locked.state == Run.State.STOPPING else f"has already ended ({locked.state})"
-            raise ActionRefused(f"This search {how} and cannot be steered. Branch a new search from a node instead.")
+            if locked.ended:
+                text = _(
+                    "This search has already ended (%(state)s) and cannot be steered. "
+                    "Branch a new search from a node instead."
+                )
+            else:
+                text = _("This search is stopping and cannot be steered. Branch a new search from a node instead.")
+            raise ActionRefused(text % {"state": locked.state})
         pair_check(run=locked, verb=verb)
         now = Snapshot(locked, call.user)
         done = change(now)

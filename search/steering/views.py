@@ -80,8 +80,8 @@ def _counted(run: Run, chosen: NodeFilter) -> dict[str, Any]:
         "told": max((row.told_order or 0 for row in now.rows), default=0),
         "in_flight": sum(row.told_order is None and row.state != "cancelled" for row in now.rows),
         "states": [
-            (words, count, chosen.toggled(name), name in chosen.states, name)
-            for name, words, count in chosen.counts(now.rows)
+            (label, count, chosen.toggled(name), name in chosen.states, name)
+            for name, label, count in chosen.counts(now.rows)
         ],
         "matched": len(rows),
         "examples": [(row, row.style(), STATES[row.style()], Measure.of(row)) for row in rows[:EXAMPLES]],

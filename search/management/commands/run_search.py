@@ -31,7 +31,7 @@ from search.management.console import device_of, file_errors, refusals
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
 from search.records.events import Event, LeaseExpired, NodeBest, NodeCompleted, NodeReserved, ProposerRetry
-from search.records.facts import NOTHING, standing_of
+from search.records.facts import nothing_faster, standing_of
 from search.records.models import Node, Run
 from search.records.queries import events_since
 from search.runs.memory_fields import memory_arguments, memory_chosen
@@ -209,7 +209,7 @@ def _sentence(document: dict[str, Any], device: Device) -> str:
         )
     low, high = best["interval"]
     error = f" {model_for(device.arch).sentence}" if device.basis is Basis.MODELLED else ""
-    word = "Best" if document["best"] else f"{NOTHING}. Closest"
+    word = "Best" if document["best"] else f"{nothing_faster(ended=True)}. Closest"
     shown = Measure(best["speedup"], low, high, best["n"], Basis(best["basis"]))
     return f"{head} {word}: node {best['number']}, {_figure(shown)}.{error}"
 

@@ -31,8 +31,8 @@ def file_of(run, name, form, x=""):
 
 def test_the_best_rises_only_by_what_may_be_the_best_and_a_tie_is_marked():
     found = picture(measured_run(), "best-so-far")
-    looks = [spot.look for spot in found.panels[0].spots]
-    assert looks == ["correct", "wrong", "best", "tied"]  # node 1 is faster than eager and not than torch.compile
+    styles = [spot.style for spot in found.panels[0].spots]
+    assert styles == ["correct", "wrong", "best", "tied"]  # node 1 is faster than eager and not than torch.compile
     assert "set once and is node 3" in found.says and "measured" in found.says
     assert any(path.kind == "area-band" for path in found.panels[0].paths)
     assert any("line-tied" in path.kind for path in found.panels[0].paths)
@@ -41,7 +41,7 @@ def test_the_best_rises_only_by_what_may_be_the_best_and_a_tie_is_marked():
 
 def test_a_model_s_range_ties_nothing_and_is_no_interval():
     found = picture(modelled_run(), "best-so-far")
-    assert "tied" not in {spot.look for spot in found.panels[0].spots}
+    assert "tied" not in {spot.style for spot in found.panels[0].spots}
     assert "range of the time model" in " ".join(found.notes)
 
 
@@ -78,7 +78,7 @@ def test_the_roofline_puts_counted_bytes_where_they_were_counted_and_others_at_t
     assert rows[1]["bytes"] == 8_000_000 and rows[1]["flop_per_byte"] == 0.125
     assert rows[2]["bytes"] == 4e6 and rows[2]["bytes_are"].startswith("the least")
     assert rows[1]["of_roof"] == pytest.approx(1e6 / 10e-6 / (0.125 * 3350e9), abs=1e-4)
-    assert [spot.look for spot in found.panels[0].spots] == ["at-bound", "best"]
+    assert [spot.style for spot in found.panels[0].spots] == ["at-bound", "best"]
     assert "1 attempt that did not pass, left out." in found.notes
 
 
