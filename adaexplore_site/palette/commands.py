@@ -231,7 +231,7 @@ def _owner(route: str) -> str:
 
 def _keys(route: str, places: Iterable[Link], acts: Iterable[Action]) -> list[Keys]:
     here = [(key.key, key.label) for key in VIEW_KEYS if route in key.pages]
-    here += [(act.key, act.label) for act in acts if act.key]
+    here += [(act.key, str(act.label)) for act in acts if act.key]
     parts = {
         _("Everywhere"): [(key.key, key.label) for key in VIEW_KEYS if not key.pages],
         _("Go to"): [(link.key, link.label) for link in places if link.key],
@@ -253,7 +253,7 @@ def _acts(acts: Iterable[Action], kwargs: dict[str, Any]) -> list[dict[str, Any]
         url = address(act.route, **{name: kwargs[name] for name in act.takes}) if known else _tail(act)
         if url:
             key = "" if act.page_key else act.key
-            row = {"label": act.label, "url": url, "fields": dict(act.sends), "key": key, "shown": act.key}
+            row = {"label": str(act.label), "url": url, "fields": dict(act.sends), "key": key, "shown": act.key}
             found.append(row | {"tree": act.on_node})
     return found
 

@@ -55,7 +55,12 @@ LABELS = 14  # numbers drawn beside marks of a lineage; the table has all
 BEST = 5  # kernels whose samples are drawn
 SUBJECT = {"subject": _("Subject"), "node": _("Node"), "method": _("Method")}
 SAMPLES: dict[str, StrOrPromise] = {**SUBJECT, "sample": _("Sample"), "us": "µs"}
-MODELLED: dict[str, StrOrPromise] = {**SUBJECT, "us": _("Time, µs"), "low_us": _("Range from, µs"), "high_us": _("to, µs")}
+MODELLED: dict[str, StrOrPromise] = {
+    **SUBJECT,
+    "us": _("Time, µs"),
+    "low_us": _("Range from, µs"),
+    "high_us": _("to, µs"),
+}
 
 
 @dataclass(frozen=True)
