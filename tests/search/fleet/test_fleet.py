@@ -105,7 +105,7 @@ def test_the_cockpit_says_that_a_node_which_no_worker_has_taken_waits_for_its_de
     words = {}
     for owner in ("queue", "retry", "host:1:abc"):
         Node.objects.filter(pk=node.pk).update(state="judging", lease_owner=owner)
-        words[owner] = evidence_of(run, timezone.now()).doing[0].word
+        words[owner] = evidence_of(run, timezone.now()).doing[0].label
     waits = "has waited for its device for"
     assert words == {"queue": waits, "retry": waits, "host:1:abc": "is being judged for"}
 

@@ -78,7 +78,7 @@ def test_a_filter_comes_back_from_its_own_fields_and_words_say_it():
     fields = dict(chosen.fields)
     again = NodeFilter.of(fields, [value for name, value in chosen.fields if name == "state"])
     assert again == NodeFilter(states=("wrong", "slower"), kind="small", under=1.5, below=4, q="a b\ufffd")
-    assert again.words == "failed or correct, slower, small steps, speedup under 1.5×, below node 4, “a b\ufffd”"
+    assert again.text == "failed or correct, slower, small steps, speedup under 1.5×, below node 4, “a b\ufffd”"
     assert NodeFilter(states=("wrong",)).toggled("wrong") == "" and "state=slower" in chosen.toggled("wrong")
 
 

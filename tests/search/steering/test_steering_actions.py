@@ -20,7 +20,7 @@ from search.records.kinds import RUN, RunEntries
 from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
 from search.steering import actions, run_actions
-from search.steering.activity import activity_kept, activity_of, told
+from search.steering.activity import activity_of, said_of_event
 from search.steering.many import NodeFilter, batch_of
 from search.steering.snapshot import Snapshot
 from tests.pages import client_of, full_run
@@ -207,7 +207,7 @@ def test_nothing_is_undone_on_a_search_that_stops_has_ended_or_is_gone(run, robo
     AuditEntry.objects.filter(pk__in=[entry.pk for entry in entries]).update(object_id="99999")
     entries = list(AuditEntry.objects.filter(object_id="99999"))
     assert {row.standing.why_not for row in trail_rows(entries, robot.user)} == {"the search no longer exists"}
-    assert [row.standing.label for row in activity_kept(99999)] == [""] * 3
+    assert [row.standing.label for row in trail_rows(entries, robot.user)] == [""] * 3
 
 
 def test_a_page_of_many_searches_costs_as_many_queries_as_one_of_few(run, robot):
@@ -238,13 +238,13 @@ def test_every_verb_of_a_search_reads_whatever_an_imported_search_says_of_it(aft
     of_runs = [row for row in registry._verbs.values() if row.kind is RUN]
     assert len(of_runs) >= len(CASES)
     for row in of_runs:
-        said = told(row.name, after)
+        said = said_of_event(row.name, after)
         assert isinstance(said.text, str) and said.text and isinstance(said.detail, str), row.name
         assert said.number in (None, after.get("number")), row.name
 
 
 def test_a_verb_of_another_room_in_an_imported_search_is_only_named():
-    assert told("view.save", {"number": 3}).text == "view save" and told("no.such", {}).text == "no such"
+    assert said_of_event("view.save", {"number": 3}).text == "view save" and said_of_event("no.such", {}).text == "no such"
 
 
 def test_marks_of_the_judge_are_told_as_its_own(run):
