@@ -244,7 +244,9 @@ def test_every_verb_of_a_search_reads_whatever_an_imported_search_says_of_it(aft
 
 
 def test_a_verb_of_another_room_in_an_imported_search_is_only_named():
-    assert said_of_event("view.save", {"number": 3}).text == "view save" and said_of_event("no.such", {}).text == "no such"
+    assert (
+        said_of_event("view.save", {"number": 3}).text == "view save" and said_of_event("no.such", {}).text == "no such"
+    )
 
 
 def test_marks_of_the_judge_are_told_as_its_own(run):
