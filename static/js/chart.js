@@ -1,7 +1,8 @@
 // Speedup over attempts or time: best so far as a step, every told node as a point by state, 1.0x as a labelled line.
 
 import { coloursOf, fontOf } from "./colours.js";
-import { lookOf } from "./store.js";
+import { styleOf } from "./store.js";
+import { gettext } from "./texts.js";
 
 const COLOURS = {
   best: "--state-best",
@@ -15,7 +16,7 @@ const COLOURS = {
   focus: "--focus",
   surface: "--surface",
 };
-const SERIES = ["best", "correct", "slower", "suspect"]; // looks with a value; failures go to a strip below
+const SERIES = ["best", "correct", "slower", "suspect"]; // styles with a value; failures go to a strip below
 
 export class Chart extends EventTarget {
   constructor({ holder, Plot }) {
@@ -59,14 +60,14 @@ export class Chart extends EventTarget {
       if (node.x !== null && node.a && (best === null || node.x > best)) best = node.x; // doubted ones raise no line
       made.steps.push(best);
       made.failed.push(node.x === null ? 0.5 : null);
-      if (node.x !== null) made.points[SERIES.indexOf(this.lookHere(node))][i] = node.x;
+      if (node.x !== null) made.points[SERIES.indexOf(this.styleHere(node))][i] = node.x;
     });
     return [made.xs, made.steps, ...made.points, made.failed];
   }
 
-  lookHere(node) {
-    const look = lookOf(this.scene, node);
-    return SERIES.includes(look) ? look : "correct";
+  styleHere(node) {
+    const style = styleOf(this.scene, node);
+    return SERIES.includes(style) ? style : "correct";
   }
 
   fill() {
@@ -109,11 +110,11 @@ export class Chart extends EventTarget {
   options(size) {
     const { colours: c } = this;
     const axis = { stroke: c.text, font: c.font, grid: { stroke: c.line, width: 1 }, ticks: { show: false } };
-    const point = (look, size_, filled) => ({
+    const point = (style, size_, filled) => ({
       scale: "y",
-      stroke: c[look],
+      stroke: c[style],
       paths: () => null,
-      points: { show: true, size: size_, width: 1.4, stroke: c[look], fill: filled ? c[look] : c.surface, ...(SHAPES[look] && { paths: SHAPES[look] }) },
+      points: { show: true, size: size_, width: 1.4, stroke: c[style], fill: filled ? c[style] : c.surface, ...(SHAPES[style] && { paths: SHAPES[style] }) },
     });
     return {
       ...size,
@@ -182,8 +183,8 @@ export class Chart extends EventTarget {
     ctx.strokeStyle = this.colours.surface;
     ctx.setLineDash([]);
     ctx.lineWidth = 4 * ratio;
-    ctx.strokeText("eager 1.0×", left + width - 2 * ratio, y - 2 * ratio);
-    ctx.fillText("eager 1.0×", left + width - 2 * ratio, y - 2 * ratio);
+    ctx.strokeText(gettext("eager 1.0×"), left + width - 2 * ratio, y - 2 * ratio);
+    ctx.fillText(gettext("eager 1.0×"), left + width - 2 * ratio, y - 2 * ratio);
     ctx.restore();
   }
 
@@ -200,7 +201,7 @@ export class Chart extends EventTarget {
     this.rows.forEach((node, i) => {
       if (node.x === null || node.lo === null || node.bs === "reported") return;
       if (node.bs === "modelled" && !this.scene.records.has(node.n)) return;
-      ctx.strokeStyle = this.colours[this.lookHere(node)];
+      ctx.strokeStyle = this.colours[this.styleHere(node)];
       const x = u.valToPos(u.data[0][i], "x", true);
       if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) return;
       ctx.beginPath();

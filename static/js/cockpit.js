@@ -15,16 +15,28 @@ import { text as measureText } from "./measure.js";
 import { startPanels, swap } from "./panels.js";
 import { Replay } from "./replay.js";
 import { Store } from "./store.js";
+import { gettext, interpolate, ngettext } from "./texts.js";
 import { Tree } from "./tree.js";
 import { TreeActs } from "./treeacts.js";
 
+const CONNECTIONS = {
+  live: gettext("live"),
+  paused: gettext("paused"),
+  polling: gettext("polling"),
+  offline: gettext("offline"),
+  gone: gettext("gone"),
+  "catching up": gettext("catching up"),
+  "signed out": gettext("signed out"),
+  "not allowed": gettext("not allowed"),
+  "old page": gettext("old page"),
+};
 const ENDED = new Set(["finished", "stopped", "failed"]);
 const $ = (id) => document.getElementById(id);
 const root = $("cockpit");
 const base = root.dataset.base;
-const looks = JSON.parse($("looks").textContent);
+const styles = JSON.parse($("styles").textContent);
 const address = new URL(location.href);
-const store = new Store(looks);
+const store = new Store(styles);
 const narrow = matchMedia("(max-width: 43.75rem)");
 let selected = null;
 let follow = false;
@@ -33,14 +45,14 @@ let follow = false;
 
 const live = new Live(base, Number(root.dataset.run));
 const feed = new Feed($("feed"), $("feed-empty"), $("feed-new"));
-const grid = new Grid({ table: $("grid"), more: $("grid-more"), legend: $("legend"), base, words: looks.words });
+const grid = new Grid({ table: $("grid"), more: $("grid-more"), legend: $("legend"), base, labels: styles.labels });
 const drawer = new Drawer({ element: $("drawer"), body: $("drawer-body"), title: $("drawer-title"), link: $("drawer-link"), base });
 const replay = $("replay") ? new Replay({ root: $("replay"), load: () => live.fetch("replay") }) : null;
 const tree = window.d3 && window.d3.hierarchy
   ? new Tree({ canvas: $("tree"), stage: $("stage"), tip: $("tip"), legend: $("legend"), hierarchy: window.d3, steps: Number(root.dataset.steps) })
   : null;
 const chart = window.uPlot ? new Chart({ holder: $("chart"), Plot: window.uPlot }) : null;
-if (tree) tree.words = looks.words;
+if (tree) tree.labels = styles.labels;
 window.cockpitTree = tree; // for whoever looks at the page from its console, and for its tests
 
 // -- drawing ----------------------------------------------------------------------------------------------------------
@@ -61,19 +73,20 @@ function show() {
 
 function caption() {
   const { told, records, best, leader, by } = scene;
-  const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-  if (!told.length) $("chart-caption").textContent = "No candidate has been judged yet.";
-  else if (best === null && leader !== null) $("chart-caption").textContent = `${many(told.length, "candidate")}. ${nothingFaster()}; the closest kernel is node ${leader} (${measureText(by.get(leader))}).`;
-  else if (best === null && told.some((node) => node.x !== null)) $("chart-caption").textContent = `${many(told.length, "candidate")}; no passing kernel is audited and free of doubt, so there is no best yet.`;
-  else if (best === null) $("chart-caption").textContent = `None of ${many(told.length, "candidate")} has passed yet.`;
-  else {
-    const rose = records.size === 1 ? "set once, by" : `raised ${records.size} times, last by`;
-    $("chart-caption").textContent = `${many(told.length, "candidate")}; the best was ${rose} node ${best} (${measureText(by.get(best))}).`;
-  }
+  const count = told.length;
+  const number = best ?? leader;
+  const speedup = number === null ? "" : measureText(by.get(number));
+  let text = gettext("No candidate has been judged yet.");
+  if (count && best !== null && records.size === 1) text = ngettext("%(count)s candidate; the best was set once, by node %(number)s (%(speedup)s).", "%(count)s candidates; the best was set once, by node %(number)s (%(speedup)s).", count);
+  else if (count && best !== null) text = ngettext("%(count)s candidate; the best was raised %(times)s times, last by node %(number)s (%(speedup)s).", "%(count)s candidates; the best was raised %(times)s times, last by node %(number)s (%(speedup)s).", count);
+  else if (count && leader !== null) text = ngettext("%(count)s candidate. %(nothing)s; the closest kernel is node %(number)s (%(speedup)s).", "%(count)s candidates. %(nothing)s; the closest kernel is node %(number)s (%(speedup)s).", count);
+  else if (told.some((node) => node.x !== null)) text = ngettext("%(count)s candidate; no passing kernel is audited and free of doubt, so there is no best yet.", "%(count)s candidates; no passing kernel is audited and free of doubt, so there is no best yet.", count);
+  else if (count) text = ngettext("None of %(count)s candidate has passed yet.", "None of %(count)s candidates has passed yet.", count);
+  $("chart-caption").textContent = interpolate(text, { count, number, speedup, times: records.size, nothing: nothingFaster() });
 }
 
 function nothingFaster() {
-  return ENDED.has(root.dataset.state) ? "Nothing faster than PyTorch was found" : "Nothing faster than PyTorch yet";
+  return ENDED.has(root.dataset.state) ? gettext("Nothing faster than PyTorch was found") : gettext("Nothing faster than PyTorch yet");
 }
 
 function setView(view) {
@@ -154,7 +167,7 @@ const SHIFTED = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDo
 // The menu of the chosen node, else of the best, for those who point without a second button.
 function chosenMenu() {
   const n = selected ?? scene.leader;
-  if (n === null) return say("Choose a node first.");
+  if (n === null) return say(gettext("Choose a node first."));
   const box = document.querySelector('[data-do="acts"]').getBoundingClientRect();
   return nodeActs.open(n, box.left, box.bottom + 4);
 }
@@ -231,8 +244,8 @@ function apply(frame) {
   showControls(frame.state);
   if (!(replay && replay.on)) {
     show();
-    if (before !== null && scene.best !== null && scene.best !== before) announce(`New best: node ${scene.best}, ${measureText(scene.by.get(scene.best))}`);
-    if (ended) announce(`Search ${frame.state}`);
+    if (before !== null && scene.best !== null && scene.best !== before) announce(interpolate(gettext("New best: node %(number)s, %(speedup)s"), { number: scene.best, speedup: measureText(scene.by.get(scene.best)) }));
+    if (ended) announce({ finished: gettext("Search finished"), stopped: gettext("Search stopped"), failed: gettext("Search failed") }[frame.state]);
   }
   if (document.hidden) badge(true);
   const open = drawer.shown;
@@ -250,15 +263,16 @@ live.addEventListener("visible", () => {
   show();
 });
 live.addEventListener("state", (event) => {
-  const { word, detail, changed } = event.detail;
+  const { state, detail, changed } = event.detail;
+  const label = CONNECTIONS[state];
   const button = $("live");
-  button.dataset.state = word.replace(" ", "-");
-  $("live-word").textContent = detail ? `${word} · ${detail}` : word;
-  button.title = word === "paused" ? "Resume live updates (l)" : "Pause live updates (l)";
-  if (changed && ["offline", "signed out", "polling"].includes(word)) announce(`Connection: ${word}`);
-  if ($("signed-out") && word === "live") actionsAllowed(true);
-  if (word === "signed out" || word === "live") $("signed-out")?.remove();
-  if (word === "signed out") signedOut();
+  button.dataset.state = state.replace(" ", "-");
+  $("live-word").textContent = detail ? `${label} · ${detail}` : label;
+  button.title = state === "paused" ? gettext("Resume live updates (l)") : gettext("Pause live updates (l)");
+  if (changed && ["offline", "signed out", "polling"].includes(state)) announce(interpolate(gettext("Connection: %(state)s"), { state: label }));
+  if ($("signed-out") && state === "live") actionsAllowed(true);
+  if (state === "signed out" || state === "live") $("signed-out")?.remove();
+  if (state === "signed out") signedOut();
 });
 $("live").addEventListener("click", () => {
   if (live.paused || live.connected || live.polling) ACTS.live();
@@ -272,8 +286,8 @@ function signedOut() {
   note.className = "notice notice-warning";
   const link = document.createElement("a");
   link.href = `/sign-in/?next=${encodeURIComponent(location.pathname + location.search)}`;
-  link.textContent = "Sign in again";
-  note.append("You are signed out. What you see stays, but it no longer updates. ", link);
+  link.textContent = gettext("Sign in again");
+  note.append(gettext("You are signed out. What you see stays, but it no longer updates."), " ", link);
   $("messages").append(note);
 }
 
@@ -306,11 +320,11 @@ if (replay) {
 function replayHeader() {
   const best = scene.leader === null ? null : scene.by.get(scene.leader);
   const facts = [
-    [scene.best === null && best ? "Closest to PyTorch at this point" : "Best at this point", best ? `${measureText(best)} · node ${best.n}` : "none yet"],
-    ["Position", $("replay-word").textContent],
-    ["Steps judged", `${scene.told.length} of ${root.dataset.steps}`],
-    ["In flight", String(scene.pending.length)],
-    ["Correct", String(scene.told.filter((node) => node.x !== null).length)],
+    [scene.best === null && best ? gettext("Closest to PyTorch at this point") : gettext("Best at this point"), best ? interpolate(gettext("%(speedup)s · node %(number)s"), { speedup: measureText(best), number: best.n }) : gettext("none yet")],
+    [gettext("Position"), $("replay-word").textContent],
+    [gettext("Steps judged"), interpolate(gettext("%(done)s of %(steps)s"), { done: scene.told.length, steps: root.dataset.steps })],
+    [gettext("In flight"), String(scene.pending.length)],
+    [gettext("Correct"), String(scene.told.filter((node) => node.x !== null).length)],
   ];
   const list = document.createElement("dl");
   list.className = "evidence-facts";
@@ -356,7 +370,7 @@ if (tree) {
   tree.addEventListener("painted", (event) => {
     const { outside } = event.detail;
     $("tree-outside").hidden = outside === 0;
-    $("tree-outside").firstElementChild.textContent = `${outside} of ${scene.nodes.length} nodes are outside this view.`;
+    $("tree-outside").firstElementChild.textContent = interpolate(gettext("%(outside)s of %(count)s nodes are outside this view."), { outside, count: scene.nodes.length });
   });
 }
 grid.addEventListener("choose", (event) => select(event.detail));

@@ -1,5 +1,7 @@
 // Pause, resume, stop without leaving the page. The forms work by themselves; this keeps the reader's view.
 
+import { gettext, interpolate } from "./texts.js";
+
 const SHOWN = { pause: ["running"], resume: ["paused", "stopping", "stopped"], stop: ["running", "paused"], kill: ["stopping"] };
 
 export function showControls(state) {
@@ -16,7 +18,7 @@ export function startControls(done) {
 }
 
 async function send(form, button, done) {
-  if (form.dataset.control === "stop" && !confirm("Stop this search? Kernels on a device are judged first; other steps are cancelled. The tree is kept.")) return;
+  if (form.dataset.control === "stop" && !confirm(gettext("Stop this search? Kernels on a device are judged first; other steps are cancelled. The tree is kept."))) return;
   button.disabled = true;
   button.setAttribute("aria-busy", "true");
   try {
@@ -29,9 +31,9 @@ async function send(form, button, done) {
       showControls(fresh.dataset.state);
       renewKeys(page);
     }
-    if (!answer.ok) say(`The server refused (${answer.status}). Reload the page and try again.`);
+    if (!answer.ok) say(interpolate(gettext("The server refused (%(status)s). Reload the page and try again."), { status: answer.status }));
   } catch {
-    say("The server did not respond, so the change may not have been made. Reload the page and try again.");
+    say(gettext("The server did not respond, so the change may not have been made. Reload the page and try again."));
   } finally {
     button.disabled = false;
     button.removeAttribute("aria-busy");
@@ -39,7 +41,7 @@ async function send(form, button, done) {
   }
 }
 
-// Each form carries a key that makes a repeated submit one act; the next act needs the next key.
+// Each form carries a key that makes a repeated submit one action; the next action needs the next key.
 function renewKeys(page) {
   for (const form of document.querySelectorAll("#controls form")) {
     const fresh = page.querySelector(`#controls form[data-control="${form.dataset.control}"] input[name="key"]`);

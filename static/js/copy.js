@@ -1,5 +1,7 @@
 // Buttons that copy a line or the source shown. Without a clipboard they stay hidden: the text can be selected.
 
+import { gettext } from "./texts.js";
+
 const SAID_MS = 2000;
 
 // Hidden characters are copied as the code points that stand for them: what is seen is what is taken.
@@ -16,14 +18,14 @@ function offer() {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy], [data-copy-code]");
   if (!button) return;
-  const word = button.textContent;
+  const label = button.textContent;
   try {
     await navigator.clipboard.writeText(textOf(button));
-    button.textContent = "Copied";
+    button.textContent = gettext("Copied");
   } catch {
-    button.textContent = "Copying failed: select the text";
+    button.textContent = gettext("Copying failed: select the text");
   }
-  setTimeout(() => { button.textContent = word; }, SAID_MS);
+  setTimeout(() => { button.textContent = label; }, SAID_MS);
 });
 document.addEventListener("htmx:afterSwap", offer);
 offer();

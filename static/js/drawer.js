@@ -1,5 +1,7 @@
 // The node panel beside the tree: the node page's own fragment, fetched on demand, focus returned on close.
 
+import { gettext, interpolate } from "./texts.js";
+
 const SAID_MS = 8000;
 
 export class Drawer {
@@ -32,7 +34,7 @@ export class Drawer {
     this.shown = n;
     this.element.hidden = false;
     document.getElementById("cockpit").classList.add("with-drawer");
-    this.title.textContent = n === 0 ? "Start" : `Node ${n}`;
+    this.title.textContent = n === 0 ? gettext("Start") : interpolate(gettext("Node %(number)s"), { number: n });
     this.link.href = `${this.base}n/${n}/`;
     if (focus) this.element.focus({ preventScroll: true });
     if (!again) this.loading = this.load();

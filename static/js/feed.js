@@ -1,5 +1,7 @@
 // The feed: lines made by the server, newest first, each shown once. The reader's place in it is kept.
 
+import { gettext, interpolate } from "./texts.js";
+
 const MOST = 100;
 
 export class Feed {
@@ -36,7 +38,7 @@ export class Feed {
       list.scrollTop += list.scrollHeight - before;
       this.unseen += fresh.length;
       this.button.hidden = false;
-      this.button.textContent = `${this.unseen} new`;
+      this.button.textContent = interpolate(gettext("%(count)s new"), { count: this.unseen });
     }
     while (list.children.length > MOST && !holds(list.lastElementChild)) list.lastElementChild.remove();
   }

@@ -1,25 +1,26 @@
 // The tree as an ARIA treegrid: the same rows as the server's, folded, walked with arrow keys, at most 200 at a time.
 
 import { element as measure } from "./measure.js";
-import { handsOn, KINDS, lookOf } from "./store.js";
+import { handsOn, KINDS, styleOf } from "./store.js";
+import { gettext, interpolate } from "./texts.js";
 import { ticked } from "./ticks.js";
 
 const MOST = 200;
 
 export class Grid extends EventTarget {
-  constructor({ table, more, legend, base, words }) {
+  constructor({ table, more, legend, base, labels }) {
     super();
     this.body = table.tBodies[0];
     this.table = table;
     this.more = more;
     this.base = base;
     this.run = Number(base.split("/").at(-2));
-    this.words = words;
+    this.labels = labels;
     this.folded = new Set();
     this.selected = null;
     this.current = 0; // the row that Tab reaches
     this.marks = new Map();
-    for (const entry of legend.querySelectorAll("[data-look]")) this.marks.set(entry.dataset.look, entry.querySelector("svg"));
+    for (const entry of legend.querySelectorAll("[data-style]")) this.marks.set(entry.dataset.style, entry.querySelector("svg"));
     this.body.addEventListener("keydown", (event) => this.key(event));
     this.body.addEventListener("focusin", (event) => this.focused(event));
     this.body.addEventListener("click", (event) => this.click(event));
@@ -38,7 +39,7 @@ export class Grid extends EventTarget {
     const { rows, total } = this.rows();
     this.body.replaceChildren(...rows.map((row) => this.row(row)));
     this.table.setAttribute("aria-rowcount", String(total));
-    this.more.textContent = total > rows.length ? `${rows.length} of ${total} unfolded nodes are listed. Fold branches with ← to see the others.` : "";
+    this.more.textContent = total > rows.length ? interpolate(gettext("%(shown)s of %(total)s unfolded nodes are listed. Fold branches with ← to see the others."), { shown: rows.length, total }) : "";
     if (focused !== null) {
       const row = this.body.querySelector(`tr[data-number="${focused}"]`);
       if (row) (onLink ? row.querySelector("a") : row).focus({ preventScroll: true });
@@ -93,9 +94,9 @@ export class Grid extends EventTarget {
     row.append(
       cell("grid-tick", ...(node.n ? [this.tick(node.n)] : [])),
       cell("grid-node", link),
-      cell("", this.state(node), ...handsOn(node).map(([word]) => hand(word))),
+      cell("", this.state(node), ...handsOn(node).map(([label]) => hand(label))),
       cell("num", measure(node)),
-      cell("", node.k === 0 ? "start" : KINDS[node.k]),
+      cell("", KINDS[node.k]),
       cell("grid-why", why, node.d ? ` ${node.d}` : ""),
     );
     return row;
@@ -109,24 +110,24 @@ export class Grid extends EventTarget {
     box.tabIndex = -1; // within a row the keys act: c ticks it
     box.dataset.tick = `${this.run}.${n}`;
     box.checked = ticked().includes(box.dataset.tick);
-    const word = document.createElement("span");
-    word.className = "visually-hidden";
-    word.textContent = `Compare node ${n}`;
-    label.append(box, word);
+    const text = document.createElement("span");
+    text.className = "visually-hidden";
+    text.textContent = interpolate(gettext("Compare node %(number)s"), { number: n });
+    label.append(box, text);
     return label;
   }
 
   state(node) {
     const best = node.n === this.scene.best;
-    const look = lookOf(this.scene, node);
+    const style = styleOf(this.scene, node);
     const span = document.createElement("span");
-    span.className = `state is-${best ? "best" : look}`;
-    const shape = this.marks.get(look === "judging" ? "proposing" : look);
+    span.className = `state is-${best ? "best" : style}`;
+    const shape = this.marks.get(style === "judging" ? "proposing" : style);
     if (shape) span.append(shape.cloneNode(true), " ");
-    const word = document.createElement("span");
+    const text = document.createElement("span");
     const closest = this.scene.best === null && node.n === this.scene.leader;
-    word.textContent = best ? "best so far" : closest ? "closest so far" : look === "best" ? "was the best" : this.words[node.look];
-    span.append(word);
+    text.textContent = best ? gettext("best so far") : closest ? gettext("closest so far") : style === "best" ? gettext("was the best") : this.labels[node.style];
+    span.append(text);
     return span;
   }
 
@@ -184,10 +185,10 @@ function cell(name, ...content) {
   return made;
 }
 
-function hand(word) {
+function hand(label) {
   const span = document.createElement("span");
   span.className = "hand";
-  span.textContent = word;
+  span.textContent = label;
   return span;
 }
 

@@ -1,6 +1,7 @@
 // Keeps one run fresh: a websocket, ordered by event number, resumed after any gap; polling where sockets do not pass.
-// Emits: frame, snapshot, state {word, detail}, gone.
+// Emits: frame, snapshot, state {state, detail}, gone.
 
+import { gettext, interpolate } from "./texts.js";
 import { unpack } from "./unpack.js";
 
 const FIRST_MS = [300, 3000];
@@ -63,7 +64,7 @@ export class Live extends EventTarget {
   }
 
   dialNow() {
-    if (this.stopped && this.word !== "signed out") return;
+    if (this.stopped && this.state !== "signed out") return;
     this.stopped = false;
     this.dials = 0;
     this.dial();
@@ -244,17 +245,20 @@ export class Live extends EventTarget {
   // -- what the reader is told --------------------------------------------------------------------------------------
 
   settle() {
-    if (this.paused) this.say("paused", this.news ? `${this.news} new` : "");
+    if (this.paused) this.say("paused", this.news ? interpolate(gettext("%(count)s new"), { count: this.news }) : "");
     else if (!this.connected) return;
-    else if (this.head > this.last) this.say("catching up", `${this.head - this.last} behind`);
+    else if (this.head > this.last) this.say("catching up", interpolate(gettext("%(count)s behind"), { count: this.head - this.last }));
     else this.say("live", this.lag === null ? "" : `${this.lag < 1000 ? `${this.lag} ms` : `${(this.lag / 1000).toFixed(1)} s`}`);
   }
 
-  say(word, detail = "") {
-    if (word === "offline" && this.word !== "offline") this.since = new Date();
-    if (word === "offline") detail = `since ${this.since.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })}`;
-    const changed = this.word !== word;
-    this.word = word;
-    this.dispatchEvent(new CustomEvent("state", { detail: { word, detail, changed } }));
+  say(state, detail = "") {
+    if (state === "offline" && this.state !== "offline") this.since = new Date();
+    if (state === "offline") {
+      const time = this.since.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+      detail = interpolate(gettext("since %(time)s"), { time });
+    }
+    const changed = this.state !== state;
+    this.state = state;
+    this.dispatchEvent(new CustomEvent("state", { detail: { state, detail, changed } }));
   }
 }

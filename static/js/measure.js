@@ -1,6 +1,8 @@
 // A speedup with its evidence, in the same words and digits as the page's own tag: never a bare number.
 
-const WORDS = { measured: "measured", modelled: "MODELLED", reported: "reported, not measured here" };
+import { gettext, interpolate } from "./texts.js";
+
+const SOURCES = { measured: gettext("measured"), modelled: gettext("MODELLED"), reported: gettext("reported, not measured here") };
 
 function digits(value, basis) {
   if (basis === "modelled") return value >= 10 ? value.toFixed(0) : value >= 0.95 ? value.toFixed(1) : value.toFixed(2);
@@ -22,14 +24,14 @@ function error(node) {
 function range(node) {
   if (node.lo === null || node.bs === "reported") return "";
   const within = error(node);
-  return within ? `within ${within.toFixed(1)}×` : `[${digits(node.lo, node.bs)}–${digits(node.hi, node.bs)}]`;
+  return within ? interpolate(gettext("within %(factor)s×"), { factor: within.toFixed(1) }) : `[${digits(node.lo, node.bs)}–${digits(node.hi, node.bs)}]`;
 }
 
 export function parts(node) {
   if (node.x === null || !node.bs) return null;
   const interval = range(node);
   const count = node.bs === "measured" && node.ns ? `n=${node.ns}` : "";
-  return { number: times(node), more: [interval, count].filter(Boolean).join(" "), basis: node.bs, source: WORDS[node.bs] };
+  return { number: times(node), more: [interval, count].filter(Boolean).join(" "), basis: node.bs, source: SOURCES[node.bs] };
 }
 
 export function text(node) {

@@ -1,12 +1,14 @@
 // The command palette: one field over pages, acts of this page, and what the server finds by name.
 
 import { commands, doorOf, perform } from "./acts.js";
+import { gettext, interpolate } from "./texts.js";
 
 const WAIT_MS = 120;
 const dialog = document.getElementById("palette");
 const input = document.getElementById("palette-input");
 const list = document.getElementById("palette-list");
 const counter = document.getElementById("palette-count");
+const GROUPS = [gettext("On this page"), gettext("Pages"), gettext("This browser")];
 let shown = []; // what the list holds, in order
 let chosen = 0;
 let timer = 0;
@@ -19,27 +21,27 @@ export function openPalette() {
   show(local(""), "");
 }
 
-function local(words) {
+function local(query) {
   const rows = commands.acts
     .filter((act) => doorOf(act) !== null)
-    .map((act) => ({ group: "On this page", label: act.label, detail: "", key: act.shown, run: () => perform(act) }));
-  for (const [label, detail, url, key] of commands.places) rows.push({ group: "Pages", label, detail, key, url });
-  rows.push({ group: "This browser", label: "Keyboard shortcuts", detail: "", key: "?", run: () => document.querySelector("[data-open-help]").click() });
+    .map((act) => ({ group: GROUPS[0], label: act.label, detail: "", key: act.shown, run: () => perform(act) }));
+  for (const [label, detail, url, key] of commands.places) rows.push({ group: GROUPS[1], label, detail, key, url });
+  rows.push({ group: GROUPS[2], label: gettext("Keyboard shortcuts"), detail: "", key: "?", run: () => document.querySelector("[data-open-help]").click() });
   for (const input of document.querySelectorAll("[data-theme-switch] input")) {
-    rows.push({ group: "This browser", label: `Theme: ${input.value}`, detail: "", key: "", run: () => input.click() });
+    rows.push({ group: GROUPS[2], label: interpolate(gettext("Theme: %(name)s"), { name: input.value }), detail: "", key: "", run: () => input.click() });
   }
-  const parts = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const parts = query.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = rows.filter((row) => parts.every((part) => `${row.label} ${row.detail}`.toLowerCase().includes(part)));
   return fits.sort((a, b) => rank(a, parts) - rank(b, parts)); // stable: equal ranks keep their order
 }
 
 // What begins with the words goes before what only holds them, within its group.
 function rank(row, parts) {
-  const group = ["On this page", "Pages", "This browser"].indexOf(row.group) * 2;
+  const group = GROUPS.indexOf(row.group) * 2;
   return group + (parts.length && row.label.toLowerCase().startsWith(parts[0]) ? 0 : 1);
 }
 
-function show(rows, words) {
+function show(rows, query) {
   shown = rows;
   chosen = Math.min(chosen, Math.max(0, rows.length - 1));
   list.replaceChildren();
@@ -60,7 +62,7 @@ function show(rows, words) {
     }
     group.append(option(row, place));
   });
-  counter.textContent = rows.length ? `${rows.length} found` : `No results for “${words}”`;
+  counter.textContent = rows.length ? interpolate(gettext("%(count)s found"), { count: rows.length }) : interpolate(gettext("No results for “%(query)s”"), { query: query });
   mark();
 }
 
@@ -105,31 +107,31 @@ function mark(scroll = true) {
 function take(place) {
   const row = shown[place];
   if (!row) return;
-  dialog.close(); // gives the focus back; an act may then lead it to a field
+  dialog.close(); // gives the focus back; an action may then lead it to a field
   if (row.url) location.assign(row.url);
   else row.run();
 }
 
 function typed() {
-  const words = input.value.trim();
+  const query = input.value.trim();
   chosen = 0;
-  show(local(words), words);
+  show(local(query), query);
   clearTimeout(timer);
   if (asked) asked.abort();
-  if (words) timer = setTimeout(() => ask(words), WAIT_MS);
+  if (query) timer = setTimeout(() => ask(query), WAIT_MS);
 }
 
-async function ask(words) {
+async function ask(query) {
   asked = new AbortController();
   try {
-    const url = `${commands.find}?q=${encodeURIComponent(words)}`;
+    const url = `${commands.find}?q=${encodeURIComponent(query)}`;
     const answer = await fetch(url, { signal: asked.signal, redirect: "manual", headers: { Accept: "application/json" } });
     if (!answer.ok) throw new Error(String(answer.status));
     const { rows } = await answer.json();
-    if (input.value.trim() !== words) return;
-    show([...local(words), ...rows.map(([group, label, detail, url]) => ({ group, label, detail, url, key: "" }))], words);
+    if (input.value.trim() !== query) return;
+    show([...local(query), ...rows.map(([group, label, detail, url]) => ({ group, label, detail, url, key: "" }))], query);
   } catch (error) {
-    if (error.name !== "AbortError") counter.textContent = "The server did not respond. Only pages and actions are listed.";
+    if (error.name !== "AbortError") counter.textContent = gettext("The server did not respond. Only pages and actions are listed.");
   }
 }
 

@@ -1,5 +1,7 @@
 // Shows a search as it was at any earlier moment. Live frames go on arriving meanwhile; only the picture stands still.
 
+import { gettext, interpolate } from "./texts.js";
+
 export class Replay extends EventTarget {
   constructor({ root, load }) {
     super();
@@ -7,7 +9,7 @@ export class Replay extends EventTarget {
     this.load = load;
     this.bar = root.querySelector(".replay-on");
     this.range = root.querySelector("#replay-at");
-    this.word = root.querySelector("#replay-word");
+    this.place = root.querySelector("#replay-word");
     this.speed = root.querySelector("#replay-speed");
     this.toggle = root.querySelector('[data-do="replay"]');
     this.playButton = root.querySelector('[data-do="replay-play"]');
@@ -58,7 +60,8 @@ export class Replay extends EventTarget {
   go(at) {
     this.at = Math.max(0, Math.min(at, this.head));
     this.range.value = this.at;
-    this.word.textContent = `${this.unit === "event" ? "event" : "step"} ${this.at} of ${this.head}`;
+    const text = this.unit === "event" ? gettext("event %(at)s of %(head)s") : gettext("step %(at)s of %(head)s");
+    this.place.textContent = interpolate(text, this);
     this.dispatchEvent(new Event("moved"));
   }
 
@@ -72,8 +75,8 @@ export class Replay extends EventTarget {
   play() {
     if (this.timer) return this.stop();
     if (this.at >= this.head) this.go(0);
-    this.playButton.textContent = "Pause";
-    this.word.setAttribute("aria-live", "off"); // eight times a second is no message
+    this.playButton.textContent = gettext("Pause");
+    this.place.setAttribute("aria-live", "off"); // eight times a second is no message
     const tick = () => {
       if (!this.step(1)) return this.stop();
       this.timer = setTimeout(tick, 1000 / Number(this.speed.value));
@@ -86,15 +89,15 @@ export class Replay extends EventTarget {
   stop() {
     clearTimeout(this.timer);
     this.timer = null;
-    this.playButton.textContent = "Play";
-    this.word.removeAttribute("aria-live");
+    this.playButton.textContent = gettext("Play");
+    this.place.removeAttribute("aria-live");
   }
 
   // Keys count only while the bar is open. Returns whether the key was one of them.
   key(name) {
-    const acts = { ",": () => this.step(-1), ".": () => this.step(1), y: () => this.play() };
-    if (!this.on || !acts[name]) return false;
-    acts[name]();
+    const actions = { ",": () => this.step(-1), ".": () => this.step(1), y: () => this.play() };
+    if (!this.on || !actions[name]) return false;
+    actions[name]();
     return true;
   }
 }

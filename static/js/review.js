@@ -2,6 +2,7 @@
 // Every act is a form that works by itself; this sends it, and shows the outcome before the answer is there.
 
 import { followed, keysAreOn, typing } from "./keys.js";
+import { gettext, interpolate } from "./texts.js";
 import { offerUndo } from "./undo.js";
 
 const HELD_MS = 45_000; // a claim lasts 60 s on the server
@@ -44,7 +45,7 @@ async function hold(card) {
     if (!answer.ok) return;
     const { holder } = await answer.json();
     const place = card.querySelector(".rule-holder");
-    if (place) place.textContent = holder ? `Held by ${holder}` : "";
+    if (place) place.textContent = holder ? interpolate(gettext("Held by %(holder)s"), { holder }) : "";
   } catch {
     // the next renewal tries again
   }
@@ -149,7 +150,7 @@ function retype(card, body) {
 
 function undo() {
   const last = past.pop() || remembered();
-  if (!last) return announce("There is nothing to undo.");
+  if (!last) return announce(gettext("There is nothing to undo."));
   if (last.place && !last.place.card.isConnected) {
     last.place.card.classList.add("is-busy");
     back(last.place, last.place.card);
@@ -195,9 +196,9 @@ async function post(action, body) {
     const answer = await fetch(action, { method: "POST", body, headers: { "HX-Request": "true" } });
     if (answer.status === 401) location.assign(answer.headers.get("HX-Redirect") || "/");
     else if (answer.ok || answer.status === 409 || answer.status === 422) return { ok: answer.ok, data: await answer.json() };
-    else say(answer.status === 403 ? "Your account cannot decide rules, or the page is out of date. Reload the page." : `The server failed (${answer.status}). Nothing was changed; try again.`);
+    else say(answer.status === 403 ? gettext("Your account cannot decide rules, or the page is out of date. Reload the page.") : interpolate(gettext("The server failed (%(status)s). Nothing was changed; try again."), { status: answer.status }));
   } catch {
-    say("The server cannot be reached. Nothing was changed; try again.");
+    say(gettext("The server cannot be reached. Nothing was changed; try again."));
   }
   return null;
 }

@@ -3,6 +3,7 @@
 import { commands, perform } from "./acts.js";
 import { KEYS_OFF, keysAreOn, typing } from "./keys.js";
 import { openPalette } from "./palette.js";
+import { gettext, interpolate } from "./texts.js";
 import { undoNewest } from "./undo.js";
 
 const CHORD_MS = 1200;
@@ -171,15 +172,15 @@ function say(text) {
 // The server's own sentence names the role that is missing; a form that was too old has none.
 function forbidden(xhr) {
   const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
-  return page.querySelector("[data-why]")?.textContent || "Your account does not have permission to do this, or the page is out of date. Reload the page.";
+  return page.querySelector("[data-why]")?.textContent || gettext("Your account does not have permission to do this, or the page is out of date. Reload the page.");
 }
 document.addEventListener("htmx:sendError", (event) => {
-  if (!event.detail.elt.hasAttribute("data-poll")) say("The server cannot be reached. Nothing was sent; try again.");
+  if (!event.detail.elt.hasAttribute("data-poll")) say(gettext("The server cannot be reached. Nothing was sent; try again."));
 });
 document.addEventListener("htmx:responseError", (event) => {
   const { elt, xhr } = event.detail;
   if (elt.hasAttribute("data-poll") || [401, 409, 422].includes(xhr.status)) return;
-  say(xhr.status === 403 ? forbidden(xhr) : `The server failed (${xhr.status}). Try again, or see the server log.`);
+  say(xhr.status === 403 ? forbidden(xhr) : interpolate(gettext("The server failed (%(status)s). Try again, or see the server log."), { status: xhr.status }));
 });
 
 // A list that comes again after an act on one of its rows goes on where its reader was.

@@ -1,6 +1,8 @@
 // The nodes of one run as the page knows them, and scenes: what there is to draw, now or at an earlier moment.
 
-export const KINDS = ["root", "large", "small"];
+import { gettext } from "./texts.js";
+
+export const KINDS = [gettext("start"), gettext("large"), gettext("small")]; // labels
 // What people did to a node, as flags; search/live/columns.py says them too.
 const PRUNED = 1;
 const PINNED = 2;
@@ -11,14 +13,14 @@ const FLAKY = 32;
 const ASKED = 64;
 const SENDING = 128; // known here only: an act is on its way to the server
 const HANDS = [
-  [SENDING, "sending", "proposing"],
-  [PRUNED, "pruned", "pruned"],
-  [PINNED, "pinned", "pinned"],
-  [BOOSTED, "boosted", "person"],
-  [QUARANTINED, "quarantined", "suspect"],
-  [FLAKY, "flaky", "suspect"],
-  [ASKED, "being judged again", "proposing"],
-  [TOUCHED, "manual influence", "person"],
+  [SENDING, gettext("sending"), "proposing"],
+  [PRUNED, gettext("pruned"), "pruned"],
+  [PINNED, gettext("pinned"), "pinned"],
+  [BOOSTED, gettext("boosted"), "person"],
+  [QUARANTINED, gettext("quarantined"), "suspect"],
+  [FLAKY, gettext("flaky"), "suspect"],
+  [ASKED, gettext("being judged again"), "proposing"],
+  [TOUCHED, gettext("manual influence"), "person"],
 ];
 // What an act is going to do to the flags: [set, clear].
 const GUESSES = {
@@ -35,9 +37,9 @@ const GUESSES = {
 const IN_FLIGHT = new Set(["proposing", "judging", "waiting"]);
 
 export class Store {
-  constructor(looks) {
-    this.looks = looks.names;
-    this.words = looks.words;
+  constructor(styles) {
+    this.styles = styles.names;
+    this.labels = styles.labels;
     this.nodes = []; // by number; numbers have no gaps
     this.guessed = new Map(); // number -> the row as the server last said it, while an act on it is on its way
   }
@@ -47,7 +49,7 @@ export class Store {
     for (let i = 0; i < columns.n.length; i += 1) {
       const node = { record: false, spine: false };
       for (const key of Object.keys(columns)) node[key] = columns[key][i];
-      node.look = this.looks[node.s];
+      node.style = this.styles[node.s];
       this.nodes[node.n] = node;
       this.guessed.delete(node.n);
     }
@@ -65,7 +67,7 @@ export class Store {
     if (!this.guessed.has(n)) this.guessed.set(n, node);
     const [set, clear] = GUESSES[act] || [0, 0];
     const doubted = set & (QUARANTINED | FLAKY);
-    this.nodes[n] = { ...node, m: ((node.m | set) & ~clear) | SENDING, ...(doubted ? { look: "suspect", a: 0 } : {}) };
+    this.nodes[n] = { ...node, m: ((node.m | set) & ~clear) | SENDING, ...(doubted ? { style: "suspect", a: 0 } : {}) };
     return true;
   }
 
@@ -92,7 +94,7 @@ export class Store {
 function then(node, { at, born, ended }) {
   if (!(born[node.n] <= at)) return null;
   if (ended[node.n] !== null && ended[node.n] !== undefined && ended[node.n] <= at) return settled(node);
-  return { ...node, look: "proposing", x: null, lo: null, hi: null, o: null, a: 0, t: null, r: "", v: "", d: "", m: node.m & TOUCHED };
+  return { ...node, style: "proposing", x: null, lo: null, hi: null, o: null, a: 0, t: null, r: "", v: "", d: "", m: node.m & TOUCHED };
 }
 
 // Pins and prunes are those of now: at an earlier moment only the lasting mark is shown.
@@ -131,7 +133,7 @@ function describe(nodes) {
   for (let at = leader; at; at = by.get(at.p)) spine.add(at.n);
   const faded = new Set(); // pruned, here or above; parents come first
   for (const node of nodes) if (node.m & PRUNED || faded.has(node.p)) faded.add(node.n);
-  const pending = nodes.filter((node) => IN_FLIGHT.has(node.look));
+  const pending = nodes.filter((node) => IN_FLIGHT.has(node.style));
   return {
     nodes,
     by,
@@ -148,11 +150,13 @@ function describe(nodes) {
 }
 
 // How a node is drawn: a node that was the best when it was told keeps that mark.
-export function lookOf(scene, node) {
-  return scene.records.has(node.n) ? "best" : node.look;
+export function styleOf(scene, node) {
+  return scene.records.has(node.n) ? "best" : node.style;
 }
 
-// What people did to a node: [word, mark of the legend] each.
+export const isPruned = (node) => Boolean(node.m & PRUNED);
+
+// What people did to a node: [label, mark of the legend] each.
 export function handsOn(node) {
-  return HANDS.filter(([flag]) => node.m & flag).map(([, word, mark]) => [word, mark]);
+  return HANDS.filter(([flag]) => node.m & flag).map(([, label, mark]) => [label, mark]);
 }

@@ -3,6 +3,7 @@
 // they are a form and plain links.
 
 import { followed, keysAreOn, typing } from "./keys.js";
+import { gettext, interpolate } from "./texts.js";
 
 const KEY = "adaexplore-ticked";
 const MOST = 4;
@@ -31,7 +32,7 @@ export function toggle(key) {
   if (keys.includes(key)) keep(keys.filter((one) => one !== key));
   else if (keys.length < MOST) keep([...keys, key]);
   else {
-    say("Four kernels are already ticked. Remove one first.");
+    say(gettext("Four kernels are already ticked. Remove one first."));
     show();
     return false;
   }
@@ -52,7 +53,7 @@ export function show() {
     else {
       part.setAttribute("role", "button");
       part.setAttribute("aria-pressed", String(on));
-      part.textContent = on ? "Ticked" : "Tick to compare";
+      part.textContent = on ? gettext("Ticked") : gettext("Tick to compare");
     }
   }
   document.body.classList.toggle("has-ticks", keys.length > 0);
@@ -70,7 +71,7 @@ function tray(keys) {
     bar = document.createElement("section");
     bar.id = "ticked";
     bar.className = "ticked";
-    bar.setAttribute("aria-label", "Ticked for comparison");
+    bar.setAttribute("aria-label", gettext("Ticked for comparison"));
     document.body.append(bar);
   }
   const inside = bar.contains(document.activeElement);
@@ -80,11 +81,11 @@ function tray(keys) {
   compare.className = "button button-primary";
   compare.id = "compare-ticked";
   compare.href = `/compare?k=${keys.join(",")}`;
-  compare.textContent = keys.length > 1 ? `Compare ${keys.length}` : "Tick one more";
+  compare.textContent = keys.length > 1 ? interpolate(gettext("Compare %(count)s"), { count: keys.length }) : gettext("Tick one more");
   const clear = document.createElement("button");
   clear.type = "button";
   clear.className = "tool";
-  clear.textContent = "Clear";
+  clear.textContent = gettext("Clear");
   clear.addEventListener("click", () => keep([]));
   bar.replaceChildren(list, compare, clear);
   if (inside) compare.focus({ preventScroll: true });
@@ -97,7 +98,7 @@ function entry(key) {
   button.type = "button";
   button.className = "tool";
   button.textContent = `#${run}.${node} ×`;
-  button.title = `Remove node ${node} of search ${run}`;
+  button.title = interpolate(gettext("Remove node %(node)s of search %(run)s"), { node, run });
   button.addEventListener("click", () => toggle(key));
   item.append(button);
   return item;

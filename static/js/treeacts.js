@@ -2,6 +2,7 @@
 // What may be done is what the server put into the panel of the node; menu and keys press its buttons.
 
 import { commands, send } from "./acts.js";
+import { gettext, interpolate } from "./texts.js";
 
 const acts = () => commands.acts.filter((act) => act.tree);
 
@@ -24,7 +25,7 @@ export class TreeActs {
     const row = document.activeElement?.closest("#grid-body tr");
     const n = row ? Number(row.dataset.number) : this.drawer.shown;
     event.preventDefault();
-    if (n === null) this.say("Choose a node first: click it, or b for the best one.");
+    if (n === null) this.say(gettext("Choose a node first: click it, or b for the best one."));
     else this.perform(n, act);
   }
 
@@ -41,7 +42,8 @@ export class TreeActs {
   // Why the panel has no such button; the server has put it beside those that it has.
   why(n, act) {
     const known = this.drawer.shown === n && act.url.endsWith("/steer") && this.drawer.body.querySelector("[data-cannot]")?.dataset.cannot;
-    return known ? `Not available for node ${n}: ${known}.` : `Not available for node ${n} now.`;
+    const text = known ? gettext("Not available for node %(number)s: %(why)s.") : gettext("Not available for node %(number)s now.");
+    return interpolate(text, { number: n, why: known });
   }
 
   // -- shown before the answer ------------------------------------------------------------------------------------------
@@ -86,7 +88,7 @@ export class TreeActs {
     const menu = document.createElement("div");
     menu.className = "tree-menu";
     menu.setAttribute("role", "menu");
-    menu.setAttribute("aria-label", `Node ${n}`);
+    menu.setAttribute("aria-label", interpolate(gettext("Node %(number)s"), { number: n }));
     for (const act of acts()) menu.append(this.item(n, act));
     this.opener = document.activeElement;
     this.menu = menu;

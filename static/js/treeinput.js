@@ -67,12 +67,12 @@ function hover(tree, x, y) {
   tree.draw();
 }
 
-function showTip({ tip, view, scene, places, words, hovered }) {
+function showTip({ tip, view, scene, places, labels, hovered }) {
   const node = hovered === null ? null : scene.by.get(hovered);
   tip.hidden = !node;
   if (!node) return;
   const { x, y } = view.screen(places.get(node.n));
-  tip.replaceChildren(...tipLines(scene, node, words));
+  tip.replaceChildren(...tipLines(scene, node, labels));
   const left = x + 14 + tip.offsetWidth > view.width ? x - 14 - tip.offsetWidth : x + 14;
   tip.style.left = `${Math.max(4, left)}px`;
   tip.style.top = `${clamp(y - 10, 4, view.height - tip.offsetHeight - 4)}px`;

@@ -1,6 +1,7 @@
 // Labels of the tree: numbers and speedups where there is room for them.
 
 import { times } from "./measure.js";
+import { gettext } from "./texts.js";
 import { radius } from "./treemarks.js";
 
 const MAX_LABELS = 400;
@@ -29,7 +30,7 @@ export function paintLabels(tree, ctx, spots, visible) {
 // Leaves carry their label at the side, inner nodes above or below the lines to their children; a label that would
 // cover a mark or another label is left out. The tip and the table say it anyway.
 function paintLabel(tree, ctx, { x, y }, node, first, taken) {
-  const label = node.k === 0 ? "start" : node.x === null ? String(node.n) : `${node.n} · ${times(node)}`;
+  const label = node.k === 0 ? gettext("start") : node.x === null ? String(node.n) : `${node.n} · ${times(node)}`;
   const best = node.n === tree.scene.best;
   ctx.font = `${first ? "600 " : ""}11px ${tree.colours.font}`;
   const gap = radius(tree.view, node) + (best || node.n === tree.selected ? 9 : 5);

@@ -1,6 +1,6 @@
 // One picture of the tree: edges, arcs to what the prompt showed, marks by state, rings, labels.
 
-import { handsOn, lookOf } from "./store.js";
+import { handsOn, styleOf } from "./store.js";
 import { paintLabels } from "./treelabels.js";
 import { CIRCLE, radius } from "./treemarks.js";
 
@@ -101,14 +101,14 @@ function paintContext({ scene, colours, selected }, ctx, spots) {
 }
 
 function paintMarks(tree, ctx, spots, visible) {
-  const groups = Map.groupBy(visible, (node) => lookOf(tree.scene, node));
+  const groups = Map.groupBy(visible, (node) => styleOf(tree.scene, node));
   const order = [...groups].sort(([a], [b]) => (a === "best") - (b === "best")); // records on top
-  for (const [look, nodes] of order) {
+  for (const [style, nodes] of order) {
     const { true: faded = [], false: plain = [] } = Object.groupBy(nodes, (node) => tree.scene.faded.has(node.n));
     ctx.globalAlpha = FADED;
-    paintLook(tree, ctx, spots, look, faded);
+    paintStyle(tree, ctx, spots, style, faded);
     ctx.globalAlpha = 1;
-    paintLook(tree, ctx, spots, look, plain);
+    paintStyle(tree, ctx, spots, style, plain);
   }
 }
 
@@ -138,10 +138,10 @@ function paintHands({ view, colours, shapes }, ctx, spots, visible) {
   }
 }
 
-// All nodes of one look: two paths, whatever their number.
-function paintLook({ view, colours, shapes }, ctx, spots, look, nodes) {
-  const shape = shapes.get(look) || shapes.get(look === "judging" ? "proposing" : "correct");
-  const round = look === "root" || look === "cancelled";
+// All nodes of one style: two paths, whatever their number.
+function paintStyle({ view, colours, shapes }, ctx, spots, style, nodes) {
+  const shape = shapes.get(style) || shapes.get(style === "judging" ? "proposing" : "correct");
+  const round = style === "root" || style === "cancelled";
   const all = new Path2D();
   const ground = new Path2D();
   for (const node of nodes) {
@@ -154,13 +154,13 @@ function paintLook({ view, colours, shapes }, ctx, spots, look, nodes) {
   }
   ctx.fillStyle = colours.surface;
   ctx.fill(ground);
-  const colour = colours[look] || colours.soft;
+  const colour = colours[style] || colours.soft;
   if (shape.line || round) {
     ctx.strokeStyle = colour;
     ctx.lineWidth = view.sy > 12 ? 1.8 : 1.3;
     ctx.lineCap = "round";
     ctx.stroke(all);
-    if (look === "judging") paintDots(view, ctx, spots, nodes, colour);
+    if (style === "judging") paintDots(view, ctx, spots, nodes, colour);
   } else {
     ctx.fillStyle = colour;
     ctx.fill(all);
@@ -180,12 +180,12 @@ function paintDots(view, ctx, spots, nodes, colour) {
 
 // One rectangle after the other: as one path of thousands they would be filled far slower.
 function paintSquares({ scene, colours }, ctx, spots, visible) {
-  const groups = Map.groupBy(visible, (node) => `${lookOf(scene, node)} ${scene.faded.has(node.n)}`);
+  const groups = Map.groupBy(visible, (node) => `${styleOf(scene, node)} ${scene.faded.has(node.n)}`);
   for (const nodes of groups.values()) {
-    const look = lookOf(scene, nodes[0]);
-    const half = look === "best" ? 3 : 2;
+    const style = styleOf(scene, nodes[0]);
+    const half = style === "best" ? 3 : 2;
     ctx.globalAlpha = scene.faded.has(nodes[0].n) ? FADED : 1;
-    ctx.fillStyle = colours[look] || colours.soft;
+    ctx.fillStyle = colours[style] || colours.soft;
     for (const node of nodes) {
       const { x, y } = spots.get(node.n);
       ctx.fillRect(Math.round(x) - half, Math.round(y) - half, 2 * half, 2 * half);

@@ -1,17 +1,19 @@
 // The offer to undo what was just done: ten seconds, longer while it has the focus or the pointer. Activity keeps it.
 
+import { gettext, interpolate } from "./texts.js";
+
 const SHOWN_MS = 10_000;
 const timers = new WeakMap();
 
 const toasts = () => [...document.querySelectorAll(".undo-toast")];
 
 // `undo` is called by the button; without it the button posts to `url` with `key`. `place` holds the toast.
-export function offerUndo({ text, label = "Undo", url = "", key = "", undo = null, place = document.getElementById("messages") }) {
+export function offerUndo({ text, label = gettext("Undo"), url = "", key = "", undo = null, place = document.getElementById("messages") }) {
   const toast = document.createElement("div");
   toast.className = "notice notice-success undo-toast";
   toast.setAttribute("role", "status");
-  const words = document.createElement("span");
-  words.textContent = text;
+  const sentence = document.createElement("span");
+  sentence.textContent = text;
   const button = document.createElement("button");
   button.className = "button button-compact";
   button.dataset.undo = "";
@@ -19,9 +21,9 @@ export function offerUndo({ text, label = "Undo", url = "", key = "", undo = nul
   if (undo) {
     button.type = "button";
     button.addEventListener("click", () => undo());
-    toast.append(words, button);
+    toast.append(sentence, button);
   } else {
-    toast.append(words, formOf(url, key, button));
+    toast.append(sentence, formOf(url, key, button));
   }
   place.replaceChildren(toast);
   start(toast);
@@ -85,12 +87,12 @@ async function takeBack(form, toast) {
   try {
     const answer = await fetch(form.action, { method: "POST", body: new FormData(form), headers: { "HX-Request": "true" } });
     if (answer.status === 401) return location.assign(answer.headers.get("HX-Redirect") || "/");
-    if (!answer.ok && answer.status !== 409) return tell(toast, `The server failed (${answer.status}). You can also undo it in Activity.`);
+    if (!answer.ok && answer.status !== 409) return tell(toast, interpolate(gettext("The server failed (%(status)s). You can also undo it in Activity."), { status: answer.status }));
     const said = await answer.json();
     tell(toast, said.said || said.refused);
     document.dispatchEvent(new CustomEvent("undone"));
   } catch {
-    tell(toast, "The server cannot be reached. Nothing was undone. You can undo it later in Activity.");
+    tell(toast, gettext("The server cannot be reached. Nothing was undone. You can undo it later in Activity."));
   }
 }
 
