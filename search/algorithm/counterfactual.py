@@ -53,10 +53,10 @@ def counterfactual(tree: Tree, params: SearchParams, rng: Random, steering: Stee
 
 def _path(tree: Tree, decision: Decision, steering: Steering) -> list[Branch]:
     """From where the policy began to the node it chose; empty when it was not asked."""
-    force = steering.act(decision.steered.get("force", -1))
+    force = steering.action(decision.steered.get("force", -1))
     if force is not None and force.node is not None:
         return []
-    pin = steering.act(decision.steered.get("pin", -1))
+    pin = steering.action(decision.steered.get("pin", -1))
     path: list[Branch] = []
     for branch in tree[decision.parent].up():
         path.append(branch)

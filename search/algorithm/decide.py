@@ -11,7 +11,7 @@ from typing import Any
 from search.algorithm.params import SearchParams
 from search.algorithm.policies import POLICIES, Selection
 from search.algorithm.ranking import rank
-from search.algorithm.steering import FREE, Act, Pin, Steering
+from search.algorithm.steering import FREE, Pin, Steering, SteeringAction
 from search.algorithm.tree import LARGE, SMALL, Branch, Tree
 
 
@@ -98,7 +98,7 @@ BOOSTS_KEPT = 16
 class Decision:
     """Expand `parent` by a step of `kind`, showing the kernels `context`. `why` holds the parts of the decision.
 
-    `steered` says which acts of people had a hand in it, by their place in the log: `pin`, `force`, `notes` to read,
+    `steered` says which actions of people had a hand in it, by their place in the log: `pin`, `force`, `notes` to read,
     and `boosts`, the boosted nodes on the way. Empty when none had.
     """
 
@@ -140,7 +140,7 @@ def decide(tree: Tree, params: SearchParams, rng: Random, steering: Steering = F
     return Decision(branch.number, kind, context, why, _steered(branch, steering, pin, force))
 
 
-def _steered(branch: Branch, steering: Steering, pin: Pin | None, force: Act | None) -> dict[str, Any]:
+def _steered(branch: Branch, steering: Steering, pin: Pin | None, force: SteeringAction | None) -> dict[str, Any]:
     """Whose hand was in it, for the record."""
     hands: dict[str, Any] = {}
     if pin:

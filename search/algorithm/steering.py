@@ -1,6 +1,6 @@
-"""What people asked of a search: acts folded from the run's log in order, as a pure value that `decide` honours.
+"""What people asked of a search: actions folded from the run's log in order, as a pure value that `decide` honours.
 
-An act holds from its place in the log on and for what is decided after it. Undoing one takes it out of the fold, so
+An action holds from its place in the log on and for what is decided after it. Undoing one takes it out of the fold, so
 that whatever it covered comes back: the boost before it, the pins that its prune had released.
 """
 
@@ -21,12 +21,12 @@ VERBS = (PIN, PRUNE, RESTORE, BOOST, FORCE, NOTE, PARAMS, BUDGET, INJECT)
 
 
 @dataclass(frozen=True)
-class Act:
-    """One act; `seq` is its place in the log and its name. Only the fields of its verb are set.
+class SteeringAction:
+    """One action of a person; `seq` is its place in the log and its name. Only the fields of its verb are set.
 
     `node` is whom it is about, None for the whole run. A pin asks for `quota` selections at or below its node. A boost
     of 0 clears. A prune `releases` pins and forced steps at or below its node. `steps` were added to the budget.
-    An act of a `batch`, the number of its first event, is about one node or about `nodes`, and undone with the batch.
+    An action of a `batch`, the number of its first event, is about one node or about `nodes`, and undone with the batch.
     """
 
     seq: int
@@ -44,7 +44,7 @@ class Act:
 
     def __post_init__(self) -> None:
         if self.verb not in VERBS:
-            raise ValueError(f"unknown act {self.verb!r}")
+            raise ValueError(f"unknown action {self.verb!r}")
         if self.node is None and not self.batch and self.verb not in (FORCE, PARAMS, BUDGET):
             raise ValueError(f"{self.verb} needs a node")
         if self.verb == PIN and (self.quota < 1 or self.node is None):
@@ -56,7 +56,7 @@ class Act:
 
     @property
     def about(self) -> tuple[int, ...]:
-        """The nodes that the act is done to."""
+        """The nodes that the action is done to."""
         return self.nodes if self.node is None else (self.node,)
 
 
@@ -71,86 +71,86 @@ class Pin:
 
 @dataclass(frozen=True)
 class Steering:
-    """The acts that were not undone, in log order, and per act the nodes reserved for it (withdrawn ones left out)."""
+    """The actions that were not undone, in log order, and per action the nodes reserved for it (withdrawn ones left out)."""
 
-    acts: tuple[Act, ...] = ()
+    actions: tuple[SteeringAction, ...] = ()
     uses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def plus(self, *acts: Act) -> Steering:
-        """With these acts after all others."""
-        return Steering((*self.acts, *acts), self.uses)
+    def plus(self, *actions: SteeringAction) -> Steering:
+        """With these actions after all others."""
+        return Steering((*self.actions, *actions), self.uses)
 
     def without(self, seq: int) -> Steering:
-        """As if that act, or all of that batch, had never been; an unknown one changes nothing."""
-        return Steering(tuple(act for act in self.acts if seq not in (act.seq, act.batch)), self.uses)
+        """As if that action, or all of that batch, had never been; an unknown one changes nothing."""
+        return Steering(tuple(action for action in self.actions if seq not in (action.seq, action.batch)), self.uses)
 
     def used(self, number: int, seqs: Iterable[int]) -> Steering:
-        """Node `number` was reserved for these acts."""
+        """Node `number` was reserved for these actions."""
         more = {seq: (*self.uses.get(seq, ()), number) for seq in seqs}
-        return Steering(self.acts, {**self.uses, **more}) if more else self
+        return Steering(self.actions, {**self.uses, **more}) if more else self
 
     def freed(self, number: int) -> Steering:
-        """Node `number` was withdrawn: the acts it was reserved for have it to give again."""
+        """Node `number` was withdrawn: the actions it was reserved for have it to give again."""
         if not any(number in numbers for numbers in self.uses.values()):
             return self
         return Steering(
-            self.acts, {seq: tuple(n for n in numbers if n != number) for seq, numbers in self.uses.items()}
+            self.actions, {seq: tuple(n for n in numbers if n != number) for seq, numbers in self.uses.items()}
         )
 
-    def act(self, seq: int) -> Act | None:
-        """The act of this number, or the first of the batch of this number."""
-        return next((act for act in self.acts if seq in (act.seq, act.batch)), None)
+    def action(self, seq: int) -> SteeringAction | None:
+        """The action of this number, or the first of the batch of this number."""
+        return next((action for action in self.actions if seq in (action.seq, action.batch)), None)
 
     @cached_property
     def released(self) -> frozenset[int]:
         """Pins and forced steps that a prune has ended. A restore does not bring them back; undoing the prune does."""
-        return frozenset(seq for act in self.acts if act.verb == PRUNE for seq in act.releases)
+        return frozenset(seq for action in self.actions if action.verb == PRUNE for seq in action.releases)
 
     @cached_property
     def pruned(self) -> frozenset[int]:
         """Roots of the subtrees that are never selected."""
         pruned: set[int] = set()
-        for act in self.acts:
-            if act.verb == PRUNE:
-                pruned.update(act.about)
-            elif act.verb == RESTORE:
-                pruned.difference_update(act.about)
+        for action in self.actions:
+            if action.verb == PRUNE:
+                pruned.update(action.about)
+            elif action.verb == RESTORE:
+                pruned.difference_update(action.about)
         return frozenset(pruned)
 
     @cached_property
     def boosts(self) -> dict[int, float]:
-        """What is added to the score of a node, by its number; the last act on a node counts."""
-        boosts = {node: act.boost for act in self.acts if act.verb == BOOST for node in act.about}
+        """What is added to the score of a node, by its number; the last action on a node counts."""
+        boosts = {node: action.boost for action in self.actions if action.verb == BOOST for node in action.about}
         return {node: boost for node, boost in boosts.items() if boost}
 
     @cached_property
     def pins(self) -> tuple[Pin, ...]:
         """Pins with selections left, the oldest first."""
         pins = [
-            Pin(act.seq, act.node, act.quota - len(self.uses.get(act.seq, ())))
-            for act in self.acts
-            if act.verb == PIN and act.node is not None and act.seq not in self.released
+            Pin(action.seq, action.node, action.quota - len(self.uses.get(action.seq, ())))
+            for action in self.actions
+            if action.verb == PIN and action.node is not None and action.seq not in self.released
         ]
         return tuple(pin for pin in pins if pin.left > 0)
 
     @cached_property
-    def forces(self) -> tuple[Act, ...]:
+    def forces(self) -> tuple[SteeringAction, ...]:
         """Forced steps that were not taken yet, the oldest first."""
         return tuple(
-            act
-            for act in self.acts
-            if act.verb == FORCE and act.seq not in self.released and not self.uses.get(act.seq)
+            action
+            for action in self.actions
+            if action.verb == FORCE and action.seq not in self.released and not self.uses.get(action.seq)
         )
 
     @cached_property
-    def notes(self) -> tuple[Act, ...]:
-        return tuple(act for act in self.acts if act.verb == NOTE)
+    def notes(self) -> tuple[SteeringAction, ...]:
+        return tuple(action for action in self.actions if action.verb == NOTE)
 
     def params(self, first: SearchParams) -> SearchParams:
         """The parameters in force, `first` being those the run began with. Raises ValueError when they do not agree."""
         changed: dict[str, Any] = {}
-        for act in self.acts:
-            changed |= act.params
+        for action in self.actions:
+            changed |= action.params
         return SearchParams.from_json(first.to_json() | changed) if changed else first
 
     @property
@@ -172,17 +172,17 @@ class Steering:
             tree[number].boost = self.boosts[number]
         tree.marks = marks
 
-    def forced_at(self, tree: Tree) -> Act | None:
+    def forced_at(self, tree: Tree) -> SteeringAction | None:
         """The oldest forced step at a node that can be taken now; the others wait for their node's verdict."""
-        for act in self.forces:
-            branch = None if act.node is None else tree.branches.get(act.node)
-            if branch is not None and branch.told and not branch.closed and _possible(act.kind, branch):
-                return act
+        for action in self.forces:
+            branch = None if action.node is None else tree.branches.get(action.node)
+            if branch is not None and branch.told and not branch.closed and _possible(action.kind, branch):
+                return action
         return None
 
-    def forced_kind(self, branch: Branch) -> Act | None:
+    def forced_kind(self, branch: Branch) -> SteeringAction | None:
         """The oldest forced step without a node that can be taken at this one: a small step needs a kernel."""
-        return next((act for act in self.forces if act.node is None and _possible(act.kind, branch)), None)
+        return next((action for action in self.forces if action.node is None and _possible(action.kind, branch)), None)
 
     def pinned_to(self, tree: Tree) -> Pin | None:
         """The oldest pin whose node can be selected now."""
@@ -197,7 +197,7 @@ class Steering:
         if not self.notes:
             return ()
         path = {step.number for step in branch.up()}
-        return tuple(act.seq for act in self.notes if act.node in path)
+        return tuple(action.seq for action in self.notes if action.node in path)
 
 
 def _possible(kind: str, branch: Branch) -> bool:

@@ -64,11 +64,11 @@ def changed_by(events: Collection[RunEvent], steering: Steering) -> set[int]:
     steered = any(isinstance(row.said, Steered | NodeReserved | NodeCancelled) for row in events)
     if not steered:
         return set()
-    return {number for act in steering.acts for number in act.about} | _given_back(events)
+    return {number for action in steering.actions for number in action.about} | _given_back(events)
 
 
 def _given_back(events: Iterable[RunEvent]) -> set[int]:
-    """Nodes of undone acts on many: the undo names the act only. One query where there is one."""
+    """Nodes of undone actions on many: the undo names the action only. One query where there is one."""
     undone = {
         row.said.act: row.run_id
         for row in events
@@ -78,8 +78,8 @@ def _given_back(events: Iterable[RunEvent]) -> set[int]:
         return set()
     run_id = next(iter(undone.values()))
     rows = RunEvent.objects.filter(run=run_id).of(ManySteered, NodePinned).steered_by(undone)
-    acts = [act for row in rows if isinstance(row.said, Steered) for act in row.said.acts(row.seq)]
-    return {number for act in acts for number in act.about}
+    actions = [action for row in rows if isinstance(row.said, Steered) for action in row.said.actions(row.seq)]
+    return {number for action in actions for number in action.about}
 
 
 KINDS: dict[str, int] = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self, dataclass_transform
 
-from search.algorithm.steering import PIN, Act, Steering, spans_read
+from search.algorithm.steering import PIN, Steering, SteeringAction, spans_read
 
 EVENTS: dict[str, type[Event]] = {}  # by the name that they are stored under
 
@@ -245,15 +245,15 @@ class Steered(Event):
 
     def fold(self, steering: Steering, seq: int) -> Steering:
         """The steering once this event is number `seq` of the log."""
-        return steering.plus(*self.acts(seq))
+        return steering.plus(*self.actions(seq))
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
-        """What it says, by the fields that an act has; older logs lack some of them."""
+    def actions(self, seq: int) -> tuple[SteeringAction, ...]:
+        """What it says, by the fields that an action has; older logs lack some of them."""
         known = {name: getattr(self, name, None) for name in ("quota", "boost", "kind", "text", "params", "steps")}
         known["batch"] = getattr(self, "of", None)
         more = {name: value for name, value in known.items() if value is not None}
         releases = tuple(getattr(self, "releases", None) or ())
-        return (Act(seq, self.name.removeprefix("steer."), self.node, releases=releases, **more),)
+        return (SteeringAction(seq, self.name.removeprefix("steer."), self.node, releases=releases, **more),)
 
 
 class NodePinned(Steered, name="steer.pin"):
@@ -318,12 +318,12 @@ class ManySteered(Steered, name="steer.bulk"):
     releases: list[int] | None = None
     of: int = 0
 
-    def acts(self, seq: int) -> tuple[Act, ...]:
+    def actions(self, seq: int) -> tuple[SteeringAction, ...]:
         if self.verb == PIN:
             return ()
         nodes, batch = spans_read(self.numbers or ""), self.of or seq
         releases = tuple(self.releases or ())
-        return (Act(batch, self.verb, nodes=nodes, boost=self.boost or 0.0, releases=releases, batch=batch),)
+        return (SteeringAction(batch, self.verb, nodes=nodes, boost=self.boost or 0.0, releases=releases, batch=batch),)
 
 
 class SteeringUndone(Steered, name="steer.undo"):

@@ -15,7 +15,7 @@ from django.utils import timezone
 from adaexplore_site.core.outbox import BEST, BUDGET, FAILED, FINISHED, webhook_tell
 from judge.values import Basis
 from search.algorithm.params import SearchParams
-from search.algorithm.steering import Act, Pin, Steering
+from search.algorithm.steering import Pin, Steering, SteeringAction
 from search.records import queue
 from search.records.events import STEERING, Event, NodeBest, NoteAdded, RunEnded, uses_in
 from search.records.models import Node, Run, RunEvent
@@ -76,7 +76,7 @@ def _webhook(event: str, run: Run, more: dict[str, Any]) -> None:
 
 
 def steering_of(run_id: int) -> Steering:
-    """As of the run's last event. Exact for a decision only while the run's row is locked. One query without acts."""
+    """As of the run's last event. Exact for a decision only while the run's row is locked. One query without actions."""
     return steerings_of([run_id])[run_id]
 
 
@@ -85,7 +85,7 @@ def steerings_of(run_ids: Collection[int]) -> dict[int, Steering]:
     folded = {run_id: Steering() for run_id in run_ids}
     for row in RunEvent.objects.filter(run__in=folded, kind__in=STEERING).order_by("run", "seq"):
         folded[row.run_id] = row.steering(folded[row.run_id])
-    steered = [run_id for run_id, steering in folded.items() if steering.acts]
+    steered = [run_id for run_id, steering in folded.items() if steering.actions]
     nodes = Node.objects.filter(run__in=steered, touched=True).exclude(state=Node.State.CANCELLED)
     rows = nodes.order_by("run", "number").values_list("run", "number", "steered") if steered else ()
     for run_id, number, uses in rows:
@@ -116,10 +116,10 @@ class InForce:
     """
 
     pins: tuple[Pin, ...]
-    forces: tuple[Act, ...]
+    forces: tuple[SteeringAction, ...]
     pruned: tuple[int, ...]
     boosts: tuple[tuple[int, float], ...]
-    notes: tuple[Act, ...]
+    notes: tuple[SteeringAction, ...]
     params: tuple[tuple[str, Any, Any], ...] = ()
     closed_by: int | None = None
 

@@ -20,7 +20,7 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.values import canonical_hash
 from search.algorithm.params import SearchParams
-from search.algorithm.steering import BOOST, BUDGET, FORCE, INJECT, PARAMS, PIN, Act, Steering
+from search.algorithm.steering import BOOST, BUDGET, FORCE, INJECT, PARAMS, PIN, Steering, SteeringAction
 from search.algorithm.tree import LARGE, SMALL
 from search.engine.budgets import hand_hold
 from search.engine.completion import node_cancel, run_follow
@@ -103,10 +103,10 @@ class Undoable(RunVerb):
         if run is None:
             return GONE
         steering, seq = loaded.once("steering", _steerings)[run.pk], entry.after["seq"]
-        act = steering.act(seq)
-        if act is None:
+        action = steering.action(seq)
+        if action is None:
             return UNDONE
-        if why_not := _why_not(seq, act, steering, loaded.once("waiting", _waiting)[run.pk]):
+        if why_not := _why_not(seq, action, steering, loaded.once("waiting", _waiting)[run.pk]):
             return Standing(why_not=why_not)
         if run.ended:
             return ENDED
@@ -116,13 +116,13 @@ class Undoable(RunVerb):
         return registry.action(UndoSteering.name).run(RUN.find(entry), {"seq": entry.after["seq"]}, call)
 
 
-def _why_not(seq: int, act: Act, steering: Steering, waiting: set[int]) -> str:
-    """Why the action or batch `seq` cannot be undone any more; empty when it can be tried. `act` is the first of it."""
-    if act.verb == INJECT:
-        return "" if act.node in waiting else gettext("judged")
-    if act.verb in (BUDGET, PARAMS) or steering.without(seq).effects != steering.effects:
+def _why_not(seq: int, action: SteeringAction, steering: Steering, waiting: set[int]) -> str:
+    """Why `seq`, an action or a batch, cannot be undone any more; empty when it can be tried. `action` is its first."""
+    if action.verb == INJECT:
+        return "" if action.node in waiting else gettext("judged")
+    if action.verb in (BUDGET, PARAMS) or steering.without(seq).effects != steering.effects:
         return ""
-    return gettext("used up") if steering.uses.get(act.seq) else gettext("replaced")
+    return gettext("used up") if steering.uses.get(action.seq) else gettext("replaced")
 
 
 def _steerings(loaded: RunEntries) -> dict[int, Steering]:
@@ -188,7 +188,7 @@ class PruneNode(Steer):
         if number in now.steering.pruned:
             return None
         below = {branch.number for branch in now.open_branch(number).down()}
-        over = [act.seq for act in now.steering.acts if act.verb in (PIN, FORCE) and act.node in below]
+        over = [action.seq for action in now.steering.actions if action.verb in (PIN, FORCE) and action.node in below]
         if len(over) > MAX_RELEASES:
             raise ActionRefused(
                 gettext("%(count)s pins and forced steps lie below node %(number)s. Undo some of them first.")
@@ -406,9 +406,9 @@ class SteerMany(Steer):
         return sent(f"{self.says(said)}.", follow_ups, self.home(target))
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change | None:
-        act, values, expected = data["act"], data["values"], data["expected"]
-        pair_check(run=now.run, verb=f"steer.{act}")
-        batch = batch_of(now, act, data["chosen"])
+        action, values, expected = data["act"], data["values"], data["expected"]
+        pair_check(run=now.run, verb=f"steer.{action}")
+        batch = batch_of(now, action, data["chosen"])
         if batch.why_not:
             raise ActionRefused(batch.why_not)
         found = len(batch.ready)
@@ -426,9 +426,9 @@ class SteerMany(Steer):
         if not batch.ready:
             raise ActionRefused(gettext("No node of this filter allows this action. Nothing was changed."))
         boosts = now.steering.boosts
-        if act == BOOST and all(boosts.get(number, 0.0) == values["boost"] for number in batch.ready):
+        if action == BOOST and all(boosts.get(number, 0.0) == values["boost"] for number in batch.ready):
             return None
-        return batch.change({"verb": act, "count": found, "words": data["chosen"].text, **values}, values)
+        return batch.change({"verb": action, "count": found, "words": data["chosen"].text, **values}, values)
 
     def says(self, after: Mapping[str, Any]) -> str:
         count, boost, quota = after.get("count", 0), after.get("boost", 0.0), after.get("quota", 0)
@@ -481,18 +481,22 @@ class UndoSteering(Logged):
     message = _("Undone.")
 
     def change(self, now: Snapshot, data: dict[str, Any]) -> Change:
-        act = now.steering.act(data["seq"])
-        if act is None:
+        action = now.steering.action(data["seq"])
+        if action is None:
             raise ActionRefused(gettext("There is no such action to undo, or it was undone before."))
-        if act.verb == INJECT:
-            _withdraw(now, act)
-        elif act.verb == BUDGET:  # only logs from before `run.budget` have it
-            _steps_take(now, act.steps)
+        if action.verb == INJECT:
+            _withdraw(now, action)
+        elif action.verb == BUDGET:  # only logs from before `run.budget` have it
+            _steps_take(now, action.steps)
         else:
-            _must_differ(now, act, data["seq"])
-        many = act.batch == data["seq"]
-        payload = {"act": data["seq"], "verb": SteerMany.name if many else f"steer.{act.verb}", "total": now.run.steps}
-        where = {} if many or act.node is None else {"number": act.node}
+            _must_differ(now, action, data["seq"])
+        many = action.batch == data["seq"]
+        payload = {
+            "act": data["seq"],
+            "verb": SteerMany.name if many else f"steer.{action.verb}",
+            "total": now.run.steps,
+        }
+        where = {} if many or action.node is None else {"number": action.node}
         return Change(payload | where, then=lambda: run_follow(run=now.run, now=now.now))
 
     def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
@@ -504,14 +508,14 @@ class UndoSteering(Logged):
         return text % {"what": what, "number": number}
 
 
-def _withdraw(now: Snapshot, act: Act) -> None:
+def _withdraw(now: Snapshot, action: SteeringAction) -> None:
     """Withdraw a kernel written by hand, and the step that it brought with it."""
-    node = Node.objects.get(run=now.run, number=act.node or 0)
+    node = Node.objects.get(run=now.run, number=action.node or 0)
     if not node_cancel(run=now.run, node=node, why="Its injection was undone."):
         raise ActionRefused(
-            gettext("Node %(node)s has been judged: its verdict stays. Prune it instead.") % {"node": act.node}
+            gettext("Node %(node)s has been judged: its verdict stays. Prune it instead.") % {"node": action.node}
         )
-    now.steps_set(now.run.steps - act.steps)
+    now.steps_set(now.run.steps - action.steps)
 
 
 def _steps_take(now: Snapshot, steps: int) -> None:
@@ -528,10 +532,10 @@ def _steps_take(now: Snapshot, steps: int) -> None:
     now.steps_set(left)
 
 
-def _must_differ(now: Snapshot, act: Act, seq: int) -> None:
+def _must_differ(now: Snapshot, action: SteeringAction, seq: int) -> None:
     """Refuse to undo what makes no difference any more. `seq` names the action, or the batch that it belongs to."""
     before, after = now.steering, now.steering.without(seq)
-    if act.verb == PARAMS:
+    if action.verb == PARAMS:
         first = SearchParams.of_run(now.run.params)
         try:
             same = after.params(first) == before.params(first)
@@ -542,14 +546,14 @@ def _must_differ(now: Snapshot, act: Act, seq: int) -> None:
         if same:
             raise ActionRefused(gettext("Later changes have replaced these parameters: nothing is left to undo."))
     elif after.effects == before.effects:
-        used = before.uses.get(act.seq, ())
-        if act.verb == PIN and len(used) >= act.quota:
+        used = before.uses.get(action.seq, ())
+        if action.verb == PIN and len(used) >= action.quota:
             why = gettext("All %(quota)s selections of this pin have been made: nothing is left to undo.")
-        elif act.verb == FORCE and used:
+        elif action.verb == FORCE and used:
             why = gettext("Node %(number)s was reserved for it: nothing is left to undo.")
         else:
             why = gettext("Later actions have replaced this one: nothing is left to undo.")
-        raise ActionRefused(why % {"quota": act.quota, "number": used[0] if used else None})
+        raise ActionRefused(why % {"quota": action.quota, "number": used[0] if used else None})
 
 
 @register

@@ -202,7 +202,7 @@ def batch_of(now: Snapshot, act: str, chosen: NodeFilter) -> Batch:
         else:
             ready.append(row.number)
     closing = _closing(now, ready) if act == PRUNE else set()
-    over = tuple(one.seq for one in now.steering.acts if one.verb in (PIN, FORCE) and one.node in closing)
+    over = tuple(one.seq for one in now.steering.actions if one.verb in (PIN, FORCE) and one.node in closing)
     why_not = ""
     if act == PIN and len(ready) > MAX_PINS:
         text = _("One action pins at most %(most)s nodes, not %(count)s. Narrow the filter.")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from search.algorithm.counterfactual import ARMS_KEPT, counterfactual
 from search.algorithm.decide import decide, node_rng
 from search.algorithm.params import POLICY_NAMES, SearchParams
-from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, Act, Steering
+from search.algorithm.steering import BOOST, FORCE, PIN, PRUNE, Steering, SteeringAction
 from search.algorithm.tree import LARGE, SMALL, Tree
 from tests.search.trees import grow
 
@@ -57,7 +57,7 @@ def test_uct_s_arms_are_the_scores_that_the_decision_recorded():
 
 def test_a_boost_is_a_part_of_its_own_and_pruned_nodes_are_no_arms():
     tree = grow((0, LARGE, 1.0, 5.0), (0, LARGE, 0.5, 1.0), (0, LARGE, 0.4, 1.0))
-    steering = Steering((Act(1, BOOST, 2, boost=3.0), Act(2, PRUNE, 1)))
+    steering = Steering((SteeringAction(1, BOOST, 2, boost=3.0), SteeringAction(2, PRUNE, 1)))
     found = counterfactual(tree, SearchParams(), Random(0), steering)
     assert {arm.node: arm.parts.get("boost") for arm in found.arms if arm.at == 0} == {2: 3.0, 3: 0.0, None: None}
     assert found.decision.parent == 2
@@ -65,9 +65,9 @@ def test_a_boost_is_a_part_of_its_own_and_pruned_nodes_are_no_arms():
 
 def test_a_pin_is_where_the_comparison_begins_and_a_forced_step_compares_nothing():
     tree = grow((0, LARGE, 1.0, 5.0), (1, SMALL, 0.5, 1.0), (0, LARGE, 1.5, 9.0))
-    pinned = Steering((Act(1, PIN, 1, quota=2),))
+    pinned = Steering((SteeringAction(1, PIN, 1, quota=2),))
     assert {arm.at for arm in counterfactual(tree, SearchParams(), Random(0), pinned).arms} <= {1, 2}
-    forced = Steering((Act(1, FORCE, 2, kind=SMALL),))
+    forced = Steering((SteeringAction(1, FORCE, 2, kind=SMALL),))
     found = counterfactual(tree, SearchParams(), Random(0), forced)
     assert (found.decision.parent, found.arms) == (2, ())
 

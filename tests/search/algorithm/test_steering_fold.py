@@ -19,8 +19,8 @@ from search.algorithm.steering import (
     PIN,
     PRUNE,
     RESTORE,
-    Act,
     Steering,
+    SteeringAction,
 )
 from search.algorithm.tree import LARGE, SMALL, Tree
 from tests.search.trees import grow
@@ -38,7 +38,7 @@ acts = st.one_of(
 
 
 def folded(given: list[tuple[str, dict]]) -> Steering:
-    return Steering(tuple(Act(seq, verb, **fields) for seq, (verb, fields) in enumerate(given, start=1)))
+    return Steering(tuple(SteeringAction(seq, verb, **fields) for seq, (verb, fields) in enumerate(given, start=1)))
 
 
 @given(st.lists(acts, max_size=12), st.randoms())
@@ -118,5 +118,5 @@ def test_a_forced_step_waits_until_it_is_possible_and_holds_up_nobody():
 )
 def test_an_act_that_makes_no_sense_cannot_be_made(wrong):
     with pytest.raises(ValueError):
-        Act(seq=1, **wrong)
-    assert Act(seq=1, verb=BUDGET, steps=3).steps == 3
+        SteeringAction(seq=1, **wrong)
+    assert SteeringAction(seq=1, verb=BUDGET, steps=3).steps == 3

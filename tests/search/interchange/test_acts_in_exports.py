@@ -71,7 +71,7 @@ def test_history_is_nobody_s_here_and_steers_nothing():
     assert set(AuditEntry.objects.filter(object_id=back.pk, object_type="run").values_list("verb", flat=True)) == {
         "run.import"
     }
-    assert steering_of(back.pk).acts == () and replay_run(back).first is None
+    assert steering_of(back.pk).actions == () and replay_run(back).first is None
     lines = [item for item in recent_feed(back) if item.detail.startswith("Imported: done")]
     assert len(lines) == 7
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from search.algorithm.steering import PIN, PRUNE, Act, Steering
+from search.algorithm.steering import PIN, PRUNE, Steering, SteeringAction
 from search.records.events import (
     EVENTS,
     Event,
@@ -58,6 +58,9 @@ def test_a_best_of_an_older_log_counts_as_one_that_beat_pytorch():
 def test_acts_fold_in_order_and_an_undo_takes_all_of_its_batch():
     pruned = ManySteered(verb=PRUNE, count=2, words="", numbers="1-2")
     steering = NodePinned(number=4, quota=2, of=1).fold(pruned.fold(Steering(), 1), 2)
-    assert steering.acts == (Act(1, PRUNE, nodes=(1, 2), batch=1), Act(2, PIN, 4, quota=2, batch=1))
-    assert SteeringUndone(act=1, verb="steer.bulk", total=9).fold(steering, 3).acts == ()
+    assert steering.actions == (
+        SteeringAction(1, PRUNE, nodes=(1, 2), batch=1),
+        SteeringAction(2, PIN, 4, quota=2, batch=1),
+    )
+    assert SteeringUndone(act=1, verb="steer.bulk", total=9).fold(steering, 3).actions == ()
     assert NodeReserved(number=1, parent=0, kind="large", context=[], steered={"pin": 3, "notes": [1]}).uses == (3,)

@@ -131,7 +131,7 @@ def test_the_same_key_is_one_act():
     run = forest()
     for _ in range(2):
         many(run, "prune", key="k")
-    assert AuditEntry.objects.filter(verb="steer.bulk").count() == 1 and len(steering_of(run.pk).acts) == 1
+    assert AuditEntry.objects.filter(verb="steer.bulk").count() == 1 and len(steering_of(run.pk).actions) == 1
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_it_travels_with_the_search_as_history(form):
     back = there_and_back(Run.objects.get(pk=run.pk), form)
     rows = {row.verb: row for row in activity_of(back) if row.imported}
     assert rows["steer.bulk"].text.startswith("2 nodes are pruned") and rows["steer.bulk"].detail == "failed"
-    assert rows["steer.bulk"].standing.why_not == "undone there" and steering_of(back.pk).acts == ()
+    assert rows["steer.bulk"].standing.why_not == "undone there" and steering_of(back.pk).actions == ()
     assert replay_run(back).first is None
 
 
@@ -245,7 +245,7 @@ def test_more_than_fifty_nodes_are_confirmed_by_their_number(sent):
     assert int(count) > 50 and f"Type {count}" in html
     for typed in ("", "7"):
         answer = operator.post(f"/s/{run.pk}/bulk/", fields | {"typed": typed})
-        assert answer.status_code == (409 if typed else 422) and not steering_of(run.pk).acts
+        assert answer.status_code == (409 if typed else 422) and not steering_of(run.pk).actions
     assert operator.post(f"/s/{run.pk}/bulk/", fields | {"typed": count}).status_code == 302
     assert len(steering_of(run.pk).pruned) == int(count)
 
@@ -255,7 +255,7 @@ def test_a_filter_that_cannot_be_read_reaches_nothing(sent):
     answer = operator.get(f"/s/{run.pk}/bulk/?under=fast&state=wrong")
     assert answer.status_code == 422 and "Enter a speedup" in answer.content.decode()
     fields = {"act": "prune", "expected": "2", "state": "wrong", "below": "x"}
-    assert operator.post(f"/s/{run.pk}/bulk/", fields).status_code == 422 and not steering_of(run.pk).acts
+    assert operator.post(f"/s/{run.pk}/bulk/", fields).status_code == 422 and not steering_of(run.pk).actions
 
 
 def test_a_viewer_sees_what_matches_and_an_ended_search_says_why_nothing_is_done():
