@@ -26,7 +26,7 @@ class SteeringAction:
 
     `node` is whom it is about, None for the whole run. A pin asks for `quota` selections at or below its node. A boost
     of 0 clears. A prune `releases` pins and forced steps at or below its node. `steps` were added to the budget.
-    An action of a `batch`, the number of its first event, is about one node or about `nodes`, and undone with the batch.
+    One of a `batch`, the number of its first event, is about one node or about `nodes`, and undone with the batch.
     """
 
     seq: int
@@ -71,7 +71,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Steering:
-    """The actions that were not undone, in log order, and per action the nodes reserved for it (withdrawn ones left out)."""
+    """The actions that were not undone, in log order, and per action the nodes reserved for it, less withdrawn ones."""
 
     actions: tuple[SteeringAction, ...] = ()
     uses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)

@@ -76,7 +76,7 @@ def _webhook(event: str, run: Run, more: dict[str, Any]) -> None:
 
 
 def steering_of(run_id: int) -> Steering:
-    """As of the run's last event. Exact for a decision only while the run's row is locked. One query without actions."""
+    """As of the run's last event. Exact for a decision only while the run's row is locked. One query where none is."""
     return steerings_of([run_id])[run_id]
 
 
