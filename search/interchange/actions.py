@@ -8,6 +8,8 @@ from typing import Any
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import Action, ActionForm, Call, Recorded, Result
 from adaexplore_site.actions.registry import register
@@ -22,18 +24,17 @@ from search.records.kinds import RUN, RunEntries
 from search.records.models import Run
 
 EXAMINER = "interpreter"  # every machine has it; shapes alone tell much where a problem is too large for it
-NO_FILE = "No file was uploaded. Choose a .zip, .json or .json.gz file."
-CHANGES_NOTHING = "a download changes nothing"
+NO_FILE = _("No file was uploaded. Choose a .zip, .json or .json.gz file.")
 
 
 class ImportForm(ActionForm):
     file = forms.FileField(
-        allow_empty_file=True, help_text="name, and text or base64", error_messages={"required": NO_FILE}
+        allow_empty_file=True, help_text=_("name, and text or base64"), error_messages={"required": NO_FILE}
     )
 
 
 class GalleryForm(ActionForm):
-    name = forms.CharField(required=False, help_text="of a recorded search on this machine")
+    name = forms.CharField(required=False, help_text=_("of a recorded search on this machine"))
     file = forms.FileField(required=False, allow_empty_file=True)
 
     def clean(self) -> dict[str, Any]:
@@ -47,8 +48,8 @@ class Import(Action):
     """Import a file: its search is browsed like any other. The same file again gives the search that is there."""
 
     kind = RUN
-    done = "Imported the search"
-    irreversible = "its page removes it"
+    done = _("Imported the search")
+    irreversible = _("its page removes it")
 
     def run(self, target: None, data: dict[str, Any], call: Call) -> Result:
         blamed = "name" if data.get("name") else "file"
@@ -56,7 +57,10 @@ class Import(Action):
             name, content = self.content(data)
             if len(content) > MAX_UPLOAD_BYTES:
                 most = MAX_UPLOAD_BYTES >> 20
-                raise ActionRefused(f"{name} is larger than {most} MiB. Import it by command: import_search.")
+                raise ActionRefused(
+                    gettext("%(name)s is larger than %(most)s MiB. Import it by command: import_search.")
+                    % {"name": name, "most": most}
+                )
             run = search_import(data=content, name=name, user=call.user)
         except ActionRefused as error:
             raise FieldsRefused({blamed: str(error)}) from error
@@ -67,7 +71,8 @@ class Import(Action):
         sent: UploadedFile[bytes] = data["file"]
         if sent.size is not None and sent.size > MAX_UPLOAD_BYTES:  # before it is read into memory
             raise ActionRefused(
-                f"The file is larger than {MAX_UPLOAD_BYTES >> 20} MiB. Import it by command: import_search."
+                gettext("The file is larger than %(most)d MiB. Import it by command: import_search.")
+                % {"most": MAX_UPLOAD_BYTES >> 20}
             )
         return sent.name or "upload", sent.read()
 
@@ -80,7 +85,7 @@ class Import(Action):
 class ImportRun(Import):
     """Import a search from its page."""
 
-    name, label = "run.import", "Import"
+    name, label = "run.import", _("Import")
     pages = ("run-import",)
     route = "run-import"
     Form = ImportForm
@@ -90,7 +95,7 @@ class ImportRun(Import):
 class ImportRecording(Import):
     """Import a recorded search, of this machine or uploaded, and play it."""
 
-    name, label = "gallery.import", "Import and play"
+    name, label = "gallery.import", _("Import and play")
     verb = "run.import"
     pages = ("gallery",)
     route = "gallery"
@@ -103,10 +108,13 @@ class ImportRecording(Import):
         try:
             found = recorded_read(name)
         except OSError as error:
-            raise ActionRefused(f"{name} cannot be read: {error.strerror}. Choose another file.") from error
+            raise ActionRefused(
+                gettext("%(name)s cannot be read: %(strerror)s. Choose another file.")
+                % {"name": name, "strerror": error.strerror}
+            ) from error
         if found is None:
             raise ActionRefused(
-                "There is no such file on this machine any more. Reload the page to see those that are."
+                gettext("There is no such file on this machine any more. Reload the page to see those that are.")
             )
         return name, found
 
@@ -120,13 +128,13 @@ class Exported(Recorded):
 
     kind = RUN
     name = "run.export"
-    irreversible = CHANGES_NOTHING
+    irreversible = _("a download changes nothing")
 
     def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
-        return f"Exported the {entry.after.get('what', 'search')}"
+        return gettext("Exported the %(what)s") % {"what": entry.after.get("what", gettext("search"))}
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
-        return f"node {entry.after['node']}" if "node" in entry.after else ""
+        return gettext("node %(number)s") % {"number": entry.after["node"]} if "node" in entry.after else ""
 
 
 def play_address(run: Run) -> str:

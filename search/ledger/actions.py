@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import CHANGED, UNDO, Action, Call, Kind, Result, Standing, Subject, missing
 from adaexplore_site.actions.registry import register
@@ -15,6 +17,9 @@ from adaexplore_site.core.models import AuditEntry
 from search.ledger import prices as services
 from search.ledger.forms import PriceForm
 from search.ledger.models import ModelPrice
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 
 class PriceKind(Kind):
@@ -25,12 +30,16 @@ class PriceKind(Kind):
 
     def subject(self, entry: AuditEntry, loaded: dict[int, ModelPrice]) -> Subject | None:
         row = loaded.get(int(entry.object_id))
-        return None if row is None else Subject("price", f"price of {row.model}", reverse("spend"))
+        return (
+            None
+            if row is None
+            else Subject("price", gettext("price of %(model)s") % {"model": row.model}, reverse("spend"))
+        )
 
     def find(self, entry: AuditEntry) -> ModelPrice:
         row = ModelPrice.objects.filter(pk=entry.object_id).first()
         if row is None:
-            raise ActionRefused("The price no longer exists.")
+            raise ActionRefused(gettext("The price no longer exists."))
         return row
 
     def now(self, target: ModelPrice) -> dict[str, Any]:
@@ -49,7 +58,7 @@ class PriceAction(Action):
     def standing(self, entry: AuditEntry, loaded: dict[int, ModelPrice]) -> Standing:
         row = loaded.get(int(entry.object_id))
         if row is None:
-            return Standing(why_not="the price no longer exists")
+            return Standing(why_not=gettext("the price no longer exists"))
         return UNDO if (row.withdrawn_at is not None) == self.withdrawn else CHANGED
 
 
@@ -57,7 +66,7 @@ class PriceAction(Action):
 class SetPrice(PriceAction):
     """Set the price of a model that has none, from today on."""
 
-    name, label, done = services.SET, "Set the price of a model", "Set"
+    name, label, done = services.SET, _("Set the price of a model"), _("Set")
     Form = PriceForm
     pages, route, path = ("spend",), "spend-price", "spend/prices"
     inverse = services.WITHDRAW
@@ -65,7 +74,7 @@ class SetPrice(PriceAction):
 
     def run(self, target: None, data: dict[str, Any], call: Call) -> Result:
         services.price_set(**data, on=timezone.now().date(), **call.who)
-        return Result("The price is set. It applies to calls from now on.")
+        return Result(gettext("The price is set. It applies to calls from now on."))
 
 
 class Flip(PriceAction):
@@ -73,7 +82,7 @@ class Flip(PriceAction):
 
     takes = ("price_id",)
     route, path = "spend-price-withdraw", "spend/prices/<int:price_id>/withdraw"
-    message: ClassVar[str]
+    message: ClassVar[StrOrPromise]
 
     def locate(self, where: Mapping[str, Any]) -> ModelPrice:
         row = ModelPrice.objects.filter(pk=where["price_id"]).first()
@@ -90,15 +99,15 @@ class Flip(PriceAction):
 class WithdrawPrice(Flip):
     """Use a price no longer. Calls that were made keep what they cost."""
 
-    name, label, done = services.WITHDRAW, "Withdraw the price", "Withdrawn"
+    name, label, done = services.WITHDRAW, _("Withdraw the price"), _("Withdrawn")
     sends, inverse = {"withdrawn": "1"}, services.BACK
-    withdrawn, message = True, "The price is withdrawn."
+    withdrawn, message = True, _("The price is withdrawn.")
 
 
 @register
 class RestorePrice(Flip):
     """Use a withdrawn price again."""
 
-    name, label, done = services.BACK, "Use the price again", "In use again"
+    name, label, done = services.BACK, _("Use the price again"), _("In use again")
     sends, inverse = {"withdrawn": ""}, services.WITHDRAW
-    withdrawn, message = False, "The price is in use again."
+    withdrawn, message = False, _("The price is in use again.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS
@@ -13,7 +13,8 @@ from django.http import QueryDict
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import CHANGED, REPLACED, UNDO, Action, Call, Question, Result, Standing
 from adaexplore_site.actions.registry import register
@@ -34,9 +35,12 @@ from search.runs.forms import StartForm
 from search.runs.removal import removal_of, removal_text
 from search.runs.services import run_held, run_pause, run_resume, run_start, run_stop
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 ARCHIVE, UNARCHIVE = "run.archive", "run.unarchive"
 STATES = ("run.pause", "run.resume", "run.stop", "run.kill")
-PREFLIGHT = "The preflight must pass first. It is running now."
+PREFLIGHT = _("The preflight must pass first. It is running now.")
 
 
 @register
@@ -44,11 +48,11 @@ class StartRun(Action):
     """Start a search. The problem's preflight on the device has to pass first; where there was none it is started."""
 
     kind = RUN
-    name, label, done = "run.start", "Start the search", "Started the search"
+    name, label, done = "run.start", _("Start the search"), _("Started the search")
     pages = ("run-new",)
     route = "run-new"
     Form = StartForm
-    irreversible = "stop it on its page"
+    irreversible = _("stop it on its page")
 
     def form(self, target: None, data: QueryDict, files: MultiValueDict[str, Any]) -> forms.Form:
         return StartForm(data, devices=list(judging_devices()), choices=available())
@@ -65,8 +69,8 @@ class StartRun(Action):
 
     def _start(self, check: Preflight, data: dict[str, Any], call: Call) -> Run:
         if not check.usable:
-            why_not = check.why_not or f"The preflight on {check.device.name} did not pass. Check again."
-            raise FieldsRefused({NON_FIELD_ERRORS: why_not})
+            failed = gettext("The preflight on %(device)s did not pass. Check again.") % {"device": check.device.name}
+            raise FieldsRefused({NON_FIELD_ERRORS: check.why_not or failed})
         same = ("problem", "device", "proposer", "steps", "seed", "title", "limits", "memory")
         given = {name: data[name] for name in same}
         given |= {"params": data["preset"].params.to_json(), "concurrency": data["concurrency"] or 1}
@@ -103,7 +107,7 @@ class StateAction(RunAction):
     """What decides whether a search goes on. The last one can be undone while the search is still in `states`."""
 
     states: tuple[Run.State, ...]
-    back: str
+    back: StrOrPromise
 
     def standing(self, entry: AuditEntry, loaded: RunEntries) -> Standing:
         run = loaded.run(entry)
@@ -120,58 +124,58 @@ class StateAction(RunAction):
 class PauseRun(StateAction):
     """Start no new steps. Those in flight end."""
 
-    name, label, done = "run.pause", "Pause the search", "Paused the search"
+    name, label, done = "run.pause", _("Pause the search"), _("Paused the search")
     route, path = "run-pause", "s/<int:run_id>/pause"
     inverse = "run.resume"
-    states, back = (Run.State.PAUSED,), "Resume"
+    states, back = (Run.State.PAUSED,), _("Resume")
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
         run_pause(run=target, **call.who)
-        return Result("Paused. Steps in flight end first.")
+        return Result(gettext("Paused. Steps in flight end first."))
 
 
 @register
 class ResumeRun(StateAction):
     """Go on with a paused or stopped search. Steps that a stop withdrew stay withdrawn."""
 
-    name, label, done = "run.resume", "Resume the search", "Resumed the search"
+    name, label, done = "run.resume", _("Resume the search"), _("Resumed the search")
     route, path = "run-resume", "s/<int:run_id>/resume"
     inverse = "run.pause"
-    states, back = (Run.State.RUNNING,), "Pause"
+    states, back = (Run.State.RUNNING,), _("Pause")
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
         run_resume(run=target, **call.who)
-        return sent("Resumed.", [FollowUp("advance", target.pk)])
+        return sent(gettext("Resumed."), [FollowUp("advance", target.pk)])
 
 
 @register
 class StopRun(StateAction):
     """End a search and keep its tree. Kernels on the device are judged first."""
 
-    name, label, done = "run.stop", "Stop the search", "Stopped the search"
+    name, label, done = "run.stop", _("Stop the search"), _("Stopped the search")
     route, path = "run-stop", "s/<int:run_id>/stop"
     sends = {"now": ""}
     inverse = "run.resume"
-    states, back = (Run.State.STOPPING, Run.State.STOPPED), "Resume"
+    states, back = (Run.State.STOPPING, Run.State.STOPPED), _("Resume")
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
         run_stop(run=target, **call.who)
-        return Result("Stopping. The tree is kept.")
+        return Result(gettext("Stopping. The tree is kept."))
 
 
 @register
 class KillRun(StateAction):
     """End a search at once. Everything in flight is withdrawn, and the tree is kept."""
 
-    name, label, done = "run.kill", "Stop the search at once", "Stopped the search at once"
+    name, label, done = "run.kill", _("Stop the search at once"), _("Stopped the search at once")
     route, path = "run-stop", "s/<int:run_id>/stop"
     sends = {"now": "1"}
     inverse = "run.resume"
-    states, back = (Run.State.STOPPED,), "Resume"
+    states, back = (Run.State.STOPPED,), _("Resume")
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
         run_stop(run=target, drain=False, **call.who)
-        return Result("Stopped. The tree is kept.")
+        return Result(gettext("Stopped. The tree is kept."))
 
 
 class Shelve(RunAction):
@@ -179,18 +183,21 @@ class Shelve(RunAction):
 
     route, path = "run-archive", "s/<int:run_id>/archive"
     archives: bool
-    message: str
+    message: StrOrPromise
 
     def run(self, target: Run, data: dict[str, Any], call: Call) -> Result:
         run = run_held(target)
         if (run.archived_at is not None) != self.archives:
             if self.archives and not run.ended:
-                raise ActionRefused(f"This search is {run.state}. Stop it first: only ended searches are archived.")
+                raise ActionRefused(
+                    gettext("This search is %(state)s. Stop it first: only ended searches are archived.")
+                    % {"state": run.state}
+                )
             run.archived_at = timezone.now() if self.archives else None
             run.save(update_fields=["archived_at"])
             was, now = {"archived": not self.archives}, {"archived": self.archives}
             action_record(verb=self.name, run=run, **call.who, before=was, after=now)
-        return Result(f"Search {target.pk} {self.message}")
+        return Result(self.message % {"number": target.pk})
 
     def home(self, target: Run) -> str:
         return reverse("run-list")
@@ -205,38 +212,38 @@ class Shelve(RunAction):
 class ArchiveRun(Shelve):
     """Take an ended search out of the lists. Nothing else changes."""
 
-    name, label, done = ARCHIVE, "Archive the search", "Archived the search"
+    name, label, done = ARCHIVE, _("Archive the search"), _("Archived the search")
     sends = {"archived": "1"}
     inverse = UNARCHIVE
-    archives, message = True, "is archived. It is in the tab Archived."
+    archives, message = True, _("Search %(number)d is archived. It is in the tab Archived.")
 
 
 @register
 class ListRun(Shelve):
     """List an archived search again."""
 
-    name, label, done = UNARCHIVE, "Unarchive the search", "Unarchived the search"
+    name, label, done = UNARCHIVE, _("Unarchive the search"), _("Unarchived the search")
     sends = {"archived": ""}
     inverse = ARCHIVE
-    archives, message = False, "is no longer archived."
+    archives, message = False, _("Search %(number)d is no longer archived.")
 
 
 @register
 class RemoveRun(RunAction):
     """Remove an imported search with its nodes, verdicts, events and failures. Its problem stays."""
 
-    name, label, done = "run.remove", "Remove the imported search", "Removed the imported search"
+    name, label, done = "run.remove", _("Remove the imported search"), _("Removed the imported search")
     pages = ()
     removes, must_confirm = True, False
     route, path = "run-remove", "s/<int:run_id>/remove"
-    irreversible = "import its file again"
+    irreversible = _("import its file again")
 
     def question(self, target: Run, data: Mapping[str, Any]) -> Question:
         found = removal_of(target)
         return Question(
             ask=_("Remove this imported search?"),
             what=found.text,
-            yes=_("Remove search %(number)d") % {"number": target.pk},
+            yes=gettext("Remove search %(number)d") % {"number": target.pk},
             back=self.home(target),
             keeps=_(
                 "The problem, other searches on it, and the entries in the activity log are kept. Import the file "
@@ -257,7 +264,7 @@ class RemoveRun(RunAction):
             gone["file"] = str(run.imported.get("file", ""))
             action_record(verb=self.name, run=run, **call.who, before=gone)
             _delete(run)
-        return Result("The search is removed.", location=activity)
+        return Result(gettext("The search is removed."), location=activity)
 
     def detail(self, entry: AuditEntry, loaded: RunEntries) -> str:
         return removal_text(entry.before)

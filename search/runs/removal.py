@@ -106,4 +106,5 @@ def _listed(numbers: list[int]) -> str:
 def removal_text(gone: Mapping[str, Any]) -> str:
     """What went with a removed search, by the `before` of its entry in the audit log."""
     counts = [_counted(name, gone.get(name, 0)) for name in _COUNTS if name != "sightings" or gone.get(name)]
-    return f"{gone.get('title', '')}, file {gone.get('file', '')}: {', '.join(counts)}"
+    names = {name: gone.get(name, "") for name in ("title", "file")}
+    return _("%(title)s, file %(file)s: %(counts)s") % {**names, "counts": ", ".join(counts)}
