@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # A process that stands for the zygote: it has descriptors, signal handlers and a temporary folder of its own, and forks
 # one child for each order. The child's role writes down how it finds itself.
 ZYGOTE = """
-import ctypes, json, os, signal, sys, tempfile, types
+import ctypes, gc, json, os, resource, signal, sys, tempfile, types
 from judge.bench.exchange.wire import Channel
 from judge.bench.processes import child
 from judge.bench.sandboxing import sandbox
@@ -46,11 +46,27 @@ def found(assignment):
         "nice": os.nice(0), "environment": dict(os.environ), "secret": secret,
         "assignment": {name: getattr(assignment, name) for name in
                        ("role", "payload", "links", "device", "target", "adapter", "layers")},
-        "folder": str(assignment.folder),
+        "folder": str(assignment.folder), "frozen": gc.get_freeze_count() > 0, "steps": steps,
+        "limits": [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS)],
     })
+    print("last line")
+    sys.stderr.write("no line end ")
     if assignment.payload["then"] == "raise":
         raise SystemExit("the role ends itself")
 
+def note(step, real):
+    def noted(*arguments, **named):
+        steps.append(step)
+        return real(*arguments, **named)
+    return noted
+
+steps = []
+child.beside_others = note("wait", child.beside_others)
+gpu = types.ModuleType("judge.bench.device.gpu")
+gpu.make_context = lambda device: steps.append(device)
+sys.modules[gpu.__name__] = gpu
+for name in ("die_with_parent", "enter_namespaces", "lock"):
+    setattr(sandbox, name, note(name, getattr(sandbox, name)))
 role = types.ModuleType("judge.bench.deciding.referee")
 role.run = found
 sys.modules[role.__name__] = role
@@ -60,10 +76,10 @@ for number, (order, payload) in enumerate(given["orders"]):
     log_read, log_write = os.pipe()
     folder = f"{given['folder']}/{number}"
     os.mkdir(folder)
-    nice = order.pop("nice", 0)
+    nice, device = order.pop("nice", 0), order.pop("device", "cpu")
     pid = os.fork()
     if pid == 0:
-        context = {"device": "cpu", "nice": nice, "target": "sm_90", "adapter": None}
+        context = {"device": device, "nice": nice, "target": "sm_90", "adapter": None}
         child.begin(theirs.detach(), log_write, {"folder": folder, "cpu_s": 20, "memory_mb": 512, **order}, context)
     theirs.close(); os.close(log_write)
     row = {"layers": boss.receive(10.0)["sandbox"], "folder": folder}
@@ -84,6 +100,7 @@ ORDERS = {
     "open": (OPEN, {"then": "end"}),
     "closed": (CLOSED, {"then": "end"}),
     "alone": ({**CLOSED, "allow_fork": False}, {"then": "end"}),
+    "gpu": ({**CLOSED, "device": "cuda:0"}, {"then": "end"}),
     "ends itself": (OPEN, {"then": "raise"}),
     "without a sandbox that is required": ({**OPEN, "required": ["landlock"]}, {"then": "end"}),
 }
@@ -116,7 +133,8 @@ def test_a_child_leaves_the_session_the_descriptors_and_the_signals_of_its_zygot
     kept = [place for number, place in places.items() if int(number) > 2 and not place.startswith("/proc/")]
     assert len(kept) <= 2 and all(place.startswith("socket:") or place == "/dev/null" for place in kept), places
     assert not any(place == "/etc/passwd" for place in places.values())
-    assert row["log"].splitlines()[:2] == ["printed", "complained"]
+    assert row["log"] == "printed\ncomplained\nlast line\nno line end ", "all of it, though it was not flushed"
+    assert found["frozen"], "what the zygote has loaded is in no later collection"
     assert found["death"] == 9, "it dies with its zygote, in a sandbox or without one"
 
 
@@ -153,10 +171,26 @@ def test_the_role_is_told_the_layers_that_were_reported(children):
 
 def test_what_a_role_raises_ends_the_child_with_its_traceback_and_nothing_else(children):
     row = children["ends itself"]
-    assert row["status"] == 1 and "the role ends itself" in row["log"] and row["found"]["folder"] == row["folder"]
+    assert row["status"] == 1 and row["found"]["folder"] == row["folder"]
+    assert "SystemExit: the role ends itself" in row["log"] and "TypeError" not in row["log"]
 
 
 def test_a_child_without_a_required_layer_ends_before_it_takes_anything(children):
     row = children["without a sandbox that is required"]
     assert row["layers"] == {"namespaces": "off"} and row["status"] == 0
     assert row["found"] in ("WireClosed", "BrokenPipeError") and not row["log"]
+
+
+def test_namespaces_come_before_the_gpu_and_the_lock_after_it(children):
+    """A second thread would keep the namespaces out; Landlock would keep CUDA from its files."""
+    assert children["closed"]["found"]["steps"] == ["die_with_parent", "enter_namespaces", "lock", "die_with_parent"]
+    assert children["open"]["found"]["steps"] == ["die_with_parent"]
+    gpu = children["gpu"]["found"]
+    order = ["die_with_parent", "enter_namespaces", "wait", "cuda:0", "lock", "die_with_parent"]
+    assert gpu["steps"] == order and gpu["assignment"]["device"] == "cuda:0"
+
+
+def test_a_gpu_child_has_no_limit_of_its_address_space_and_more_descriptors(children):
+    gpu, cpu = children["gpu"], children["closed"]
+    assert (gpu["layers"]["memory_limit"], gpu["found"]["limits"]) == ("off", [4096, -1])
+    assert cpu["found"]["limits"][0] == 256 and cpu["found"]["limits"][1] > 512 << 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import struct
 from pathlib import Path
@@ -55,6 +56,8 @@ class Kernel:
         if number == 445:
             ruleset, kind, rule, flags = given
             access, handle = struct.unpack("=Qi", ctypes.string_at(ctypes.cast(rule, ctypes.c_void_p).value, 12))
+            assert fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_PATH, "nothing is opened for reading"
+            assert fcntl.fcntl(handle, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
             assert (ruleset, kind, flags.value) == (self.ruleset, 1, 0)  # LANDLOCK_RULE_PATH_BENEATH
             self.rules[str(Path(f"/proc/self/fd/{handle}").readlink())] = access
             return 0

@@ -337,6 +337,8 @@ def test_the_toolchain_is_python_torch_cuda_and_the_compiler(monkeypatch, tmp_pa
         monkeypatch.setenv(variable, f"{tmp_path}/{folder}" if variable == "CUDA_PATH" else folder)
         expected |= {f"{tmp_path}/toolkit"}
     assert sandbox.toolchain_folders() == sorted(expected)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    assert set(sandbox.toolchain_folders()) == expected - {f"{dist}/torch"}
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__file__=None))
     monkeypatch.delitem(sys.modules, "triton")
     monkeypatch.delitem(sys.modules, "numpy")
