@@ -72,6 +72,33 @@ def test_every_denied_call_is_refused_and_every_pretended_one_answers_zero(name)
     assert ask.code[-8:] == struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)
 
 
+NAMES = {
+    "DENIED": """
+    ptrace process_vm_readv process_vm_writev kcmp process_madvise pidfd_open pidfd_getfd pidfd_send_signal
+    rt_sigqueueinfo rt_tgsigqueueinfo bpf userfaultfd perf_event_open io_uring_setup io_uring_enter
+    io_uring_register add_key request_key keyctl syslog mount umount2 pivot_root chroot open_tree move_mount
+    fsopen fsconfig fsmount fspick mount_setattr name_to_handle_at open_by_handle_at unshare setns init_module
+    delete_module finit_module kexec_load kexec_file_load reboot swapon swapoff acct quotactl settimeofday
+    clock_settime clock_adjtime adjtimex sethostname setdomainname iopl ioperm modify_ldt vhangup personality
+    setsid setpgid setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups setxattr
+    lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat removexattrat file_setattr
+    migrate_pages
+    """,
+    "PRETENDED": """
+    chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat setpriority
+    ioprio_set sched_setparam sched_setscheduler sched_setaffinity sched_setattr
+    """,
+    "FORKING": "fork vfork",
+    "BOUNDED": "clone clone3 socket connect prlimit64 kill tkill tgkill fcntl ioctl",
+}
+
+
+@pytest.mark.parametrize("table", NAMES)
+def test_a_call_less_in_a_table_is_a_decision(table) -> None:
+    assert sorted(getattr(calls, table)) == sorted(NAMES[table].split())
+    assert len(NAMES[table].split()) == len(set(NAMES[table].split()))
+
+
 def test_calls_that_no_table_names_are_allowed(name) -> None:
     ask = Filter(name)
     named = {row[ask.architecture.column] for table in (DENIED, PRETENDED, FORKING, BOUNDED) for row in table.values()}
