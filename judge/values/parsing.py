@@ -38,7 +38,7 @@ def parse_module(source: str) -> ast.Module:
 
 
 def parsed(source: str) -> ast.Module | None:
-    """The same, None for text that is no Python."""
+    """`parse_module(source)`, or None for text that is no Python."""
     try:
         return parse_module(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
