@@ -110,7 +110,7 @@ _ADVICE: dict[str, Callable[[Host, bool], list[str]]] = {
 }
 
 
-ACTIVE, FAILED, BROKEN, UNTRIED = "active", "failed", "BROKEN", "untried"
+ACTIVE, FAILED, BROKEN = "active", "failed", "BROKEN"
 PROTECTS = {
     "landlock": "files: only the toolchain can be read, only the private folder written",
     "seccomp": "system calls: other processes, sockets, kernel interfaces",
@@ -186,9 +186,9 @@ def _layer(name: str, claim: str, probed: Probed, host: Host, required: bool, cu
 
 
 def _tried(attempt: Attempt, probed: Probed) -> Tried:
-    how = probed.inside.get(attempt.name, UNTRIED)
+    how = probed.inside[attempt.name]
     if how == THROUGH:
         return Tried(attempt.label, "through", "")
-    if attempt.controlled and probed.outside.get(attempt.name) != THROUGH:
+    if attempt.controlled and probed.outside[attempt.name] != THROUGH:
         return Tried(attempt.label, "moot", how)
     return Tried(attempt.label, "held", how)

@@ -118,6 +118,106 @@ def test_the_advice_is_about_this_machine(name, changes, said) -> None:
     assert said in " ".join(found.advice)
 
 
+CALLS = "landlock_create_ruleset, landlock_add_rule and landlock_restrict_self"
+SPACES = "unshare and clone with new namespaces"
+FREE = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+FILTERED = "Whoever started this process put it under a system call filter: let it allow"
+REFUSED = "The container's filter refuses it: start it with"
+UNCOUNTED = (
+    "Without a user namespace the kernel does not count a child's processes on their own. Bound the whole service:"
+)
+UNBOUNDED = "CUDA works under no address-space limit, and nothing else bounds host memory here:"
+GROUPS = "into its systemd unit (Delegate=yes lets us make groups of our own)."
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "advice"),
+    [
+        ("landlock", {"landlock": "EOPNOTSUPP", "lsm": ("capability", "landlock", "yama", "bpf")},
+         ["The kernel has Landlock but does not start it: boot with lsm=landlock,yama,bpf."]),
+        ("landlock", {"landlock": "EOPNOTSUPP", "lsm": ()},
+         ["The kernel has Landlock but does not start it: boot with lsm=landlock."]),
+        ("landlock", {"landlock": "EPERM"}, [f"{FILTERED} {CALLS}."]),
+        ("landlock", {"landlock": "ENOSYS", "filtered": True}, [f"{FILTERED} {CALLS}."]),
+        ("landlock", {"landlock": "EPERM", "container": "podman"},
+         [f"{REFUSED} {FREE}, or with a profile that allows {CALLS}."]),
+        ("landlock", {"landlock": "ENOSYS", "kernel": "5.12.19"},
+         ["Kernel 5.12.19 is older than Landlock: use 5.13 or newer."]),
+        ("landlock", {"landlock": "ENOSYS", "kernel": "5.13.0"},
+         ["Kernel 5.13.0 was built without Landlock: use one with CONFIG_SECURITY_LANDLOCK=y."]),
+        ("landlock", {"landlock": "ENOSYS", "kernel": "odd"},
+         ["Kernel odd is older than Landlock: use 5.13 or newer."]),
+        ("landlock", {"landlock": "ENOSYS", "kernel": "x.y"},
+         ["Kernel x.y is older than Landlock: use 5.13 or newer."]),
+        ("seccomp", {"machine": "riscv64"},
+         ["The filter knows x86_64 and aarch64, not riscv64: judge only code you trust here."]),
+        ("seccomp", {}, ["Kernel 6.8.0-31-generic takes no filters: use one with CONFIG_SECCOMP_FILTER=y."]),
+        ("namespaces", {"userns_clone": 0, "max_user_namespaces": 0, "apparmor_userns": 1, "container": "docker"},
+         ["Switch user namespaces on: sysctl -w kernel.unprivileged_userns_clone=1",
+          "Allow user namespaces: sysctl -w user.max_user_namespaces=15000",
+          "AppArmor keeps user namespaces empty: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or give "
+          "this Python a profile with the rule `userns,`."]),
+        ("namespaces", {"userns_clone": 1, "apparmor_userns": 0},
+         ["The kernel refuses new namespaces (in the child only)."]),
+        ("namespaces", {"namespaces": "ENOSPC"}, ["The kernel refuses new namespaces (ENOSPC)."]),
+        ("namespaces", {"filtered": True}, [f"{FILTERED} {SPACES}."]),
+        ("namespaces", {"container": "kubernetes"},
+         ["The pod's system call filter refuses it: securityContext.seccompProfile.type: Unconfined, or a Localhost "
+          f"profile that allows {SPACES}."]),
+        ("process_limit", {"cgroup": Cgroup("/a", 2, 5000, None, True)},
+         ["The control group bounds all of this service at 5,000 processes; that must do."]),
+        ("process_limit", {}, [f"{UNCOUNTED} put TasksMax=4096 {GROUPS}"]),
+        ("process_limit", {"container": "podman"}, [f"{UNCOUNTED} start the container with --pids-limit 4096."]),
+        ("process_limit", {"container": "kubernetes"}, [f"{UNCOUNTED} set resources.limits of the pod."]),
+        ("memory_limit", {}, [f"{UNBOUNDED} put MemoryMax=90% {GROUPS}"]),
+        ("memory_limit", {"container": "docker"}, [f"{UNBOUNDED} start the container with --memory 64g."]),
+        ("memory_limit", {"cgroup": Cgroup("/", 2, None, 3 << 30, False)},
+         ["CUDA works under no address-space limit; the control group bounds the service at 3 GiB."]),
+        ("rlimits", {}, []),
+    ],
+)  # fmt: skip
+def test_the_whole_advice(name, changes, advice) -> None:
+    gone = dataclasses.replace(PROBED, layers={**PROBED.layers, name: "unavailable"})
+    assert list(layer(name, gone, cuda=True, host=dataclasses.replace(HOST, **changes)).advice) == advice
+    if name == "memory_limit":
+        assert layer(name, gone, cuda=False, host=dataclasses.replace(HOST, **changes)).advice == ()
+
+
+@pytest.mark.parametrize("name", PROTECTS)
+def test_an_active_layer_needs_no_advice_and_one_that_lets_something_through_gets_one_whatever_it_says(name) -> None:
+    assert layer(name).state == "active" and layer(name).advice == () and not layer(name, required=(name,)).fails
+    tried = [attempt.name for attempt in ATTEMPTS if attempt.layer == name]
+    for one in tried:
+        leaky = dataclasses.replace(PROBED, inside={**PROBED.inside, one: THROUGH})
+        found = layer(name, leaky)
+        assert (found.state, found.fails) == ("BROKEN", True)
+        assert found.advice == ("This is a fault of the judge, not of the machine: please report it with this output.",)
+        assert {row.result for row in found.tried} <= {"held", "through"}
+        for other in PROTECTS:
+            assert other == name or layer(other, leaky).state == "active"
+    if tried:
+        with pytest.raises(KeyError):  # what was not tried is never shown as stopped
+            layer(name, dataclasses.replace(PROBED, inside={}))
+    silent = dataclasses.replace(PROBED, layers={})
+    watched = name in ("environment", "private_folder", "parent_death")
+    assert layer(name, silent).state == ("active" if watched else "off")
+
+
+def test_what_no_child_reports_is_watched() -> None:
+    assert layer("parent_death").claim == "active (gone after 10 ms)"
+    alive = layer("parent_death", dataclasses.replace(PROBED, outlived_s=None))
+    assert (alive.state, alive.claim) == ("BROKEN", "BROKEN: a child still lived after its fork server was killed")
+    there = layer("private_folder", dataclasses.replace(PROBED, folder_wiped=False))
+    assert (there.state, there.claim) == ("BROKEN", "BROKEN: the folder was still there")
+    claimed = dataclasses.replace(PROBED, layers={**PROBED.layers, "parent_death": "active"}, outlived_s=None)
+    assert layer("parent_death", claimed).fails, "a child's own word about it counts for nothing"
+
+
+def test_a_secret_that_is_seen_needs_no_control() -> None:
+    seen = dataclasses.replace(PROBED, outside={**PROBED.outside, "see_secret": "EPERM"})
+    assert {row.result for row in layer("environment", seen).tried} == {"held"}
+
+
 def test_without_an_address_space_limit_cuda_is_told_what_else_bounds_memory() -> None:
     off = dataclasses.replace(PROBED, layers={**PROBED.layers, "memory_limit": "off"})
     assert "MemoryMax" in layer("memory_limit", off, cuda=True).advice[0]
