@@ -192,7 +192,8 @@ def test_an_active_layer_needs_no_advice_and_one_that_lets_something_through_get
         found = layer(name, leaky)
         assert (found.state, found.fails) == ("BROKEN", True)
         assert found.advice == ("This is a fault of the judge, not of the machine: please report it with this output.",)
-        assert {row.result for row in found.tried} <= {"held", "through"}
+        assert {(row.result, row.how) for row in found.tried} <= {("held", "EPERM"), ("through", "")}
+        assert found.protects == PROTECTS[name]
         for other in PROTECTS:
             assert other == name or layer(other, leaky).state == "active"
     if tried:
@@ -204,7 +205,8 @@ def test_an_active_layer_needs_no_advice_and_one_that_lets_something_through_get
 
 
 def test_what_no_child_reports_is_watched() -> None:
-    assert layer("parent_death").claim == "active (gone after 10 ms)"
+    slow = dataclasses.replace(PROBED, outlived_s=1.5)
+    assert layer("parent_death", slow).claim == "active (gone after 1500 ms)"
     alive = layer("parent_death", dataclasses.replace(PROBED, outlived_s=None))
     assert (alive.state, alive.claim) == ("BROKEN", "BROKEN: a child still lived after its fork server was killed")
     there = layer("private_folder", dataclasses.replace(PROBED, folder_wiped=False))
