@@ -82,6 +82,13 @@ class Texts(HTMLParser):
         self.found: list[tuple[str, str]] = []
         self.open: list[tuple[str, bool, int]] = []  # tag, whether it is exempt, depth of brackets at its start
         self.depth = 0
+        self.names: set[str] = set()  # what stands in exempt elements
+
+    def named(self, place: str, text: str) -> bool:
+        """Whether it is a title that only names what the page is about."""
+        for name in sorted(self.names, key=len, reverse=True):
+            text = text.replace(name, "")
+        return place == "title of the page" and not words(text)
 
     def exempt(self) -> bool:
         return bool(self.open) and self.open[-1][1]
@@ -112,12 +119,14 @@ class Texts(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.exempt():
+            self.names.add(" ".join(data.split()))
             return
+        in_title = bool(self.open) and self.open[-1][0] == "title"
         for piece in re.split(f"([{OPEN}{CLOSE}])", data):
             if piece in (OPEN, CLOSE):
                 self.depth = max(self.depth + (1 if piece == OPEN else -1), 0)
             elif not self.depth and words(piece):
-                self.found.append(("text", " ".join(piece.split())))
+                self.found.append(("title of the page" if in_title else "text", " ".join(piece.split())))
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -141,6 +150,7 @@ def texts_of(html: str) -> list[tuple[str, str]]:
     parser = Texts()
     parser.feed(html)
     parser.close()
+    parser.found = [one for one in parser.found if not parser.named(*one)]
     return list({(place, words(text)): (place, text) for place, text in parser.found}.values())
 
 

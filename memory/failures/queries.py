@@ -10,6 +10,8 @@ from typing import Any
 
 from django.db.models import CharField, Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Cast
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from memory.failures.models import Failure, FailureCluster
 from memory.patterns.messages import cause_of
@@ -53,7 +55,8 @@ def trend_of(at: Sequence[float], low: float, high: float) -> Trend | None:
         _bar(number, count, max(LEAST_BAR, HEIGHT * count / most)) for number, count in enumerate(counts) if count
     )
     half = BARS // 2
-    return Trend(bars, f"{sum(counts[:half])} in the first half, {sum(counts[half:])} in the second")
+    says = gettext("%(first)d in the first half, %(second)d in the second")
+    return Trend(bars, says % {"first": sum(counts[:half]), "second": sum(counts[half:])})
 
 
 def _bar(number: int, count: int, height: float) -> Bar:
@@ -62,7 +65,7 @@ def _bar(number: int, count: int, height: float) -> Bar:
 
 MOST_SHOWN = 100
 MOST_DRAWN = 50_000  # failures in the pictures; figures count all
-SORTS = {"count": "failures", "last": "latest", "cost": "cost"}
+SORTS = {"count": _("failures"), "last": _("latest"), "cost": _("cost")}
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ def test_the_pseudo_locale_wraps_each_kind_of_message_and_ends():
         ("<a title='Tip' aria-label='Name' href='x'>3</a>", [("aria-label", "Name"), ("title", "Tip")]),
         ("<input type=submit value=Go><input value=typed><img alt=Picture>", [("value", "Go"), ("alt", "Picture")]),
         ("<script>let words</script><style>p {}</style>", []),
+        ("<title>My node</title><h1><bdi>My node</bdi></h1>", []),
+        ("<title>My page</title><h1><bdi>My node</bdi></h1>", [("title of the page", "My page")]),
         ("<p>1 row</p><p>2 row</p>", [("text", "2 row")]),
         ("<br><p>a</p><ul><li>b<li>c</ul>e", [("text", "a"), ("text", "b"), ("text", "c"), ("text", "e")]),
     ],
