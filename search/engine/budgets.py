@@ -64,10 +64,10 @@ def hand_hold(run: Run) -> Amounts:
         if held and getattr(ledger.spent, name) + getattr(ledger.reserved, name) + held > limit:
             raise ActionRefused(
                 _(
-                    "The limit of %(words)s leaves no room to judge one more kernel. Wait for steps in "
+                    "The limit of %(limit)s leaves no room to judge one more kernel. Wait for steps in "
                     "flight to release what they reserve, or branch a search of its own from a node."
                 )
-                % {"words": WORDS[name]}
+                % {"limit": WORDS[name]}
             )
     return hold
 

@@ -33,7 +33,7 @@ BATCH = 1000
 
 
 def failure_keep(*, run: Run, node: Node, evaluation: Evaluation | None, now: datetime) -> list[FollowUp]:
-    """Hand a told node that did not pass to memory; the follow-up task that learns from it where the search learns."""
+    """Hand a completed node that did not pass to memory; the follow-up task that learns from it, if the search does."""
     if evaluation is not None and evaluation.verdict == Verdict.PASS:
         return []
     calls_ms = node.proposals.aggregate(total=Sum("latency_ms"))["total"] or 0.0
@@ -64,7 +64,7 @@ def failure_of(
 
 
 def failures_keep(*, run: Run, nodes: Iterable[Node], now: datetime) -> int:
-    """Hand the failing ones of these told nodes to memory at once, their cost unknown. How many there are."""
+    """Hand the failing ones of these completed nodes to memory at once, their cost unknown. How many there are."""
     failing = [node for node in nodes if node.evaluation is None or node.evaluation.verdict != Verdict.PASS]
     return failures_record(failures=[failure_of(run, node, node.evaluation, now) for node in failing])
 
@@ -101,7 +101,7 @@ def _forgotten() -> QuerySet[Node]:
 
 
 def _cost_s(node: Node) -> float | None:
-    """As `failure_keep` would have told it; None for what others report."""
+    """As `failure_keep` would have reported it; None for what others report."""
     if node.run.origin == Run.Origin.IMPORT:
         return None
     judged_ms = node.evaluation.wall_ms if node.evaluation and not node.reused else 0.0

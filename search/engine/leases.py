@@ -183,10 +183,10 @@ def _put_back(node: Node, owner: str, now: datetime, wait_s: float, *, count: bo
 
 def _give_up(run: Run, node: Node, message: str, now: datetime) -> list[FollowUp]:
     """Complete a node as lost, so that its run can end."""
-    told = node_complete(
+    learning = node_complete(
         run=run, node=node, owner=node.lease_owner, now=now, reason=LOST_ATTEMPTS, message=clip(message, 4000)
     )
-    return told or []
+    return learning or []
 
 
 def _pause(run: Run, node: Node, message: str) -> list[FollowUp]:

@@ -93,7 +93,7 @@ def node_seed(seed: int, number: int) -> int:
 
 
 def context_kernels(run: Run, numbers: list[int]) -> tuple[ContextKernel, ...]:
-    """The context kernels in the order of the decision, each with its verdict in words."""
+    """The context kernels in the order of the decision, each with its verdict as text."""
     nodes = Node.objects.filter(run=run, number__in=numbers).select_related("evaluation")
     by_number = {node.number: node for node in nodes.defer("evaluation__source", "evaluation__report")}
     return tuple(_context_kernel(by_number[number]) for number in numbers if number in by_number)
@@ -134,7 +134,7 @@ UNCHANGED_MESSAGE = "The reply leaves the kernel as it is; nothing to judge."
 
 
 def reply_take(*, node: Node, owner: str, reply: Reply, now: datetime) -> list[FollowUp] | None:
-    """Store a reply of the node's holder: on to the judge, or told at once when it holds no new kernel.
+    """Store a reply of the node's holder: on to the judge, or completed at once when it holds no new kernel.
 
     None when `owner` no longer holds the node.
     """

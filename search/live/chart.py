@@ -33,21 +33,21 @@ class Chart:
     ticks: tuple[Tick, ...]
     step: str
     attempts: int
-    records: tuple[int, ...]  # numbers of the nodes that were the best when told: they beat PyTorch
+    records: tuple[int, ...]  # numbers of the nodes that were the best when completed: they beat PyTorch
     width: int = WIDTH
     height: int = HEIGHT
 
 
 def chart_of(columns: dict[str, list[Any]]) -> Chart:
     """From node columns; attempts to the right in completion order."""
-    told = sorted(
+    completed = sorted(
         (order, index) for index, order in enumerate(columns["o"]) if order is not None and columns["k"][index] != 0
     )
-    speedups = [columns["x"][index] for _, index in told]
+    speedups = [columns["x"][index] for _, index in completed]
     known = [value for value in speedups if value]
     axis = speedup_axis(known, HEIGHT - BOTTOM, TOP)
-    span = max(1, len(told))
-    stride = 1 + len(told) // MAX_DOTS
+    span = max(1, len(completed))
+    stride = 1 + len(completed) // MAX_DOTS
 
     def at_x(place: int) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * (place + 1) / (span + 1), 1)
@@ -57,7 +57,7 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
     path: list[str] = []
     best: tuple[float, int] | None = None  # of all that may be a best
     top: tuple[float, int] | None = None  # of those that beat PyTorch
-    for place, (_, index) in enumerate(told):
+    for place, (_, index) in enumerate(completed):
         value, number = columns["x"][index], columns["n"][index]
         may, won = bool(columns["a"][index]), columns["a"][index] == WON
         record = won and (top is None or rank(value, number) > top)
@@ -73,4 +73,4 @@ def chart_of(columns: dict[str, list[Any]]) -> Chart:
         dots.append(Dot(at_x(place), y, STYLES[columns["s"][index]], number, record))
     if path:
         path.append(f"H{WIDTH - RIGHT}")
-    return Chart(tuple(dots), speedup_ticks(axis), "".join(path), len(told), tuple(records))
+    return Chart(tuple(dots), speedup_ticks(axis), "".join(path), len(completed), tuple(records))

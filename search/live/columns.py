@@ -153,9 +153,9 @@ def replay_columns(run: Run) -> dict[str, Any]:
             "ended": [0 if number == 0 else ended.get(number) for number in numbers],
         }
     order: dict[int, int] = {0: 0}
-    for number, told in run.nodes.order_by("number").values_list("number", "told_order"):
-        if told is not None:
-            order[number] = told
+    for number, completed in run.nodes.order_by("number").values_list("number", "told_order"):
+        if completed is not None:
+            order[number] = completed
     numbers = sorted(order)
     steps = [order[number] for number in numbers]
     return {"unit": "step", "head": max(steps), "n": numbers, "born": steps, "ended": steps}

@@ -104,7 +104,7 @@ def _action(event: Event, row: RunEvent) -> tuple[str, Said] | None:
 
 
 def feed_items(events: Iterable[RunEvent]) -> list[FeedItem]:
-    """The lines for these events, in order. A node told and best at once gets one line, the better one."""
+    """The lines for these events, in order. A node completed and best at once gets one line, the better one."""
     listed = list(events)
     best = {row.said.node for row in listed if isinstance(row.said, NodeBest)}
     kept = (row for row in listed if not (isinstance(row.said, NodeCompleted) and row.said.number in best))
@@ -253,7 +253,7 @@ def snapshot(run: Run) -> dict[str, Any]:
 def recent_feed(run: Run, limit: int = MAX_FEED) -> list[FeedItem]:
     """The newest lines of the feed, oldest first."""
     newest_first = _events(run).filter(seq__lte=run.event_seq).exclude(kind__in=HIDDEN).without_parts().order_by("-seq")
-    # A node told and best at once is two events and one line: fewer lines than the page shows would leave a hole
+    # A node completed and best at once is two events and one line: fewer lines than the page shows would leave a hole
     # between them and the older ones that stand there.
     return feed_items(reversed(newest_first[: 2 * limit]))[-limit:]
 

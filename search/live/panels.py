@@ -120,8 +120,8 @@ def budget_panel(run: Run) -> BudgetPanel:
 
 def forecast_of(run: Run, limits: RunLimits, ledger: Ledger, *, billed: bool) -> Forecast:
     """For the steps that are not completed yet, from the newest completed ones. An ended run has none to come."""
-    told = Node.objects.filter(run=run).completed().order_by("-told_order")
-    rows = list(told.values_list("pk", "created_at", "told_at", "reused", "evaluation__wall_ms")[:RECENT])
+    completed = Node.objects.filter(run=run).completed().order_by("-told_order")
+    rows = list(completed.values_list("pk", "created_at", "told_at", "reused", "evaluation__wall_ms")[:RECENT])
     known = list(calls_by_node(run.pk, [row[0] for row in rows] if billed else []).values())
     return forecast(
         steps_left=0 if run.ended else max(limits.steps - ledger.spent.steps, 0),
@@ -216,19 +216,19 @@ def goals(limits: RunLimits) -> tuple[str, ...]:
     return tuple(found)
 
 
-Told = tuple[int, datetime | None, float | None]
+Completed = tuple[int, datetime | None, float | None]
 
 
-def told_of(run: Run) -> list[Told]:
+def completed_of(run: Run) -> list[Completed]:
     """(row id, when it was completed, milliseconds of the device unless none were used) in completion order."""
-    told = Node.objects.filter(run=run).completed().order_by("told_order")
-    rows = told.values_list("pk", "told_at", "reused", "evaluation__wall_ms")
+    completed = Node.objects.filter(run=run).completed().order_by("told_order")
+    rows = completed.values_list("pk", "told_at", "reused", "evaluation__wall_ms")
     return [(pk, at, None if reused else ms) for pk, at, reused, ms in rows]
 
 
-def burn_down(run: Run, told: Iterable[Told], calls: Mapping[int, Amount]) -> dict[str, Sequence[Any]]:
+def burn_down(run: Run, completed: Iterable[Completed], calls: Mapping[int, Amount]) -> dict[str, Sequence[Any]]:
     """Columns over the completed steps in completion order: seconds since the start, and what was spent by then."""
-    rows = list(told)
+    rows = list(completed)
     money = [calls[pk].usd if pk in calls else Decimal(0) for pk, _, _ in rows]
     spent_s = accumulate((ms or 0.0) / 1000 for _, _, ms in rows)
     return {
@@ -250,7 +250,7 @@ def budget_document(run: Run) -> dict[str, Any]:
         "limits": {"steps": limits.steps, **run.limits},
         "spent": ledger.spent.to_json(),
         "reserved": ledger.reserved.to_json(),
-        "burn_down": burn_down(run, told_of(run), calls_by_node(run.pk)),
+        "burn_down": burn_down(run, completed_of(run), calls_by_node(run.pk)),
     }
 
 
@@ -309,7 +309,7 @@ class Cause:
     """Failures of one cluster. `name` is that of a known error; `example` what the first of them said, without its
     accidents."""
 
-    key: str  # of memory's cluster; empty for nodes told before it kept any, until failures_rebuild
+    key: str  # of memory's cluster; empty for nodes completed before it kept any, until failures_rebuild
     name: str
     stage: str
     verdict: str

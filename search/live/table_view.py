@@ -36,7 +36,7 @@ class Row:
     reason: str
     summary: str
     on_best_path: bool
-    flags: tuple[str, ...] = ()  # what people did to it, in words
+    flags: tuple[str, ...] = ()  # what people did to it, as labels
     faded: bool = False  # pruned, here or above
 
 

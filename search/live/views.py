@@ -106,7 +106,7 @@ def run_budget(request: HttpRequest, run_id: int) -> HttpResponseBase:
 @require_safe
 @never_cache
 def run_replay(request: HttpRequest, run_id: int) -> HttpResponseBase:
-    """When each node was born and told, so that the page can show any earlier moment."""
+    """When each node was born and completed, so that the page can show any earlier moment."""
     return _json(request, run_id, "replay", lambda run: json.dumps(replay_columns(run), separators=(",", ":")))
 
 

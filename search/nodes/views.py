@@ -120,7 +120,7 @@ def node_panel(
 
 
 def _label(node: Node, row: NodeRow) -> str:
-    """The verdict, else the state, in words."""
+    """The verdict, else the state, as text."""
     if node.kind == Node.Kind.ROOT:
         return gettext("start: the empty candidate")
     if node_page.waits_for_person(node):

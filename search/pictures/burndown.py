@@ -14,7 +14,7 @@ from judge.templatetags.units import duration
 from search.ledger.books import books_of, limits_of
 from search.ledger.limits import Range, limit_amounts
 from search.ledger.spending import NOTHING
-from search.live.panels import TITLES, amount_text, burn_down, forecast_of, told_of
+from search.live.panels import TITLES, amount_text, burn_down, completed_of, forecast_of
 from search.pictures.book import Book
 from search.pictures.values import Cell, Panel, Path, Picture, Rule, Table
 
@@ -32,7 +32,7 @@ MOST = 400  # points of a line
 
 @dataclass(frozen=True)
 class Track:
-    """What is left over told steps or seconds: points, the limit, and the range in which it ends."""
+    """What is left over completed steps or seconds: points, the limit, and the range in which it ends."""
 
     title: str
     x_name: str
@@ -45,12 +45,12 @@ class Track:
 
 
 def burn_down_picture(book: Book) -> Picture:
-    """One panel per limited budget; what has no limit is said in words."""
+    """One panel per limited budget; what has no limit is said in a note."""
     run = book.run
     if book.imported:
         return Picture(gettext("Imported searches have no budget, so there is nothing to draw."), timed=False)
     limits, (ledger, calls) = limits_of(run), books_of(run.pk)
-    columns = burn_down(run, told_of(run), book.calls)
+    columns = burn_down(run, completed_of(run), book.calls)
     table = _table(book, columns)
     bounds = limit_amounts(limits)
     coming = forecast_of(run, limits, ledger, billed=calls != NOTHING)
@@ -108,7 +108,7 @@ def burn_down_picture(book: Book) -> Picture:
 
 
 def _first_unknown(book: Book, what: str) -> int:
-    """The place of the first told step with a call without a count, or a price; behind the last where there is none."""
+    """The place of the first completed step with a call without a count or price; behind the last if there is none."""
     gaps = {pk for pk, calls in book.calls.items() if getattr(calls, what)}
     return next((place for place, row in enumerate(book.told) if row.id in gaps), len(book.told))
 

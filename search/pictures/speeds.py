@@ -83,7 +83,7 @@ AXES = {
 
 
 class Point(NamedTuple):
-    """One attempt. `x` is None when unknown; `best` is the best node once it was told."""
+    """One attempt. `x` is None when unknown; `best` is the best node once it was completed."""
 
     row: NodeRow
     x: float | None
@@ -94,7 +94,7 @@ class Point(NamedTuple):
 
 
 def result_of(row: NodeRow) -> str:
-    """Its verdict in words."""
+    """Its verdict as text."""
     return row.verdict.replace("_", " ")
 
 

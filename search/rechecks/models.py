@@ -11,7 +11,7 @@ from judge.evaluations.models import Evaluation, Race
 
 
 class Recheck(Leased):
-    """One fresh judgement of a told node's kernel, with an audit, past the cache of verdicts. The node keeps the
+    """One fresh judgement of a completed node's kernel, with an audit, past the cache of verdicts. The node keeps the
     verdict that the search went on with; this row holds the new one beside it."""
 
     class Kind(models.TextChoices):

@@ -116,7 +116,7 @@ def _rows() -> QuerySet[Recheck]:
 
 
 def rechecked(row: Recheck) -> Rechecked:
-    """One request in words."""
+    """One request with its texts."""
     fresh, before, race = row.evaluation, row.before, row.race
     differs = fresh is not None and (fresh.verdict == Verdict.PASS) != (before.verdict == Verdict.PASS)
     old, new = Measure.of(before), Measure.of(fresh)

@@ -94,7 +94,7 @@ def steerings_of(run_ids: Collection[int]) -> dict[int, Steering]:
 
 
 def notes_at(run: Run, steering: Steering, number: int) -> tuple[str, ...]:
-    """The words of the notes in force on this node itself, the oldest first."""
+    """The texts of the notes in force on this node itself, the oldest first."""
     return _notes(run.pk, [act.seq for act in steering.notes if act.node == number])
 
 

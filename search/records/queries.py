@@ -141,8 +141,8 @@ def run_summary(run: Run) -> RunSummary:
 
 def told_counts(run_ids: Iterable[int]) -> dict[int, int]:
     """Run id -> completed nodes, the root not counted; runs without one are missing."""
-    told = Node.objects.filter(run__in=list(run_ids)).completed()
-    return dict(told.order_by().values_list("run").annotate(Count("id")))
+    completed = Node.objects.filter(run__in=list(run_ids)).completed()
+    return dict(completed.order_by().values_list("run").annotate(Count("id")))
 
 
 def events_since(run: Run, seq: int, limit: int = 500) -> list[RunEvent]:
@@ -162,7 +162,7 @@ def run_summaries(runs: Sequence[Run]) -> list[RunSummary]:
     found = []
     for run in runs:
         states, verdicts = counts[run.pk]
-        told = states[Node.State.COMPLETED]
+        completed = states[Node.State.COMPLETED]
         points = tuple((best.order, best.speedup or 0.0) for best in logged[run.pk])
         best, closest = standings.get(run.pk, Standing())
         median_s = medians.get(run.pk)
@@ -173,7 +173,7 @@ def run_summaries(runs: Sequence[Run]) -> list[RunSummary]:
                 run=run,
                 states=dict(states),
                 verdicts=dict(verdicts),
-                told=told,
+                told=completed,
                 steps=run.steps,
                 in_flight=sum(states[state] for state in Node.IN_FLIGHT),
                 waiting=waiting,
@@ -186,7 +186,7 @@ def run_summaries(runs: Sequence[Run]) -> list[RunSummary]:
                 started=run.created_at,
                 elapsed_s=max(((run.ended_at or now) - run.created_at).total_seconds(), 0.0) if measured else None,
                 median_step_s=median_s,
-                eta_s=None if median_s is None else median_s * max(run.steps - told, 0) / run.concurrency,
+                eta_s=None if median_s is None else median_s * max(run.steps - completed, 0) / run.concurrency,
                 last_event_at=last.get(run.pk),
             )
         )
@@ -194,7 +194,7 @@ def run_summaries(runs: Sequence[Run]) -> list[RunSummary]:
 
 
 def _counts(run_ids: list[int]) -> dict[int, tuple[Counter[str], Counter[str]]]:
-    """Per run the nodes by state and, of those told, by verdict."""
+    """Per run the nodes by state and, of those completed, by verdict."""
     groups = (
         Node.objects.filter(run__in=run_ids)
         .exclude(kind=Node.Kind.ROOT)
@@ -233,10 +233,10 @@ def _bests(
 
 
 def _median_steps(run_ids: list[int]) -> dict[int, float]:
-    """Median seconds from reservation to verdict, per run that has told a node."""
+    """Median seconds from reservation to verdict, per run that has completed a node."""
     durations: dict[int, list[float]] = defaultdict(list)
-    told = Node.objects.filter(run__in=run_ids).completed()
-    for run_id, created, ended in told.order_by().values_list("run", "created_at", "told_at"):
+    completed = Node.objects.filter(run__in=run_ids).completed()
+    for run_id, created, ended in completed.order_by().values_list("run", "created_at", "told_at"):
         if ended is None:
             continue
         durations[run_id].append(max((ended - created).total_seconds(), 0.0))  # hosts' clocks differ

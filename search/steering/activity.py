@@ -1,4 +1,4 @@
-"""What people did to a search: in words with what can be undone, for exports, and as an imported search tells it.
+"""What people did to a search: as sentences with what can be undone, for exports, and as an imported search tells it.
 
 What was done before an import is an event of its own kind: no fold, no replay and no Undo reads it, and who did it is a
 name, not a user. What a file says of it is checked and trusted in nothing.
@@ -41,7 +41,7 @@ NO = Standing()
 
 @dataclass(frozen=True)
 class Said:
-    """An action in words. `text` stands after "Node 7" where `number` names the node, else by itself."""
+    """An action as a sentence. `text` stands after "Node 7" where `number` names the node, else by itself."""
 
     text: str
     detail: str
@@ -118,7 +118,7 @@ def _payload(place: int, payload: Any) -> dict[str, Any]:
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Whether the words for acts can be made with this value."""
+    """Whether the sentences of actions can be made with this value."""
     if name in _WHOLE:
         return _whole(value)
     if name in _TEXTS:

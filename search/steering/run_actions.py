@@ -197,10 +197,10 @@ def _must_hold(run: Run, limits: RunLimits, now: datetime) -> None:
             scale = 1000 if name == "device_ms" else 1
             raise ActionRefused(
                 gettext(
-                    "%(value).10g %(words)s are used, or held by steps in flight; only %(value2).10g "
+                    "%(used).10g %(limit)s are used, or held by steps in flight; only %(allowed).10g "
                     "would be allowed without what was added. Stop the search to end it here."
                 )
-                % {"value": used / scale, "words": WORDS[name], "value2": limit / scale}
+                % {"used": used / scale, "limit": WORDS[name], "allowed": limit / scale}
             )
     if limits.wall_s is not None and (now - run.created_at).total_seconds() > limits.wall_s:
         raise ActionRefused(gettext("The time that was added has passed already."))
