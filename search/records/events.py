@@ -10,9 +10,31 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self, dataclass_transform
 
+from django.utils.translation import gettext as _
+
+from judge.evaluations.measures import verdict_look
 from search.algorithm.steering import PIN, Steering, SteeringAction, spans_read
 
 EVENTS: dict[str, type[Event]] = {}  # by the name that they are stored under
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the feed says of an event. `style` picks the mark; `text` stands after "Node 7" where it is about a node.
+
+    With `verb` the text is that of this action in the activity log, which reads `before` and `after` (None: what is
+    stored). `detail` is that of the action where it is None, and `note` stands before it. `measured`: the speedup
+    of the event is shown.
+    """
+
+    style: str
+    text: str = ""
+    detail: str | None = None
+    measured: bool = False
+    verb: str = ""
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    note: str = ""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -22,6 +44,7 @@ class Event:
     does not know."""
 
     name: ClassVar[str] = ""
+    hidden: ClassVar[bool] = False  # the feed has no line for it
 
     def __init_subclass__(cls, *, name: str = "") -> None:
         dataclass(frozen=True, kw_only=True)(cls)
@@ -44,6 +67,10 @@ class Event:
         """Number of the node that it is about, if it is about one."""
         return getattr(self, "number", None)
 
+    def line(self) -> Line:
+        """Its line in the feed; without a text the feed shows the name of the kind."""
+        return Line("proposing")
+
 
 class RunStarted(Event, name="run.started"):
     steps: int
@@ -54,18 +81,30 @@ class RunStarted(Event, name="run.started"):
     concurrency: int | None = None
     imported: bool = False
 
+    def line(self) -> Line:
+        return Line("running", _("Search started"))
+
 
 class RunPaused(Event, name="run.paused"):
     by: str
     reason: str = ""
 
+    def line(self) -> Line:
+        return Line("paused", _("Paused; steps in flight finish first"), detail=self.reason)
+
 
 class RunResumed(Event, name="run.resumed"):
     by: str
 
+    def line(self) -> Line:
+        return Line("running", _("Resumed"))
+
 
 class RunStopping(Event, name="run.stopping"):
     by: str
+
+    def line(self) -> Line:
+        return Line("paused", _("Stopping; kernels on a device are judged first"))
 
 
 class RunEnded(Event, name="run.ended"):
@@ -81,18 +120,29 @@ class RunEnded(Event, name="run.ended"):
         """Whether no other limit than that of steps ended it."""
         return self.limit in ("", "steps")
 
+    def line(self) -> Line:
+        known = {"finished": _("Search finished"), "stopped": _("Search stopped"), "failed": _("Search failed")}
+        return Line(self.state or "ended", known.get(self.state or "", _("Search ended")), self.reason)
+
 
 class RunBranched(Event, name="run.branched"):
     number: int
     run: int
+
+    def line(self) -> Line:
+        return Line("person", verb="run.branch")
 
 
 class ConcurrencyChanged(Event, name="run.concurrency"):
     before: int
     after: int
 
+    def line(self) -> Line:
+        return Line("person", verb=self.name)
+
 
 class NodeReserved(Event, name="node.reserved"):
+    hidden = True
     number: int
     parent: int
     kind: str
@@ -112,12 +162,14 @@ def uses_in(steered: Mapping[str, object]) -> tuple[int, ...]:
 
 
 class NodeProposed(Event, name="node.proposed"):
+    hidden = True
     number: int
     source_hash: str
     summary: str
 
 
 class NodeJudging(Event, name="node.judging"):
+    hidden = True
     number: int
     device: str
 
@@ -143,6 +195,20 @@ class NodeCompleted(Figure, name="node.told"):
     source_hash: str
     doubt: str = ""  # of an equal kernel, before this one
 
+    def line(self) -> Line:
+        style, known = verdict_look(self.verdict or "", self.speedup), self.speedup is not None
+        if not self.verdict:
+            text = _("ended without a candidate")
+        elif known:
+            text = _("is correct") if style == "correct" else _("is correct but slower")
+        elif self.verdict == "pass":
+            text = _("is correct")
+        else:
+            text = _("ended: %(verdict)s") % {"verdict": self.verdict.replace("_", " ")}
+        if self.reused:
+            text = _("%(ended)s (equal to an earlier candidate)") % {"ended": text}
+        return Line(style, text, None if known else self.reason, measured=known and bool(self.verdict))
+
 
 class NodeBest(Figure, name="node.best"):
     number: int
@@ -155,14 +221,25 @@ class NodeBest(Figure, name="node.best"):
     def is_win(self) -> bool:
         return self.won is not False
 
+    def line(self) -> Line:
+        if self.is_win:
+            return Line("best", _("is the new best"), measured=True)
+        return Line("correct", _("is the closest to PyTorch so far"), measured=True)
+
 
 class NodeWaiting(Event, name="node.waiting"):
     number: int
+
+    def line(self) -> Line:
+        return Line("waiting", _("is waiting for a manual reply"))
 
 
 class NodeCancelled(Event, name="node.cancelled"):
     number: int
     why: str
+
+    def line(self) -> Line:
+        return Line("cancelled", _("was withdrawn"), detail=self.why)
 
 
 class ProposerRetry(Event, name="proposer.retry"):
@@ -171,21 +248,34 @@ class ProposerRetry(Event, name="proposer.retry"):
     wait_s: float
     message: str
 
+    def line(self) -> Line:
+        return Line("waiting", _("is asking the proposer again"), detail=self.message)
+
 
 class LeaseExpired(Event, name="lease.expired"):
     number: int
     attempts: int | None = None
     message: str = ""
 
+    def line(self) -> Line:
+        return Line("waiting", _("is restarted"), self.message or _("Its worker was lost."))
+
 
 class DeviceQuarantined(Event, name="device.quarantined"):
     device: str
     reason: str
 
+    def line(self) -> Line:
+        text = _("%(device)s is quarantined; evaluations wait") % {"device": self.device or _("The device")}
+        return Line("quarantined", text, self.reason)
+
 
 class DeviceActivated(Event, name="device.activated"):
     device: str
     reason: str
+
+    def line(self) -> Line:
+        return Line("running", _("%(device)s is active again") % {"device": self.device or _("The device")})
 
 
 class KernelAsked(Event, name="kernel.asked"):
@@ -193,6 +283,10 @@ class KernelAsked(Event, name="kernel.asked"):
     recheck: int
     rival: str = ""  # run.node
     kind: str
+
+    def line(self) -> Line:
+        known = {"verify": "kernel.verify", "dispute": "kernel.dispute"}
+        return Line("proposing", verb=known.get(self.kind, "kernel.race"))
 
 
 class KernelJudged(Figure, name="kernel.judged"):
@@ -202,6 +296,17 @@ class KernelJudged(Figure, name="kernel.judged"):
     was: str
     call: str
 
+    def line(self) -> Line:
+        """What came of a kernel that was judged once more."""
+        verdict, was = self.verdict or "", self.was or ""
+        style = verdict_look(verdict, self.speedup)
+        if self.call:
+            return Line(style, _("was raced: %(call)s") % {"call": self.call})
+        again = _("was judged again: %(verdict)s")
+        text = again if verdict == was else _("was judged again: %(verdict)s, previously %(was)s")
+        names = {"verdict": verdict.replace("_", " "), "was": was.replace("_", " ")}
+        return Line(style, text % names, measured=True)
+
 
 class KernelMarked(Event, name="kernel.marked"):
     number: int
@@ -209,15 +314,25 @@ class KernelMarked(Event, name="kernel.marked"):
     reason: str
     best: int | None
 
+    def line(self) -> Line:
+        mark = (self.doubt or "").replace("quarantined", "quarantine") or "release"
+        return Line("ok" if mark == "release" else "suspect", verb=f"kernel.{mark}", detail=self.reason or "")
+
 
 class BudgetAdded(Event, name="budget.added"):
     before: Mapping[str, Any]
     after: Mapping[str, Any]
 
+    def line(self) -> Line:
+        return Line("running", verb="run.budget", before=self.before, after=self.after or {})
+
 
 class BudgetTaken(Event, name="budget.taken"):
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+
+    def line(self) -> Line:
+        return Line("running", verb="run.budget.undo", before=self.before, after=self.after or {})
 
 
 class RecordedAct(Event, name="history.act"):
@@ -234,6 +349,14 @@ class RecordedAct(Event, name="history.act"):
     before: dict[str, Any]
     after: dict[str, Any]
 
+    def line(self) -> Line:
+        """Its person is named in Activity only."""
+        note = _("Imported: done where the search was recorded.")
+        return Line("person", verb=self.verb, before=self.before, after=self.after, note=note)
+
+
+STYLES = {"steer.pin": "pinned", "steer.prune": "pruned", "steer.budget": "running"}  # of the feed
+
 
 class Steered(Event):
     """An action of steering: what it does to all later decisions."""
@@ -242,6 +365,14 @@ class Steered(Event):
     def is_part(self) -> bool:
         """Whether it goes on with an earlier event, whose number it has as `of`."""
         return bool(getattr(self, "of", 0))
+
+    def line(self) -> Line:
+        return Line(self.style, verb=self.name)
+
+    @property
+    def style(self) -> str:
+        """The mark of its line in the feed."""
+        return STYLES.get(self.name, "person")
 
     def fold(self, steering: Steering, seq: int) -> Steering:
         """The steering once this event is number `seq` of the log."""
@@ -317,6 +448,10 @@ class ManySteered(Steered, name="steer.bulk"):
     numbers: str | None = None
     releases: list[int] | None = None
     of: int = 0
+
+    @property
+    def style(self) -> str:
+        return STYLES.get(f"steer.{self.verb}", "person")
 
     def actions(self, seq: int) -> tuple[SteeringAction, ...]:
         if self.verb == PIN:

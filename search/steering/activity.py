@@ -53,6 +53,8 @@ def said_of(entry: AuditEntry, loaded: RunEntries | None = None) -> Said:
     row, number = registry.verb(entry.verb), entry.after.get("number")
     if row is None or row.kind is not RUN:  # a recorded search may name anything
         return Said(entry.verb.replace(".", " "), "", number)
+    if entry.verb == "run.branch" and "run" not in entry.after:  # recorded elsewhere: its number there means nothing
+        return Said(_("was branched into another search"), "", number)
     loaded = loaded or RunEntries([entry], {})
     text, detail, of_node = row.describe(entry, loaded), row.detail(entry, loaded) or "", f"Node {number} "
     if number is None or not text.startswith(of_node):

@@ -316,8 +316,6 @@ class BranchRun(RunVerb, Action):
         return node_panel(request, target.run_id, str(target.number), **context) if "refused" in context else None
 
     def says(self, after: Mapping[str, Any]) -> str:
-        if "run" not in after:
-            return gettext("was branched into another search")
         return gettext("was branched into search #%(run)s") % {"run": after["run"]}
 
     def standing(self, entry: AuditEntry, loaded: RunEntries) -> Standing:

@@ -64,3 +64,11 @@ def test_acts_fold_in_order_and_an_undo_takes_all_of_its_batch():
     )
     assert SteeringUndone(act=1, verb="steer.bulk", total=9).fold(steering, 3).actions == ()
     assert NodeReserved(number=1, parent=0, kind="large", context=[], steered={"pin": 3, "notes": [1]}).uses == (3,)
+
+
+@pytest.mark.parametrize("kind", sorted(EVENTS))
+def test_an_event_says_its_own_line_of_the_feed_or_has_none(kind):
+    event = EVENTS[kind].read({"verb": "steer.pin"})
+    line = event.line()
+    assert event.hidden == (kind in {"node.reserved", "node.proposed", "node.judging"})
+    assert event.hidden or bool(line.text) != bool(line.verb), line
