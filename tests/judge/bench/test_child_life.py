@@ -116,7 +116,7 @@ def children(tmp_path_factory):
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "ADAEXPLORE_SECRET": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
     )
     assert run.returncode == 0, run.stderr
     return dict(zip(ORDERS, json.loads(run.stdout), strict=True))
