@@ -216,6 +216,14 @@ def test_an_error_of_an_earlier_call_is_no_answer(monkeypatch) -> None:
     assert not seccomp.available()
 
 
+def test_architectures_are_what_the_kernel_calls_them() -> None:
+    """linux/audit.h: the ELF machine, a bit for 64 bits and one for little-endian."""
+    machines = {"x86_64": 62, "aarch64": 183}
+    assert {name: one.audit for name, one in ARCHITECTURES.items()} == {
+        name: machine | 0x80000000 | 0x40000000 for name, machine in machines.items()
+    }
+
+
 def test_a_call_that_an_architecture_lacks_has_no_number() -> None:
     assert ARCHITECTURES["x86_64"].number("fork") == 57
     for absent in ("fork", "no_such_call"):
