@@ -59,15 +59,15 @@ class Device(models.Model):
     """A place where candidates are judged. `compile` devices run nothing, `external` ones only own imported numbers."""
 
     class Kind(models.TextChoices):
-        INTERPRETER = "interpreter"
-        CUDA = "cuda"
-        COMPILE = "compile"
-        EXTERNAL = "external"
+        INTERPRETER = "interpreter", _("Interpreter")
+        CUDA = "cuda", _("Cuda")
+        COMPILE = "compile", _("Compile")
+        EXTERNAL = "external", _("External")
 
     class State(models.TextChoices):
-        ACTIVE = "active"
-        DRAINING = "draining"
-        QUARANTINED = "quarantined"
+        ACTIVE = "active", _("Active")
+        DRAINING = "draining", _("Draining")
+        QUARANTINED = "quarantined", _("Quarantined")
 
     class Cause(models.TextChoices):
         """What the judge quarantines a device for."""

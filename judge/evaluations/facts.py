@@ -7,9 +7,11 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.plots import Strips, Times, strips
 from judge.bench.processes.artefacts import artefact_key, kept_texts
@@ -21,66 +23,80 @@ from judge.sources.highlighting import visible
 from judge.templatetags.units import microseconds
 from judge.values import COMPILED, Basis, SpeedCall, Subject
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 TEXT_CHARS = 200_000  # of a log shown on a page
 ROWS = 200
 MESSAGE_CHARS = 20_000
-CALLS = {
-    SpeedCall.FASTER: "faster: the whole interval is beyond 1 %, and beyond the resolution of the clock",
-    SpeedCall.SLOWER: "slower: the whole interval is beyond 1 %, and beyond the resolution of the clock",
-    SpeedCall.SAME: "the same: the whole interval is within 1 %, or within the resolution of the clock",
-    SpeedCall.AMBIGUOUS: "ambiguous: the paired measurements are inconclusive",
+CALLS: dict[SpeedCall, StrOrPromise] = {
+    SpeedCall.FASTER: _("faster: the whole interval is beyond 1 %, and beyond the resolution of the clock"),
+    SpeedCall.SLOWER: _("slower: the whole interval is beyond 1 %, and beyond the resolution of the clock"),
+    SpeedCall.SAME: _("the same: the whole interval is within 1 %, or within the resolution of the clock"),
+    SpeedCall.AMBIGUOUS: _("ambiguous: the paired measurements are inconclusive"),
     SpeedCall.NONE: "",
 }
+STAGES = {
+    "parse": _("Parse"),
+    "import": _("Import"),
+    "compile": _("Compile"),
+    "load": _("Load"),
+    "smoke": _("Smoke"),
+    "correctness": _("Correctness"),
+    "timing": _("Timing"),
+    "audit": _("Audit"),
+    "run": _("Run"),
+}
 AUDIT = {
-    "audit.state": "Repeated in a fresh process",
-    "audit.launches": "Kernels without effect or that fail",
-    "audit.share": "Time in its own kernels",
-    "audit.sealed": "Sealed cases",
-    "audit.roofline": "Roofline",
+    "audit.state": _("Repeated in a fresh process"),
+    "audit.launches": _("Kernels without effect or that fail"),
+    "audit.share": _("Time in its own kernels"),
+    "audit.sealed": _("Sealed cases"),
+    "audit.roofline": _("Roofline"),
 }
 FINDINGS = {
-    "time.trusted": "Confirmed by the judge's own clock",
-    "time.unchecked": "Not checked by the judge's own clock",
-    "time.confirmed": "Measured again",
-    "time.no_incumbent": "Not compared with the previous best",
-    "library.share": "Libraries do part of the work",
-    "library.fallback": "Falls back to other code than its own kernels",
-    "library.compiler": "Uses torch.compile",
-    "kernel.decoy": "Decoy kernel",
-    "profile.kernels": "GPU time by kernel",
-    "profile.unavailable": "No profile",
-    "run.not_bitwise": "Not bitwise reproducible",
-    "shape.guarded": "Specialised for these shapes: refuses others",
-    "shape.unsafe": "Specialised for these shapes: wrong for others",
-    "audit.files": "Files left behind",
-    "compile.capped": "Not every configuration was compiled",
-    "compile.incomplete": "Not every kernel was compiled ahead of time",
+    "time.trusted": _("Confirmed by the judge's own clock"),
+    "time.unchecked": _("Not checked by the judge's own clock"),
+    "time.confirmed": _("Measured again"),
+    "time.no_incumbent": _("Not compared with the previous best"),
+    "library.share": _("Libraries do part of the work"),
+    "library.fallback": _("Falls back to other code than its own kernels"),
+    "library.compiler": _("Uses torch.compile"),
+    "kernel.decoy": _("Decoy kernel"),
+    "profile.kernels": _("GPU time by kernel"),
+    "profile.unavailable": _("No profile"),
+    "run.not_bitwise": _("Not bitwise reproducible"),
+    "shape.guarded": _("Specialised for these shapes: refuses others"),
+    "shape.unsafe": _("Specialised for these shapes: wrong for others"),
+    "audit.files": _("Files left behind"),
+    "compile.capped": _("Not every configuration was compiled"),
+    "compile.incomplete": _("Not every kernel was compiled ahead of time"),
 }
-_COMPARED = {
+_COMPARED: dict[str, StrOrPromise] = {
     **{one.key: one.label for one in COMPILED},
-    "versus_incumbent": "the previous best",
+    "versus_incumbent": _("the previous best"),
 }
-SUBJECTS = {
-    Subject.CANDIDATE: "this kernel",
-    Subject.INCUMBENT: "previous best",
+SUBJECTS: dict[Subject, StrOrPromise] = {
+    Subject.CANDIDATE: _("this kernel"),
+    Subject.INCUMBENT: _("previous best"),
     Subject.EAGER: "eager",
     **{one.subject: one.label for one in COMPILED},
 }
 _KINDS = {Subject.CANDIDATE: "best", Subject.INCUMBENT: "incumbent", Subject.EAGER: "eager"}
-_CIRCUMSTANCES = {
-    "l2": "L2 cache",
-    "order": "order",
-    "launch_gaps": "gaps between launches",
-    "precision": "precision",
-    "host_us": "CPU time per call, µs",
-    "sm_clock_mhz": "SM clock, MHz",
-    "throttled": "throttled",
-    "dropped_pairs": "pairs left out",
-    "empty_us": "empty measurement, µs",
-    "target": "modelled for",
-    "launches": "launches",
-    "triton_launches": "of them its own kernels",
-    "unique_bytes": "bytes moved",
+_CIRCUMSTANCES: dict[str, StrOrPromise] = {
+    "l2": _("L2 cache"),
+    "order": _("order"),
+    "launch_gaps": _("gaps between launches"),
+    "precision": _("precision"),
+    "host_us": _("CPU time per call, µs"),
+    "sm_clock_mhz": _("SM clock, MHz"),
+    "throttled": _("throttled"),
+    "dropped_pairs": _("pairs left out"),
+    "empty_us": _("empty measurement, µs"),
+    "target": _("modelled for"),
+    "launches": _("launches"),
+    "triton_launches": _("of them its own kernels"),
+    "unique_bytes": _("bytes moved"),
 }
 PTX = ".ptx"
 OPTIONS = ".json"
@@ -91,17 +107,17 @@ _AUTOTUNER = ".autotune.json"
 class Speed:
     """One comparison: over what, the measure, and what its interval says."""
 
-    over: str
+    over: StrOrPromise
     measure: Measure
     call: str  # SpeedCall value
-    words: str
+    words: StrOrPromise
 
 
 def speeds(evaluation: Evaluation) -> list[Speed]:
     """Over eager first, then over torch.compile and the best before it, as far as they were measured."""
     report = evaluation.report
     headline = Measure.of(evaluation)
-    rows = [(headline, report.get("speedup"), "eager")]
+    rows: list[tuple[Measure | None, Any, StrOrPromise]] = [(headline, report.get("speedup"), gettext("eager"))]
     rows += [(measure_of(report.get(key)), report.get(key), over) for key, over in _COMPARED.items()]
     found = []
     for measure, row, over in rows:
@@ -115,7 +131,7 @@ def case_said(report: Mapping[str, Any]) -> str:
     """The case that was judged, `plain constants` without one; empty where the report does not say."""
     if "case" not in report:
         return ""
-    return visible(str(report["case"])) if report["case"] else "plain constants"
+    return visible(str(report["case"])) if report["case"] else gettext("plain constants")
 
 
 def measure_of(row: dict[str, Any] | None) -> Measure | None:
@@ -155,7 +171,7 @@ class StageLine:
     """A stage with its share of the time of all of them, in per cent."""
 
     name: str
-    label: str
+    label: StrOrPromise
     state: str
     wall_ms: float
     detail: str
@@ -170,7 +186,7 @@ def stages(evaluation: Evaluation) -> tuple[list[StageLine], list[StageLine]]:
     lines = [
         StageLine(
             name=row["name"],
-            label=AUDIT.get(row["name"], row["name"].replace("_", " ").capitalize()),
+            label=(STAGES | AUDIT).get(row["name"], row["name"].replace("_", " ").capitalize()),
             state=row["state"],
             wall_ms=row.get("wall_ms") or 0.0,
             detail=visible(str(row.get("detail", ""))[:2000]),
@@ -304,9 +320,9 @@ def timings(rows: Iterable[Measurement]) -> list[dict[str, Any]]:
     return [{"label": SUBJECTS[Subject(row.subject)], "row": row} for row in rows]
 
 
-def circumstances(rows: Iterable[Measurement]) -> list[tuple[str, str]]:
+def circumstances(rows: Iterable[Measurement]) -> list[tuple[StrOrPromise, str]]:
     """How the kernel's own time came about: (name, value)."""
-    found: list[tuple[str, str]] = []
+    found: list[tuple[StrOrPromise, str]] = []
     detail: dict[str, Any] = next((row.detail for row in rows if row.subject == Subject.CANDIDATE), {})
     for key, name in _CIRCUMSTANCES.items():
         value = detail.get(key)
@@ -326,7 +342,7 @@ def samples_plot(rows: Sequence[Measurement]) -> Strips | None:
     """The raw samples of every subject over one axis; a modelled time has a range and no samples."""
     subjects = [
         Times(
-            SUBJECTS[Subject(row.subject)],
+            str(SUBJECTS[Subject(row.subject)]),
             _KINDS.get(Subject(row.subject), "compile"),
             () if row.basis == Basis.MODELLED.value else row.samples_us,
             row.low_us,

@@ -11,6 +11,8 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import Action, ActionForm, Call, Kind, Result, Subject
 from adaexplore_site.actions.registry import register
@@ -22,7 +24,7 @@ from judge.problems.services import ProblemRejected, problem_upload
 from judge.sources.highlighting import visible
 
 PLAIN_NAME = 80  # characters of a file name on a page
-NO_FILE = "No file was uploaded. Choose a .py file, or drop one on the dashed area."
+NO_FILE = _("No file was uploaded. Choose a .py file, or drop one on the dashed area.")
 
 Problems = Mapping[str, Problem]
 
@@ -44,7 +46,7 @@ KIND = ProblemKind()
 
 class UploadForm(ActionForm):
     file = forms.FileField(
-        allow_empty_file=True, help_text="Name, and text or base64.", error_messages={"required": NO_FILE}
+        allow_empty_file=True, help_text=_("Name, and text or base64."), error_messages={"required": NO_FILE}
     )
 
 
@@ -52,7 +54,8 @@ class Rejected(FieldsRefused):
     """The file is no problem. `line` is where, when that is known."""
 
     def __init__(self, error: ProblemRejected) -> None:
-        super().__init__({"file": f"Line {error.line}: {error.message}" if error.line else error.message})
+        at_line = gettext("Line %(line)d: %(message)s") % {"line": error.line or 0, "message": error.message}
+        super().__init__({"file": at_line if error.line else error.message})
         self.message, self.line = error.message, error.line
 
 
@@ -61,9 +64,9 @@ class UploadProblem(Action):
     """Store a module, then go on to a new search with it. The same text is stored once."""
 
     kind = KIND
-    name, label, done = "problem.upload", "Upload a problem", "Uploaded"
+    name, label, done = "problem.upload", _("Upload a problem"), _("Uploaded")
     Form, route = UploadForm, "problem-upload"
-    irreversible = "searches may use it"
+    irreversible = _("searches may use it")
     own_words = True
 
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
@@ -73,8 +76,8 @@ class UploadProblem(Action):
             problem, created = problem_upload(name=sent.name or "", data=sent.read(), user=call.user, key=call.key)
         except ProblemRejected as error:
             raise Rejected(error) from error
-        message = "" if created else f"This file was already uploaded as “{problem.title}”."
-        return Result(message, location=reverse("run-new", query={"problem": problem.slug}))
+        known = gettext("This file was already uploaded as “%(title)s”.") % {"title": problem.title}
+        return Result("" if created else known, location=reverse("run-new", query={"problem": problem.slug}))
 
     def again(self, entry: AuditEntry) -> Result:
         return Result(location=reverse("run-new", query={"problem": entry.after["slug"]}))
@@ -100,6 +103,9 @@ def _check_size(sent: UploadedFile[bytes]) -> None:
     """Raise ProblemRejected for a file that is too large, before it is read."""
     if sent.size is not None and sent.size > settings.MAX_PROBLEM_BYTES:
         raise ProblemRejected(
-            f"The file has {sent.size / 1024:,.0f} KiB; the limit is {settings.MAX_PROBLEM_BYTES / 1024:,.0f} KiB. "
-            "Create large tensors in get_inputs() instead of writing them out."
+            gettext(
+                "The file has %(size)s KiB; the limit is %(limit)s KiB. Create large tensors in get_inputs() instead "
+                "of writing them out."
+            )
+            % {"size": f"{sent.size / 1024:,.0f}", "limit": f"{settings.MAX_PROBLEM_BYTES / 1024:,.0f}"}
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from judge.values import (
     Policy,
@@ -18,16 +19,16 @@ class Problem(models.Model):
     """A PyTorch module to make faster. The source never changes; a new text is a new row."""
 
     class Origin(models.TextChoices):
-        SAMPLE = "sample"
-        UPLOAD = "upload"
-        IMPORT = "import"
-        SYNTHETIC = "synthetic"  # composed by an adapt run
+        SAMPLE = "sample", _("Sample")
+        UPLOAD = "upload", _("Upload")
+        IMPORT = "import", _("Import")
+        SYNTHETIC = "synthetic", _("Synthetic")  # composed by an adapt run
 
     class State(models.TextChoices):
-        PENDING = "pending"  # not yet admitted: nobody has run it
-        ADMITTED = "admitted"
-        DEGENERATE = "degenerate"  # admitted with a flag, left out of aggregates
-        REFUSED = "refused"
+        PENDING = "pending", _("Pending")  # not yet admitted: nobody has run it
+        ADMITTED = "admitted", _("Admitted")
+        DEGENERATE = "degenerate", _("Degenerate")  # admitted with a flag, left out of aggregates
+        REFUSED = "refused", _("Refused")
 
     slug = models.SlugField(max_length=80, unique=True)
     title = models.CharField(max_length=120)

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Q
 from django.db.models.fields.json import KeyTransform
+from django.utils.translation import gettext as _
 
 from judge.devices.models import Device
 from judge.problems.models import Problem
@@ -55,13 +56,15 @@ class Preflight:
     def why_not(self) -> str:
         """Why no search may start here and what to do about it. Empty when one may, or when nobody knows yet."""
         if self.state == "refused":
-            return (
-                f"The preflight on {self.device.name} refused this problem. {self._said}"
-                "Upload a corrected module, or choose another device."
+            text = _(
+                "The preflight on %(device)s refused this problem. %(said)sUpload a corrected module, or choose "
+                "another device."
             )
-        if self.state == "failed":
-            return f"The preflight on {self.device.name} could not be run. {self._said}Check again before you start."
-        return ""
+        elif self.state == "failed":
+            text = _("The preflight on %(device)s could not be run. %(said)sCheck again before you start.")
+        else:
+            return ""
+        return text % {"device": self.device.name, "said": self._said}
 
     @property
     def _said(self) -> str:

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.plots import Roof, RooflinePlot, roofline_plot
 from judge.devices.models import Device
@@ -20,6 +22,9 @@ from judge.problems.models import Problem
 from judge.problems.preflight import Preflight
 from judge.templatetags.units import flop_rate
 from judge.values import COMPILED, Basis, Library, Mode, Policy, Precision, Subject
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 SORTS: dict[str, tuple[str, ...]] = {
     "family": ("family", "title", "id"),
@@ -119,32 +124,36 @@ def _number(value: object) -> float | None:
 
 MOST_KERNELS = 300  # drawn in a plot
 FASTEST = 5  # listed beside it
-BASELINES = {Subject.EAGER: "Eager", **{one.subject: one.label for one in COMPILED}}
-_POLICY = {
-    Precision.STRICT: "as exact as the reference in its data type; no TF32",
-    Precision.TF32: "TF32 matrix products are allowed",
-    Precision.HALF: "16-bit and TF32 arithmetic are allowed",
-    Mode.CONSTRUCTED: "as set by the constructor",
-    Mode.TRAIN: "train",
-    Mode.EVAL: "eval",
-    Library.ALLOW: "allowed",
-    Library.LABEL: "allowed and reported",
-    Library.REFUSE: "refused",
+BASELINES: dict[Subject, StrOrPromise] = {Subject.EAGER: _("Eager"), **{one.subject: one.label for one in COMPILED}}
+_POLICY: dict[Precision | Mode | Library, StrOrPromise] = {
+    Precision.STRICT: _("as exact as the reference in its data type; no TF32"),
+    Precision.TF32: _("TF32 matrix products are allowed"),
+    Precision.HALF: _("16-bit and TF32 arithmetic are allowed"),
+    Mode.CONSTRUCTED: _("as set by the constructor"),
+    Mode.TRAIN: _("train"),
+    Mode.EVAL: _("eval"),
+    Library.ALLOW: _("allowed"),
+    Library.LABEL: _("allowed and reported"),
+    Library.REFUSE: _("refused"),
 }
 
 
-def policy_rows(policy: Policy) -> list[tuple[str, str]]:
+def policy_rows(policy: Policy) -> list[tuple[str, StrOrPromise]]:
     """(name, what it means) in reading order."""
-    rows = [
-        ("Precision", _POLICY[policy.precision]),
-        ("Data type", policy.dtype or "as in the source"),
-        ("Mode", _POLICY[policy.mode]),
-        ("Library compute", _POLICY[policy.library]),
-        ("Inputs", "made on the device" if policy.inputs == "device" else "made on the CPU and copied"),
+    on_device = policy.inputs == "device"
+    rows: list[tuple[str, StrOrPromise]] = [
+        (gettext("Precision"), _POLICY[policy.precision]),
+        (gettext("Data type"), policy.dtype or gettext("as in the source")),
+        (gettext("Mode"), _POLICY[policy.mode]),
+        (gettext("Library compute"), _POLICY[policy.library]),
+        (gettext("Inputs"), gettext("made on the device") if on_device else gettext("made on the CPU and copied")),
     ]
     if policy.equal_seeding:
         rows.append(
-            ("Parameters", "copied to each candidate; one that cannot take them draws its own from the same seed")
+            (
+                gettext("Parameters"),
+                gettext("copied to each candidate; one that cannot take them draws its own from the same seed"),
+            )
         )
     return rows
 
@@ -153,7 +162,7 @@ def policy_rows(policy: Policy) -> list[tuple[str, str]]:
 class Baseline:
     """Time of one baseline, with its evidence; `median_us` None when nobody has timed it."""
 
-    label: str
+    label: StrOrPromise
     median_us: float | None = None
     low_us: float | None = None
     high_us: float | None = None
@@ -249,7 +258,7 @@ def _baseline(check: Preflight, subject: Subject, row: Measurement | None) -> Ba
     if not found:
         setting = next((one.setting for one in COMPILED if one.subject is subject), "")
         unasked = setting and not getattr(settings, setting)
-        return Baseline(label, why_not=f"only with {setting}=1" if unasked else "")
+        return Baseline(label, why_not=gettext("only with %(setting)s=1") % {"setting": setting} if unasked else "")
     at = (check.report.get("environment") or {}).get("at")
     return Baseline(
         label,
@@ -269,13 +278,13 @@ def _plot(check: Preflight, baselines: Iterable[Baseline], kernels: Sequence[Mea
     report = check.report
     roof = Roof(report["flops"], report["compulsory_bytes"], roofline["dram_gb_s"], roofline["peak_tflops"])
     named = [
-        (one.label, "compile" if number else "eager", one.median_us)
+        (str(one.label), "compile" if number else "eager", one.median_us)
         for number, one in enumerate(baselines)
         if one.median_us
     ]
     best = next((row for row in kernels if row.evaluation.may_be_best), None)
     if best is not None:
-        named.append(("fastest kernel", "best", best.median_us))
+        named.append((gettext("fastest kernel"), "best", best.median_us))
     others = [row.median_us for row in kernels if row is not best]
     return roofline_plot(roof, named, others, flop_rate)
 

@@ -79,7 +79,7 @@ def _insert(row: Problem, base: str, key: str | None) -> tuple[Problem, bool]:
                 return winner, False
         else:
             return row, True
-    raise ProblemRejected(f"Too many uploads named {base!r} at this moment; try again.")
+    raise ProblemRejected(_("Too many uploads named %(name)r at this moment; try again.") % {"name": base})
 
 
 def _free_slug(base: str) -> str:

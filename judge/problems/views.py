@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
@@ -85,7 +86,7 @@ def _why_not(problem: Problem, checks: list[Preflight]) -> str:
     """Why this problem can be searched on no device; empty when it can on some, or when nobody knows yet."""
     if problem.state != Problem.State.REFUSED:
         return ""
-    return next((check.why_not for check in checks if check.why_not), "The preflight refused this problem.")
+    return next((check.why_not for check in checks if check.why_not), _("The preflight refused this problem."))
 
 
 @never_cache

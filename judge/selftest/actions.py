@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from kombu.exceptions import OperationalError
 
 from adaexplore_site.actions.action import Action, Call, Kind, Result, Subject, missing
@@ -20,7 +22,7 @@ from judge.selftest.services import selftest_queue
 from judge.tasks import run_self_test
 
 log = logging.getLogger(__name__)
-AWAY = "The message broker is not available, so the self-test was not queued. Try again later."
+AWAY = _("The message broker is not available, so the self-test was not queued. Try again later.")
 
 
 class SelfTestKind(Kind):
@@ -37,11 +39,11 @@ class StartSelfTest(Action):
     """Queue a self-test for the device's worker. A second start while one is under way changes nothing."""
 
     kind = SelfTestKind()
-    name, label, done = "selftest.start", "Start the self-test", "Self-test started"
+    name, label, done = "selftest.start", _("Start the self-test"), _("Self-test started")
     takes, route = ("device",), "self-test-start"
     pages = ("self-test-detail",)
     own_words = True
-    irreversible = "a self-test changes nothing; searches on the device wait until it ends"
+    irreversible = _("a self-test changes nothing; searches on the device wait until it ends")
 
     def locate(self, where: Mapping[str, Any]) -> Device:
         row = judging_devices().filter(name=where["device"]).first()
@@ -52,9 +54,11 @@ class StartSelfTest(Action):
     def run(self, target: Device, data: dict[str, Any], call: Call) -> Result:
         selftest = selftest_queue(device=target, **call.who)
         if selftest is None:
-            return Result(f"A self-test of {target.name} is already queued or running.")
+            known = gettext("A self-test of %(device)s is already queued or running.")
+            return Result(known % {"device": target.name})
+        queued = gettext("The self-test is queued on %(device)s. Searches there wait until it ends.")
         return Result(
-            f"The self-test is queued on {target.name}. Searches there wait until it ends.",
+            queued % {"device": target.name},
             then=lambda: _send(selftest),
         )
 
@@ -69,5 +73,5 @@ def _send(selftest: SelfTest) -> None:
         run_self_test.apply_async(args=[selftest.pk], queue=device.queue, retry=False)
     except OperationalError as error:
         log.warning("self-test of %s is not sent: the broker is away (%s)", device.name, error)
-        SelfTest.objects.filter(pk=selftest.pk).update(state=SelfTest.State.FAILED, message=AWAY)
-        raise ActionRefused(AWAY) from error
+        SelfTest.objects.filter(pk=selftest.pk).update(state=SelfTest.State.FAILED, message=str(AWAY))
+        raise ActionRefused(str(AWAY)) from error

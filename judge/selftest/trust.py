@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from django.db.models import Max, Q
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
@@ -17,14 +20,15 @@ from judge.selftest.models import SelfTest
 from judge.selftest.results import CorpusCount, EntryResult, Report, State
 from judge.values import PROTOCOL
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 OLD_AFTER = timedelta(days=7)
-NO_BEST = "no kernel judged there can become a best until a self-test passes"
-MISSED = f"The last self-test had failures: {NO_BEST}."
 CORPORA = {
-    Corpus.EXPLOIT: ("Attacks", "rejected or labelled"),
-    Corpus.HONEST: ("Honest kernels", "accepted"),
-    Corpus.MUTATION: ("Planted bugs", "found"),
-    Corpus.AA: ("A kernel against itself", "not called faster"),
+    Corpus.EXPLOIT: (_("Attacks"), _("rejected or labelled")),
+    Corpus.HONEST: (_("Honest kernels"), _("accepted")),
+    Corpus.MUTATION: (_("Planted bugs"), _("found")),
+    Corpus.AA: (_("A kernel against itself"), _("not called faster")),
 }
 
 
@@ -68,7 +72,7 @@ class Tested:
             return None
 
     @property
-    def counts(self) -> list[tuple[str, str, CorpusCount]]:
+    def counts(self) -> list[tuple[StrOrPromise, StrOrPromise, CorpusCount]]:
         """(title, what is counted, counts) of each corpus that was run."""
         report = self.report
         return [(*CORPORA[count.corpus], count) for count in report.counts()] if report else []
@@ -106,14 +110,18 @@ def doubt_about(device: Device, *, now: datetime, tested: Tested | None = None) 
     if not device.judges:
         return None
     tested = tested or trust_of(device, now=now)
-    name, standing, measured = device.name, tested.standing, device.is_gpu
-    if standing is Standing.RED:
-        return Doubt(device, standing, f"The last self-test of {name} had failures: {NO_BEST}.")
-    if standing is Standing.AMBER and measured:
-        return Doubt(device, standing, f"The last self-test of {name} is out of date. {tested.why}")
-    if standing is Standing.NEVER and measured:
-        return Doubt(device, standing, f"No self-test has been run on {name} yet.")
-    return None
+    if tested.standing is Standing.RED:
+        text = gettext(
+            "The last self-test of %(device)s had failures: no kernel judged there can become a best until a self-test "
+            "passes."
+        )
+    elif tested.standing is Standing.AMBER and device.is_gpu:
+        text = gettext("The last self-test of %(device)s is out of date. %(why)s")
+    elif tested.standing is Standing.NEVER and device.is_gpu:
+        text = gettext("No self-test has been run on %(device)s yet.")
+    else:
+        return None
+    return Doubt(device, tested.standing, text % {"device": device.name, "why": tested.why})
 
 
 def trust_of(device: Device, *, now: datetime) -> Tested:
@@ -125,11 +133,13 @@ def _age(last: SelfTest, toolchain: str, now: datetime) -> tuple[Standing, str]:
     assert last.finished_at is not None
     days = (now - last.finished_at).days
     if now - last.finished_at > OLD_AFTER:
-        return Standing.AMBER, f"It is {days} days old; run it again."
+        return Standing.AMBER, gettext("It is %(days)d days old; run it again.") % {"days": days}
     if last.protocol != PROTOCOL:
-        return Standing.AMBER, f"It tested protocol {last.protocol}; the judge now uses {PROTOCOL}."
+        text = gettext("It tested protocol %(old)s; the judge now uses %(new)s.")
+        return Standing.AMBER, text % {"old": last.protocol, "new": PROTOCOL}
     if toolchain and toolchain != last.toolchain:
-        return Standing.AMBER, f"It tested {last.toolchain}; the device now judges with {toolchain}."
+        text = gettext("It tested %(old)s; the device now judges with %(new)s.")
+        return Standing.AMBER, text % {"old": last.toolchain, "new": toolchain}
     return Standing.GREEN, ""
 
 
@@ -159,5 +169,8 @@ def _tested(device: Device, last: SelfTest | None, current: SelfTest | None, too
     if current is not None and current.pk < last.pk:
         current = None
     if last.red:
-        return Tested(device, last, current, Standing.RED, MISSED)
+        why = gettext(
+            "The last self-test had failures: no kernel judged there can become a best until a self-test passes."
+        )
+        return Tested(device, last, current, Standing.RED, why)
     return Tested(device, last, current, *_age(last, toolchain, now))

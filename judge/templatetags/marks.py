@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from judge.evaluations.measures import verdict_look
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 register = template.Library()
 
@@ -54,6 +59,47 @@ _SAME = {
 }
 
 
+# What states are called. Others are shown by their own name.
+LABELS = {
+    "active": _("active"),
+    "admitted": _("admitted"),
+    "cancelled": _("cancelled"),
+    "degenerate": _("degenerate"),
+    "draining": _("draining"),
+    "failed": _("failed"),
+    "finished": _("finished"),
+    "flaky": _("flaky"),
+    "judging": _("judging"),
+    "ok": _("ok"),
+    "paused": _("paused"),
+    "pending": _("pending"),
+    "pinned": _("pinned"),
+    "proposing": _("proposing"),
+    "pruned": _("pruned"),
+    "quarantined": _("quarantined"),
+    "queued": _("queued"),
+    "refused": _("refused"),
+    "running": _("running"),
+    "skipped": _("skipped"),
+    "stopped": _("stopped"),
+    "stopping": _("stopping"),
+    "success": _("success"),
+    "warned": _("warned"),
+}
+BASES = {
+    "measured": _("measured"),
+    "modelled": _("MODELLED"),
+    "reported": _("reported"),
+    "simulated": _("SIMULATED"),
+}
+
+
+@register.filter
+def state_label(name: StrOrPromise) -> StrOrPromise:
+    """What a state is called."""
+    return LABELS.get(str(name), name)
+
+
 @register.simple_tag
 def mark(name: str) -> SafeString:
     """The shape of a state as an SVG without a label; the word must stand beside it."""
@@ -78,9 +124,8 @@ def basis(value: Any, title: str = "") -> SafeString:
     name = str(getattr(value, "value", value) or "")
     if not name:
         return SafeString("")
-    word = name.upper() if name in {"modelled", "simulated"} else name
     said = format_html(' title="{}"', title) if title else ""
-    return format_html('<span class="basis basis-{}"{}>{}</span>', name, said, word)
+    return format_html('<span class="basis basis-{}"{}>{}</span>', name, said, BASES.get(name, name))
 
 
 @register.simple_tag
@@ -95,24 +140,26 @@ def mark_symbols(*names: str) -> SafeString:
 
 
 @register.simple_tag
-def state(name: str, label: str = "") -> SafeString:
+def state(name: str, label: StrOrPromise = "") -> SafeString:
     """`{% state "running" %}`: shape, word and colour class `is-<name>`."""
-    return format_html('<span class="state is-{}">{} <span>{}</span></span>', name, mark(name), label or name)
+    return format_html(
+        '<span class="state is-{}">{} <span>{}</span></span>', name, mark(name), state_label(label or name)
+    )
 
 
 @register.simple_tag
 def verdict(evaluation: Any) -> SafeString:
     """An evaluation's verdict in words, with its shape and colour."""
     look = verdict_look(evaluation.verdict, evaluation.speedup)
-    words = {"correct": "correct", "slower": "correct, slower than eager"}
-    return state(look, words.get(look) or str(evaluation.verdict).replace("_", " "))
+    labels = {"correct": gettext("correct"), "slower": gettext("correct, slower than eager")}
+    return state(look, labels.get(look) or format_html("<bdi>{}</bdi>", str(evaluation.verdict).replace("_", " ")))
 
 
 @register.simple_tag
 def layer_state(found: str) -> SafeString:
     """The state of a sandbox layer: `active`, `active (abi 7)`, `failed (the reason)`, `unavailable`, `off`."""
     looks = {"active": "ok", "unavailable": "warned", "partial": "warned", "off": "skipped", "failed": "failed"}
-    return state(looks.get(str(found).partition(" ")[0], "suspect"), str(found)[:80])
+    return state(looks.get(str(found).partition(" ")[0], "suspect"), format_html("<bdi>{}</bdi>", str(found)[:80]))
 
 
 @register.simple_tag
@@ -124,14 +171,17 @@ def audit(evaluation: Any) -> SafeString:
     if evaluation is None or (evaluation.speedup is None and not evaluation.audit):
         return SafeString("")
     if evaluation.elsewhere:
+        reported = evaluation.basis == "reported"
         return state(
-            "skipped", f"{'reported' if evaluation.basis == 'reported' else 'judged elsewhere'}, not audited here"
+            "skipped",
+            gettext("reported, not audited here") if reported else gettext("judged elsewhere, not audited here"),
         )
-    found = {"passed": ("ok", "audited"), "failed": ("failed", "audit failed")}
-    return state(*found.get(evaluation.audit, ("pending", "not audited")))
+    found = {"passed": ("ok", gettext("audited")), "failed": ("failed", gettext("audit failed"))}
+    return state(*found.get(evaluation.audit, ("pending", gettext("not audited"))))
 
 
 @register.simple_tag
-def degenerate(problem: Any, label: str = "degenerate problem") -> SafeString:
+def degenerate(problem: Any, label: StrOrPromise = "") -> SafeString:
     """The flag of a degenerate problem, for every place that shows a search or a speedup of it; else nothing."""
-    return state("degenerate", label) if getattr(problem, "state", "") == "degenerate" else SafeString("")
+    flagged = getattr(problem, "state", "") == "degenerate"
+    return state("degenerate", label or gettext("degenerate problem")) if flagged else SafeString("")

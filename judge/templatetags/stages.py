@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import template
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from judge.problems.preflight import Preflight
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 register = template.Library()
 
 # In the order of judge.bench.admission.admission, which sends one record per stage.
 LABELS = {
-    "import": "Imports in the sandbox",
-    "shapes": "Every operator has work, by its shape",
-    "size": "Fits the device",
-    "construct": "Model is built",
-    "inputs": "Inputs are made",
-    "reference": "Reference runs",
-    "output": "Output is a tensor",
-    "finite": "Output is finite",
-    "deterministic": "Same inputs, same output",
-    "graph": "Operators are traced",
-    "cost": "FLOPs and bytes are counted",
-    "worth": "Output depends on what goes in",
-    "algebra": "Every operator shows in the output",
-    "null": "Empty outputs are distinguished from correct ones",
-    "baseline": "Eager baseline",
+    "import": _("Imports in the sandbox"),
+    "shapes": _("Every operator has work, by its shape"),
+    "size": _("Fits the device"),
+    "construct": _("Model is built"),
+    "inputs": _("Inputs are made"),
+    "reference": _("Reference runs"),
+    "output": _("Output is a tensor"),
+    "finite": _("Output is finite"),
+    "deterministic": _("Same inputs, same output"),
+    "graph": _("Operators are traced"),
+    "cost": _("FLOPs and bytes are counted"),
+    "worth": _("Output depends on what goes in"),
+    "algebra": _("Every operator shows in the output"),
+    "null": _("Empty outputs are distinguished from correct ones"),
+    "baseline": _("Eager baseline"),
 }
 
 
 @register.filter
 def stage_lines(check: Preflight) -> list[dict[str, Any]]:
     """Done stages, then the running one, then the pending ones; only what happened once it is decided."""
-    done = [_plain("The file parses", "ok")]
+    done = [_plain(gettext("The file parses"), "ok")]
     if not any(row["name"] == "import" for row in check.stages):  # sent only when the import itself fails
         done.append(_plain(LABELS["import"], _import_state(check)))
     done += [_line(row) for row in check.stages]
@@ -66,7 +71,7 @@ def said_by_stage(check: Preflight) -> bool:
 
 
 @register.filter
-def stage_label(name: str) -> str:
+def stage_label(name: str) -> StrOrPromise:
     """A stage's name for people."""
     return LABELS.get(name, name.replace("_", " ").capitalize())
 
@@ -82,5 +87,5 @@ def _line(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _plain(label: str, state: str) -> dict[str, Any]:
+def _plain(label: StrOrPromise, state: str) -> dict[str, Any]:
     return {"label": label, "state": state, "detail": "", "fix": "", "wall_ms": None}

@@ -7,6 +7,7 @@ from functools import wraps
 
 from django import template
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from judge.bench.interpreting.calibration import factor, model_for
 from judge.values import units
@@ -62,7 +63,7 @@ def model_error(arch: str) -> str:
 @register.filter
 def time_error(arch: str) -> str:
     """`within 1.4×`: of modelled times."""
-    return f"within {factor(model_for(arch or settings.JUDGE_TARGET).time)}"
+    return _("within %(factor)s") % {"factor": factor(model_for(arch or settings.JUDGE_TARGET).time)}
 
 
 @quantity
@@ -88,7 +89,7 @@ def shape(dims: object) -> str:
     """`64×1024`; a scalar is `scalar`."""
     if not isinstance(dims, list | tuple):
         return UNKNOWN
-    return "×".join(str(dim) for dim in dims) or "scalar"
+    return "×".join(str(dim) for dim in dims) or _("scalar")
 
 
 @quantity
@@ -124,7 +125,7 @@ def percent(share: float) -> str:
 @quantity
 def points(share: float) -> str:
     """A difference of two shares in percentage points: "+12.3 points"."""
-    return f"{100 * share:+.1f} points".replace("-", "−")
+    return _("%(share)s points") % {"share": f"{100 * share:+.1f}".replace("-", "−")}
 
 
 @quantity

@@ -9,6 +9,8 @@ from typing import Any
 from django import forms
 from django.db.models import Max
 from django.urls import reverse
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import (
     REPLACED,
@@ -28,13 +30,13 @@ from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
-from judge.devices.services import DRIFTED, REASON_CHARS, VERBS
+from judge.devices.services import DRIFTED, VERBS
 from search.fleet.services import CHECK, REVOKE, device_check_ask, device_state_set, node_revoke
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Node
 from search.records.queue import check_send, send
 
-BROKER_AWAY = "The message broker is not available, so no worker was notified. Try again later."
+BROKER_AWAY = _("The message broker is not available, so no worker was notified. Try again later.")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class DeviceKind(Kind):
     def find(self, entry: AuditEntry) -> Device:
         device = Device.objects.filter(pk=entry.object_id).first()
         if device is None:
-            raise ActionRefused("The device no longer exists.")
+            raise ActionRefused(gettext("The device no longer exists."))
         return device
 
     def now(self, target: Device) -> dict[str, Any]:
@@ -76,7 +78,7 @@ DEVICE = DeviceKind()
 
 
 class ReasonForm(ActionForm):
-    reason = forms.CharField(required=False, help_text=f"Stored with the change, up to {REASON_CHARS} characters")
+    reason = forms.CharField(required=False, help_text=_("Stored with the change, up to 300 characters"))
 
 
 class DeviceAction(Action):
@@ -109,27 +111,31 @@ class StateAction(DeviceAction):
 
     def run(self, target: Device, data: dict[str, Any], call: Call) -> Result:
         paused = device_state_set(device=target, state=self.state, reason=data["reason"], **call.who)
-        told = f" {len(paused)} running search{'es' if len(paused) != 1 else ''} paused." if paused else ""
-        return Result(f"{target.name} is {self.state.value}.{told}")
+        message = gettext("%(device)s is %(state)s.") % {"device": target.name, "state": self.state.label.lower()}
+        if paused:
+            count = len(paused)
+            text = ngettext("%(count)d running search paused.", "%(count)d running searches paused.", count)
+            message += " " + text % {"count": count}
+        return Result(message)
 
     def standing(self, entry: AuditEntry, loaded: DeviceEntries) -> Standing:
         device = loaded.devices.get(entry.object_id)
         if device is None:
-            return Standing(why_not="the device no longer exists")
+            return Standing(why_not=gettext("the device no longer exists"))
         if entry.before.get("state") not in Device.State.values or entry.before["state"] == self.state:
-            return Standing(why_not="the state did not change")
+            return Standing(why_not=gettext("the state did not change"))
         return UNDO if entry.pk in loaded.newest and device.state == self.state else REPLACED
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
         device_state_set(device=DEVICE.find(entry), state=Device.State(entry.before["state"]), **call.who)
-        return Result("Undone.")
+        return Result(gettext("Undone."))
 
 
 @register
 class ActivateDevice(StateAction):
     """Let a device take searches again. Those that were paused are resumed one by one."""
 
-    name, label, done = "device.activate", "Activate the device", "Activated"
+    name, label, done = "device.activate", _("Activate the device"), _("Activated")
     state, sends = Device.State.ACTIVE, {"state": Device.State.ACTIVE.value}
     inverse = "device.drain"
 
@@ -138,7 +144,7 @@ class ActivateDevice(StateAction):
 class DrainDevice(StateAction):
     """Take no new searches on a device, and go on with those it has."""
 
-    name, label, key, done = "device.drain", "Drain the device", "d", "Drained"
+    name, label, key, done = "device.drain", _("Drain the device"), "d", _("Drained")
     state, sends = Device.State.DRAINING, {"state": Device.State.DRAINING.value}
     inverse = "device.activate"
 
@@ -147,7 +153,7 @@ class DrainDevice(StateAction):
 class QuarantineDevice(StateAction):
     """Do not trust the verdicts of a device. Its running searches are paused."""
 
-    name, label, done = "device.quarantine", "Quarantine the device", "Quarantined"
+    name, label, done = "device.quarantine", _("Quarantine the device"), _("Quarantined")
     state, sends = Device.State.QUARANTINED, {"state": Device.State.QUARANTINED.value}
     inverse = "device.activate"
 
@@ -156,20 +162,20 @@ class QuarantineDevice(StateAction):
 class CheckDevice(DeviceAction):
     """Have the device's worker calibrate it. A check that passes ends a quarantine that the judge began."""
 
-    name, label, done = CHECK, "Check the device", "Check requested"
+    name, label, done = CHECK, _("Check the device"), _("Check requested")
     route, path = "device-check", "devices/<int:device_id>/check"
-    irreversible = "a check changes nothing unless it fails"
+    irreversible = _("a check changes nothing unless it fails")
 
     def run(self, target: Device, data: dict[str, Any], call: Call) -> Result:
         asked = device_check_ask(device=target, **call.who)
-        message = f"The check is queued for the worker of {target.name}. Reload this page in a few seconds."
-        return Result(message, then=lambda: _check_send(target, asked))
+        text = gettext("The check is queued for the worker of %(device)s. Reload this page in a few seconds.")
+        return Result(text % {"device": target.name}, then=lambda: _check_send(target, asked))
 
 
 def _check_send(device: Device, asked: AuditEntry | None) -> None:
     """Raises ActionRefused when no worker can be told."""
     if not check_send(device, asked):
-        raise ActionRefused(BROKER_AWAY)
+        raise ActionRefused(str(BROKER_AWAY))
 
 
 @register
@@ -177,8 +183,8 @@ class Drifted(Recorded):
     """The judge found that kernels take longer or shorter than their baselines say."""
 
     kind = DEVICE
-    name, done = DRIFTED, "Marked its baselines as out of date"
-    irreversible = "done by the judge"
+    name, done = DRIFTED, _("Marked its baselines as out of date")
+    irreversible = _("done by the judge")
 
 
 @register
@@ -186,10 +192,10 @@ class RevokeNode(Action):
     """Take an evaluation back from a device and queue it again, for a worker that hangs or a device in doubt."""
 
     kind = RUN
-    name, label = REVOKE, "Requeue the evaluation"
+    name, label = REVOKE, _("Requeue the evaluation")
     takes = ("run_id", "number")
     route, path = "node-revoke", "s/<int:run_id>/n/<int:number>/revoke"
-    irreversible = "what its worker has done so far is lost"
+    irreversible = _("what its worker has done so far is lost")
 
     def locate(self, where: Mapping[str, Any]) -> Node:
         nodes = Node.objects.select_related("run__device", "run__problem")
@@ -207,16 +213,21 @@ class RevokeNode(Action):
 
     def question(self, target: Node, data: Mapping[str, Any]) -> Question:
         return Question(
-            ask=f"Requeue node {target.number} of {target.run.device.name}?",
-            what="It is judged again from the beginning. A hanging worker stops at its own time limit, and its "
-            "result is ignored.",
-            yes="Requeue",
+            ask=gettext("Requeue node %(number)d of %(device)s?")
+            % {"number": target.number, "device": target.run.device.name},
+            what=gettext(
+                "It is judged again from the beginning. A hanging worker stops at its own time limit, and its result "
+                "is ignored."
+            ),
+            yes=gettext("Requeue"),
             back=reverse("device-list"),
         )
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
         follow_ups = node_revoke(node=target, **call.who)
-        return Result(f"Node {target.number} of search {target.run_id} is queued again.", then=lambda: send(follow_ups))
+        text = gettext("Node %(number)d of search %(search)d is queued again.")
+        return Result(text % {"number": target.number, "search": target.run_id}, then=lambda: send(follow_ups))
 
     def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
-        return f"Node {entry.after.get('number')} was taken from its device and queued again"
+        text = gettext("Node %(number)s was taken from its device and queued again")
+        return text % {"number": entry.after.get("number")}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.cache import cache
 from django.db.models import Count, Max, Min, Q
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from judge.bench.device.nvml import GpuReading, gpu_readings
@@ -47,15 +48,21 @@ def peaks(device: Device) -> list[Peak]:
     found = []
     measured = device.facts.get("measured") or {}
     if measured.get("dram_gb_s"):
-        when = str(measured.get("at", ""))[:10]
-        found.append(Peak("memory bandwidth", f"{measured['dram_gb_s'] / 1e3:.2f} TB/s", f"measured {when}".strip()))
+        when = gettext("measured %(when)s") % {"when": str(measured.get("at", ""))[:10]}
+        found.append(
+            Peak(
+                gettext("memory bandwidth"),
+                f"{measured['dram_gb_s'] / 1e3:.2f} TB/s",
+                when.strip(),
+            )
+        )
     target = TARGETS.get(device.arch)
     if target is None:
         return found
-    published = f"published for {target.title}"
-    found.append(Peak("memory bandwidth", f"{target.dram_gb_s / 1e3:.2f} TB/s", published))
+    published = gettext("published for %(gpu)s") % {"gpu": target.title}
+    found.append(Peak(gettext("memory bandwidth"), f"{target.dram_gb_s / 1e3:.2f} TB/s", published))
     for name, tflops in (("fp32", target.fp32_tflops), ("TF32", target.tf32_tflops), ("bf16", target.bf16_tflops)):
-        found.append(Peak(f"{name} arithmetic", f"{tflops:g} TFLOP/s", published))
+        found.append(Peak(gettext("%(format)s arithmetic") % {"format": name}, f"{tflops:g} TFLOP/s", published))
     return found
 
 
@@ -171,8 +178,9 @@ class FleetRow:
     def cause(self) -> str:
         """Why it is dead, and what helps."""
         if self.device.is_gpu and self.why_not and not self.reading:
-            return f"{self.why_not}. Check the GPU with “nvidia-smi”, then restart with “make run”."
-        return (
+            text = gettext("%(why)s. Check the GPU with “nvidia-smi”, then restart with “make run”.")
+            return text % {"why": self.why_not}
+        return gettext(
             "No worker serves this device: it was stopped or never started. Start one for every device with “make run”."
         )
 
@@ -224,10 +232,10 @@ def _why_not(device: Device, reading: GpuReading | None, answered: bool) -> str:
     if reading is not None or not device.is_gpu:
         return ""
     if device.remote:
-        return "on another machine: jobs are exported as files"
+        return gettext("on another machine: jobs are exported as files")
     if answered:
-        return "the NVIDIA driver does not list this GPU"
-    return "no NVIDIA driver answers where the web server runs"
+        return gettext("the NVIDIA driver does not list this GPU")
+    return gettext("no NVIDIA driver answers where the web server runs")
 
 
 def _jobs(now: datetime) -> dict[int, list[Job]]:

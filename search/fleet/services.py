@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
@@ -71,7 +72,8 @@ def device_check_ask(*, device: Device, user: AbstractBaseUser | None, key: str 
     """Record that a check of `device` was asked for; the caller sends it to the device's worker. None for a repeated
     submit. Raises ActionRefused where no worker of ours judges."""
     if not device.served:
-        raise ActionRefused(f"No worker of this machine judges on {device.name}: it cannot be checked from here.")
+        text = _("No worker of this machine judges on %(device)s: it cannot be checked from here.")
+        raise ActionRefused(text % {"device": device.name})
     with transaction.atomic():
         if action_done(key=key, verb=CHECK) is not None:
             return None
@@ -153,12 +155,13 @@ def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = 
     with transaction.atomic():
         run = run_locked(node.run_id)
         if run is None:
-            raise ActionRefused("This search no longer exists.")
+            raise ActionRefused(_("This search no longer exists."))
         if action_done(key=key, verb=REVOKE) is not None:
             return []
         held = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING)
         if not held.on_workers(now).renew(now=now, for_s=QUEUE_S, lease_owner=QUEUED, attempts=F("attempts") - 1):
-            raise ActionRefused(f"Node {node.number} is not on a device any more: it was judged or is queued already.")
+            text = _("Node %(number)d is not on a device any more: it was judged or is queued already.")
+            raise ActionRefused(text % {"number": node.number})
         who = f" by {user.get_username()}" if user else ""
         message = f"Taken back from {run.device.name}{who}."
         event_write(run=run, event=LeaseExpired(number=node.number, message=message))

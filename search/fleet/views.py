@@ -8,6 +8,7 @@ from django.db.models import Count, Min
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
@@ -39,7 +40,7 @@ def device_list(request: SiteRequest) -> HttpResponse:
     if request.htmx and request.GET.get("device", "").isdecimal():
         chosen = [device for device in devices if str(device.pk) == request.GET["device"] and device.judges]
         if not chosen:
-            raise Http404("There is no such device any more.")
+            raise Http404(_("There is no such device any more."))
         return render(request, "fleet/device_list.html#device", {"one": fleet_rows(chosen, now=now)[0]})
     ours = [device for device in devices if not device.imported]
     worker = request.GET.get("worker", "")
@@ -53,7 +54,7 @@ def device_list(request: SiteRequest) -> HttpResponse:
         "worker": worker,
         "only_interpreter": bool(ours) and not any(device.is_gpu for device in ours),
         "sort": sort,
-        "sorts": tuple(zip(SORTS, ("By name", "Longest queue first", "Longest silent first"), strict=True)),
+        "sorts": tuple(zip(SORTS, (_("By name"), _("Longest queue first"), _("Longest silent first")), strict=True)),
     }
     return render(request, "fleet/device_list.html", context)
 

@@ -420,7 +420,7 @@ def _rows(book: Book, chosen: list[NodeRow]) -> list[tuple[str, str, int | None,
     for name in (Subject.EAGER, Subject.COMPILE):
         baseline = book.baselines.get(name.value)
         if baseline is not None:
-            rows.append((SUBJECTS[name], "eager" if name is Subject.EAGER else "compile", None, baseline))
+            rows.append((str(SUBJECTS[name]), "eager" if name is Subject.EAGER else "compile", None, baseline))
     return rows
 
 

@@ -129,4 +129,4 @@ def rechecked(row: Recheck) -> Rechecked:
     ratio = race_measure(race, over=race.second_hash if mine else race.first_hash)
     call = SpeedCall(race.call)
     call = call if mine else _OTHER_WAY.get(call, call)
-    return Rechecked(row, title, differs, bool(apart), ratio, call.value.upper(), CALLS[call])
+    return Rechecked(row, title, differs, bool(apart), ratio, call.value.upper(), str(CALLS[call]))
