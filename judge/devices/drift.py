@@ -31,7 +31,7 @@ class Drift:
         return self.is_us / self.was_us - 1
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """`465.0 us, +4.0% against earlier`."""
         return f"{self.is_us:.1f} µs, {self.share:+.1%} against earlier"
 

@@ -64,7 +64,7 @@ def case_to_compile(problem: str, asked: str | None, read: Sequence[str] = ()) -
 
 
 def case_said(case: str | None) -> str:
-    """The case in words."""
+    """The case as text."""
     return f"case {case}" if case else "plain constants"
 
 

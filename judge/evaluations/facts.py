@@ -110,7 +110,7 @@ class Speed:
     over: StrOrPromise
     measure: Measure
     call: str  # SpeedCall value
-    words: StrOrPromise
+    text: StrOrPromise
 
 
 def speeds(evaluation: Evaluation) -> list[Speed]:
@@ -397,7 +397,7 @@ def ptx_of(evaluation: Evaluation | None) -> str:
 
 
 def options_of(evaluation: Evaluation | None) -> str:
-    """What the compiler was told for each kernel and what it noted, one fact a line; empty where nothing is kept."""
+    """What the compiler was given for each kernel and what it noted, one fact a line; empty where nothing is kept."""
     found = []
     for name, text in _texts(evaluation, OPTIONS):
         if name.endswith(_AUTOTUNER):

@@ -10,7 +10,7 @@ from judge.bench.interpreting.calibration import claim, factor
 from judge.values import Basis, Verdict
 
 EVEN = 1e-3  # of a logarithm: what rounding leaves of a range that reaches as far down as up
-_LOOKS = {
+_STYLES = {
     Verdict.BAD_SOURCE: "compile-error",
     Verdict.LOAD_FAILED: "compile-error",
     Verdict.COMPILE_FAILED: "compile-error",
@@ -74,7 +74,7 @@ class Measure:
 
     @property
     def source(self) -> str:
-        """The words that must stand beside the number."""
+        """What must stand beside the number."""
         return {
             Basis.MEASURED: "measured",
             Basis.MODELLED: "MODELLED",
@@ -109,4 +109,4 @@ def verdict_look(verdict: str, speedup: float | None) -> str:
     """correct, slower, compile-error, suspect, cancelled or wrong; "wrong" also for none."""
     if verdict == Verdict.PASS:
         return "slower" if speedup is not None and speedup < 1 else "correct"
-    return _LOOKS.get(Verdict(verdict), "wrong") if verdict else "wrong"
+    return _STYLES.get(Verdict(verdict), "wrong") if verdict else "wrong"

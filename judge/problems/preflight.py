@@ -68,7 +68,7 @@ class Preflight:
 
     @property
     def _said(self) -> str:
-        """The report's own words as a sentence with a blank after it; empty when it has none."""
+        """The report's own text as a sentence with a blank after it; empty when it has none."""
         said = str(self.report.get("message") or self.report.get("reason") or "").strip()
         if not said:
             return ""

@@ -56,7 +56,7 @@ def problem_page(
     start: int = 0,
     limit: int = 200,
 ) -> ProblemPage:
-    """Problems by words in title, slug or family, by state, origin and family, from the row `start` on. Unknown values
+    """Problems by text in title, slug or family, by state, origin and family, from the row `start` on. Unknown values
     filter nothing.
 
     Synthetic ones are there only when their origin is asked for: an adapt run makes hundreds.

@@ -101,8 +101,8 @@ def clean_stem(name: str) -> str:
 
 def title_from(stem: str) -> str:
     """ "63_Gemm_ReLU_Divide" -> "63 Gemm ReLU Divide"."""
-    words = re.sub(r"[_\-]+", " ", stem).strip()
-    return words[:1].upper() + words[1:]
+    title = re.sub(r"[_\-]+", " ", stem).strip()
+    return title[:1].upper() + title[1:]
 
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
@@ -207,8 +207,8 @@ def problem_admit(
     stages: list[StageRecord] = []
 
     def progress(stage: StageRecord) -> None:
-        repeated = next((i for i, told in enumerate(stages) if told.name == stage.name), len(stages))
-        stages[repeated:] = [stage]  # a second start, with another case, tells its stages anew
+        repeated = next((i for i, known in enumerate(stages) if known.name == stage.name), len(stages))
+        stages[repeated:] = [stage]  # a second start, with another case, reports its stages anew
         _store(problem, device, _entry("running", started, stages))
         if on_stage is not None:
             on_stage(stage)
@@ -226,7 +226,7 @@ def problem_admit(
         raise
     report = dataclasses.replace(
         report,
-        stages=(*_untold(stages, report), *report.stages),
+        stages=(*_unrepeated(stages, report), *report.stages),
         environment={**report.environment, "at": started.isoformat()},
     )
     _store(problem, device, report.to_json())
@@ -256,15 +256,15 @@ def _admit(problem: Problem, device: Device, bench: Bench, progress: Callable[[S
     return report
 
 
-def _untold(stages: list[StageRecord], report: AdmissionReport) -> list[StageRecord]:
-    """Stages told while it ran that the report does not repeat, such as an import that failed."""
+def _unrepeated(stages: list[StageRecord], report: AdmissionReport) -> list[StageRecord]:
+    """Stages reported while it ran that the report does not repeat, such as an import that failed."""
     repeated = {stage.name for stage in report.stages}
     return [stage for stage in stages if stage.name not in repeated]
 
 
 def _entry(state: str, started: datetime, stages: list[StageRecord]) -> dict[str, Any]:
-    told = [dataclasses.asdict(stage) for stage in stages]
-    return {"state": state, "stages": told, "started": started.isoformat()}
+    rows = [dataclasses.asdict(stage) for stage in stages]
+    return {"state": state, "stages": rows, "started": started.isoformat()}
 
 
 def _store(problem: Problem, device: Device, entry: dict[str, Any]) -> None:

@@ -149,17 +149,17 @@ def state(name: str, label: StrOrPromise = "") -> SafeString:
 
 @register.simple_tag
 def verdict(evaluation: Any) -> SafeString:
-    """An evaluation's verdict in words, with its shape and colour."""
-    look = verdict_look(evaluation.verdict, evaluation.speedup)
+    """An evaluation's verdict as text, with its shape and colour."""
+    style = verdict_look(evaluation.verdict, evaluation.speedup)
     labels = {"correct": gettext("correct"), "slower": gettext("correct, slower than eager")}
-    return state(look, labels.get(look) or format_html("<bdi>{}</bdi>", str(evaluation.verdict).replace("_", " ")))
+    return state(style, labels.get(style) or format_html("<bdi>{}</bdi>", str(evaluation.verdict).replace("_", " ")))
 
 
 @register.simple_tag
 def layer_state(found: str) -> SafeString:
     """The state of a sandbox layer: `active`, `active (abi 7)`, `failed (the reason)`, `unavailable`, `off`."""
-    looks = {"active": "ok", "unavailable": "warned", "partial": "warned", "off": "skipped", "failed": "failed"}
-    return state(looks.get(str(found).partition(" ")[0], "suspect"), format_html("<bdi>{}</bdi>", str(found)[:80]))
+    styles = {"active": "ok", "unavailable": "warned", "partial": "warned", "off": "skipped", "failed": "failed"}
+    return state(styles.get(str(found).partition(" ")[0], "suspect"), format_html("<bdi>{}</bdi>", str(found)[:80]))
 
 
 @register.simple_tag

@@ -56,6 +56,6 @@ def device_judged(*, evaluation: Evaluation, bench: Bench) -> None:
     services.faults_clear(device)
     drift = eager_drift(evaluation) if device.measures else None
     if drift is not None:
-        reason = f"Eager {evaluation.problem.title} takes {drift.words}. All baselines are measured again."
+        reason = f"Eager {evaluation.problem.title} takes {drift.text}. All baselines are measured again."
         if services.drift_count(device, far=drift.far, reason=reason):
             baselines_forget(bench)

@@ -173,7 +173,7 @@ class CheckDevice(DeviceAction):
 
 
 def _check_send(device: Device, asked: AuditEntry | None) -> None:
-    """Raises ActionRefused when no worker can be told."""
+    """Raises ActionRefused when the broker is away."""
     if not check_send(device, asked):
         raise ActionRefused(str(BROKER_AWAY))
 

@@ -259,7 +259,7 @@ def _waiting(now: datetime) -> dict[int, tuple[int, datetime]]:
 
 
 def _add_rechecks(jobs: dict[int, list[Job]], waiting: dict[int, tuple[int, datetime]], now: datetime) -> None:
-    """Told kernels that are judged once more take the same place on a device, and in its queue."""
+    """Completed kernels that are judged once more take the same place on a device, and in its queue."""
     columns = ("node__run", "node__number", "node__run__title", "node__run__problem__title", "created_at")
     rows = Recheck.objects.filter(state__in=Recheck.OPEN).order_by("pk")
     for device_id, state, lease_until, *job in rows.values_list("before__device", "state", "lease_until", *columns):

@@ -76,7 +76,7 @@ def nodes_answered(
     *, evaluations: Iterable[Evaluation], clock: Callable[[], datetime] = timezone.now
 ) -> tuple[list[int], list[FollowUp]]:
     """Complete the nodes that waited for these outcomes: (their ids, what to enqueue). A second call completes none."""
-    told: list[int] = []
+    completed: list[int] = []
     follow_ups: list[FollowUp] = []
     for evaluation in evaluations:
         for node in _waiting_for(evaluation):
@@ -85,8 +85,8 @@ def nodes_answered(
                 continue
             reused = evaluation.nodes.exists()
             follow_ups += step_complete(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
-            told.append(node.pk)
-    return told, follow_ups
+            completed.append(node.pk)
+    return completed, follow_ups
 
 
 def _waiting_for(evaluation: Evaluation) -> QuerySet[Node]:

@@ -101,7 +101,7 @@ def device_check(
     else:
         drift = kernel_drift(found)
         if drift is not None and drift.far:
-            reason = f"The calibration kernel takes {drift.words}, twice in a row: a clock or power limit, or heat?"
+            reason = f"The calibration kernel takes {drift.text}, twice in a row: a clock or power limit, or heat?"
             baselines_expire(device=device, reason=reason)
             baselines_forget(bench_for(device))
             device_quarantine(device=device, cause=Device.Cause.DRIFT, reason=reason)

@@ -118,7 +118,7 @@ def test_the_command_compiles_and_keeps_the_case_that_gpus_judge(tmp_path: Path,
     assert text.startswith("kernel.py for sm_90, case gpu: compiled_only")
     assert f"kept as evaluation {kept.pk} of compile:sm_90, case gpu" in text
     assert kept.report["case"] == "gpu" and kept.report["kernels"][0]["grid"][0] == 4096
-    assert "<dt>Case</dt><dd translate="no">gpu</dd>" in get("evaluation-detail", kept.pk)
+    assert '<dt>Case</dt><dd translate="no">gpu</dd>' in get("evaluation-detail", kept.pk)
     Evaluation.objects.update(report={**kept.report, "case": None})
     assert f"kept as evaluation {kept.pk} " not in compiled() and Evaluation.objects.count() == 2
     row.admission = {}
