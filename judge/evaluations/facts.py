@@ -103,18 +103,9 @@ OPTIONS = ".json"
 _AUTOTUNER = ".autotune.json"
 
 
-@dataclass(frozen=True)
-class Speed:
-    """One comparison: over what, the measure, and what its interval says."""
-
-    over: StrOrPromise
-    measure: Measure
-    call: str  # SpeedCall value
-    text: StrOrPromise
-
-
-def speeds(evaluation: Evaluation) -> list[Speed]:
-    """Over eager first, then over torch.compile and the best before it, as far as they were measured."""
+def speeds(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Over eager first, then over torch.compile and the best before it, as far as they were measured: over what, the
+    measure, its call (a SpeedCall) and what that says of the interval."""
     report = evaluation.report
     headline = Measure.of(evaluation)
     rows: list[tuple[Measure | None, Any, StrOrPromise]] = [(headline, report.get("speedup"), gettext("eager"))]
@@ -123,7 +114,7 @@ def speeds(evaluation: Evaluation) -> list[Speed]:
     for measure, row, over in rows:
         if measure is not None:
             call = SpeedCall((row or {}).get("call") or "")
-            found.append(Speed(over, measure, call.value, CALLS[call]))
+            found.append({"over": over, "measure": measure, "call": call.value, "text": CALLS[call]})
     return found
 
 
@@ -166,36 +157,24 @@ def evaluation_context(evaluation: Evaluation, rows: Sequence[Measurement]) -> d
     }
 
 
-@dataclass(frozen=True)
-class StageLine:
-    """A stage with its share of the time of all of them, in per cent."""
-
-    name: str
-    label: StrOrPromise
-    state: str
-    wall_ms: float
-    detail: str
-    fix: str
-    share: float
-
-
-def stages(evaluation: Evaluation) -> tuple[list[StageLine], list[StageLine]]:
-    """(stages, checks of the audit). The audit's checks are part of its stage."""
+def stages(evaluation: Evaluation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(stages, checks of the audit), each with its share of the time of all stages, in per cent. The audit's checks are
+    part of its stage."""
     rows = evaluation.report.get("stages", ())[:ROWS]
     total = sum(row.get("wall_ms") or 0.0 for row in rows if row["name"] not in AUDIT) or 1.0
     lines = [
-        StageLine(
-            name=row["name"],
-            label=(STAGES | AUDIT).get(row["name"], row["name"].replace("_", " ").capitalize()),
-            state=row["state"],
-            wall_ms=row.get("wall_ms") or 0.0,
-            detail=visible(str(row.get("detail", ""))[:2000]),
-            fix=visible(str(row.get("fix", ""))[:2000]),
-            share=round(100 * (row.get("wall_ms") or 0.0) / total, 2),
-        )
+        {
+            "name": row["name"],
+            "label": (STAGES | AUDIT).get(row["name"], row["name"].replace("_", " ").capitalize()),
+            "state": row["state"],
+            "wall_ms": row.get("wall_ms") or 0.0,
+            "detail": visible(str(row.get("detail", ""))[:2000]),
+            "fix": visible(str(row.get("fix", ""))[:2000]),
+            "share": round(100 * (row.get("wall_ms") or 0.0) / total, 2),
+        }
         for row in rows
     ]
-    return [line for line in lines if line.name not in AUDIT], [line for line in lines if line.name in AUDIT]
+    return [line for line in lines if line["name"] not in AUDIT], [line for line in lines if line["name"] in AUDIT]
 
 
 def sealed_check(stages: Any) -> str:

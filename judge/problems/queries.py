@@ -81,7 +81,11 @@ def _document(chosen: QuerySet[Problem], order: tuple[str, ...], start: int, lim
         .annotate(
             searches=Count("runs", distinct=True),
             **{f"best_{basis.value}": Subquery(best.filter(basis=basis.value).values("pk")[:1]) for basis in Basis},
-            **{f"eager_{device.pk}": _eager(device) for device in devices},
+            # `admission[device]["eager_us"]`, without loading the report, which holds the whole op graph
+            **{
+                f"eager_{device.pk}": KeyTextTransform("eager_us", KeyTextTransform(device.name, F("admission")))
+                for device in devices
+            },
         )
         .order_by(*order)[start : start + limit]
     )
@@ -99,11 +103,6 @@ def _filtered(q: str, state: str, origin: str, family: str) -> QuerySet[Problem]
     else:
         problems = problems.exclude(origin=Problem.Origin.SYNTHETIC)
     return problems.filter(family=family) if family else problems
-
-
-def _eager(device: Device) -> KeyTextTransform:
-    """`admission[device]["eager_us"]`, without loading the report, which holds the whole op graph."""
-    return KeyTextTransform("eager_us", KeyTextTransform(device.name, F("admission")))
 
 
 def _completed(rows: Sequence[Problem], devices: list[Device]) -> list[Problem]:

@@ -224,9 +224,10 @@ def problem_admit(
         message = f"The judge failed, not the problem: {error}"
         _store(problem, device, {**_entry("failed", started, stages), "message": message})
         raise
+    repeated = {stage.name for stage in report.stages}  # the report leaves out such as an import that failed
     report = dataclasses.replace(
         report,
-        stages=(*_unrepeated(stages, report), *report.stages),
+        stages=(*(stage for stage in stages if stage.name not in repeated), *report.stages),
         environment={**report.environment, "at": started.isoformat()},
     )
     _store(problem, device, report.to_json())
@@ -254,12 +255,6 @@ def _admit(problem: Problem, device: Device, bench: Bench, progress: Callable[[S
     if case is None and better is not None:  # get_cases() computes its names: they are known only now
         report = bench.admit(problem.spec(better), limits=PREFLIGHT_LIMITS, progress=progress)
     return report
-
-
-def _unrepeated(stages: list[StageRecord], report: AdmissionReport) -> list[StageRecord]:
-    """Stages reported while it ran that the report does not repeat, such as an import that failed."""
-    repeated = {stage.name for stage in report.stages}
-    return [stage for stage in stages if stage.name not in repeated]
 
 
 def _entry(state: str, started: datetime, stages: list[StageRecord]) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from judge.values import Policy
 log = logging.getLogger(__name__)
 
 GRAPH_ROWS = 200
-PLAIN_NAME = 120  # characters of a file name that are repeated in a message
 
 
 @never_cache

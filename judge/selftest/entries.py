@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -217,7 +217,11 @@ SHARED = ("problem", "case", "policy", "devices", "limits")  # what an entry wit
 @cache
 def entries(folder: Path = HERE) -> tuple[Entry, ...]:
     """Every entry, by corpus and file name. Raises BadEntry that names the file."""
-    found = tuple(entry for corpus in Corpus for entry in _of_folder(folder, corpus))
+    found = tuple(
+        read_entry(path, corpus, folder)
+        for corpus in Corpus
+        for path in sorted((folder / FOLDERS[corpus]).glob("*.py"))
+    )
     names = [entry.id for entry in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -251,11 +255,6 @@ def read_entry(path: Path, corpus: Corpus, folder: Path = HERE) -> Entry:
         return _entry(path, corpus, folder)
     except (BadEntry, ValueError, TypeError, OSError) as error:
         raise BadEntry(f"{path.parent.name}/{path.name}: {error}") from error
-
-
-def _of_folder(folder: Path, corpus: Corpus) -> Iterator[Entry]:
-    for path in sorted((folder / FOLDERS[corpus]).glob("*.py")):
-        yield read_entry(path, corpus, folder)
 
 
 def _entry(path: Path, corpus: Corpus, folder: Path) -> Entry:
@@ -318,19 +317,13 @@ def _problem(header: Header, folder: Path) -> ProblemSpec:
     name = header.values["problem"]
     place = folder.parent / f"{name}.py" if name.startswith("samples/") else folder / "problems" / f"{name}.py"
     policy = header.values.get("policy")
-    sealed = tuple(_sealed(text) for text in header.lists["sealed"])
+    sealed = (text.partition(" ") for text in header.lists["sealed"])  # `name {"ROWS": 17}`
     return ProblemSpec(
         place.read_text(encoding="utf-8"),
         header.values.get("case"),
         Policy.from_json(json.loads(policy)) if policy else DEFAULT_POLICY,
-        sealed,
+        tuple(SealedCase(name, json.loads(constants)) for name, _, constants in sealed),
     )
-
-
-def _sealed(text: str) -> SealedCase:
-    """`name {"ROWS": 17}`"""
-    name, _, constants = text.partition(" ")
-    return SealedCase(name, json.loads(constants))
 
 
 def _limits(header: Header) -> Limits:

@@ -29,7 +29,10 @@ def check_run(
     """
     found = DeviceCheck(device=device, identity=identity_of(device))
     if device.measures:
-        _ask_gpu(found, health)
+        seen = health(found.identity)
+        found.gpu_errors = seen.uncorrected
+        if trouble := _trouble(device, seen):
+            _failed(found, Device.Cause.GPU, trouble)
     if found.passed:
         timed = device.measures
         entry = kernel or calibration_kernel(timed=timed)
@@ -40,7 +43,8 @@ def check_run(
                 noise = _measured(found, with_retries(lambda: measure_noise(bench, entry)))
                 if not noise.passed:
                     noise.save()
-                    found = _measured(_copy(noise), with_retries(lambda: measure_noise(bench, entry)))
+                    same = {name: getattr(noise, name) for name in ("device", "identity", "toolchain", "gpu_errors")}
+                    found = _measured(DeviceCheck(**same), with_retries(lambda: measure_noise(bench, entry)))
             else:
                 with_retries(lambda: check_right(bench, entry))
         except NotRight as error:
@@ -82,14 +86,6 @@ def _trouble(device: Device, seen: GpuHealth) -> str:
     return message if new > 0 else ""
 
 
-def _ask_gpu(found: DeviceCheck, health: Health) -> None:
-    seen = health(found.identity)
-    found.gpu_errors = seen.uncorrected
-    trouble = _trouble(found.device, seen)
-    if trouble:
-        _failed(found, Device.Cause.GPU, trouble)
-
-
 def _measured(found: DeviceCheck, noise: Noise) -> DeviceCheck:
     found.noise_floor, found.allowed = noise.floor, settings.JUDGE_NOISE_FLOOR
     found.ratio, found.ratio_low, found.ratio_high = noise.ratio, noise.low, noise.high
@@ -102,12 +98,6 @@ def _measured(found: DeviceCheck, noise: Noise) -> DeviceCheck:
             "for other work on this GPU or its processors, for heat, and for a power limit",
         )
     return found
-
-
-def _copy(found: DeviceCheck) -> DeviceCheck:
-    """The same check once more, not yet failed."""
-    same = {name: getattr(found, name) for name in ("device", "identity", "toolchain", "gpu_errors")}
-    return DeviceCheck(**same)
 
 
 def _failed(found: DeviceCheck, cause: Device.Cause, message: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
@@ -14,8 +12,6 @@ from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
 from judge.devices.services import judging_devices
 from judge.selftest.trust import CORPORA, trust_of, trusts
-
-log = logging.getLogger(__name__)
 
 
 @never_cache

@@ -17,7 +17,7 @@ from judge.bench.device.nvml import GpuReading, gpu_readings
 from judge.bench.interpreting.targets import TARGETS
 from judge.devices.benches import SILENT_S
 from judge.devices.models import Device, DeviceCheck
-from judge.evaluations.facts import Layer, sandbox
+from judge.evaluations.facts import sandbox
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight, preflights_unfinished
@@ -34,23 +34,14 @@ _HIDDEN = frozenset({"measured", "sandbox", "noise_floor"})  # facts that have a
 _NAMES = {"memory_mb": "memory, MiB", "uuid": "UUID"}
 
 
-@dataclass(frozen=True)
-class Peak:
-    """One figure of a GPU as text, and where it comes from."""
-
-    name: str
-    value: str
-    source: str  # "published", "measured"
-
-
-def peaks(device: Device) -> list[Peak]:
-    """Bandwidth and arithmetic: as published for the architecture, and what was measured on the device itself."""
+def peaks(device: Device) -> list[tuple[str, str, str]]:
+    """(name, value, source) of bandwidth and arithmetic: as published for the architecture, and as measured here."""
     found = []
     measured = device.facts.get("measured") or {}
     if measured.get("dram_gb_s"):
         when = gettext("measured %(when)s") % {"when": str(measured.get("at", ""))[:10]}
         found.append(
-            Peak(
+            (
                 gettext("memory bandwidth"),
                 f"{measured['dram_gb_s'] / 1e3:.2f} TB/s",
                 when.strip(),
@@ -60,9 +51,9 @@ def peaks(device: Device) -> list[Peak]:
     if target is None:
         return found
     published = gettext("published for %(gpu)s") % {"gpu": target.title}
-    found.append(Peak(gettext("memory bandwidth"), f"{target.dram_gb_s / 1e3:.2f} TB/s", published))
+    found.append((gettext("memory bandwidth"), f"{target.dram_gb_s / 1e3:.2f} TB/s", published))
     for name, tflops in (("fp32", target.fp32_tflops), ("TF32", target.tf32_tflops), ("bf16", target.bf16_tflops)):
-        found.append(Peak(gettext("%(format)s arithmetic") % {"format": name}, f"{tflops:g} TFLOP/s", published))
+        found.append((gettext("%(format)s arithmetic") % {"format": name}, f"{tflops:g} TFLOP/s", published))
     return found
 
 
@@ -73,20 +64,9 @@ def facts(device: Device) -> list[tuple[str, str]]:
     return [(name, str(value)[:200]) for name, value in rows if name not in hidden and value not in (None, "", {})]
 
 
-@dataclass(frozen=True)
-class Record:
-    """What a device has judged: verdicts with their counts, how many on degenerate problems, the newest ones."""
-
-    verdicts: tuple[tuple[str, int], ...]
-    total: int
-    degenerate: int
-    recent: tuple[Evaluation, ...]
-    layers: tuple[Layer, ...]
-    toolchain: str
-
-
-def record(device: Device) -> Record:
-    """Four queries; sources, logs and reports but the newest are left where they are."""
+def record(device: Device) -> dict[str, Any]:
+    """What a device has judged: verdicts with their counts, how many on degenerate problems, the newest ones. Four
+    queries; sources, logs and reports but the newest are left where they are."""
     rows = device.evaluations.all()
     groups = list(rows.order_by().values_list("verdict", "problem__state").annotate(Count("pk")))
     verdicts = Counter[str]()
@@ -94,19 +74,17 @@ def record(device: Device) -> Record:
         verdicts[verdict] += count
     recent = rows.select_related("problem").order_by("-id")
     recent = recent.defer("source", "report", "message", "problem__source", "problem__admission")
-    newest = rows.order_by("-id").values_list("report__environment", "toolchain").first() or (None, "")
-    return Record(
-        verdicts=tuple(sorted(verdicts.items(), key=lambda item: (-item[1], item[0]))),
-        total=sum(verdicts.values()),
-        degenerate=sum(count for _, state, count in groups if state == Problem.State.DEGENERATE),
-        recent=tuple(recent[:RECENT]),
-        layers=tuple(sandbox(_environment(newest[0], device))),
-        toolchain=str(newest[1] or ""),
-    )
-
-
-def _environment(found: Any, device: Device) -> dict[str, Any]:
-    return found if isinstance(found, dict) else {"sandbox": device.facts.get("sandbox") or {}}
+    environment, toolchain = rows.order_by("-id").values_list("report__environment", "toolchain").first() or (None, "")
+    if not isinstance(environment, dict):
+        environment = {"sandbox": device.facts.get("sandbox") or {}}
+    return {
+        "verdicts": sorted(verdicts.items(), key=lambda item: (-item[1], item[0])),
+        "total": sum(verdicts.values()),
+        "degenerate": sum(count for _verdict, state, count in groups if state == Problem.State.DEGENERATE),
+        "recent": list(recent[:RECENT]),
+        "layers": sandbox(environment),
+        "toolchain": toolchain,
+    }
 
 
 def ordered(devices: Iterable[Device]) -> list[Device]:

@@ -79,7 +79,13 @@ def nodes_answered(
     completed: list[int] = []
     follow_ups: list[FollowUp] = []
     for evaluation in evaluations:
-        for node in _waiting_for(evaluation):
+        waiting = Node.objects.filter(
+            state=Node.State.JUDGING,
+            run__device=evaluation.device_id,
+            run__problem=evaluation.problem_id,
+            source_hash=evaluation.candidate_hash,
+        )
+        for node in waiting.order_by("pk"):
             owner = owner_name()
             if not node_claim(node_id=node.pk, state=Node.State.JUDGING, owner=owner, now=clock()):
                 continue
@@ -87,15 +93,6 @@ def nodes_answered(
             follow_ups += step_complete(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
             completed.append(node.pk)
     return completed, follow_ups
-
-
-def _waiting_for(evaluation: Evaluation) -> QuerySet[Node]:
-    return Node.objects.filter(
-        state=Node.State.JUDGING,
-        run__device=evaluation.device_id,
-        run__problem=evaluation.problem_id,
-        source_hash=evaluation.candidate_hash,
-    ).order_by("pk")
 
 
 def device_for(*, run: Run | None, name: str | None) -> Device:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db.models import Count, Min
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -64,15 +62,11 @@ def device_list(request: SiteRequest) -> HttpResponse:
 def device_detail(request: SiteRequest, device_id: int) -> HttpResponse:
     """One device: facts, trust, sandbox, queue, verdicts and changes of its state."""
     device = get_object_or_404(Device, pk=device_id)
-    return render(request, "fleet/device_detail.html", _context(device))
-
-
-def _context(device: Device) -> dict[str, Any]:
     tested = None if not device.judges else trusts([device], now=timezone.now())[device.pk]
     runs = Run.objects.filter(device=device).select_related("problem").order_by("-id")
     judging = Node.objects.filter(state=Node.State.JUDGING, run__device=device)
     waiting = judging.aggregate(count=Count("pk"), since=Min("created_at"))
-    return {
+    context = {
         "device": device,
         "tested": tested,
         "peaks": queries.peaks(device),
@@ -85,6 +79,7 @@ def _context(device: Device) -> dict[str, Any]:
         "actions": _actions(device),
         "changes": queries.changes(device),
     }
+    return render(request, "fleet/device_detail.html", context)
 
 
 def _actions(device: Device) -> list[AuditEntry]:
