@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,9 +40,14 @@ def faults(browser: Browser, watched: Faults) -> Iterator[Faults]:
 
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with an empty database at the newest migration, for copies."""
-    stack = LiveStack(tmp_path_factory.mktemp("migrated") / "data")
-    stack.migrate()
+    """A data folder with an empty database at the newest migration, for copies; one for all workers of a run."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    with (shared / "migrated.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stack = LiveStack(shared / "migrated")
+        if not stack.data.exists():
+            stack.migrate()
     return stack.data
 
 

@@ -86,12 +86,12 @@ class LiveStack:
         """SIGKILL: sockets die without a close frame."""
         assert self.web is not None
         self.web.kill()
-        self.web.wait(10)
+        self.web.wait(60)
 
     def stop(self) -> None:
         self.writer.stdin.close()  # type: ignore[union-attr]
         self.writer.stdout.close()  # type: ignore[union-attr]
-        self.writer.wait(10)
+        self.writer.wait(60)
         self.kill_web()  # on its own account it takes two seconds to leave
         _end(self.redis)
 
@@ -106,13 +106,13 @@ class LiveStack:
         return dict(json.loads(answer))
 
     def sign_in(self, browser: Browser, name: str = NAME, **options: Any) -> BrowserContext:
-        """A browser context of the one user, or of another that `write("user")` made with the same password."""
+        """A browser context of the one user, or of another that `write("user")` made, with a session of its own."""
         context = browser.new_context(**options)
-        self.sign_in_again(context, name)
+        context.add_cookies([{**self.write("session", name=name), "url": self.address}])
         return context
 
     def sign_in_again(self, context: BrowserContext, name: str = NAME) -> None:
-        """A new session in a context whose old one ended."""
+        """A new session in a context whose old one ended, by the form. The users have the same password."""
         page = context.new_page()
         page.goto(self.address + "/sign-in/")
         page.get_by_label("User name").or_(page.locator("[name=username]")).first.fill(name)
@@ -136,7 +136,7 @@ def _end(process: subprocess.Popen[bytes] | None) -> None:
     if process is not None and process.poll() is None:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(60)

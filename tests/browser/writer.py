@@ -16,9 +16,11 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adaexplore_site.settings")
 django.setup()
 
+from django.conf import settings  # noqa: E402
 from django.contrib.auth.models import Group, User  # noqa: E402
 from django.contrib.sessions.models import Session  # noqa: E402
 from django.db import transaction  # noqa: E402
+from django.test import Client  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from adaexplore_site.core.models import AuditEntry  # noqa: E402
@@ -30,7 +32,7 @@ from search.proposers import get as get_proposer  # noqa: E402
 from search.records.events import NodeWaiting, RunEnded  # noqa: E402
 from search.records.log import event_write  # noqa: E402
 from search.records.models import Node, Run  # noqa: E402
-from tests import page_rows  # noqa: E402
+from tests import page_rows, pages  # noqa: E402
 from tests.judge import gpu_rows  # noqa: E402
 from tests.load import forest as bulk  # noqa: E402
 from tests.memory import failure_rows, rule_rows  # noqa: E402
@@ -153,6 +155,13 @@ def person(name: str, role: str) -> dict[str, Any]:
     return {}
 
 
+def session(name: str) -> dict[str, Any]:
+    """The cookie of a new session of this user."""
+    client = Client()
+    client.force_login(User.objects.get(username=name), backend=pages.BACKEND)
+    return {"name": settings.SESSION_COOKIE_NAME, "value": client.cookies[settings.SESSION_COOKIE_NAME].value}
+
+
 def sign_out(name: str) -> dict[str, Any]:
     """End every session of this user, as an admin would."""
     pk = str(User.objects.get(username=name).pk)
@@ -223,6 +232,7 @@ COMMANDS = {
         user,
         user_too,
         person,
+        session,
         sign_out,
         young,
         full,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
-from judge.values import JudgeError
+from judge.values import Audit, JudgeError
 from search.engine.leases import MAX_RETRIES
 from search.proposers.protocol import Call, ProposerError, Reply
 from search.records.models import Node, Proposal, Run, RunEvent
@@ -75,6 +77,13 @@ def test_the_best_event_follows_only_a_faster_kernel():
     run = Worker(bench=bench).run(make_run(steps=5))
     best = [event.payload["number"] for event in RunEvent.objects.filter(run=run, kind="node.best").order_by("seq")]
     assert best == [1, 4]
+
+
+def test_what_failed_or_was_not_audited_is_never_announced_as_the_best():
+    unaudited = dataclasses.replace(passed(9.0), audit=Audit.NONE)
+    run = Worker(bench=FakeBench({0: wrong(), 1: unaudited, 2: passed(2.0)})).run(make_run(steps=3))
+    best = [event.payload["number"] for event in RunEvent.objects.filter(run=run, kind="node.best")]
+    assert best == [run.nodes.get(evaluation__speedup=2.0).number]
 
 
 def test_a_reply_without_code_ends_the_node_with_its_reason_and_the_run_goes_on():

@@ -229,7 +229,9 @@ def test_the_page_shows_files_and_says_what_is_wrong_with_the_numbers():
     run, viewer = searched(problem("a"), {"speedup": 2.0}), client_of("viewer")
     html = viewer.get(f"/report/?runs={run.pk}&rule=mean").content.decode()
     assert "2.00×" in html and f"/report/?runs={run.pk}&amp;rule=mean&amp;as=csv" in html
-    assert viewer.get("/report/?as=csv").content.decode() == report_csv(report())
+    table = viewer.get("/report/?as=csv")
+    assert (table["Content-Type"], table.content.decode()) == ("text/csv; charset=utf-8", report_csv(report()))
+    assert viewer.get("/report/?as=json")["Content-Type"] == "application/json"
     for query, said in (("x", "not the number of a search"), ("999", "no search 999")):
         answer = viewer.get(f"/report/?runs={query}")
         assert answer.status_code == 422 and said in answer.content.decode()
