@@ -33,6 +33,7 @@ def test_patches_that_fail_twice_end_the_node_with_both_calls_on_record():
     assert (reply.reason, len(reply.calls), len(stub.requests)) == ("proposal.patch_mismatch", 2, 2)
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("usage", "price"), [({"prompt_tokens": 11, "completion_tokens": 7}, "0.000036"), (None, None)]
 )
