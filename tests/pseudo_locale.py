@@ -86,9 +86,8 @@ class Texts(HTMLParser):
 
     def named(self, place: str, text: str) -> bool:
         """Whether it is a title that only names what the page is about."""
-        for name in sorted(self.names, key=len, reverse=True):
-            text = text.replace(name, "")
-        return place == "title of the page" and not words(text)
+        rest = " ".join(part for part in text.split(" · ") if part not in self.names)
+        return place == "title of the page" and not words(rest)
 
     def exempt(self) -> bool:
         return bool(self.open) and self.open[-1][1]
@@ -120,6 +119,8 @@ class Texts(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.exempt():
             self.names.add(" ".join(data.split()))
+            return
+        if self.open and self.open[-1][0] == "textarea":  # what was typed, as the value of an input
             return
         in_title = bool(self.open) and self.open[-1][0] == "title"
         for piece in re.split(f"([{OPEN}{CLOSE}])", data):

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop
 
 from memory.prompting.assignment import PromptRule
 from memory.prompting.scopes import Scope
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 REASONS = {  # of a rejection or retirement, by the number on its button; stored as text of its rule
-    "1": "The claim does not follow from its sightings",
-    "2": "Too vague to act on",
-    "3": "True of one kernel or problem only",
-    "4": "Another rule says it already",
-    "5": "The harness was at fault, not the kernel",
+    "1": gettext_noop("The claim does not follow from its sightings"),
+    "2": gettext_noop("Too vague to act on"),
+    "3": gettext_noop("True of one kernel or problem only"),
+    "4": gettext_noop("Another rule says it already"),
+    "5": gettext_noop("The harness was at fault, not the kernel"),
 }
 
 
@@ -42,10 +43,10 @@ class Rule(models.Model):
         MERGED = "merged"  # `merged_into` has its sightings
 
     class Origin(models.TextChoices):
-        PATTERN = "pattern"  # distilled by the table of known errors
-        MODEL = "model"  # distilled by a language model
-        IMPORT = "import"  # a rule file: no sightings here
-        PERSON = "person"
+        PATTERN = "pattern", _("Pattern")  # distilled by the table of known errors
+        MODEL = "model", _("Model")  # distilled by a language model
+        IMPORT = "import", _("Import")  # a rule file: no sightings here
+        PERSON = "person", _("Person")
 
     state = models.CharField(max_length=8, choices=State.choices, default=State.PROPOSED)
     origin = models.CharField(max_length=7, choices=Origin.choices)
