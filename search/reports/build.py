@@ -120,19 +120,11 @@ SEED = 20260422
 RESAMPLES = 2000
 LEVEL = 0.95
 
-Reduce = Callable[[np.ndarray], np.ndarray]  # over the last axis
+Reduce = Callable[..., Any]  # over an axis, as numpy's own
 
 
-def _mean(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values.mean(axis=-1))
-
-
-def _geometric(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.exp(values.mean(axis=-1)))
-
-
-def _median(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.median(values, axis=-1))
+def _geometric(values: np.ndarray, axis: int = -1) -> Any:
+    return np.exp(np.mean(values, axis=axis))
 
 
 def figures(problems: Sequence[Sequence[Score]], *, rule: str, basis: Basis) -> tuple[tuple[Figure, ...], int]:
@@ -144,14 +136,14 @@ def figures(problems: Sequence[Sequence[Score]], *, rule: str, basis: Basis) -> 
     correct = _column(problems, rule, lambda score: float(score.correct))
     capped = _column(problems, rule, _known(lambda speedup: min(speedup, CAP)))
     found = [
-        _figure("correct", "correct", correct, _mean, basis, share=True),
-        _figure("speedup", "speedup, mean of min(s, 10)", capped, _mean, basis),
+        _figure("correct", "correct", correct, np.mean, basis, share=True),
+        _figure("speedup", "speedup, mean of min(s, 10)", capped, np.mean, basis),
         _figure("gm10", "GM(10), geometric mean", _column(problems, rule, _known(_log)), _geometric, basis),
-        _figure("median", "median speedup", _column(problems, rule, _known(float)), _median, basis),
+        _figure("median", "median speedup", _column(problems, rule, _known(float)), np.median, basis),
     ]
     for limit in FAST:
         above = _column(problems, rule, _known(_above(limit)))
-        found.append(_figure(f"fast_{limit:g}", f"Fast@{limit:g}", above, _mean, basis, share=True))
+        found.append(_figure(f"fast_{limit:g}", f"Fast@{limit:g}", above, np.mean, basis, share=True))
     return tuple(found), sum(value is None for value in capped)
 
 
@@ -191,7 +183,7 @@ def _figure(
     if not len(values):
         return Figure(metric, label, None, None, None, 0, basis, share)
     low, high = share_interval(float(values.mean()), len(values)) if share else interval(values, reduce)
-    return Figure(metric, label, float(reduce(values)), low, high, len(values), basis, share)
+    return Figure(metric, label, float(reduce(values, axis=-1)), low, high, len(values), basis, share)
 
 
 def interval(values: np.ndarray, reduce: Reduce) -> tuple[float | None, float | None]:
@@ -202,7 +194,7 @@ def interval(values: np.ndarray, reduce: Reduce) -> tuple[float | None, float | 
 
     found = stats.bootstrap(
         (values,),
-        lambda resampled, axis: reduce(resampled),
+        reduce,
         n_resamples=RESAMPLES,
         confidence_level=LEVEL,
         method="percentile",
