@@ -78,7 +78,6 @@ class TimingStage:
         precision: str = "strict",
         beat: float | None = None,
     ) -> None:
-        self.reference = reference
         self.device = reference.device
         self.lock = lock
         self.introduce = introduce
@@ -118,7 +117,7 @@ class TimingStage:
                 side = self._runner(baseline.name)
                 seen = self.measurement.run([side], self.lock)
             except (Ended, SubjectFailed) as failed:
-                return f"failed: {getattr(failed, 'message', failed)}"[:600]
+                return f"failed: {failed.message}"[:600]
             timing = self._timing(subject, side, seen, mode=mode)
         else:
             return ""

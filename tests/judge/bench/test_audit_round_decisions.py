@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from judge.bench.audit import sealed, state_checks
 from judge.bench.audit.sealed import check_sealed, first_children
 from judge.bench.audit.setting import Answer
 from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.foreign.whereabouts import SILENT
 from judge.bench.judging.completion import Ended
 from judge.bench.processes.inspection import Seen
 from judge.values import JudgeError, SealedCase, Verdict
@@ -318,3 +320,32 @@ def test_a_reference_that_breaks_its_device_in_a_sealed_case_judges_nobody():
                 sealed._unless_broken(setting, kind)
         else:
             sealed._unless_broken(setting, kind)
+
+
+SIZED = "import torch\nSIZE, SHAPE = 3, (2, 3)\nclass Model(torch.nn.Module): ...\n"
+SIZED += "def get_inputs(): return [SHAPE]\ndef get_init_inputs(): return [SIZE]\n"
+
+
+def made(tmp_path, monkeypatch, **constants: object) -> tuple[object, object] | None:
+    """The constants that the reference of a sealed case sees."""
+    monkeypatch.setattr(sealed, "Reference", lambda loaded, device, policy: (loaded, device, policy))
+    reference = SimpleNamespace(whereabouts=SILENT, policy="the policy")
+    assignment = SimpleNamespace(payload={"source": SIZED, "case": None}, folder=tmp_path)
+    tmp_path.mkdir()
+    setting = Audited(assignment=assignment, reference=reference)
+    before = sys.modules.get("problem")
+    with sealed._reference(setting, SealedCase("a", constants), 2) as found:
+        assert (tmp_path / "sealed2").is_dir()
+        if found is None:
+            return None
+        loaded, device, policy = found
+        assert (device, policy) == ("cpu", "the policy")
+    assert sys.modules.get("problem") is before or before is None
+    return loaded.get_init_inputs()[0], loaded.get_inputs()[0]
+
+
+def test_the_reference_of_a_sealed_case_has_its_constants(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "problem", SimpleNamespace())
+    assert made(tmp_path / "a", monkeypatch, SIZE=[7]) == ([7], (2, 3)), "a list stays one"
+    assert made(tmp_path / "b", monkeypatch, SHAPE=[4, 5], SIZE=9) == (9, (4, 5)), "JSON knows no tuples"
+    assert made(tmp_path / "c", monkeypatch, OTHER=1) is None

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import random
 from collections import defaultdict
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,7 @@ import torch
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.precision import Allowed
-from judge.bench.timing import bursts, measured, stage
+from judge.bench.timing import bursts, measured, stage, trusted
 from judge.bench.timing.bursts import Burst, Bursts, _launch_bound, _supported, trusted_time
 from judge.bench.timing.measured import Circumstances, Measurement, Runner, _drop
 from judge.bench.timing.stage import Measured, TimingStage
@@ -544,6 +545,56 @@ def test_a_time_says_how_it_came_about(monkeypatch):
     assert plain.detail == {**stage.FLAGS, "precision": "strict", "sm_clock_mhz": "never"}
 
 
+def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
+    said: list[object] = []
+
+    @contextmanager
+    def alone():
+        said.append("alone")
+        yield
+        said.append("shared")
+
+    def told(measurement, candidate, eager, rng, claimed_us):
+        said.append((measurement, candidate, eager, rng, claimed_us))
+        if claimed_us < 0:
+            raise SubjectFailed("candidate", "died", "burst", "")
+        return "a time"
+
+    monkeypatch.setattr(stage, "wait_until_quiet", lambda device: said.append(f"quiet {device}"))
+    monkeypatch.setattr(stage, "trusted_time", told)
+    own = Stage()
+    own._sides, own.lock, own.measurement, own.rng = {"candidate": 1, "eager": 2}, SimpleNamespace(alone=alone), 3, 4
+    assert TimingStage._trusted(own, 5.0) == "a time"
+    assert said == ["alone", "quiet cuda:0", (3, 1, 2, 4, 5.0), "shared"]
+    with pytest.raises(Ended) as caught:
+        TimingStage._trusted(own, -1.0)
+    assert (caught.value.verdict, caught.value.stage, caught.value.reason) == (Verdict.CRASHED, "timing", "run.died")
+
+
+def test_the_terms_of_a_gpu_are_read_off_it_once(monkeypatch):
+    asked: list[str] = []
+
+    def reads(us: float):
+        return lambda device: asked.append(device) or us
+
+    properties = SimpleNamespace(total_memory=100 << 30)
+    monkeypatch.setattr(trusted.torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(trusted, "bandwidth_bytes_per_us", reads(4e6))
+    monkeypatch.setattr(trusted, "empty_us", reads(2.5))
+    monkeypatch.setattr(trusted, "graph_copy_us", reads(4.5))
+    terms_of.cache_clear()
+    found = terms_of("cuda:7")
+    assert found == terms_of("cuda:7") and asked == ["cuda:7"] * 3
+    assert (found.memory, found.moved, found.nothing_us, found.graph_stored_us) == (
+        int(0.04 * (100 << 30)),
+        4e6,
+        2.5,
+        4.5,
+    )
+    assert dataclasses.replace(found, memory=GPU.memory, moved=GPU.moved, nothing_us=0.0, graph_stored_us=0.0) == GPU
+    terms_of.cache_clear()
+
+
 def test_a_best_so_far_that_fails_is_left_out_and_noted():
     own = TimingStage.__new__(TimingStage)
     own.device, own.method, own.precision, own.lock, tried = "cpu", "wall_clock", "strict", None, []
@@ -560,6 +611,9 @@ def test_a_best_so_far_that_fails_is_left_out_and_noted():
     own.introduce = lambda name: (name, None)
     found = own.measure(suffix="#2", rival=True)
     assert tried == [["candidate#2", "eager#2", "incumbent#2"], ["candidate#2", "eager#2"]]
-    assert [one.code for one in found.findings] == ["time.no_incumbent"] and found.rival is None
+    assert [(one.code, one.message) for one in found.findings] == [
+        ("time.no_incumbent", "the best so far failed: gone")
+    ]
+    assert found.rival is None
     assert found.speedup is not None and found.speedup.value == 2.0
     assert [one.subject for one in found.timings] == [Subject.CANDIDATE, Subject.EAGER]
