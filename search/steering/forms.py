@@ -174,10 +174,10 @@ class ParamsForm(ActionForm):
 class LimitsForm(ActionForm):
     """What is added to each limit. It has the fields of the limits that can be added to now, and what was sent."""
 
-    steps = _whole(_("steps"), required=False)
-    evaluations = _whole(_("evaluations"), required=False)
+    steps = _whole(_("steps"), label=_("steps"), required=False)
+    evaluations = _whole(_("evaluations"), label=_("evaluations"), required=False)
     device_s = _number(_("device seconds"), label=_("device seconds"), required=False)
-    tokens = _whole(_("tokens"), required=False)
+    tokens = _whole(_("tokens"), label=_("tokens"), required=False)
     usd = forms.DecimalField(label=_("US dollars"), required=False, error_messages={"invalid": _("Enter an amount.")})
     wall_s = _number(_("wall-clock seconds"), label=_("wall-clock seconds"), required=False)
     stale_steps = _whole(_("steps without a new best"), label=_("steps without a new best"), required=False)
@@ -188,7 +188,6 @@ class LimitsForm(ActionForm):
         shown = addable(run)
         self.fields = {name: field for name, field in self.fields.items() if name in shown or self.data.get(name)}
         for name, field in self.fields.items():
-            field.label = field.label or name
             field.widget.attrs |= {"min": "0", "step": "0.01" if name == "usd" else "1", "autocomplete": "off"}
 
     def clean(self) -> dict[str, Any]:
