@@ -16,8 +16,8 @@ from judge.devices.services import served_devices
 from memory.distil.services import failure_learn
 from memory.distil.table import InstalledNames, TableDistiller
 from search.batches.adapts import ADAPTS
+from search.batches.budgets import budget_watch
 from search.batches.campaigns import CAMPAIGNS
-from search.batches.site_budget import budget_watch
 from search.engine.leases import reap as reap_now
 from search.engine.steps import step_compile, step_judge, step_propose, step_reserve
 from search.fleet.services import device_check

@@ -31,9 +31,9 @@ from judge.devices.services import served_devices
 from judge.evaluations.models import Evaluation
 from memory.adapt.models import AdaptRun
 from memory.rules.queries import review_rows
+from search.batches.budgets import ALERT, PAUSE
 from search.batches.campaigns import campaign_rows as campaign_outcomes
 from search.batches.models import Campaign
-from search.batches.site_budget import ALERT, PAUSE
 from search.records.events import NodeBest
 from search.records.models import Node, Run, RunEvent
 from search.records.queries import run_summaries

@@ -77,6 +77,14 @@ class BatchItem(models.Model):
         return self.state == self.State.WAITING
 
     @property
+    def search_state(self) -> str:
+        """Waiting, refused, skipped, or the state of its search; one whose search is gone was stopped."""
+        run = getattr(self, "run", None)
+        if run is not None:
+            return str(run.state)
+        return "stopped" if self.state == self.State.STARTED else str(self.state)
+
+    @property
     def live(self) -> bool:
         """Whether a search of it is open."""
         searches = [getattr(self, arm) for arm in self.ARMS]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.db.models import Max
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions.action import (
     CHANGED,
@@ -29,14 +31,17 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from memory.adapt.models import AdaptRun, Batch
 from memory.prompting.choices import MemoryChoice
-from search.batches import site_budget
+from search.batches import budgets
 from search.batches.adapts import ADAPTS, AdaptPlan, adapt_start, transfer_start
 from search.batches.campaigns import CAMPAIGNS, campaign_start
 from search.batches.engine import Source
-from search.batches.forms import AdaptForm, CampaignForm, TransferForm
+from search.batches.views import AdaptForm, CampaignForm, TransferForm
 from search.ledger.forms import BudgetForm
 from search.ledger.spending import budget_now
 from search.records.queue import send
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 
 @dataclass(frozen=True)
@@ -61,12 +66,12 @@ class BatchKind(Kind):
 
     def subject(self, entry: AuditEntry, loaded: Loaded) -> Subject | None:
         row = loaded.rows.get(int(entry.object_id))
-        return None if row is None else Subject(self.source.noun, row.title, self.url(row))
+        return None if row is None else Subject(str(self.source.noun), row.title, self.url(row))
 
     def find(self, entry: AuditEntry) -> Any:
         row = self.get(int(entry.object_id))
         if row is None:
-            raise ActionRefused(f"The {self.source.noun} no longer exists.")
+            raise ActionRefused(gettext("The %(noun)s no longer exists.") % {"noun": self.source.noun})
         return row
 
     def now(self, target: Batch) -> dict[str, Any]:
@@ -96,7 +101,7 @@ class StartBatch(Action):
     """Create a batch and send its first searches."""
 
     kind: ClassVar[BatchKind]
-    irreversible = "stop it on its page"
+    irreversible = _("stop it on its page")
 
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
         batch = self.create(target, data, call)
@@ -126,54 +131,54 @@ class Turn(BatchAction):
     """Pause or resume: the newest one can be undone until the batch has ended."""
 
     state: ClassVar[str]  # that it leads to
-    back: ClassVar[str]  # label of the button that takes it back
+    back: ClassVar[StrOrPromise]  # label of the button that takes it back
 
     def standing(self, entry: AuditEntry, loaded: Loaded) -> Standing:
         row = loaded.rows.get(int(entry.object_id))
         if row is None or row.ended:
-            return Standing(why_not="it has ended")
+            return Standing(why_not=_("it has ended"))
         return Standing(self.back) if entry.pk in loaded.turns and row.state == self.state else REPLACED
 
 
 class Pause(Turn):
     """Start no more searches and pause those that run."""
 
-    done, state, back = "Paused", "paused", "Resume"
+    done, state, back = _("Paused"), "paused", _("Resume")
 
     def run(self, target: Batch, data: dict[str, Any], call: Call) -> Result:
         self.kind.source.pause(target, **call.who)
-        return Result("Paused. Steps in flight end first.")
+        return Result(gettext("Paused. Steps in flight end first."))
 
 
 class Resume(Turn):
     """Go on, with the searches that the pause had paused."""
 
-    done, state, back = "Resumed", "running", "Pause"
+    done, state, back = _("Resumed"), "running", _("Pause")
 
     def run(self, target: Batch, data: dict[str, Any], call: Call) -> Result:
         source = self.kind.source
         row = source.resume(target, **call.who)
-        return Result("Resumed.", then=lambda: send([*source.follow_ups(row), *source.advance(row.pk)]))
+        return Result(gettext("Resumed."), then=lambda: send([*source.follow_ups(row), *source.advance(row.pk)]))
 
 
 class Stop(BatchAction):
     """Stop its searches and start no others."""
 
-    done = "Stopped"
-    irreversible = "a stopped batch can't be resumed"
-    kept: ClassVar[str]
+    done = _("Stopped")
+    irreversible = _("a stopped batch can't be resumed")
+    kept: ClassVar[StrOrPromise]  # what stays, as a sentence
 
     def run(self, target: Batch, data: dict[str, Any], call: Call) -> Result:
         self.kind.source.stop(target, **call.who)
-        return Result("Stopped. Steps in flight end first.")
+        return Result(gettext("Stopped. Steps in flight end first."))
 
     def question(self, target: Batch, data: Mapping[str, Any]) -> Question:
-        noun = self.kind.source.noun
-        what = f"Its searches are stopped and no others start. {self.kept} is kept. This can't be undone; a pause can."
-        return Question(f"Stop this {noun}?", what, f"Stop the {noun}", self.home(target))
+        what = gettext("Its searches are stopped and no others start. %(kept)s This can't be undone; a pause can.")
+        title = gettext("Stop this %(noun)s?") % {"noun": self.kind.source.noun}
+        return Question(title, what % {"kept": self.kept}, str(self.label), self.home(target))
 
 
-def _register_switches(kind: BatchKind, address: str, kept: str) -> None:
+def _register_switches(kind: BatchKind, address: str, labels: Mapping[str, StrOrPromise], kept: StrOrPromise) -> None:
     """Pause, resume and stop of one kind of batch."""
     for base, inverse in ((Pause, f"{kind.name}.resume"), (Resume, f"{kind.name}.pause"), (Stop, "")):
         verb = base.__name__.lower()
@@ -181,7 +186,7 @@ def _register_switches(kind: BatchKind, address: str, kept: str) -> None:
             "__doc__": base.__doc__,
             "kind": kind,
             "name": f"{kind.name}.{verb}",
-            "label": f"{base.__name__} the {kind.source.noun}",
+            "label": labels[verb],
             "takes": (f"{kind.name}_id",),
             "pages": (f"{kind.name}-detail",),
             "route": f"{kind.name}-{verb}",
@@ -197,7 +202,7 @@ class StartCampaign(StartBatch):
     """Search many problems under one budget of steps."""
 
     kind = CAMPAIGN
-    name, label, done = "campaign.start", "Start the campaign", "Started"
+    name, label, done = "campaign.start", _("Start the campaign"), _("Started")
     Form = CampaignForm
     pages, route = ("campaign-new",), "campaign-new"
 
@@ -207,7 +212,12 @@ class StartCampaign(StartBatch):
         return campaign_start(problems=data["problem"], params=data["preset"].params.to_json(), **given, **call.who)
 
 
-_register_switches(CAMPAIGN, "campaigns", "What was found")
+_register_switches(
+    CAMPAIGN,
+    "campaigns",
+    {"pause": _("Pause the campaign"), "resume": _("Resume the campaign"), "stop": _("Stop the campaign")},
+    _("What was found is kept."),
+)
 
 
 @register
@@ -215,7 +225,7 @@ class StartAdapt(StartBatch):
     """Compose tasks, search them one after the other and learn from what fails."""
 
     kind = ADAPT
-    name, label, done = "adapt.start", "Start the adapt run", "Started"
+    name, label, done = "adapt.start", _("Start the adapt run"), _("Started")
     Form = AdaptForm
     pages, route = ("adapt-new",), "adapt-new"
 
@@ -234,7 +244,7 @@ class TransferAdapt(StartBatch, BatchAction):
     """Search given problems with and without the rules that an adapt run has learned."""
 
     kind = ADAPT
-    name, label, verb = "adapt.transfer", "Search with and without what was learned", "adapt.start"
+    name, label, verb = "adapt.transfer", _("Search with and without what was learned"), "adapt.start"
     Form = TransferForm
     takes, pages = ("adapt_id",), ("adapt-detail",)
     route, path = "adapt-transfer", "adapt/<int:adapt_id>/transfer"
@@ -254,7 +264,12 @@ class TransferAdapt(StartBatch, BatchAction):
         return transfer_start(learned_by=target, problems=data["problem"], plan=plan, **call.who)
 
 
-_register_switches(ADAPT, "adapt", "What was learned")
+_register_switches(
+    ADAPT,
+    "adapt",
+    {"pause": _("Pause the adapt run"), "resume": _("Resume the adapt run"), "stop": _("Stop the adapt run")},
+    _("What was learned is kept."),
+)
 
 
 @dataclass(frozen=True)
@@ -271,12 +286,12 @@ class BudgetKind(Kind):
     name = "budget"
 
     def load(self, entries: Sequence[AuditEntry]) -> BudgetFacts:
-        undos = AuditEntry.objects.filter(object_type=self.name, verb=site_budget.PAUSE_UNDO).order_by()
+        undos = AuditEntry.objects.filter(object_type=self.name, verb=budgets.PAUSE_UNDO).order_by()
         undone = frozenset(after["undoes"] for after in undos.values_list("after", flat=True))
-        return BudgetFacts(site_budget.budget_fields(budget_now()), undone)
+        return BudgetFacts(budgets.budget_fields(budget_now()), undone)
 
     def subject(self, entry: AuditEntry, loaded: BudgetFacts) -> Subject:
-        return Subject("budget", "budget of all searches", reverse("spend"))
+        return Subject("budget", gettext("budget of all searches"), reverse("spend"))
 
 
 BUDGET = BudgetKind()
@@ -287,13 +302,13 @@ class SetBudget(Action):
     """Set the budget of a day and of a month, the alert, and whether exceeding it pauses searches that cost money."""
 
     kind = BUDGET
-    name, label, done = site_budget.SET, "Set the budget of all searches", "Set"
+    name, label, done = budgets.SET, _("Set the budget of all searches"), _("Set")
     Form = BudgetForm
     pages, route, path = ("spend",), "spend-budget", "spend/budget"
 
     def run(self, target: None, data: dict[str, Any], call: Call) -> Result:
-        row = site_budget.budget_set(**data, **call.who)
-        return Result("The budget is set." if row is not None else "This is the budget already.")
+        row = budgets.budget_set(**data, **call.who)
+        return Result(gettext("The budget is set.") if row is not None else gettext("This is the budget already."))
 
     def home(self, target: None) -> str:
         return reverse("spend")
@@ -302,7 +317,7 @@ class SetBudget(Action):
         return UNDO if loaded.fields == entry.after else CHANGED
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
-        site_budget.budget_undo(before=entry.before, **call.who)
+        budgets.budget_undo(before=entry.before, **call.who)
         return Result()
 
 
@@ -311,11 +326,11 @@ class BudgetAlert(Recorded):
     """Spending has reached the alert or has passed the budget."""
 
     kind = BUDGET
-    name = site_budget.ALERT
-    irreversible = "an alert changes nothing"
+    name = budgets.ALERT
+    irreversible = _("an alert changes nothing")
 
     def describe(self, entry: AuditEntry, loaded: BudgetFacts) -> str:
-        return "Budget exceeded" if entry.after.get("passed") else "Budget alert"
+        return gettext("Budget exceeded") if entry.after.get("passed") else gettext("Budget alert")
 
     def detail(self, entry: AuditEntry, loaded: BudgetFacts) -> str:
         return str(entry.after.get("reason", ""))
@@ -326,13 +341,13 @@ class BudgetPause(Recorded):
     """The budget was exceeded: what costs money was paused."""
 
     kind = BUDGET
-    name, done = site_budget.PAUSE, "Budget exceeded: paid searches were paused"
+    name, done = budgets.PAUSE, _("Budget exceeded: paid searches were paused")
 
     def standing(self, entry: AuditEntry, loaded: BudgetFacts) -> Standing:
-        return UNDONE if entry.pk in loaded.undone else Standing("Resume what was paused")
+        return UNDONE if entry.pk in loaded.undone else Standing(_("Resume what was paused"))
 
     def undo(self, entry: AuditEntry, call: Call) -> Result:
-        follow_ups = site_budget.budget_pause_undo(action=entry, **call.who)
+        follow_ups = budgets.budget_pause_undo(action=entry, **call.who)
         return Result(then=lambda: send(follow_ups))
 
 
@@ -341,5 +356,5 @@ class BudgetPauseUndo(Recorded):
     """What the budget had paused was resumed."""
 
     kind = BUDGET
-    name, done = site_budget.PAUSE_UNDO, "Resumed what the budget had paused"
-    irreversible = "it is an undo itself"
+    name, done = budgets.PAUSE_UNDO, _("Resumed what the budget had paused")
+    irreversible = _("it is an undo itself")

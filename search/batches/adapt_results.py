@@ -20,7 +20,7 @@ from memory.failures.models import Failure
 from memory.prompting.lift import NOT_TRIED, UNDECIDED
 from memory.prompting.models import FrozenRule
 from memory.rules.models import Rule, Sighting
-from search.batches.adapt_budget import spent_of
+from search.batches.budgets import spent_line, spent_of
 from search.records.facts import verdict_of
 from search.records.models import Node, Run
 
@@ -29,19 +29,13 @@ _OPEN = [state for state in Run.State.values if state not in Run.ENDED]
 
 @dataclass(frozen=True)
 class TaskRow:
-    """One task. `state` is waiting, refused, skipped, or the state of its search with memory."""
+    """One task, and how its attempts ended."""
 
     task: AdaptTask
     outcome: Outcome
 
     @property
-    def state(self) -> str:
-        if self.task.run is not None:
-            return str(self.task.run.state)
-        return "stopped" if self.task.state == AdaptTask.State.STARTED else str(self.task.state)
-
-    @property
-    def told(self) -> int:
+    def completed(self) -> int:
         return len(self.outcome.shown.attempts)
 
     @property
@@ -196,7 +190,7 @@ SETTINGS = (
 def adapt_document(adapt: AdaptRun) -> dict[str, Any]:
     """Progress, what was learned, cost and effect as plain JSON."""
     rows = task_rows(adapt)
-    progress, spent = adapt_rows([adapt])[0].progress, spent_of(adapt)
+    progress = adapt_rows([adapt])[0].progress
     return {
         "id": adapt.pk,
         **{name: getattr(adapt, name) for name in SETTINGS},
@@ -204,7 +198,7 @@ def adapt_document(adapt: AdaptRun) -> dict[str, Any]:
         "transfer_of": adapt.transfer_of_id,
         "progress": {**asdict(progress), "refusals": dict(progress.refusals)},
         "learned": asdict(learned_by(adapt)),
-        "spent": {**asdict(spent), "usd": str(spent.usd)},
+        "spent": spent_of(adapt).to_json(),
         "effect": effect_read(adapt, rows).to_json(),
         "entries": [_entry(row) for row in rows],
     }
@@ -216,12 +210,12 @@ def _entry(row: TaskRow) -> dict[str, Any]:
         "place": task.place,
         "problem": row.outcome.name,
         "chain": task.recipe.get("chain", []),
-        "state": row.state,
+        "state": task.search_state,
         "reason": task.reason,
         "run": task.run_id,
         "control": task.control_id,
         "rules": row.outcome.rules,
-        "told": row.told,
+        "told": row.completed,
         "passed": row.passed,
         "first_with": shown.first,
         "first_without": control.first,
@@ -278,7 +272,7 @@ def effect_lines(document: dict[str, Any]) -> list[str]:
     lines = [
         f"  {learned['failures']} failures; rules: {learned['new']} new, {learned['merged']} merged, "
         f"{learned['repeated']} repeated, {learned['nothing']} nothing to learn, {learned['unfit']} unfit",
-        f"  {_spent_line(document['spent'])}",
+        f"  {spent_line(document['spent'])}",
     ]
     if not document["control_steps"]:
         return [*lines, "  no comparison: the run has no searches without memory"]
@@ -292,21 +286,6 @@ def effect_lines(document: dict[str, Any]) -> list[str]:
         f"  best of {effect['k']}: {_difference(effect['best_k'])}",
         f"  {effect['verdict']}",
     ]
-
-
-def _spent_line(spent: dict[str, Any]) -> str:
-    """Sums say "at least" where part of them is not known, and what that is."""
-    seconds, tokens = f"{spent['device_s']:.0f} s of the device", f"{spent['tokens']} tokens"
-    usd, least = f"${spent['usd']}", "at least "
-    if spent["preflight_s"]:
-        seconds += f", {spent['preflight_s']:.0f} s of it for preflights"
-    if spent["unclocked"]:
-        seconds = f"{least}{seconds} ({spent['unclocked']} preflights of unknown time)"
-    if spent["untold"]:
-        tokens = f"{least}{tokens} ({spent['untold']} calls without a token count)"
-    if spent["unpriced"]:
-        usd = f"{least}{usd} ({spent['unpriced']} calls unpriced)"
-    return f"{seconds}, {tokens}, {usd}"
 
 
 def _share(share: dict[str, Any]) -> str:

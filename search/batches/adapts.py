@@ -1,4 +1,4 @@
-"""Adapt runs: practice tasks, composed one after the other and searched with memory and without."""
+"""Adapt runs: practice tasks, written one after the other and searched with memory and without."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from adaexplore_site.core.audit import ActionRefused
 from judge.bench.runner import Bench
@@ -24,10 +25,11 @@ from memory.adapt.models import AdaptRun, AdaptTask
 from memory.failures.models import Failure
 from memory.prompting.choices import OFF, MemoryChoice
 from memory.prompting.freezing import Evidence
-from search.batches.adapt_budget import WORDS, NoPrice, limits_of_adapt, may_admit, may_ask, room_of, share_of
+from search.batches.budgets import LIMITS, NoPrice, limits_of_adapt, may_admit, may_ask, room_of, share_of
 from search.batches.composers import MODEL, WriterAway, check_composer, write_task
-from search.batches.engine import ASK_AGAIN_S, MAX_AT_ONCE, Plan, Source, Tools, Writer
-from search.engine.spending import task_call_add
+from search.batches.engine import ASK_AGAIN_S, MAX_AT_ONCE, SOURCES, Plan, Source, Tools, Writer
+from search.engine.spending import adapt_call_add
+from search.ledger.models import Spending
 from search.records.models import Run
 from search.records.queue import FollowUp
 from search.runs.services import MAX_STEPS, proposer_check, run_start
@@ -226,7 +228,7 @@ class Adapts(Source):
             late = not row.waiting or row.problem_id is not None
             call = composed.recipe.get("call")
             if call is not None and not (late and "call" in row.recipe):
-                task_call_add(row.adapt_id, call)
+                adapt_call_add(row.adapt_id, call, kind=Spending.Kind.TASK)
                 row.recipe = {**row.recipe, "call": call}
             if not late:
                 row.source, row.recipe, row.asked_at = composed.source, composed.recipe, None
@@ -270,7 +272,7 @@ class Adapts(Source):
             self.drive_search(batch, failure.run, tools, [FollowUp("learn", failure.pk)])
 
 
-ADAPTS = Adapts()
+ADAPTS = SOURCES["adapts"] = Adapts()
 
 
 def adapt_start(*, plan: AdaptPlan, user: AbstractBaseUser | None = None, key: str | None = None) -> AdaptRun:
@@ -296,11 +298,12 @@ def transfer_start(
     """
     unique = list({problem.pk: problem for problem in problems}.values())
     if not unique:
-        raise ActionRefused("No problem is chosen. Import or upload some: manage.py import_problems PATH.")
+        raise ActionRefused(gettext("No problem is chosen. Import or upload some: manage.py import_problems PATH."))
     if any(problem.origin == Problem.Origin.SYNTHETIC for problem in unique):
-        raise ActionRefused("A transfer cannot use composed problems. Leave the synthetic ones out.")
+        raise ActionRefused(gettext("A transfer cannot use composed problems. Leave the synthetic ones out."))
     if learned_by.transfer_of_id is not None:
-        raise ActionRefused("A transfer does not learn new rules. Choose the adapt run that it took its rules from.")
+        text = gettext("A transfer does not learn new rules. Choose the adapt run that it took its rules from.")
+        raise ActionRefused(text)
     memory = dataclasses.replace(plan.memory, uses=True, learns=False)
     changed = dataclasses.replace(plan, tasks=len(unique), composer=TRANSFER, memory=memory)
     return _create(changed, unique, learned_by, user, key)
@@ -319,10 +322,10 @@ def _create(
         plan = dataclasses.replace(plan, options=DIALECT if plan.proposer == "builtin" else {})
     fields = plan.fields(
         f"Transfer of adapt run {learned_by.pk}" if learned_by else f"{plan.tasks} tasks",
-        ("Tasks", plan.tasks, 1, MAX_TASKS),
-        ("Steps of each task", plan.steps, 1, MAX_STEPS),
-        ("Steps without memory", plan.control_steps or 0, 0, plan.steps),
-        ("Tasks at once", plan.at_once, 1, MAX_AT_ONCE),
+        (gettext("Tasks"), plan.tasks, 1, MAX_TASKS),
+        (gettext("Steps of each task"), plan.steps, 1, MAX_STEPS),
+        (gettext("Steps without memory"), plan.control_steps or 0, 0, plan.steps),
+        (gettext("Tasks at once"), plan.at_once, 1, MAX_AT_ONCE),
     )
     options = fields["proposer_options"]
     fields |= {
@@ -382,10 +385,10 @@ def _exhausted(adapt: AdaptRun, tasks: list[AdaptTask], now: datetime) -> str:
         missing = waiting or _needs_more(adapt, tasks)
         if ready or not missing or may_admit(adapt, now, writing=False):
             return ""
-        return f"The limit of {WORDS['device_s']} leaves no room for another preflight."
+        return f"The limit of {LIMITS['device_s'].text} leaves no room for another preflight."
     room = room_of(adapt, now, writing=False)
     least = min(room, key=lambda name: room[name] / max(int(float(adapt.limits[name])), 1))
-    return f"The limit of {WORDS[least]} leaves no room for another task."
+    return f"The limit of {LIMITS[least].text} leaves no room for another task."
 
 
 def _unlearned(adapt: AdaptRun, now: datetime) -> bool:

@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.audit import ActionRefused
 from judge.devices.models import Device
@@ -16,7 +18,7 @@ from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
 from memory.prompting.choices import MemoryChoice
-from search.batches.engine import MAX_AT_ONCE, Plan, Source
+from search.batches.engine import MAX_AT_ONCE, SOURCES, Plan, Source
 from search.batches.models import Campaign, CampaignEntry
 from search.records.models import Run
 from search.records.queries import RunSummary, run_summaries, told_counts
@@ -27,6 +29,7 @@ from search.runs.services import MAX_STEPS, run_start
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
+    from django_stubs_ext import StrOrPromise
 
 MAX_PROBLEMS = 1000
 # Preflights asked for beyond the free places: a free place does not wait, and the share of a problem that is refused is
@@ -105,7 +108,7 @@ class Campaigns(Source):
         return entry.run
 
 
-CAMPAIGNS = Campaigns()
+CAMPAIGNS = SOURCES["campaigns"] = Campaigns()
 
 
 def campaign_start(
@@ -128,10 +131,11 @@ def campaign_start(
     unique = list({problem.pk: problem for problem in problems}.values())
     _check_problems(len(unique), steps)
     if seeds not in Campaign.Seeds.values:
-        raise ActionRefused(f"The seeds must be one of {', '.join(Campaign.Seeds.values)}, not {seeds}.")
+        text = gettext("The seeds must be one of %(choices)s, not %(seeds)s.")
+        raise ActionRefused(text % {"choices": ", ".join(Campaign.Seeds.values), "seeds": seeds})
     given = Plan(**plan)
-    title = f"{len(unique)} problem{'s' * (len(unique) != 1)}"
-    fields = given.fields(title, ("Searches at once", given.at_once, 1, MAX_AT_ONCE))
+    title = f"{len(unique)} problem{'s' * (len(unique) != 1)}"  # stored
+    fields = given.fields(title, (gettext("Searches at once"), given.at_once, 1, MAX_AT_ONCE))
     fields |= {"seeds": seeds, "steps": steps, "origin": origin}
     after = {"steps": steps, "problems": len(unique), "proposer": given.proposer, "device": given.device.name}
     items = [{"problem": problem} for problem in unique]
@@ -140,11 +144,13 @@ def campaign_start(
 
 def _check_problems(count: int, steps: int) -> None:
     if not count:
-        raise ActionRefused("No problem is chosen. Choose at least one, or change the filter.")
+        raise ActionRefused(gettext("No problem is chosen. Choose at least one, or change the filter."))
     if count > MAX_PROBLEMS:
-        raise ActionRefused(f"A campaign takes up to {MAX_PROBLEMS} problems; these are {count}.")
+        text = gettext("A campaign takes up to %(most)d problems; these are %(n)d.")
+        raise ActionRefused(text % {"most": MAX_PROBLEMS, "n": count})
     if not count <= steps <= MAX_STEPS * count:
-        raise ActionRefused(f"{count} problems need from {count} to {MAX_STEPS * count} steps together, not {steps}.")
+        text = gettext("%(n)d problems need from %(n)d to %(most)d steps together, not %(steps)d.")
+        raise ActionRefused(text % {"n": count, "most": MAX_STEPS * count, "steps": steps})
 
 
 def steps_unheld(campaign: Campaign) -> int:
@@ -155,22 +161,16 @@ def steps_unheld(campaign: Campaign) -> int:
 def _steps_held(runs: Iterable[Run]) -> dict[int, int]:
     """Run id -> steps it holds of a shared budget."""
     found = list(runs)
-    told = told_counts(run.pk for run in found)
-    return {run.pk: told.get(run.pk, 0) if run.ended else run.steps for run in found}
+    completed = told_counts(run.pk for run in found)
+    return {run.pk: completed.get(run.pk, 0) if run.ended else run.steps for run in found}
 
 
 @dataclass(frozen=True)
 class EntryRow:
-    """One problem. `state` is waiting, refused, skipped, or the state of its search."""
+    """One problem with the summary of its search."""
 
     entry: CampaignEntry
     summary: RunSummary | None
-
-    @property
-    def state(self) -> str:
-        if self.summary is not None:
-            return str(self.summary.run.state)
-        return "stopped" if self.entry.state == CampaignEntry.State.STARTED else str(self.entry.state)
 
     @property
     def best(self) -> Evaluation | None:
@@ -179,12 +179,12 @@ class EntryRow:
 
 @dataclass(frozen=True)
 class CampaignRow:
-    """One campaign at a glance. Steps: `told`, `held` by open searches beside that, `unheld` by none."""
+    """One campaign at a glance. Steps: `completed`, `held` by open searches beside that, `unheld` by none."""
 
     batch: Campaign
     problems: int
     counts: dict[str, int]  # state of an entry or its search -> how many
-    told: int
+    completed: int
     held: int
 
     @property
@@ -194,7 +194,7 @@ class CampaignRow:
 
     @property
     def unheld(self) -> int:
-        return max(self.batch.steps - self.told - self.held, 0)
+        return max(self.batch.steps - self.completed - self.held, 0)
 
     @property
     def unsearched(self) -> int:
@@ -207,11 +207,12 @@ class CampaignRow:
         if not self.batch.ended or not self.unsearched:
             return ""
         if self.unsearched == self.problems:
-            return "No search was started: every problem was refused or skipped. Each lists its reason."
-        return f"{self.unsearched} of {self.problems} problems had no search. Each lists its reason."
+            return gettext("No search was started: every problem was refused or skipped. Each lists its reason.")
+        text = gettext("%(n)d of %(all)d problems had no search. Each lists its reason.")
+        return text % {"n": self.unsearched, "all": self.problems}
 
     @property
-    def words(self) -> list[tuple[str, int]]:
+    def states(self) -> list[tuple[str, int]]:
         """States with their counts, the busiest first."""
         return [(state, self.counts[state]) for state in STATES if self.counts.get(state)]
 
@@ -244,14 +245,16 @@ def campaign_rows(campaigns: Sequence[Campaign]) -> list[CampaignRow]:
             runs[campaign_id].append(run)
     every = list(Run.objects.filter(pk__in=[run for ids in runs.values() for run in ids]))
     held = _steps_held(every)
-    told = Counter(told_counts(held))
+    completed = Counter(told_counts(held))
     return [
         CampaignRow(
             batch=campaign,
             problems=sum(counts[campaign.pk].values()),
             counts=dict(counts[campaign.pk]),
-            told=sum(told[run] for run in runs[campaign.pk]),
-            held=sum(held[run] - told[run] for run in runs[campaign.pk]),  # an ended search holds what it completed
+            completed=sum(completed[run] for run in runs[campaign.pk]),
+            held=sum(
+                held[run] - completed[run] for run in runs[campaign.pk]
+            ),  # an ended search holds what it completed
         )
         for campaign in campaigns
     ]
@@ -265,13 +268,42 @@ def campaign_report(campaign: Campaign, *, rule: str = BEST) -> Report:
 
 
 START = "start"
-# Name -> (key, whether the greatest comes first). None as a key is unknown, and comes last in both directions.
-ORDERS: dict[str, tuple[Callable[[EntryRow], Any], bool]] = {
-    START: (lambda row: row.entry.place, False),
-    "problem": (lambda row: (row.entry.problem.title.casefold(), row.entry.problem.slug), False),
-    "state": (lambda row: STATES.index(row.state), False),
-    "steps": (lambda row: row.summary.told if row.summary else None, True),
-    "speedup": (lambda row: row.best.speedup if row.best else None, True),
+
+
+@dataclass(frozen=True)
+class Order:
+    """What problems are sorted by: the greatest first where `down`. None as a key is unknown, and comes last."""
+
+    label: StrOrPromise  # of the link
+    caption: StrOrPromise  # of the table
+    key: Callable[[EntryRow], Any]
+    down: bool = False
+
+
+ORDERS = {
+    START: Order(_("by start"), _("Problems by start"), lambda row: row.entry.place),
+    "problem": Order(
+        _("by problem"),
+        _("Problems by problem, equal ones in the order of start"),
+        lambda row: (row.entry.problem.title.casefold(), row.entry.problem.slug),
+    ),
+    "state": Order(
+        _("by state"),
+        _("Problems by state, equal ones in the order of start"),
+        lambda row: STATES.index(row.entry.search_state),
+    ),
+    "steps": Order(
+        _("by steps"),
+        _("Problems by steps, equal ones in the order of start"),
+        lambda row: row.summary.told if row.summary else None,
+        down=True,
+    ),
+    "speedup": Order(
+        _("by speedup"),
+        _("Problems by speedup, equal ones in the order of start"),
+        lambda row: row.best.speedup if row.best else None,
+        down=True,
+    ),
 }
 
 
@@ -279,7 +311,8 @@ ORDERS: dict[str, tuple[Callable[[EntryRow], Any], bool]] = {
 class SortLink:
     """A link to one order; that of the present order reverses it."""
 
-    label: str
+    name: str
+    label: StrOrPromise
     url: str
     direction: str  # ascending or descending; empty for other orders
 
@@ -299,7 +332,11 @@ class Sorting:
 
     @property
     def down(self) -> bool:
-        return ORDERS[self.name][1] != self.reverse
+        return ORDERS[self.name].down != self.reverse
+
+    @property
+    def caption(self) -> str:
+        return str(ORDERS[self.name].caption)
 
     @property
     def query(self) -> str:
@@ -308,7 +345,7 @@ class Sorting:
 
     def rows(self, rows: Sequence[EntryRow]) -> list[EntryRow]:
         """The rows in this order, equal ones in the order of start, those without a value last."""
-        key = ORDERS[self.name][0]
+        key = ORDERS[self.name].key
         in_order = sorted(rows, key=lambda row: row.entry.place)
         known = [row for row in in_order if key(row) is not None]
         return sorted(known, key=key, reverse=self.down) + [row for row in in_order if key(row) is None]
@@ -316,9 +353,9 @@ class Sorting:
     def links(self, campaign: Campaign) -> list[SortLink]:
         """One link for every order."""
         own, found = reverse("campaign-detail", args=[campaign.pk]), []
-        for name in ORDERS:
+        for name, order in ORDERS.items():
             here = name == self.name
             query = Sorting(name, here and not self.reverse).query
             direction = ("descending" if self.down else "ascending") if here else ""
-            found.append(SortLink(name, f"{own}?sort={query}" if query else own, direction))
+            found.append(SortLink(name, order.label, f"{own}?sort={query}" if query else own, direction))
         return found

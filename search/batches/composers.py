@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from django.conf import settings
 from django.template import Context, Engine
+from django.utils.translation import gettext
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.llm import ChatClient, LLMError, endpoint_from_settings
@@ -47,11 +48,12 @@ def seed_problems() -> list[Seed]:
 def check_composer(name: str) -> None:
     """Raises ActionRefused when no composer of this name can work now, with what to do."""
     if name not in (BUILTIN, MODEL):
-        raise ActionRefused(f"There is no composer {name!r}. Choose builtin or model.")
+        raise ActionRefused(gettext("There is no composer %(name)r. Choose builtin or model.") % {"name": name})
     if name == MODEL and endpoint_from_settings().missing():
         raise ActionRefused(endpoint_from_settings().missing())
     if Problem.objects.filter(origin=Problem.Origin.SAMPLE).count() < SEEDS:
-        raise ActionRefused(f"Composing needs sample problems, at least {SEEDS} of them. Run manage.py seed_samples.")
+        text = gettext("Composing needs sample problems, at least %(n)d of them. Run manage.py seed_samples.")
+        raise ActionRefused(text % {"n": SEEDS})
 
 
 def write_task(composer: str, seed: int, place: int) -> Composed:

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
@@ -43,6 +45,7 @@ from search.runs.services import MAX_CONCURRENCY, dialect_check, run_pause, run_
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
     from django.db.models import QuerySet
+    from django_stubs_ext import StrOrPromise
 
 MAX_AT_ONCE = 64
 BY_HAND = ("manual", "recorded")  # one needs a person at every step, the other a recording per problem
@@ -51,10 +54,6 @@ LEASE_S = 60.0  # for so long beat leaves a batch alone after a sign of life of 
 LOOK_AGAIN_S = 2.0
 
 Writer = Callable[[str, int, int], Composed]  # (composer's name, seed of the adapt run, place)
-
-
-def _no_report(item: Any) -> None:
-    """Report nothing."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,8 @@ class Tools:
     bench_for: Callable[[Device], Bench]
     sleep: Callable[[float], None]
     report: Callable[[Run], None]
-    admitting: Callable[[Any], None] = _no_report
-    decided: Callable[[Any], None] = _no_report
+    admitting: Callable[[Any], None] = lambda _item: None
+    decided: Callable[[Any], None] = lambda _item: None
     write: Writer | None = None
 
 
@@ -75,7 +74,7 @@ class Source(ABC):
     """One kind of batch: its rows, and which searches it starts next."""
 
     name: ClassVar[str]  # in audit entries; also the field of an item that holds its batch
-    noun: ClassVar[str]
+    noun: ClassVar[StrOrPromise]
     rows: ClassVar[Any]  # model of the batch
     items: ClassVar[Any]  # model of its items
     searched_as: ClassVar[tuple[str, ...]]  # names by which a search knows the item, one per arm
@@ -151,7 +150,7 @@ class Source(ABC):
             if action_done(key=key, verb=f"{self.name}.pause") or locked.state == Batch.State.PAUSED:
                 return locked
             running = self.searches(locked).filter(state=Run.State.RUNNING)
-            paused = _each(running, lambda run: run_pause(run=run, user=user))
+            paused = each(running, lambda run: run_pause(run=run, user=user))
             locked.stop_reason = clip(why, 200)
             return self._set(locked, Batch.State.PAUSED, "pause", paused, user, key)
 
@@ -169,9 +168,11 @@ class Source(ABC):
             if action_done(key=key, verb=f"{self.name}.resume") or locked.state == Batch.State.RUNNING:
                 return locked
             if locked.device.state == Device.State.QUARANTINED:
-                raise ActionRefused(f"Device {locked.device.name} is quarantined. Activate it before you resume.")
+                text = gettext("Device %(device)s is quarantined. Activate it before you resume.")
+                page = gettext("Open the device"), reverse("device-detail", args=[locked.device_id])
+                raise ActionRefused(text % {"device": locked.device.name}, see=page)
             paused = self.searches(locked).filter(state=Run.State.PAUSED, pk__in=self.last_paused(locked.pk))
-            resumed = _each(paused, lambda run: run_resume(run=run, user=user))
+            resumed = each(paused, lambda run: run_resume(run=run, user=user))
             locked.stop_reason = ""
             locked.entries.filter(state=BatchItem.State.WAITING).update(asked_at=None)  # a paused one is not examined
             return self._set(locked, Batch.State.RUNNING, "resume", resumed, user, key)
@@ -182,9 +183,9 @@ class Source(ABC):
             locked = self._found(batch)
             if action_done(key=key, verb=f"{self.name}.stop") or locked.state == Batch.State.STOPPED:
                 return locked
-            self._check_open(locked)
+            self._open(locked)
             open_searches = self.searches(locked).exclude(state__in=Run.ENDED)
-            stopped = _each(open_searches, lambda run: run_stop(run=run, user=user))
+            stopped = each(open_searches, lambda run: run_stop(run=run, user=user))
             waiting = locked.entries.filter(state=BatchItem.State.WAITING)
             waiting.update(state=BatchItem.State.SKIPPED, reason=f"The {self.noun} was stopped.")
             locked.ended_at = timezone.now()
@@ -200,16 +201,14 @@ class Source(ABC):
     def _found(self, batch: Batch) -> Any:
         locked = self.locked(batch.pk)
         if locked is None:
-            raise ActionRefused(f"This {self.noun} no longer exists.")
+            raise ActionRefused(gettext("This %(noun)s no longer exists.") % {"noun": self.noun})
         return locked
-
-    def _check_open(self, batch: Batch) -> None:
-        if batch.ended:
-            raise ActionRefused(f"This {self.noun} has already ended ({batch.state}).")
 
     def _open(self, batch: Batch) -> Any:
         locked = self._found(batch)
-        self._check_open(locked)
+        if locked.ended:
+            text = gettext("This %(noun)s has already ended (%(state)s).")
+            raise ActionRefused(text % {"noun": self.noun, "state": locked.state})
         return locked
 
     def _set(
@@ -419,12 +418,16 @@ class Source(ABC):
         return batch.entries.filter(paused).count() >= batch.at_once or not waiting.exists()
 
 
-def _each(runs: QuerySet[Run], change: Callable[[Run], Run]) -> list[int]:
-    """Ids of those that could be changed: a search that ends meanwhile stops nothing."""
+SOURCES: dict[str, Source] = {}  # by their name in entries of the audit log on the budget of all searches
+
+
+def each(rows: QuerySet[Any], change: Callable[[Any], object]) -> list[int]:
+    """Ids of those that could be changed, in their order: one that ends meanwhile stops nothing."""
     done = []
-    for run in runs.order_by("pk"):
+    for row in rows.order_by("pk"):
         with suppress(ActionRefused):
-            done.append(change(run).pk)
+            change(row)
+            done.append(row.pk)
     return done
 
 
@@ -447,14 +450,17 @@ class Plan:
 
         `ranges` are (what, value, least, most) of the kind's own numbers.
         """
-        for what, value, least, most in (*ranges, ("Steps in flight", self.concurrency, 1, MAX_CONCURRENCY)):
+        for what, value, least, most in (*ranges, (gettext("Steps in flight"), self.concurrency, 1, MAX_CONCURRENCY)):
             if not least <= value <= most:
-                raise ActionRefused(f"{what} must be from {least} to {most}, not {value}.")
+                text = gettext("%(what)s must be from %(least)d to %(most)d, not %(value)d.")
+                raise ActionRefused(text % {"what": what, "least": least, "most": most, "value": value})
         if self.seed is not None and not 0 <= self.seed < 1 << 63:
-            raise ActionRefused(f"The seed must be from 0 to {(1 << 63) - 1}, not {self.seed}.")
+            text = gettext("The seed must be from 0 to %(most)d, not %(seed)d.")
+            raise ActionRefused(text % {"most": (1 << 63) - 1, "seed": self.seed})
         device = self.device
         if not device.takes_searches:
-            raise ActionRefused(f"Device {device.name} takes no new searches. Choose another device.")
+            text = gettext("Device %(device)s takes no new searches. Choose another device.")
+            raise ActionRefused(text % {"device": device.name})
         _check_proposer(self.proposer, self.options or {})
         try:
             params = SearchParams.from_json(self.params)
@@ -478,9 +484,11 @@ def _check_proposer(name: str, options: Mapping[str, Any]) -> None:
     dialect_check(name, options)
     choices = {choice.name: choice for choice in available()}
     if name in BY_HAND:
-        raise ActionRefused(f"The proposer {name!r} cannot serve many searches at once. Choose builtin or a model.")
+        text = gettext("The proposer %(name)r cannot serve many searches at once. Choose builtin or a model.")
+        raise ActionRefused(text % {"name": name})
     if name not in choices:
-        raise ActionRefused(f"There is no proposer {name!r}. Choose one of: {', '.join(choices)}.")
+        text = gettext("There is no proposer %(name)r. Choose one of: %(choices)s.")
+        raise ActionRefused(text % {"name": name, "choices": ", ".join(choices)})
     if choices[name].why_not:
         raise ActionRefused(choices[name].why_not)
 

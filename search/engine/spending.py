@@ -55,17 +55,8 @@ def recheck_add(*, node: Node, evaluations: Iterable[Evaluation], now: datetime)
     _add(node, now, "", Spending.Kind.RECHECK, device_ms=sum(one.wall_ms for one in evaluations))
 
 
-def task_call_add(adapt_id: int, call: Mapping[str, Any]) -> None:
-    """The call that composed a task of an adapt run."""
-    _own(adapt_id, Spending.Kind.TASK, call)
-
-
-def lesson_call_add(adapt_id: int, call: Mapping[str, Any]) -> None:
-    """The call that worded what a failure of an adapt run teaches."""
-    _own(adapt_id, Spending.Kind.LESSON, call)
-
-
-def _own(adapt_id: int, kind: Spending.Kind, call: Mapping[str, Any]) -> None:
+def adapt_call_add(adapt_id: int, call: Mapping[str, Any], *, kind: Spending.Kind) -> None:
+    """A call that an adapt run made outside of its searches."""
     into, out, usd = call.get("tokens_in"), call.get("tokens_out"), call.get("usd")
     _put(
         {"adapt_id": adapt_id, "model": (call.get("model") or "unnamed")[:120], "kind": kind.value},

@@ -14,13 +14,13 @@ from judge.problems.services import samples_seed
 from memory.adapt.models import AdaptRun, AdaptTask
 from memory.prompting.choices import TRUST, MemoryChoice
 from search.algorithm.params import SearchParams, preset_get
-from search.batches.adapt_budget import NAMES
 from search.batches.adapt_results import adapt_document, adapt_rows, effect_lines, progress_line, task_line
 from search.batches.adapts import ADAPTS, CONTROL_STEPS, AdaptPlan, adapt_start, transfer_start
-from search.batches.command import WAITS, BatchCommand, batch_arguments, named
+from search.batches.budgets import LIMITS
 from search.batches.composers import write_task
 from search.batches.engine import Tools
-from search.batches.forms import Filter, filtered
+from search.batches.views import Filter, filtered
+from search.management.commands._batch import WAITS, BatchCommand, batch_arguments, named
 from search.proposers import get as get_proposer
 from search.records.models import Run
 from search.records.queries import told_counts
@@ -134,7 +134,9 @@ def _settings(parser: CommandParser) -> None:
         help="of the proposer; the built-in one takes dialect=mixed when none is given, so that it makes mistakes",
     )
     parser.add_argument("--composer", default="builtin", choices=["builtin", "model"], help="what writes the tasks")
-    parser.add_argument("--limits", nargs="*", default=[], metavar="NAME=VALUE", help=f"of the run: {', '.join(NAMES)}")
+    parser.add_argument(
+        "--limits", nargs="*", default=[], metavar="NAME=VALUE", help=f"of the run: {', '.join(LIMITS)}"
+    )
     batch_arguments(parser, preset="adapt")
     usual = MemoryChoice()
     parser.add_argument("--trust", default="auto", choices=TRUST, help="auto: rules count before a person has decided")

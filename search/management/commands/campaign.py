@@ -23,10 +23,10 @@ from search.batches.campaigns import (
     campaign_start,
     entry_rows,
 )
-from search.batches.command import WAITS, BatchCommand, batch_arguments, named
 from search.batches.engine import Tools
-from search.batches.forms import Filter, by_slugs, filtered
 from search.batches.models import Campaign, CampaignEntry
+from search.batches.views import Filter, by_slugs, filtered
+from search.management.commands._batch import WAITS, BatchCommand, batch_arguments, named
 from search.proposers import get as get_proposer
 from search.records.models import Run
 from search.records.queries import told_counts
@@ -133,7 +133,9 @@ class Command(BatchCommand):
         for item in entry_rows(campaign):
             steps = f"{item.summary.told}/{item.summary.steps}" if item.summary else "-"
             reason = f"  {item.entry.reason}" if item.entry.reason else ""
-            self.stdout.write(f"  {item.entry.place:>3} {item.entry.problem.slug:<32} {item.state:<9} {steps}{reason}")
+            self.stdout.write(
+                f"  {item.entry.place:>3} {item.entry.problem.slug:<32} {item.entry.search_state:<9} {steps}{reason}"
+            )
         if row.outcome:
             self.stdout.write(f"  {row.outcome}")
         if campaign.ended and row.unheld:
@@ -181,10 +183,10 @@ def _existing(path: Path) -> Path:
 
 
 def _line(row: CampaignRow) -> str:
-    campaign, words = row.batch, ", ".join(f"{count} {state}" for state, count in row.words)
+    campaign, words = row.batch, ", ".join(f"{count} {state}" for state, count in row.states)
     return (
         f"campaign {campaign.pk} ({campaign.title}): {campaign.state}, {row.done} of {row.problems} problems done, "
-        f"{row.told} of {campaign.steps} steps; {words}"
+        f"{row.completed} of {campaign.steps} steps; {words}"
     )
 
 
@@ -197,14 +199,14 @@ def _document(campaign: Campaign) -> dict[str, Any]:
         **{name: getattr(campaign, name) for name in ("seed", "seeds", "steps")},
         "outcome": row.outcome,
         "device": campaign.device.name,
-        "told": row.told,
+        "told": row.completed,
         "held": row.held,
         "unheld": row.unheld,
         "problems": [
             {
                 "place": item.entry.place,
                 "problem": item.entry.problem.slug,
-                "state": item.state,
+                "state": item.entry.search_state,
                 "reason": item.entry.reason,
                 "run": item.entry.run_id,
                 "told": item.summary.told if item.summary else 0,

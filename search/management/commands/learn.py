@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -18,8 +19,9 @@ from memory.distil.table import InstalledNames, TableDistiller
 from memory.distil.values import Distiller
 from memory.failures.models import Failure
 from memory.rules.models import Rule
-from search.batches.adapt_budget import NoPrice, may_ask
-from search.engine.spending import lesson_call_add
+from search.batches.budgets import NoPrice, may_ask
+from search.engine.spending import adapt_call_add
+from search.ledger.models import Spending
 from search.ledger.prices import call_of
 
 SHOWN = 200
@@ -45,12 +47,12 @@ class Command(BaseCommand):
         distiller = _distiller(with_model=options["model"])
         counts = {"rule": 0, "nothing": 0, "unfit": 0}
         waiting = failures.filter(lesson=Failure.Lesson.NONE)
-        later = 0
+        later, charged = 0, partial(adapt_call_add, kind=Spending.Kind.LESSON)
         for failure_id in list(waiting.order_by("pk").values_list("pk", flat=True)):
             if isinstance(distiller, ModelDistiller) and not _room_for(failure_id, distiller):
                 later += 1
                 continue
-            learned = failure_learn(failure_id=failure_id, distiller=distiller, charged=lesson_call_add)
+            learned = failure_learn(failure_id=failure_id, distiller=distiller, charged=charged)
             if learned is None:
                 later += 1
             else:

@@ -16,9 +16,9 @@ from memory.adapt.models import AdaptRun
 from memory.failures.models import Failure
 from memory.prompting.choices import MemoryChoice
 from memory.rules.models import Rule, RuleVersion, Sighting
-from search.batches.adapt_budget import spent_of
 from search.batches.adapt_results import adapt_rows, effect_read, learned_by, task_rows
 from search.batches.adapts import ADAPTS, AdaptPlan, transfer_start
+from search.batches.budgets import spent_of
 from search.engine.leases import reap
 from search.records.models import Run
 from search.runs.services import run_resume, run_stop

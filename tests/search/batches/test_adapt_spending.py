@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -15,10 +15,11 @@ from memory.adapt.models import AdaptRun
 from memory.distil.model import ModelDistiller
 from memory.distil.services import failure_learn
 from memory.failures.models import Failure
-from search.batches.adapt_budget import room_of, spent_of
 from search.batches.adapt_results import adapt_document, effect_lines
 from search.batches.adapts import ADAPTS
-from search.engine.spending import lesson_call_add
+from search.batches.budgets import room_of, spent_of
+from search.engine.spending import adapt_call_add
+from search.ledger.models import Spending
 from search.management.commands import learn
 from tests.memory.distil.test_distillers import FakeChat, learned
 from tests.memory.failure_rows import DTYPE, UNKNOWN
@@ -26,6 +27,7 @@ from tests.pages import client_of
 from tests.search.adapt_rows import AdaptWorker, make_adapt
 from tests.search.fakes import wrong
 
+CHARGED = partial(adapt_call_add, kind=Spending.Kind.LESSON)
 pytestmark = pytest.mark.django_db
 
 
@@ -114,11 +116,11 @@ def test_what_a_model_took_to_distil_a_failure_counts_once(message, calls):
     adapt, failure = failing(message)
     before, distiller = spent_of(adapt), ModelDistiller(FakeChat(learned()))
     for _ in range(2):
-        failure_learn(failure_id=failure.pk, distiller=distiller, charged=lesson_call_add)
-    more = dataclasses.replace(
-        before, calls=before.calls + calls, tokens=before.tokens + 7 * calls, unpriced=before.unpriced + calls
-    )
-    assert spent_of(adapt) == more
+        failure_learn(failure_id=failure.pk, distiller=distiller, charged=CHARGED)
+    now = spent_of(adapt)
+    assert (now.preflight_s, now.device_s) == (before.preflight_s, before.device_s)
+    assert (now.booked.calls, now.booked.unpriced) == (before.booked.calls + calls, before.booked.unpriced + calls)
+    assert now.booked.tokens == before.booked.tokens + 7 * calls
 
 
 @pytest.mark.parametrize(("usd", "unpriced"), [("0.25", 0), (None, 1)])
@@ -126,13 +128,13 @@ def test_its_price_counts_where_somebody_knows_it(usd, unpriced):
     adapt, failure = failing(UNKNOWN)
     before, bill = spent_of(adapt), {"model": "m", "tokens_in": None, "tokens_out": 4, "usd": usd}
     distiller = ModelDistiller(FakeChat(learned()), bill=lambda answer: bill)
-    failure_learn(failure_id=failure.pk, distiller=distiller, charged=lesson_call_add)
-    spent = spent_of(adapt)
-    assert spent.usd - before.usd == Decimal(usd or 0)
-    assert (spent.unpriced - before.unpriced, spent.untold - before.untold) == (unpriced, 1)
+    failure_learn(failure_id=failure.pk, distiller=distiller, charged=CHARGED)
+    spent, was = spent_of(adapt).booked, before.booked
+    assert spent.usd - was.usd == Decimal(usd or 0)
+    assert (spent.unpriced - was.unpriced, spent.untold - was.untold) == (unpriced, 1)
     line = effect_lines(adapt_document(adapt))[1]
     assert f"at least {spent.tokens} tokens (1 calls without a token count)" in line
-    assert f"at least ${spent.usd} ({spent.unpriced} calls unpriced)" in line
+    assert f"at least ${spent_of(adapt).to_json()['usd']} ({spent.unpriced} calls unpriced)" in line
 
 
 @pytest.mark.parametrize(("limits", "asked"), [({"tokens": 60_000}, 1), ({"tokens": 1}, 0), ({}, 1)])

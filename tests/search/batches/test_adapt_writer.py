@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from adaexplore_site.core.llm import Completion, LLMError
 from memory.adapt.models import AdaptRun
-from search.batches.adapt_budget import room_of, spent_of
 from search.batches.adapt_results import adapt_document
 from search.batches.adapts import ADAPTS
+from search.batches.budgets import room_of, spent_of
 from search.batches.composers import WriterAway, asked
 from search.ledger.prices import STEP_TOKENS_IN, STEP_TOKENS_OUT
 from tests.memory.adapt_makers import small_catalogue, some_seeds
@@ -129,7 +129,7 @@ def test_a_call_that_came_too_late_is_counted_all_the_same(endpoint):
         return ask(Client(module("x")), place)
 
     ADAPTS.compose(task_id, write=late)
-    assert adapt.entries.get(pk=task_id).state == "skipped" and spent_of(adapt).tokens == 150
+    assert adapt.entries.get(pk=task_id).state == "skipped" and spent_of(adapt).booked.tokens == 150
 
 
 @pytest.mark.django_db

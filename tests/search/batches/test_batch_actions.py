@@ -22,9 +22,9 @@ from judge.problems.models import Problem
 from memory.adapt.models import AdaptRun, AdaptTask
 from search.batches import actions
 from search.batches.adapts import ADAPTS
+from search.batches.budgets import budget_set, budget_watch
 from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign, CampaignEntry
-from search.batches.site_budget import budget_set, budget_watch
 from search.ledger.models import ModelPrice, SpendBudget, Spending
 from search.ledger.prices import price_set, price_withdraw
 from search.records.models import Run

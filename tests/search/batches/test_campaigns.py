@@ -85,7 +85,7 @@ def test_a_campaign_ends_with_its_last_search_when_the_problems_after_it_are_ref
     assert CAMPAIGNS.advance(campaign.pk) == []
     campaign.refresh_from_db()
     assert campaign.state == Campaign.State.FINISHED
-    assert [row.state for row in entry_rows(campaign)] == ["finished", "refused"]
+    assert [row.entry.search_state for row in entry_rows(campaign)] == ["finished", "refused"]
     assert campaign_row(campaign).outcome == "1 of 2 problems had no search. Each lists its reason."
 
 
@@ -110,7 +110,7 @@ def test_a_device_that_has_no_bench_here_refuses_the_problem():
     campaign = make_campaign(problems=[unseen("a")], steps=4)
     CAMPAIGNS.advance(campaign.pk)
     CAMPAIGNS.admit(entry_rows(campaign)[0].entry.pk, bench_for=none_here)
-    assert [row.state for row in entry_rows(campaign)] == ["refused"]
+    assert [row.entry.search_state for row in entry_rows(campaign)] == ["refused"]
 
 
 def test_seeds_are_the_same_for_all_or_another_for_each_problem():

@@ -16,8 +16,8 @@ from memory.prompting.models import RunMemory
 from search import proposers
 from search.algorithm.params import SearchParams
 from search.batches.campaigns import CAMPAIGNS, campaign_start
-from search.batches.forms import CampaignForm
 from search.batches.models import Campaign
+from search.batches.views import CampaignForm
 from search.live.frames import panels_html
 from search.records.models import Run
 from search.runs.forms import StartForm

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from adaexplore_site.core.models import AuditEntry
 from memory.adapt.models import AdaptRun, AdaptTask
+from search.batches.budgets import budget_pause_undo, budget_set, budget_watch
 from search.batches.campaigns import CAMPAIGNS
 from search.batches.models import Campaign
-from search.batches.site_budget import budget_pause_undo, budget_set, budget_watch
 from search.ledger.models import SpendBudget, Spending
 from search.ledger.spending import standing_of
 from search.records.models import Run

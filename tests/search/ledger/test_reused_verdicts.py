@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from search.batches.adapt_budget import spent_of
 from search.batches.adapts import ADAPTS
+from search.batches.budgets import spent_of
 from search.ledger.books import ledger_of
 from search.ledger.models import Spending
 from search.live.panels import budget_panel

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from memory.adapt.models import AdaptRun, AdaptTask
-from search.engine.spending import lesson_call_add, task_call_add
+from search.engine.spending import adapt_call_add
 from search.ledger.models import Spending
 from search.ledger.spending import Amount, Period, calls_by_node, of_adapt, of_campaign, spending, spent, spent_by
 from search.proposers.protocol import Call, Reply
@@ -150,9 +150,9 @@ def test_what_adapt_runs_paid_outside_of_searches_has_its_day_and_no_second_trut
     call = {"model": "big", "tokens_in": 10, "tokens_out": 5, "usd": "0.02"}
     unknown = call | {"usd": None, "tokens_in": None}
     AdaptTask.objects.create(adapt=adapt, place=1, recipe={"call": call, "lessons": [unknown, unknown]})
-    task_call_add(adapt.pk, call)
+    adapt_call_add(adapt.pk, call, kind=Spending.Kind.TASK)
     for _ in range(2):
-        lesson_call_add(adapt.pk, unknown)
+        adapt_call_add(adapt.pk, unknown, kind=Spending.Kind.LESSON)
     kinds, day = by("kind"), adapt.created_at.date()
     assert kinds["composing practice tasks"].usd == Decimal("0.02") and kinds["writing rules"].unpriced == 2
     assert spending("search", Period(day, day)).lines[0].label == f"adapt run {adapt.pk}"
@@ -178,7 +178,7 @@ def test_one_sum_answers_for_a_search_a_problem_a_model_a_day_and_a_batch():
     run, other = searched({1: billed("0.10"), 2: billed("0.20", model="small")}), searched({1: billed("0.40")}, seed=9)
     adapt = AdaptRun.objects.create(title="a", device=make_device(), proposer="openai")
     AdaptTask.objects.create(adapt=adapt, place=1, run=run, problem=run.problem, state="started")
-    task_call_add(adapt.pk, {"model": "big", "tokens_in": 10, "tokens_out": 5, "usd": "0.02"})
+    adapt_call_add(adapt.pk, {"model": "big", "tokens_in": 10, "tokens_out": 5, "usd": "0.02"}, kind=Spending.Kind.TASK)
     campaign = make_campaign("alone")
     campaign.entries.update(run=other, state="started")
     usd = {

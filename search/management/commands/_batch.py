@@ -14,7 +14,7 @@ from judge.problems.models import Problem
 from memory.adapt.models import Batch
 from search.algorithm.params import ALIASES, PRESETS
 from search.batches.engine import Source, Tools
-from search.batches.forms import by_slugs
+from search.batches.views import by_slugs
 from search.engine.driver import alone
 
 WAITS = "Workers advance it within seconds: keep `manage.py up` running."
