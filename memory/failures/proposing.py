@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext
+
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from memory.distil.services import facts_of
@@ -17,7 +19,7 @@ from memory.prompting.scopes import Scope
 from memory.rules.actions import rule_remove
 from memory.rules.models import Rule, Sighting
 from memory.rules.queries import stands_at
-from memory.rules.services import rule_join
+from memory.rules.services import rule_join, rule_link
 from memory.rules.wording import claim_check
 
 if TYPE_CHECKING:
@@ -38,11 +40,13 @@ def propose(
     """
     fit = fit_failures(cluster)
     if not fit:
-        raise ActionRefused(f"No failure of this cluster can support a rule. {why_unfit(cluster)}")
+        text = gettext("No failure of this cluster can support a rule. %(why)s")
+        raise ActionRefused(text % {"why": why_unfit(cluster)})
     first = _whole(fit[0])
     text = " ".join(claim.split())
     if why := claim_check(text, source=first.node.source, message=first.message):
-        raise ActionRefused(f"This text cannot be a rule: {why}. Write it so that it holds for any kernel.")
+        refusal = gettext("This text cannot be a rule: %(why)s. Write it so that it holds for any kernel.")
+        raise ActionRefused(refusal % {"why": why})
     where = scope if scope is not None else suggested(fit).scope
     rows = Failure.objects.exclude(lesson=Failure.Lesson.RULE).order_by("pk").values_list("pk", "lesson", "lesson_why")
     taught: list[Taught] = [list(row) for chunk in _chunks(fit) for row in rows.filter(pk__in=chunk)]
@@ -66,12 +70,14 @@ def withdraw(entry: AuditEntry) -> None:
     """
     done = entry.after
     if "added" not in done:
-        raise ActionRefused("This rule was proposed by a version without this undo. Reject it on its page instead.")
+        text = gettext("This rule was proposed by a version without this undo. Reject it on its page instead.")
+        raise ActionRefused(text)
     rule = Rule.objects.filter(pk=done["rule"]).first()
     if rule is None:
-        raise ActionRefused(f"Rule {done['rule']} no longer exists.")
+        raise ActionRefused(gettext("Rule %(rule)d no longer exists.") % {"rule": done["rule"]})
     if done["revision"] not in stands_at([rule])[rule.pk]:
-        raise ActionRefused(f"A decision was made on rule {rule.pk} since. Undo that first, or reject it on its page.")
+        text = gettext("A decision was made on rule %(rule)d since. Undo that first, or reject it on its page.")
+        raise ActionRefused(text % {"rule": rule.pk}, see=rule_link(rule.pk))
     if done["new"]:
         rule_remove(rule, done["sightings"])
     else:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.failures.models import Failure, FailureCluster
 from memory.patterns.messages import cause_of
-from memory.rules.models import Sighting
+from memory.rules.models import Rule, Sighting
 
 BARS, WIDTH, HEIGHT = 24, 96.0, 24.0
 LEAST_BAR = 1.5
@@ -51,16 +51,15 @@ def trend_of(at: Sequence[float], low: float, high: float) -> Trend | None:
     for place in at:
         counts[min(BARS - 1, int((place - low) / (high - low) * BARS))] += 1
     most = max(counts)
+    heights = [max(LEAST_BAR, HEIGHT * count / most) for count in counts]
     bars = tuple(
-        _bar(number, count, max(LEAST_BAR, HEIGHT * count / most)) for number, count in enumerate(counts) if count
+        Bar(round(number * WIDTH / BARS, 2), round(HEIGHT - heights[number], 2), round(heights[number], 2), count)
+        for number, count in enumerate(counts)
+        if count
     )
     half = BARS // 2
     says = gettext("%(first)d in the first half, %(second)d in the second")
     return Trend(bars, says % {"first": sum(counts[:half]), "second": sum(counts[half:])})
-
-
-def _bar(number: int, count: int, height: float) -> Bar:
-    return Bar(x=round(number * WIDTH / BARS, 2), y=round(HEIGHT - height, 2), height=round(height, 2), count=count)
 
 
 MOST_SHOWN = 100
@@ -85,15 +84,6 @@ class Chosen:
         if self.problem is not None:
             found = found.filter(problem_id=self.problem)
         return found.filter(stage=self.stage) if self.stage else found
-
-
-@dataclass(frozen=True)
-class LinkedRule:
-    """A rule that failures of a cluster are sightings of."""
-
-    pk: int
-    state: str
-    text: str
 
 
 @dataclass
@@ -121,7 +111,7 @@ class ClusterRow:
     first: Failure
     last: Failure
     trend: Trend | None
-    rules: tuple[LinkedRule, ...]
+    rules: tuple[Rule, ...]  # those that failures of it are sightings of
     escalated: bool
 
     @property
@@ -180,7 +170,7 @@ def cluster_row(cluster: FailureCluster) -> ClusterRow | None:
     if not counted:
         return None
     total = Failure.objects.count()
-    escalated, _ = _muted(counted.values())
+    escalated, _quiet = _muted(counted.values())
     return next(_lines(list(counted.values()), Chosen(), total, escalated, family), None)
 
 
@@ -286,15 +276,12 @@ def _seconds(at: str) -> float:
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
-def _rules(clusters: Sequence[int]) -> Mapping[int, list[LinkedRule]]:
-    found: defaultdict[int, dict[int, LinkedRule]] = defaultdict(dict)
+def _rules(clusters: Sequence[int]) -> Mapping[int, list[Rule]]:
+    found: defaultdict[int, dict[int, Rule]] = defaultdict(dict)
     own = dict(FailureCluster.objects.filter(merged_into__in=clusters).values_list("pk", "merged_into_id"))
-    rows = (
-        Sighting.objects.filter(failure__cluster__in=[*clusters, *own])
-        .order_by("rule_id")
-        .values_list("failure__cluster_id", "rule_id", "rule__state", "rule__current__text")
-        .distinct()
-    )
-    for cluster, rule, state, text in rows:
-        found[own.get(cluster, cluster)][rule] = LinkedRule(rule, state, text or "")
-    return {cluster: list(rules.values()) for cluster, rules in found.items()}
+    sightings = Sighting.objects.filter(failure__cluster__in=[*clusters, *own]).order_by("rule_id")
+    linked = list(sightings.values_list("failure__cluster_id", "rule_id").distinct())
+    rules = Rule.objects.select_related("current").in_bulk({rule for _, rule in linked})
+    for cluster, rule in linked:
+        found[own.get(cluster, cluster)][rule] = rules[rule]
+    return {cluster: list(those.values()) for cluster, those in found.items()}

@@ -177,10 +177,12 @@ def _page(
     cluster: FailureCluster,
     *,
     status: int = 200,
-    refused: str = "",
+    error: ActionRefused | None = None,
     typed: Mapping[str, str] | None = None,
 ) -> HttpResponse:
-    context = {**cluster_context(cluster), "refused": refused, "typed": typed}
+    context = {**cluster_context(cluster), "typed": typed}
+    if error is not None:
+        context |= {"message": str(error), "see": error.see}
     return render(request, "failures/failure_cluster.html", context, status=status)
 
 
@@ -192,4 +194,4 @@ def failure_act(request: SiteRequest, key: str) -> HttpResponseBase:
         return done(request, action, submit(request, action, {"key": key}))
     except ActionRefused as error:
         typed = request.POST if "claim" in request.POST else None
-        return _page(request, _cluster(key), status=error.status, refused=str(error), typed=typed)
+        return _page(request, _cluster(key), status=error.status, error=error, typed=typed)
