@@ -13,8 +13,8 @@ from kombu.exceptions import OperationalError
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.benches import bench_for, heartbeat_start
 from judge.devices.services import served_devices
+from memory.distil.distillers import InstalledNames, TableDistiller
 from memory.distil.services import failure_learn
-from memory.distil.table import InstalledNames, TableDistiller
 from search.batches.adapts import ADAPTS
 from search.batches.budgets import budget_watch
 from search.batches.campaigns import CAMPAIGNS

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Q
 
 from memory.adapt.models import AdaptTask
-from memory.distil.values import DistilLater, Distiller, Facts, Lesson
+from memory.distil.distillers import DistilLater, Distiller, Facts, Lesson
 from memory.failures.models import Failure
 from memory.rules.models import Rule
 from memory.rules.services import rule_join, rules_locked

@@ -10,9 +10,8 @@ from django.utils.translation import gettext
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
+from memory.distil.distillers import Facts, InstalledNames, Lesson, TableDistiller, unfit_why
 from memory.distil.services import facts_of
-from memory.distil.table import InstalledNames, TableDistiller, unfit_why
-from memory.distil.values import Facts, Lesson
 from memory.failures.models import Failure, FailureCluster
 from memory.failures.queries import members
 from memory.prompting.scopes import Scope

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from judge.bench.runner import Bench
 from judge.devices.models import Device
+from memory.distil.distillers import InstalledNames, TableDistiller
 from memory.distil.services import failure_learn
-from memory.distil.table import InstalledNames, TableDistiller
 from search.engine.leases import lease_expired
 from search.engine.steps import step_judge, step_propose, step_reserve
 from search.proposers.protocol import Proposer

@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.llm import Completion, Endpoint, endpoint_from_settings
 from adaexplore_site.core.text import clip, storable_text
-from memory.distil.model import told_by
+from memory.distil.distillers import told_by
 from search.ledger.models import ModelPrice
 
 if TYPE_CHECKING:

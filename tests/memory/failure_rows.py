@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from memory.distil.values import Facts
+from memory.distil.distillers import Facts
 from memory.failures.models import Failure, FailureCluster
 from search.engine.completion import failures_keep
 from search.records.facts import fingerprint_of

@@ -13,8 +13,8 @@ from adaexplore_site.actions.action import Call
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.values import text_hash
+from memory.distil.distillers import TableDistiller
 from memory.distil.services import failure_learn
-from memory.distil.table import TableDistiller
 from search.engine.leases import reap
 from search.engine.steps import step_judge, step_propose, step_reserve
 from search.records.models import Node, Run, RunEvent

@@ -13,10 +13,8 @@ from django.utils import timezone
 from adaexplore_site.core.llm import ChatClient, endpoint_from_settings
 from adaexplore_site.core.text import one_line
 from memory.adapt.models import AdaptRun
-from memory.distil.model import ModelDistiller
+from memory.distil.distillers import Distiller, InstalledNames, ModelDistiller, TableDistiller
 from memory.distil.services import facts_of, failure_learn
-from memory.distil.table import InstalledNames, TableDistiller
-from memory.distil.values import Distiller
 from memory.failures.models import Failure
 from memory.rules.models import Rule
 from search.batches.budgets import NoPrice, may_ask

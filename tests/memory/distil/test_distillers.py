@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from adaexplore_site.core.llm import Completion, LLMError
-from memory.distil.model import ModelDistiller, prompt_of
-from memory.distil.table import TableDistiller
-from memory.distil.values import DistilLater, Facts
+from memory.distil.distillers import DistilLater, Facts, ModelDistiller, TableDistiller, prompt_of
 from tests.memory.failure_rows import DTYPE, UNKNOWN, Poor
 
 CLAIM = "Do not turn the frobnicator upside down; leave it as it was made."

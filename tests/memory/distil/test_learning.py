@@ -9,9 +9,8 @@ from django.db import connection
 from django.utils import timezone
 
 from judge.values import Outcome, Verdict
+from memory.distil.distillers import DistilLater, TableDistiller
 from memory.distil.services import failure_learn
-from memory.distil.table import TableDistiller
-from memory.distil.values import DistilLater
 from memory.failures.models import Failure
 from memory.prompting.choices import MemoryChoice
 from memory.rules.models import Rule, Sighting

@@ -7,9 +7,7 @@ import json
 import pytest
 
 from judge.libraries import asked_once
-from memory.distil.model import ModelDistiller
-from memory.distil.table import InstalledNames, TableDistiller
-from memory.distil.values import DistilLater
+from memory.distil.distillers import DistilLater, InstalledNames, ModelDistiller, TableDistiller
 from tests.memory.distil.test_distillers import FakeChat, facts, learned
 
 HERE = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.distil.table import TableDistiller
-from memory.distil.values import Facts
+from memory.distil.distillers import Facts, TableDistiller
 from memory.patterns.known import Match
 from memory.patterns.table import PATTERNS
 from memory.rules.wording import claim_check

@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
+from memory.distil.distillers import Facts, Lesson
 from memory.distil.services import failure_learn
-from memory.distil.values import Facts, Lesson
 from memory.failures.actions import KIND as CLUSTER
 from memory.prompting.scopes import Scope
 from memory.rules.files import rules_import

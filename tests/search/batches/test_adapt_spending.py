@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from memory.adapt.models import AdaptRun
-from memory.distil.model import ModelDistiller
+from memory.distil.distillers import ModelDistiller
 from memory.distil.services import failure_learn
 from memory.failures.models import Failure
 from search.batches.adapt_results import adapt_document, effect_lines
