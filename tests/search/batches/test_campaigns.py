@@ -63,7 +63,7 @@ def test_a_problem_refused_at_the_preflight_is_listed_and_its_share_goes_on():
     problems = [unseen(name) for name in "abc"]
     campaign = CampaignWorker(bench).finish(make_campaign(problems=problems, steps=12))
     rows = entry_rows(campaign)
-    assert [row.state for row in rows] == ["finished", "refused", "finished"]
+    assert [row.entry.search_state for row in rows] == ["finished", "refused", "finished"]
     assert "forward() fails." in rows[1].entry.reason
     assert sum(len(told(run)) for run in runs(campaign)) == 12
     assert bench.admitted == 3
@@ -99,7 +99,7 @@ def test_a_judge_that_fails_at_the_preflight_does_not_stop_the_rest():
     problems = [unseen("a"), unseen("b")]
     campaign = CampaignWorker(Broken()).finish(make_campaign(problems=problems, steps=8))
     rows = entry_rows(campaign)
-    assert [row.state for row in rows] == ["refused", "finished"]
+    assert [row.entry.search_state for row in rows] == ["refused", "finished"]
     assert "could not be run" in rows[0].entry.reason and "did not start" in rows[0].entry.reason
 
 
