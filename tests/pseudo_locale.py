@@ -39,7 +39,7 @@ VOID = {
 }  # fmt: skip
 # The same in every language: units, names of products, formats and protocols.
 EVERYWHERE = re.compile(
-    r"(?<![^\W\d_])(?:[nµμm]?s|min|h|d|[kMGT]i?B|B|[kMG]?Hz|m?W|°C|USD|px|[kMGT]?FLOPS?|[kMGT]?FLOP/s|GB/s|TB/s|x|n|"
+    r"(?<![^\W\d_])(?:[nµμm]?s|min|h|d|[kKMGT]i?B|B|[kMG]?Hz|m?W|°C|USD|px|[kMGT]?FLOPS?|[kMGT]?FLOP/s|GB/s|TB/s|x|n|"
     r"AdaExplore|PyTorch|Triton|Python|NVIDIA|CUDA|NVML|GPUs?|CPUs?|API|REST|OpenAPI|JSONL?|CSV|HTML|SVG|PNG|SHA-256|"
     r"URL|UTC|HTTPS?|https?|Ctrl|eager|torch\.compile)(?![^\W\d_])"
 )
