@@ -1,4 +1,4 @@
-"""Moves the mark until which a person has seen notifications."""
+"""Notices: made from the rows of other rooms, listed and counted; the mark until which a person has seen them."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from memory.rules.queries import review_rows
 from search.batches.budgets import ALERT, PAUSE
 from search.batches.campaigns import campaign_rows as campaign_outcomes
 from search.batches.models import Campaign
+from search.proposers import BY_HAND
 from search.records.events import NodeBest
 from search.records.models import Node, Run, RunEvent
 from search.records.queries import run_summaries
@@ -227,7 +228,7 @@ def _silent(now: datetime) -> list[Notice]:
 
 
 def _silent_read(now: datetime) -> Iterable[Notice]:
-    running = Run.objects.filter(state=Run.State.RUNNING).exclude(proposer="manual")
+    running = Run.objects.filter(state=Run.State.RUNNING).exclude(proposer__in=BY_HAND)
     quiet = now - timedelta(seconds=SILENT_AT_LEAST_S)
     last = RunEvent.objects.filter(run__in=running, seq=F("run__event_seq"), created_at__lt=quiet)
     silent = dict(last.order_by("created_at").values_list("run", "created_at")[:MOST_SILENT])

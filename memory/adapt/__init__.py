@@ -1,1 +1,1 @@
-"""The Adapt stage's pure parts: operators, new modules made of them, and whether memory helped. No Django, no torch."""
+"""Adapt runs: their rows, new modules composed of operators, and whether memory helped. Beside the rows it is pure."""

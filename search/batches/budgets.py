@@ -43,6 +43,7 @@ from search.ledger.spending import (
     spent_by,
     standing_of,
 )
+from search.proposers import FREE
 from search.records.models import Run
 from search.records.queue import FollowUp
 from search.runs.services import run_pause, run_resume
@@ -316,7 +317,6 @@ SET, ALERT, PAUSE, PAUSE_UNDO = "spend.budget", "spend.alert", "spend.pause", "s
 OBJECT = ("budget", 1)  # there is one budget, whichever row holds
 MOST_ENTRIES = 500  # of the newest, to see what was said and paused already
 MOST_USD = Decimal(10_000_000)
-FREE = ("builtin", "manual", "recorded")  # proposers without a bill
 NONE: dict[str, Any] = {"day_usd": None, "month_usd": None, "alert_percent": 80, "pauses": False}
 
 

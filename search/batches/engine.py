@@ -36,7 +36,7 @@ from memory.adapt.models import Batch, BatchItem
 from memory.prompting.choices import MemoryChoice
 from search.algorithm.params import SearchParams
 from search.engine.driver import drive
-from search.proposers import available
+from search.proposers import ATTENDED, available
 from search.proposers.protocol import Proposer
 from search.records.models import Run
 from search.records.queue import FollowUp
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 MAX_AT_ONCE = 64
-BY_HAND = ("manual", "recorded")  # one needs a person at every step, the other a recording per problem
 ASK_AGAIN_S = 30.0  # a preflight that was asked for and has not begun by then is asked for again
 LEASE_S = 60.0  # for so long beat leaves a batch alone after a sign of life of the command that drives it
 LOOK_AGAIN_S = 2.0
@@ -483,7 +482,7 @@ def _check_proposer(name: str, options: Mapping[str, Any]) -> None:
     """Raises ActionRefused for one that cannot work unattended, or not yet, and for options it does not have."""
     dialect_check(name, options)
     choices = {choice.name: choice for choice in available()}
-    if name in BY_HAND:
+    if name in ATTENDED:
         text = gettext("The proposer %(name)r cannot serve many searches at once. Choose builtin or a model.")
         raise ActionRefused(text % {"name": name})
     if name not in choices:

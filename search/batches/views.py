@@ -50,7 +50,7 @@ from search.batches.campaigns import (
     campaign_rows,
     entry_rows,
 )
-from search.batches.engine import BY_HAND, MAX_AT_ONCE, Source
+from search.batches.engine import MAX_AT_ONCE, Source
 from search.batches.models import Campaign
 from search.reports.page import report_context
 from search.reports.values import BEST, RULES
@@ -164,7 +164,7 @@ class BatchForm(forms.Form):
         super().__init__(*args, **{**kwargs, "initial": {**self.USUAL, **(kwargs.get("initial") or {})}})
         self.label_suffix = ""
         self._devices = {device.name: device for device in judging_devices()}
-        usable = [choice for choice in proposers.available() if choice.ready and choice.name not in BY_HAND]
+        usable = [choice for choice in proposers.available() if choice.ready and choice.name not in proposers.ATTENDED]
         self._choose("device", [(device.name, f"{device.name} · {device.title}") for device in self._devices.values()])
         self._choose("proposer", [(choice.name, choice.title) for choice in usable])
         for field in self.fields.values():

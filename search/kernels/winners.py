@@ -17,6 +17,7 @@ from judge.evaluations.measures import Measure
 from judge.evaluations.models import AUDITED, CARRIES_MARK, Evaluation, Race
 from judge.problems.models import Problem
 from judge.values import Audit, Basis, Policy
+from search.proposers import BY_HAND
 from search.rechecks.queries import Place, Races, race_measure, races_of
 from search.records.facts import won_of
 from search.records.models import Node, Run
@@ -28,7 +29,6 @@ PAGE = 50  # problems
 MOST_ROWS = 200
 MOST_TIED = 2_000  # rows read to name who ties, over the whole page
 LISTED_TIED = 8  # kernels named beside a leader
-BY_HAND = "manual"
 
 
 def checks_of(evaluations: list[int]) -> dict[int, tuple[tuple[float, float] | None, str]]:
@@ -184,7 +184,7 @@ def _timed(wanted: Wanted) -> QuerySet[Evaluation]:
     """Every correct kernel with a speedup, audited or not: who reaches the leader leaves the race open."""
     nodes = Node.objects.filter(evaluation=OuterRef("pk"), state=Node.State.COMPLETED)
     if wanted.unassisted:
-        nodes = nodes.filter(touched=False).exclude(run__proposer=BY_HAND)
+        nodes = nodes.filter(touched=False).exclude(run__proposer__in=BY_HAND)
     rows = Evaluation.objects.filter(Exists(nodes), speedup__isnull=False, basis=wanted.basis.value)
     rows = rows.filter(MARKED[wanted.marked]).exclude(audit=Audit.FAILED.value)
     return rows.filter(device__name=wanted.device) if wanted.device else rows
@@ -307,7 +307,7 @@ def _nodes(evaluations: list[int], *, unassisted: bool) -> dict[int, Node]:
     """Of each evaluation the first node that took it, one that no person touched where only such count."""
     rows = Node.objects.filter(evaluation__in=evaluations, state=Node.State.COMPLETED).select_related("run")
     if unassisted:
-        rows = rows.filter(touched=False).exclude(run__proposer=BY_HAND)
+        rows = rows.filter(touched=False).exclude(run__proposer__in=BY_HAND)
     found: dict[int, Node] = {}
     for node in rows.defer("source", "sketch", "why", "message").order_by("pk"):
         found.setdefault(node.evaluation_id or 0, node)

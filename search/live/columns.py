@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from judge.evaluations.models import Evaluation
 from judge.values import Basis
 from search.algorithm.steering import Steering
+from search.proposers import BY_HAND
 from search.rechecks.models import Recheck
 from search.records.events import (
     ManySteered,
@@ -96,7 +97,7 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     the best (audited here, or reported), 2 when it beat PyTorch, too. Unknown is null.
     """
     rows = node_rows(run.pk, numbers)
-    started, by_hand = run.created_at.timestamp(), run.proposer == "manual"
+    started, by_hand = run.created_at.timestamp(), run.proposer in BY_HAND
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
     flags, won = flags_of(steering_of(run.pk)), winners_in(run.pk, numbers)
     asked = set(Recheck.objects.filter(node__run=run, state__in=Recheck.OPEN).values_list("node__number", flat=True))

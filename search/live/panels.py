@@ -25,6 +25,7 @@ from search.compare.columns import Calls, calls_summed
 from search.ledger.books import books_of, ledger_of, limits_of
 from search.ledger.limits import Forecast, Ledger, Range, RunLimits, forecast, limit_amounts
 from search.ledger.spending import NOTHING, Amount, calls_by_node
+from search.proposers import BY_HAND
 from search.records.events import RecordedAct
 from search.records.facts import standing_of, verdict_of
 from search.records.log import in_force, params_in_force
@@ -437,6 +438,6 @@ def _doing(run: Run, now: datetime) -> tuple[Doing, ...]:
 
 def _state_of(node: Node, run: Run) -> str:
     """A node that no worker has taken yet waits for its device, which may judge another or do a preflight."""
-    if run.proposer == "manual" and node.state == Node.State.PROPOSING:
+    if run.proposer in BY_HAND and node.state == Node.State.PROPOSING:
         return "waiting"
     return "held" if node.state == Node.State.JUDGING and node.unclaimed else str(node.state)

@@ -19,6 +19,7 @@ from search.compare.columns import Key, key_of, no_node, node_of_search
 from search.diffing.cached import diff
 from search.diffing.view import DiffView, options_of, parameters
 from search.engine.sketches import NEAR, jaccard, likely, shingles
+from search.proposers import BY_HAND
 from search.records.facts import NodeRow
 from search.records.models import Node, Proposal, Run
 from search.records.node_styles import LABELS
@@ -61,7 +62,7 @@ class Exchange:
 
 def node_style(node: NodeRow, run: Run, best: int | None) -> str:
     """Shape and colour of a node: `best` for the run's best."""
-    return "best" if node.number == best else node.style(by_hand=run.proposer == "manual")
+    return "best" if node.number == best else node.style(by_hand=run.proposer in BY_HAND)
 
 
 def link(tree: RunTree, run: Run, number: int) -> NodeLink | None:

@@ -18,7 +18,11 @@ from search.proposers.protocol import Call, ContextKernel, Proposer, ProposerErr
 log = logging.getLogger(__name__)
 
 __all__ = [
+    "ATTENDED",
+    "BY_HAND",
+    "FREE",
     "NAMES",
+    "PROPOSERS",
     "Call",
     "Choice",
     "ContextKernel",
@@ -26,6 +30,7 @@ __all__ = [
     "ProposerError",
     "Reply",
     "Task",
+    "Traits",
     "UnknownProposer",
     "WaitingForPerson",
     "available",
@@ -33,7 +38,26 @@ __all__ = [
     "get",
 ]
 
-NAMES = ("builtin", "openai", "manual", "recorded")
+
+@dataclass(frozen=True)
+class Traits:
+    """What holds of a proposer whatever its configuration."""
+
+    billed: bool = False  # its calls cost money
+    by_hand: bool = False  # a person writes every kernel
+    attended: bool = False  # needs a person at every step, or a recording for each problem
+
+
+PROPOSERS = {
+    "builtin": Traits(),
+    "openai": Traits(billed=True),
+    "manual": Traits(by_hand=True, attended=True),
+    "recorded": Traits(attended=True),
+}
+NAMES = tuple(PROPOSERS)
+FREE = tuple(name for name, traits in PROPOSERS.items() if not traits.billed)
+BY_HAND = tuple(name for name, traits in PROPOSERS.items() if traits.by_hand)
+ATTENDED = tuple(name for name, traits in PROPOSERS.items() if traits.attended)
 
 
 class UnknownProposer(ValueError):

@@ -15,6 +15,7 @@ from judge.problems.models import Problem
 from judge.values import Audit, Basis, Verdict
 from memory.prompting.lift import wilson
 from search.algorithm.ranking import rank
+from search.proposers import BY_HAND
 from search.records.facts import won_of
 from search.records.models import Node, Run
 from search.records.queries import told_counts
@@ -32,8 +33,6 @@ from search.reports.values import (
     Score,
     Table,
 )
-
-BY_HAND = "manual"  # the proposer behind which a person writes every kernel
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def report_runs(*, ids: Iterable[int] | None = None) -> list[Run]:
 
 def outcomes_read(runs: Sequence[Run], *, unassisted: bool) -> Read:
     """What came of these searches. With `unassisted` searches by hand are left out, and kernels a person touched."""
-    kept = [run for run in runs if not (unassisted and run.proposer == BY_HAND)]
+    kept = [run for run in runs if not (unassisted and run.proposer in BY_HAND)]
     ids = [run.pk for run in kept]
     told = told_counts(ids)
     kernels, touched = _kernels(ids, unassisted=unassisted)

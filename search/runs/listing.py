@@ -16,6 +16,7 @@ from judge.devices.models import Device
 from judge.values import Verdict
 from search.ledger.books import limits_of
 from search.ledger.spending import NOTHING, Amount, spent_by
+from search.proposers import BY_HAND
 from search.records.models import Run, RunEvent
 from search.records.queries import RunSummary
 
@@ -169,7 +170,7 @@ def run_row(summary: RunSummary, *, now: datetime) -> RunRow:
 
 def _silence(summary: RunSummary, now: datetime) -> float | None:
     """Silent for twice the median step, and at least a minute, while running: something is stuck."""
-    if summary.run.state != Run.State.RUNNING or summary.run.proposer == "manual":
+    if summary.run.state != Run.State.RUNNING or summary.run.proposer in BY_HAND:
         return None
     age = (now - (summary.last_event_at or summary.started)).total_seconds()
     return age if age > max(SILENT_AT_LEAST_S, 2 * (summary.median_step_s or 0)) else None

@@ -117,7 +117,7 @@ class Allowed:
     def accepts(self, value: torch.Tensor, exact: torch.Tensor, gain: float = 1.0) -> bool:
         """Whether `value` may stand for `exact`, with `gain` times the error; integers if hardly any differ.
 
-        Those that do are looked at in the rounds (`judging/rounding.py`); here it is asked whether the work was done.
+        Those that do are looked at in the rounds; here it is asked whether the work was done.
         """
         if not value.is_floating_point() and not value.is_complex():
             return bool(torch.equal(value, exact)) or few_differ(value, exact)
