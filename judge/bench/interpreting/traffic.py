@@ -35,7 +35,8 @@ class LaunchTraffic:
     def __post_init__(self) -> None:
         if self.origin not in {"triton", "torch"}:
             raise ValueError(f"unknown origin {self.origin!r}")
-        if self.accesses < 0 or any((getattr(self, name) or 0) < 0 for name in SUMMED):
+        counts = (*(getattr(self, name) for name in SUMMED if name != "programs"), self.accesses)
+        if min(counts) < 0 or (self.programs is not None and self.programs < 0):
             raise ValueError(f"{self.name}: counts cannot be negative")
 
 

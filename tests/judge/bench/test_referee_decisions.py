@@ -401,8 +401,19 @@ def test_the_draw_whose_traffic_is_counted_goes_by_the_text():
     assert fixed_seed("a") == int("ca978112", 16) and fixed_seed("b") != fixed_seed("a")
 
 
+COUNTED = {"name": "x", "origin": "triton", "programs": 4}
+
+
 @pytest.mark.parametrize(
-    "rows", [{}, {"traffic": 3}, {"traffic": [{"name": "x"}]}, {"traffic": [{"name": "x", "origin": "mars"}]}]
+    "rows",
+    [
+        {},
+        {"traffic": 3},
+        {"traffic": [{"name": "x"}]},
+        {"traffic": [{"name": "x", "origin": "mars"}]},
+        *({"traffic": [COUNTED | {"unique_bytes": value}]} for value in (None, "", [], {}, -1)),
+        *({"traffic": [COUNTED | {"programs": value}]} for value in ("", [], -1)),
+    ],
 )
 def test_counts_that_are_malformed_are_dishonest(rows):
     with pytest.raises(Ended) as caught:
