@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.text import slugify
+from django.utils.translation import gettext as _
 
 from adaexplore_site.core.audit import action_on
 from adaexplore_site.core.text import storable, storable_text
@@ -65,7 +66,7 @@ def problem_upload(
 
 def _insert(row: Problem, base: str, key: str | None) -> tuple[Problem, bool]:
     """Insert under the first free slug. Unique columns decide between simultaneous uploads; a lost race tries on."""
-    for _ in range(_TRIES):
+    for _try in range(_TRIES):
         row.pk, row.slug = None, _free_slug(base)
         try:
             with transaction.atomic():

@@ -90,6 +90,14 @@ def test_a_slug_taken_in_between_is_tried_again(monkeypatch: pytest.MonkeyPatch)
     assert created and problem.slug == "scale-2"
 
 
+@pytest.mark.django_db
+def test_where_every_slug_is_taken_the_upload_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem_upload(name="scale.py", data=text(1))
+    monkeypatch.setattr(problems, "_free_slug", lambda base: "scale")
+    with pytest.raises(ProblemRejected, match="Too many uploads named 'scale' at this moment"):
+        problem_upload(name="scale.py", data=text(2))
+
+
 @pytest.mark.django_db(transaction=True)
 def test_simultaneous_uploads_of_one_name_all_get_a_row() -> None:
     start, slugs = threading.Barrier(4), []
