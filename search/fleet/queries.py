@@ -91,7 +91,7 @@ def ordered(devices: Iterable[Device]) -> list[Device]:
     """Those that judge first, then those that only compile, then those that only own imported numbers."""
     return sorted(
         devices,
-        key=lambda device: (not device.judges, device.remote, device.name),
+        key=lambda device: (device.imported, not device.judges, device.remote, device.name),
     )
 
 

@@ -205,3 +205,10 @@ def test_one_device_can_be_shown_alone_and_drained_by_key_and_an_unknown_one_is_
     every = operator.get("/fleet/?worker=<b>").content.decode()
     assert every.count('class="panel fleet-device"') == 2 and 'data-page-key="d"' not in every
     assert "There is no device" in every and "<b>" not in every
+
+
+@pytest.mark.django_db
+def test_those_that_own_imported_numbers_come_after_all_others():
+    kinds = {"external": "a", "compile": "b", "interpreter": "c", "cuda": "d"}
+    devices = [Device.objects.create(name=name, kind=kind, title=name) for kind, name in kinds.items()]
+    assert [device.name for device in fleet.ordered(devices)] == ["c", "d", "b", "a"]
