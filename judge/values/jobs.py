@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from judge.values.parsing import parsed
-from judge.values.rebuilding import rebuilt
+from judge.values.rebuilding import json_object, rebuilt
 
 
 class Precision(StrEnum):
@@ -63,7 +63,7 @@ class Policy:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Inverse of `to_json`. Raises ValueError or TypeError that names the field."""
-        unknown = set(data) - {field.name for field in dataclasses.fields(cls)}
+        unknown = set(json_object(data)) - {field.name for field in dataclasses.fields(cls)}
         if unknown:
             raise ValueError(f"policy: unknown field {', '.join(sorted(unknown))}")
         return rebuilt(cls, data)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from judge.values.baselines import COMPILED, Subject
-from judge.values.rebuilding import rebuilt
+from judge.values.rebuilding import json_object, rebuilt
 
 PROTOCOL = "judge/4"
 
@@ -222,6 +222,6 @@ class Outcome:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Rebuild and re-check a value from a pipe. Raises ValueError, KeyError or TypeError when malformed."""
         names = {one.key: one.name for one in COMPILED}
-        compiled = {names[key]: row for key, row in data.items() if key in names and row}
+        compiled = {names[key]: row for key, row in json_object(data).items() if key in names and row}
         fields = {key: value for key, value in data.items() if key not in names}
         return rebuilt(cls, {**fields, "over_compiled": compiled})

@@ -19,8 +19,17 @@ def rebuilt(kind: type[Value], row: dict[str, Any]) -> Value:
     malformed.
     """
     hints = _hints(kind)
-    given = {name: value for name, value in dict(row).items() if not isinstance(getattr(kind, name, None), property)}
+    given = {
+        name: value for name, value in json_object(row).items() if not isinstance(getattr(kind, name, None), property)
+    }
     return kind(**{name: _value(hints[name], value) for name, value in given.items()})
+
+
+def json_object(value: Any) -> dict[str, Any]:
+    """An object of JSON; `dict` would take an empty text or a list of pairs for one, too."""
+    if not isinstance(value, dict):
+        raise TypeError(f"an object is needed, not {type(value).__name__}")
+    return value
 
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)
@@ -34,7 +43,7 @@ def _value(hint: Any, value: Any) -> Any:
     if origin is tuple:  # of any length
         return tuple(_value(inner[0], item) for item in value)
     if origin is dict:
-        return {key: _value(inner[1], item) for key, item in dict(value).items()}
+        return {key: _value(inner[1], item) for key, item in json_object(value).items()}
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return rebuilt(hint, value)
     return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judge.values import AdmissionReport, Outcome
+from judge.values import AdmissionReport, Outcome, Policy
 from judge.values.rebuilding import rebuilt
 
 
@@ -69,7 +69,9 @@ def test_a_property_beside_the_fields_is_passed_over() -> None:
         ({"colour": "red", "weight": 1}, KeyError),
         ({}, TypeError),
         (7, TypeError),
-        ("red", ValueError),
+        ("red", TypeError),
+        ("", TypeError),
+        ([["colour", "red"]], TypeError),
         (None, TypeError),
     ],
 )
@@ -79,6 +81,19 @@ def test_what_is_malformed_raises_also_deep_inside(row, error) -> None:
     for place in ({"inner": row}, {"several": [row]} if row is not None else {"inner": row}, {"named": {"a": row}}):
         with pytest.raises(error):
             rebuilt(Outer, {"inner": {"colour": "red"}, "first": None, **place})
+
+
+@pytest.mark.parametrize("data", [None, 7, "", "pass", [], [["verdict", "lost"]]])
+@pytest.mark.parametrize("kind", [AdmissionReport, Outcome, Policy])
+def test_what_is_no_object_is_no_value(kind, data) -> None:
+    with pytest.raises(TypeError):
+        kind.from_json(data)
+
+
+@pytest.mark.parametrize("kernel", [[], "", [["name", "k"]]])
+def test_a_row_that_is_no_object_is_malformed(kernel) -> None:
+    with pytest.raises(TypeError):
+        Outcome.from_json({"verdict": "lost", "stage": "judge", "reason": "judge.failed", "kernels": [kernel]})
 
 
 @pytest.mark.parametrize("field", ["several", "rows", "named"])
