@@ -49,18 +49,24 @@ DIFFERENT = """(columns) => {
 }"""
 
 
+BEHIND = 60  # nodes that a tab may miss: of what it missed it gets the newest hundred lines, since it shows no more
+
+
 class Growth(threading.Thread):
-    """Nodes until told to stop, written beside the test as the workers would."""
+    """Nodes until told to stop, written beside the test as the workers would; at most `most` of them."""
 
     def __init__(self, stack: LiveStack, run: int) -> None:
         super().__init__(daemon=True)
         self.stack, self.run_id, self.parents = stack, run, itertools.cycle((0, 1, 2))
         self.enough = threading.Event()
+        self.written, self.most = 3, BEHIND
 
     def run(self) -> None:
         self.stack.write("grow", run=self.run_id, count=3)
         while not self.enough.is_set():
-            self.stack.write("grow", run=self.run_id, count=1, parent=next(self.parents))
+            if self.written < self.most:
+                self.stack.write("grow", run=self.run_id, count=1, parent=next(self.parents))
+                self.written += 1
             self.enough.wait(0.15)
 
     def end(self) -> None:
@@ -75,12 +81,13 @@ def tab(browser_context: Any, cutter: Cutter, run: int, query: str) -> Page:
     return page  # type: ignore[no-any-return]
 
 
-def cut_often(cutter: Cutter, stack: LiveStack) -> int:
+def cut_often(cutter: Cutter, stack: LiveStack, tabs: list[Page], growth: Growth) -> int:
     """Cut every open socket again and again, each round by another code; twice the server itself is killed."""
     dice, codes, done = random.Random(7), itertools.cycle(CODES), 0
     restarts = [CUTS // 3, 2 * CUTS // 3]
     while done < CUTS:
         wait_for(lambda: cutter.open >= TABS - 1, 30, "the tabs to dial again")
+        growth.most = BEHIND + min(int(page.locator("#cockpit").get_attribute("data-told") or 0) for page in tabs)
         threading.Event().wait(dice.uniform(0.02, 0.3))  # at any moment, also while a frame is on its way
         if restarts and done >= restarts[0]:
             restarts.pop(0)
@@ -104,7 +111,7 @@ def test_cuts_of_every_sort_lose_double_and_reorder_nothing(
         tabs = [tab(context, cutter, run, "?tab=table" if k == 0 else "") for k in range(TABS)]
         growth.start()
         try:
-            done = cut_often(cutter, live_stack)
+            done = cut_often(cutter, live_stack, tabs, growth)
         finally:
             growth.end()
         truth = live_stack.write("truth", run=run)
