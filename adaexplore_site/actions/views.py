@@ -11,6 +11,7 @@ from django.http import Http404, HttpResponse, HttpResponseBase, HttpResponseNot
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.utils.translation import gettext
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -54,6 +55,7 @@ def action_view(name: str) -> View:
     return view
 
 
+@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def _asked(request: SiteRequest, action: Action, where: Mapping[str, Any]) -> HttpResponse:
     target = action.locate(where)

@@ -124,7 +124,7 @@ PAGE = 100
 MOST_FILE = 10_000  # rows of one download
 COMMAND = "(command)"  # in `who`: done by a command or by the product itself; no account has such a name
 NAMES = ("who", "verb", "object", "from", "to")
-_OBJECT = re.compile(r"([a-z ]+?)[ :#]*(\d{1,15})?$")
+_OBJECT = re.compile(r"([^\d:#]+?)[ :#]*(\d{1,15})?$")
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _object(text: str, faults: list[str]) -> tuple[str, str]:
 
 def _nouns() -> dict[str, str]:
     """What people call each kind of object -> `object_type`."""
-    return {str(noun): row.name for row in registry.kinds() for noun in (row.name, row.noun, *row.aliases)}
+    return {str(noun).lower(): row.name for row in registry.kinds() for noun in (row.name, row.noun, *row.aliases)}
 
 
 def _day(name: str, text: str, faults: list[str]) -> Q:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.cache import add_never_cache_headers
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
@@ -46,12 +47,13 @@ def activity_page(request: SiteRequest, chosen: Chosen, *, status: int = 200, re
     rows, older = trail_page(chosen, request.user)
     removal = removal_of(chosen, request.user)
     people = User.objects.order_by("username").values_list("username", flat=True)[:200]
+    here = reverse("activity")  # this page is also shown at other addresses
     context: dict[str, Any] = {
         "rows": rows,
         "chosen": chosen,
         "asked": {**chosen.asked, "since": chosen.asked.get("from", "")},
-        "older": chosen.query(before=older) if older else "",
-        "newest": chosen.query() or "?",
+        "older": here + chosen.query(before=older) if older else "",
+        "newest": here + chosen.query(),
         "files": [(form, reverse("activity-file", args=[form]) + chosen.query()) for form in FILES],
         "people": people,
         "command": COMMAND,
@@ -74,8 +76,11 @@ class RemovedPages(MiddlewareMixin):
         kind, entry = error.kind, error.entry
         subject = kind.subject(entry, kind.load([entry]))
         if subject is not None and subject.url not in ("", request.path):
-            return redirect(subject.url)
-        return activity_page(request, chosen_of({"object": f"{kind.noun} {entry.object_id}"}))
+            answer: HttpResponseBase = redirect(subject.url)
+        else:
+            answer = activity_page(request, chosen_of({"object": f"{kind.noun} {entry.object_id}"}))
+        add_never_cache_headers(answer)
+        return answer
 
 
 @never_cache

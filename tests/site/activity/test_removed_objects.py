@@ -6,10 +6,12 @@ import pytest
 
 from adaexplore_site.actions import registry
 from adaexplore_site.actions.action import Removed
+from adaexplore_site.activity import trail
 from search.interchange.imports import search_import
 from search.records.kinds import RUN
 from search.records.models import Run
 from tests.pages import client_of
+from tests.pseudo_locale import pseudo_locale
 from tests.search.recorded import packed, quick_hashes, step  # noqa: F401
 from tests.site.actions.ready import hook
 
@@ -36,3 +38,32 @@ def test_a_search_is_shown_removed_or_missing():
         registry.shown(RUN, run.pk)
     assert found.value.entry.object_id == str(run.pk) and not Run.objects.exists()
     assert client_of("viewer").get(f"/s/{run.pk + 1}/").status_code == 404
+
+
+@pytest.mark.usefixtures("quick_hashes")
+def test_the_links_of_the_page_of_a_removed_search_lead_on(monkeypatch):
+    run = search_import(data=packed([step(1, 0)]), name="one.json")
+    client_of("operator").post(f"/s/{run.pk}/remove")
+    monkeypatch.setattr(trail, "PAGE", 1)
+    viewer = client_of("viewer")
+    answer = viewer.get(f"/s/{run.pk}/activity/")
+    html = answer.content.decode()
+    assert (
+        "no-cache" in answer["Cache-Control"]
+        and '<form class="filters activity-filters" method="get" action="/activity/"' in html
+    )
+    assert "Removed the imported search" in html and "Imported the search<" not in html
+    older = answer.context["older"]
+    assert older.startswith("/activity/?") and "Imported the search" in viewer.get(older).content.decode()
+
+
+@pytest.mark.usefixtures("quick_hashes")
+def test_the_question_before_a_removal_is_not_kept_by_browsers():
+    run = search_import(data=packed([step(1, 0)]), name="one.json")
+    assert "no-cache" in client_of("operator").get(f"/s/{run.pk}/remove")["Cache-Control"]
+
+
+def test_an_object_is_named_in_the_language_of_the_reader():
+    with pseudo_locale():
+        chosen = trail.chosen_of({"object": "⟦WÉbhöök⟧ 3"})
+    assert chosen.object == ("webhook", "3") and not chosen.faults
