@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
+from django.conf import settings
 from django.http import QueryDict
 from django.urls import reverse
 from django.utils.datastructures import MultiValueDict
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, override
 from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.actions import registry
@@ -428,7 +429,9 @@ class SteerMany(Steer):
         boosts = now.steering.boosts
         if action == BOOST and all(boosts.get(number, 0.0) == values["boost"] for number in batch.ready):
             return None
-        return batch.change({"verb": action, "count": found, "words": data["chosen"].text, **values}, values)
+        with override(settings.LANGUAGE_CODE):  # what is stored is not in the language of who did it
+            words = data["chosen"].text
+        return batch.change({"verb": action, "count": found, "words": words, **values}, values)
 
     def says(self, after: Mapping[str, Any]) -> str:
         count, boost, quota = after.get("count", 0), after.get("boost", 0.0), after.get("quota", 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.utils import translation
 
 from adaexplore_site.actions.runner import undo
 from adaexplore_site.core.audit import ActionRefused
@@ -22,6 +23,7 @@ from search.steering.many import MAX_PINS, NodeFilter, batch_of
 from search.steering.snapshot import Snapshot
 from tests.load.forest import forest as plant
 from tests.pages import HOSTILE, client_of, full_run
+from tests.pseudo_locale import PseudoTranslation, trans_real
 from tests.search.fakes import FakeBench, passed, wrong
 from tests.search.interchange.test_round_trips import there_and_back
 from tests.search.live_rows import grow, reserve
@@ -61,6 +63,14 @@ def test_a_prune_of_many_is_one_event_and_one_act_that_one_undo_takes_back():
     steer_undo(run=run, seq=act.after["seq"], user=None)
     assert steering_of(run.pk).effects == FREE.effects and activity_of(run)[1].standing.why_not == "undone"
     assert activity_of(run)[0].text == "Undone: action on many nodes"
+
+
+def test_the_filter_is_stored_in_the_same_language_for_everybody(monkeypatch):
+    run = forest()
+    with translation.override("de"):
+        monkeypatch.setattr(trans_real._active, "value", PseudoTranslation("de"))
+        act = many(run, "prune")
+    assert act.after["words"] == "failed"
 
 
 def test_what_it_covered_comes_back_and_what_came_after_stays():
