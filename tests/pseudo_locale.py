@@ -74,6 +74,17 @@ def pseudo_locale() -> Iterator[None]:
             trans_real._translations["en"] = known
 
 
+@contextmanager
+def pseudo_reader() -> Iterator[None]:
+    """The pseudo-locale is a language beside English, and the one of who asks."""
+    trans_real._translations["eo"] = PseudoTranslation("eo")
+    try:
+        with translation.override("eo"):
+            yield
+    finally:
+        del trans_real._translations["eo"]
+
+
 class Texts(HTMLParser):
     """The untranslated texts of a page, in its order: `(place, text)`, the place being `text` or an attribute."""
 

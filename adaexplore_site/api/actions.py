@@ -13,12 +13,14 @@ from functools import cache
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.core.files.uploadedfile import SimpleUploadedFile, UploadedFile
 from django.db import IntegrityError
 from django.http import Http404, HttpRequest, QueryDict
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import override
 from ninja.errors import HttpError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -196,7 +198,8 @@ def body_of(name: str) -> type[BaseModel]:
         if isinstance(field.widget, forms.HiddenInput) and part in action.sends:
             continue
         needed = field.required and not isinstance(field, forms.BooleanField)
-        words = str(field.help_text or field.label or "")
+        with override(settings.LANGUAGE_CODE):  # it is made once, for readers of every language
+            words = str(field.help_text or field.label or "")
         fields[part] = (kind, Field(... if needed else None, description=words))
     if action.must_confirm and type(action).question is not Action.question:
         fields["sure"] = (bool, Field(None, description=SURE))

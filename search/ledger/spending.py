@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, DecimalField, F, Q, QuerySet, Sum
 from django.utils import timezone
@@ -23,6 +23,9 @@ from search.ledger.models import SpendBudget, Spending
 from search.ledger.prices import BadPrices, ListedPrice, Price, Prices, PriceTable, price_table
 from search.records.facts import standings_logged
 from search.records.models import Node, Proposal, Run
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,7 @@ def money(total: Any) -> Decimal:
 class Share:
     """One budget: `period` is its day or month as text, `limit` None without one. Only known money counts."""
 
-    words: str  # today, this month
+    words: StrOrPromise  # today, this month
     period: str
     amount: Amount
     limit: Decimal | None
@@ -289,8 +292,8 @@ def standing_of(now: datetime) -> Standing:
     budget = budget_now()
     percent = budget.alert_percent if budget else 100
     day_usd, month_usd = (budget.day_usd, budget.month_usd) if budget else (None, None)
-    day = Share(_("today"), today.isoformat(), days.get(today, NOTHING), day_usd, percent)
-    month = Share(_("this month"), f"{today:%Y-%m}", sum(days.values(), NOTHING), month_usd, percent)
+    day = Share(gettext_lazy("today"), today.isoformat(), days.get(today, NOTHING), day_usd, percent)
+    month = Share(gettext_lazy("this month"), f"{today:%Y-%m}", sum(days.values(), NOTHING), month_usd, percent)
     return Standing(budget, day, month)
 
 

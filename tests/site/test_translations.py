@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from django.core.cache import cache
 from django.test import Client
+from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy, ngettext, pgettext
 
-from tests.pseudo_locale import counts, known, pages, pseudo, pseudo_locale, texts_of
+from adaexplore_site.api.actions import body_of
+from adaexplore_site.palette.shell_figures import figures_of
+from tests.pseudo_locale import counts, known, pages, pseudo, pseudo_locale, pseudo_reader, texts_of
 
 LATER = gettext_lazy("Stop")
 
@@ -76,3 +80,14 @@ def test_a_page_says_its_language_and_loads_the_catalog_before_any_other_script(
 def test_a_language_that_is_not_there_is_answered_in_english():
     answer = Client().get("/sign-in/", headers={"Accept-Language": "fr"})
     assert answer["Content-Language"] == "en"
+
+
+@pytest.mark.django_db
+def test_what_is_kept_for_all_is_in_no_language_of_one_reader():
+    cache.clear()
+    body_of.cache_clear()
+    with pseudo_reader():
+        assert str(figures_of(timezone.now()).spent.day.words) == pseudo("today")
+        texts = [field.description for field in body_of("steer.pin").model_fields.values()]
+    assert str(figures_of(timezone.now()).spent.day.words) == "today"
+    assert "number of the node" in texts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from django.utils import translation
 
 from adaexplore_site.actions.runner import undo
 from adaexplore_site.core.audit import ActionRefused
@@ -23,7 +22,7 @@ from search.steering.many import MAX_PINS, NodeFilter, batch_of
 from search.steering.snapshot import Snapshot
 from tests.load.forest import forest as plant
 from tests.pages import HOSTILE, client_of, full_run
-from tests.pseudo_locale import PseudoTranslation, trans_real
+from tests.pseudo_locale import pseudo_reader
 from tests.search.fakes import FakeBench, passed, wrong
 from tests.search.interchange.test_round_trips import there_and_back
 from tests.search.live_rows import grow, reserve
@@ -65,10 +64,9 @@ def test_a_prune_of_many_is_one_event_and_one_act_that_one_undo_takes_back():
     assert activity_of(run)[0].text == "Undone: action on many nodes"
 
 
-def test_the_filter_is_stored_in_the_same_language_for_everybody(monkeypatch):
+def test_the_filter_is_stored_in_the_same_language_for_everybody():
     run = forest()
-    with translation.override("de"):
-        monkeypatch.setattr(trans_real._active, "value", PseudoTranslation("de"))
+    with pseudo_reader():
         act = many(run, "prune")
     assert act.after["words"] == "failed"
 
