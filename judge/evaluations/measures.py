@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+from django.utils.translation import gettext as _
+
 from judge.bench.interpreting.calibration import claim, factor
 from judge.values import Basis, Verdict
 
@@ -69,23 +71,28 @@ class Measure:
         if self.low is None or self.high is None or self.basis is Basis.REPORTED:
             return ""
         if self.error is not None:
-            return f"within {factor(self.error)}"
+            return _("within %(factor)s") % {"factor": factor(self.error)}
         return f"[{_digits(self.low, self.basis)}–{_digits(self.high, self.basis)}]"
 
     @property
     def source(self) -> str:
         """What must stand beside the number."""
-        return {
-            Basis.MEASURED: "measured",
-            Basis.MODELLED: "MODELLED",
-            Basis.REPORTED: "reported, not measured here",
-        }[self.basis]
+        return basis_text(self.basis)
 
     def __str__(self) -> str:
         if self.error is not None:
             return f"{self.number} {self.source}, {self.interval}{claim(self.error)}"
         count = f"n={self.n}" if self.n and self.basis is Basis.MEASURED else ""
         return " ".join(part for part in (self.number, self.interval, count, self.source) if part)
+
+
+def basis_text(basis: Basis) -> str:
+    """What must stand beside a number of this basis on a page."""
+    return {
+        Basis.MEASURED: _("measured"),
+        Basis.MODELLED: _("MODELLED"),
+        Basis.REPORTED: _("reported, not measured here"),
+    }[basis]
 
 
 def basis_word(basis: str) -> str:

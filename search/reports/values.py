@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import Measure, basis_text
 from judge.values import Basis
 from search.algorithm.ranking import rank
 
@@ -100,7 +100,7 @@ class Figure:
     @property
     def source(self) -> str:
         """Where the speedups behind it come from."""
-        return Measure(1.0, 1.0, 1.0, self.n, self.basis).source
+        return basis_text(self.basis)
 
     def _shown(self, value: float) -> str:
         return f"{100 * value:.0f} %" if self.share else Measure(value, value, value, self.n, self.basis).number

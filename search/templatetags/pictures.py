@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import Measure, basis_text
 from judge.templatetags.texts import shown
 from judge.values import Basis
 from search.pictures.values import Cell, NodeRef
@@ -26,7 +26,7 @@ def cell(value: Cell, run_id: int) -> SafeString | str:
     if isinstance(value, NodeRef):
         return format_html('<a href="{}">{}</a>', reverse("node-detail", args=[run_id, value.number]), value.number)
     if isinstance(value, Basis):
-        return "MODELLED" if value is Basis.MODELLED else value.value
+        return value.value if value is Basis.REPORTED else basis_text(value)
     if value is None:
         return format_html('<span class="none">{}</span>', "—")
     if isinstance(value, float):
