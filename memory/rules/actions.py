@@ -252,7 +252,7 @@ class ImportRules(RulesAction):
             return sent
 
     kind = RULES
-    name, label, noun = "rules.import", _("Import rules"), _("import")
+    name, label, noun, rank = "rules.import", _("Import rules"), _("import"), 1
     route, path = "rule-import", "rules/import"
     pages = ("rule-list",)
 
@@ -409,7 +409,7 @@ class UndoRules(CardAction):
     class Form(ActionForm):
         action = forms.IntegerField(widget=forms.HiddenInput, help_text=_("Number of the entry in the activity log."))
 
-    name, label = UNDO_VERB, _("Undo the last action on rules")
+    name, label, rank = UNDO_VERB, _("Undo the last action on rules"), 1
     route, path = "rule-undo", "rules/undo"
     pages, key = ("rule-list",), "u"
     irreversible = _("do the action again instead")

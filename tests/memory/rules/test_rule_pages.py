@@ -12,6 +12,7 @@ from django.db import connection
 from django.template.loader import get_template
 from django.utils import timezone
 
+from adaexplore_site.actions import registry
 from adaexplore_site.core.models import AuditEntry
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
@@ -369,3 +370,8 @@ def test_a_nul_in_a_form_changes_nothing_where_no_row_can_hold_it(reviewer):
         assert not Rule.objects.exists()
     else:
         assert answer.status_code == 302
+
+
+def test_help_and_palette_list_the_decisions_on_a_rule_before_what_is_done_to_many():
+    offered = [action.name for action in registry.actions() if "rule-list" in action.pages]
+    assert offered[:2] == ["view.save", "rule.approve"] and offered[-2:] == ["rules.import", "rule.undo"]
