@@ -11,11 +11,12 @@ from django.db.models import Q
 from django.db.models.fields.json import KeyTransform
 from django.utils.translation import gettext as _
 
+from judge.devices.benches import SILENT_S
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.problems.services import admission_stalled
 
-SILENT_AFTER_S = 8.0  # a device worker takes a waiting task within a second; this long means nobody serves the queue
+SILENT_AFTER_S = 8.0  # an idle device worker takes a waiting task within a second
 UNFINISHED = frozenset({"queued", "running"})
 DECIDED = frozenset({"admitted", "degenerate", "refused"})
 
@@ -31,6 +32,7 @@ class Preflight:
     report: dict[str, Any]
     waited_s: float | None  # since it was queued or started; None when decided
     stalled: bool
+    served: bool = False  # whether a worker of the device was heard of lately
 
     @property
     def unfinished(self) -> bool:
@@ -76,8 +78,8 @@ class Preflight:
 
     @property
     def nobody_answers(self) -> bool:
-        """Queued for so long that no worker can be serving the device."""
-        return self.state == "queued" and (self.waited_s or 0) > SILENT_AFTER_S
+        """Queued for so long that no worker can be serving the device: a busy one still beats."""
+        return self.state == "queued" and not self.served and (self.waited_s or 0) > SILENT_AFTER_S
 
 
 def preflights_unfinished(devices: Sequence[Device], *, now: datetime) -> list[Preflight]:
@@ -104,4 +106,5 @@ def preflight(problem: Problem, device: Device, *, now: datetime) -> Preflight:
         report=entry,
         waited_s=(now - datetime.fromisoformat(started)).total_seconds() if started else None,
         stalled=admission_stalled(entry, now=now),
+        served=device.seen_at is not None and (now - device.seen_at).total_seconds() <= SILENT_S,
     )

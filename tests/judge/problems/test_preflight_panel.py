@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from judge.devices.models import Device
 from judge.problems import views
 from judge.problems.models import Problem
 from tests.pages import client_of
@@ -77,6 +78,14 @@ def test_silence_names_the_missing_worker_and_how_to_start_one(sent):
     html = panel(client_of("operator"), problem(state="queued", started=since(60), stages=[]))
     assert "No worker is serving" in html and "-Q device.interpreter" in html
     assert "Check again" in html
+
+
+@pytest.mark.parametrize(("silent_s", "named"), [(20, False), (90, True)])
+def test_a_worker_that_beats_while_it_judges_something_else_is_not_called_missing(sent, silent_s, named):
+    Device.objects.filter(name="interpreter").update(seen_at=timezone.now() - timedelta(seconds=silent_s))
+    html = panel(client_of("operator"), problem(state="queued", started=since(60), stages=[]))
+    assert ("No worker is serving" in html) is named
+    assert ("Check again" in html) is named  # what waits behind other work is not queued twice
 
 
 def test_a_decided_preflight_runs_again_only_when_asked_to(sent):
