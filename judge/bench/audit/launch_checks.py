@@ -78,7 +78,8 @@ def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: s
         return "the answer does not need them"
     if without_launch and setting.library is not Library.ALLOW:
         setting.note("library.fallback", "gives the answer with torch when a launch fails; none failed here")
-    return f"{counted(len(kernels.ran), 'kernel')} ran; without their effect the answer is wrong"
+    ran = len(kernels.ran)
+    return f"{counted(ran, 'kernel')} ran; without {'its' if ran == 1 else 'their'} effect the answer is wrong"
 
 
 def _survives(setting: Setting, name: str, question: Question) -> bool:

@@ -80,6 +80,12 @@ def test_launches_that_the_answer_does_not_need(answers, library):
     assert ended(lambda: effect(setting, kernels(row("a"))))[::2] == (Verdict.DISHONEST, "audit.noop_survives")
 
 
+@pytest.mark.parametrize(("ran", "whose"), [("a", "1 kernel ran; without its"), ("ab", "2 kernels ran; without their")])
+def test_kernels_that_the_answer_needs_are_counted(answers, ran, whose):
+    found = effect(Audited(), kernels(*(row(name) for name in ran)))
+    assert found == f"{whose} effect the answer is wrong"
+
+
 @pytest.mark.parametrize("library", list(Library))
 def test_a_kernel_that_always_fails_and_torch_answers(answers, library):
     answers["raise"] = True
