@@ -49,7 +49,7 @@ class Removal:
     def text(self) -> str:
         """What goes along, in sentences."""
         counted = {name: _counted(name, count) for name, count in self.counts.items()}
-        text = _("This deletes %(nodes)s with their kernels and prompts, %(verdicts)s of the source, the events.")
+        text = _("This deletes %(nodes)s with their kernels and prompts, %(verdicts)s of the source, and the events.")
         if self.failures:
             text = _(
                 "This deletes %(nodes)s with their kernels and prompts, %(verdicts)s of the source, the events, and "
