@@ -321,18 +321,18 @@ def adapt_list(request: SiteRequest) -> HttpResponse:
 def campaign_new(request: SiteRequest) -> HttpResponseBase:
     """Choose problems by a filter, select them, start. A POST that is refused is 422 or 409 with the reason."""
     form: forms.Form
-    chosen, status = Filter(), 200
+    status = 200
+    chosen = Filter(**{name: request.GET.get(name, "").strip()[:80] for name in ("level", "state", "origin", "q")})
+    problems = filtered(chosen)[:MAX_PROBLEMS]
     if request.method == "POST":
         answer = _started(request, CAMPAIGNS)
         if isinstance(answer, HttpResponseBase):
             return answer
         form, status = answer
         sent, _ = by_slugs([slug[:80] for slug in request.POST.getlist("problem")][:MAX_PROBLEMS])
-        problems = sent or filtered(chosen)[:MAX_PROBLEMS]
         selected = {problem.slug for problem in sent}
+        problems = in_order({problem.pk: problem for problem in (*problems, *sent)}.values())
     else:
-        chosen = Filter(**{name: request.GET.get(name, "").strip()[:80] for name in ("level", "state", "origin", "q")})
-        problems = filtered(chosen)[:MAX_PROBLEMS]
         steps = STEPS_EACH * max(len(problems), 1)
         form = CampaignForm(initial={"steps": steps, "proposer": proposers.default_name()})
         selected = {problem.slug for problem in problems if problem.state not in LEFT_OUT}

@@ -72,6 +72,14 @@ def test_a_campaign_that_cannot_be_is_told_and_keeps_what_was_filled_in(changes,
     assert not Campaign.objects.exists()
 
 
+def test_a_refused_campaign_still_offers_what_was_not_ticked():
+    make_device(), make_problem("a"), make_problem("b"), make_problem("c")
+    address = "/campaigns/new?origin=upload"
+    html = client_of("operator").post(address, FORM | {"problem": ["a"], "steps": "0"}).content.decode()
+    assert [html.count(f'value="{slug}" checked') for slug in "abc"] == [1, 0, 0] and 'value="c"' in html
+    assert f'action="{address}"' in html and '<option value="upload" selected>' in html  # the filter stays as well
+
+
 def test_the_page_shows_progress_problems_and_report():
     campaign = CampaignWorker().finish(make_campaign("a", "b"))
     html = client_of("viewer").get(f"/campaigns/{campaign.pk}/").content.decode()
