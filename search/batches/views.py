@@ -363,6 +363,14 @@ def adapt_new(request: SiteRequest) -> HttpResponseBase:
     return render(request, "batches/adapt_new.html", context, status=status)
 
 
+def _progress(answer: HttpResponse, *, ended: bool) -> HttpResponse:
+    """What a page that polls gets. The last answer has the page loaded anew: its buttons and report are of a batch that
+    runs."""
+    if ended:
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
 @never_cache
 @vary_on_headers("HX-Request")
 @require_safe
@@ -384,7 +392,7 @@ def campaign_detail(request: SiteRequest, campaign_id: int) -> HttpResponse:
         "directions": {link.name: link.direction for link in links},
     }
     if request.htmx:
-        return render(request, "batches/campaign_detail.html#progress", context)
+        return _progress(render(request, "batches/campaign_detail.html#progress", context), ended=campaign.ended)
     made = campaign_report(campaign, rule=rule if rule in RULES else BEST)
     if request.GET.get("as") in FORMS:
         return report_file(made, request.GET["as"], f"campaign-{campaign.pk}")
@@ -417,7 +425,7 @@ def adapt_detail(request: SiteRequest, adapt_id: int) -> HttpResponse:
         "used": used_facts(adapt),
     }
     if request.htmx:
-        return render(request, "batches/adapt_detail.html#progress", context)
+        return _progress(render(request, "batches/adapt_detail.html#progress", context), ended=adapt.ended)
     context |= {
         "to_review": rules_filtered(RuleFilter(adapt=adapt.pk), timezone.now()).count(),
         "files": [(form.upper(), reverse("adapt-file", args=[adapt.pk, form])) for form in ("csv", "json")],

@@ -88,6 +88,12 @@ def test_the_page_shows_progress_problems_and_report():
     assert "Pause" not in html
     fragment = client_of("viewer", "b").get(f"/campaigns/{campaign.pk}/", headers={"HX-Request": "true"})
     assert "<html" not in fragment.content.decode() and "GM(10)" not in fragment.content.decode()
+    assert fragment["HX-Refresh"] == "true"  # the page that polled still offers Pause and Stop
+
+
+def test_the_page_of_a_campaign_that_runs_is_not_loaded_anew():
+    address = f"/campaigns/{make_campaign('a', 'b').pk}/"
+    assert "HX-Refresh" not in client_of("viewer").get(address, headers={"HX-Request": "true"})
 
 
 def test_the_report_is_taken_home_as_html_csv_and_json():
