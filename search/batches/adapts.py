@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.text import counted
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.problems.models import Problem
@@ -321,7 +322,7 @@ def _create(
     if plan.options is None:
         plan = dataclasses.replace(plan, options=DIALECT if plan.proposer == "builtin" else {})
     fields = plan.fields(
-        f"Transfer of adapt run {learned_by.pk}" if learned_by else f"{plan.tasks} tasks",
+        f"Transfer of adapt run {learned_by.pk}" if learned_by else counted(plan.tasks, "task"),  # stored
         (gettext("Tasks"), plan.tasks, 1, MAX_TASKS),
         (gettext("Steps of each task"), plan.steps, 1, MAX_STEPS),
         (gettext("Steps without memory"), plan.control_steps or 0, 0, plan.steps),

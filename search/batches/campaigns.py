@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.audit import ActionRefused
+from adaexplore_site.core.text import counted
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
@@ -134,7 +135,7 @@ def campaign_start(
         text = gettext("The seeds must be one of %(choices)s, not %(seeds)s.")
         raise ActionRefused(text % {"choices": ", ".join(Campaign.Seeds.values), "seeds": seeds})
     given = Plan(**plan)
-    title = f"{len(unique)} problem{'s' * (len(unique) != 1)}"  # stored
+    title = counted(len(unique), "problem")  # stored
     fields = given.fields(title, (gettext("Searches at once"), given.at_once, 1, MAX_AT_ONCE))
     fields |= {"seeds": seeds, "steps": steps, "origin": origin}
     after = {"steps": steps, "problems": len(unique), "proposer": given.proposer, "device": given.device.name}

@@ -68,6 +68,13 @@ def test_an_operator_starts_one_and_a_second_submit_is_the_same(sent):
     assert AdaptRun.objects.count() == 1
 
 
+@pytest.mark.parametrize(("tasks", "title"), [("1", "1 task on interpreter"), ("2", "2 tasks on interpreter")])
+def test_one_without_a_title_is_named_after_its_tasks(tasks, title):
+    make_device(), make_samples()
+    client_of("operator").post("/adapt/new", FORM | {"tasks": tasks})
+    assert AdaptRun.objects.get().title == title
+
+
 @pytest.mark.parametrize(
     ("changes", "status", "said"),
     [
