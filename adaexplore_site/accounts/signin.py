@@ -82,11 +82,16 @@ def _address_file() -> Path:
 @require_safe
 @login_not_required
 def sign_in_link(request: HttpRequest, uid: str, token: str) -> HttpResponse:
-    """Sign in by a one-time link. A used or old link shows the sign-in page with what to do (status 410)."""
+    """Sign in by a one-time link. A used or old link shows the sign-in page with what to do (status 410).
+
+    Whoever is signed in to its account already is led on.
+    """
     user = _user_of(uid)
     if request.method == "HEAD":  # link previews must not use it up
         return HttpResponse()
     if user is None or not user.is_active or not tokens.check_token(user, token):
+        if user is not None and request.user == user:
+            return redirect(settings.LOGIN_REDIRECT_URL)
         context = {"form": None, "link_expired": True}
         return render(request, "accounts/sign_in.html", context, status=410)
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")

@@ -31,6 +31,16 @@ def test_using_one_link_voids_the_others(client: Client) -> None:
     assert Client().get(older).status_code == 410
 
 
+def test_a_used_link_leads_on_who_is_signed_in_to_its_account_and_nobody_else(client: Client) -> None:
+    path = signin.link_path(signin.first_admin())
+    client.get(path)
+    again = client.get(path)
+    assert again.status_code == 302 and again["Location"] == "/"
+    other = Client()
+    other.force_login(signin.user_ensure(name="bob", role=Role.VIEWER))
+    assert other.get(path).status_code == 410 and Client().get(path).status_code == 410
+
+
 def test_a_link_preview_does_not_use_it_up(client: Client) -> None:
     path = signin.link_path(signin.first_admin())
     assert client.head(path).status_code == 200
