@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -12,8 +13,10 @@ from judge.bench.audit import sealed, state_checks
 from judge.bench.audit.sealed import check_sealed, first_children
 from judge.bench.audit.setting import Answer
 from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.exchange.nested import NotCarried
 from judge.bench.foreign.whereabouts import SILENT
 from judge.bench.judging.completion import Ended
+from judge.bench.judging.reference import REFUSALS
 from judge.bench.processes.inspection import Seen
 from judge.values import JudgeError, SealedCase, Verdict
 from tests.judge.audit_setting import Audited, ended
@@ -349,3 +352,59 @@ def test_the_reference_of_a_sealed_case_has_its_constants(tmp_path, monkeypatch)
     assert made(tmp_path / "a", monkeypatch, SIZE=[7]) == ([7], (2, 3)), "a list stays one"
     assert made(tmp_path / "b", monkeypatch, SHAPE=[4, 5], SIZE=9) == (9, (4, 5)), "JSON knows no tuples"
     assert made(tmp_path / "c", monkeypatch, OTHER=1) is None
+
+
+def test_a_case_is_judged_by_the_answer_to_its_own_question():
+    judged: list[object] = []
+    rounds = SimpleNamespace(
+        ask=lambda question: (f"reply to {question}", f"slots of {question}"), judge=lambda *row: judged.append(row)
+    )
+    sealed._judge(rounds, "a question")
+    assert judged == [("a question", "reply to a question", "slots of a question", "audit")]
+
+
+def case_asked(monkeypatch, answer: object, *, reference: object = "a reference", lost: bool = False) -> object:
+    """`_ask_case` where the reference is made so, and the answer to the case is this result or fault."""
+    within: list[object] = []
+    asked: list[tuple[object, ...]] = []
+
+    @contextmanager
+    def made(setting, one, number):
+        assert (one.name, number) == ("a", 3)
+        within.append(reference)
+        yield reference
+        within.clear()
+
+    def ask(setting, name, one, given):
+        asked.append((name, one.name, given, *within))
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(sealed, "_reference", made)
+    monkeypatch.setattr(sealed, "_ask", ask)
+    whereabouts = SimpleNamespace(device_lost=lambda: lost)
+    setting = Audited(reference=SimpleNamespace(whereabouts=whereabouts))
+    try:
+        return sealed._ask_case(setting, "sealed#3", case("a"), 3)
+    finally:  # whatever a fake raises might be taken for the reference's refusal
+        assert asked == ([] if reference is None else [("sealed#3", "a", reference, reference)])
+
+
+def test_a_case_without_a_reference_is_asked_of_nobody(monkeypatch):
+    assert case_asked(monkeypatch, "wrong", reference=None) == "left out"
+    assert case_asked(monkeypatch, "wrong") == "wrong" and case_asked(monkeypatch, "right") == "right"
+
+
+@pytest.mark.parametrize("refusal", [*REFUSALS, MemoryError, NotCarried])
+def test_what_the_reference_refuses_in_a_case_is_no_fault_unless_its_device_broke(monkeypatch, refusal):
+    assert case_asked(monkeypatch, refusal("no")) == "left out"
+    if refusal is not MemoryError:
+        with pytest.raises(JudgeError, match="broke in a sealed case"):
+            case_asked(monkeypatch, refusal("no"), lost=True)
+
+
+def test_what_a_case_ends_goes_on_up(monkeypatch):
+    for fault in (wrong(), JudgeError("its process ended")):
+        with pytest.raises(type(fault)):
+            case_asked(monkeypatch, fault)
