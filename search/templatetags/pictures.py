@@ -9,7 +9,8 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from judge.evaluations.measures import Measure, basis_text
+from judge.evaluations.measures import Measure
+from judge.templatetags.marks import BASES
 from judge.templatetags.texts import shown
 from judge.values import Basis
 from search.pictures.values import Cell, NodeRef
@@ -26,7 +27,7 @@ def cell(value: Cell, run_id: int) -> SafeString | str:
     if isinstance(value, NodeRef):
         return format_html('<a href="{}">{}</a>', reverse("node-detail", args=[run_id, value.number]), value.number)
     if isinstance(value, Basis):
-        return value.value if value is Basis.REPORTED else basis_text(value)
+        return str(BASES[value])
     if value is None:
         return format_html('<span class="none">{}</span>', "—")
     if isinstance(value, float):
