@@ -140,6 +140,7 @@ def test_a_preflight_is_asked_for_once_and_again_when_nobody_came():
         ({"at_once": 0}, "Searches at once must be from 1"),
         ({"concurrency": 999}, "Steps in flight must be from 1"),
         ({"proposer": "manual"}, "cannot serve many searches"),
+        ({"proposer": "recorded"}, "cannot serve many searches"),
         ({"proposer": "nobody"}, "There is no proposer"),
         ({"params": {"w": -1}}, "w must be from 0"),
         ({"seed": -1}, "The seed must be"),
