@@ -154,8 +154,7 @@ class Child:
         if self.status is None:
             return "still running"
         if os.WIFSIGNALED(self.status):
-            number = os.WTERMSIG(self.status)
-            return f"killed by {signal.Signals(number).name}"
+            return f"killed by {signal_name(os.WTERMSIG(self.status))}"
         return f"exited with status {os.WEXITSTATUS(self.status)}"
 
     def tail(self) -> str:
@@ -168,6 +167,14 @@ class Child:
         return bool(self.status is not None and not self.killed and os.WIFSIGNALED(self.status)) and (
             os.WTERMSIG(self.status or 0) == signal.SIGKILL
         )
+
+
+def signal_name(number: int) -> str:
+    """Its name, or its number: a process may end itself by a real-time signal, and most of those have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def folder_mode() -> int:

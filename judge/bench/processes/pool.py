@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from judge.bench.processes.children import signal_name
 from judge.bench.sandboxing.sandbox import die_with_parent
 
 RESULT_BYTES = 1 << 20
@@ -166,7 +167,7 @@ class Pool:
 
 def _ending(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return signal.Signals(os.WTERMSIG(status)).name
+        return signal_name(os.WTERMSIG(status))
     return f"exit status {os.WEXITSTATUS(status)}"
 
 

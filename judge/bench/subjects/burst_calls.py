@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from judge.bench.exchange.arenas import Arena, Slot
-from judge.bench.exchange.nested import packed
+from judge.bench.exchange.nested import ordered, packed
 from judge.bench.exchange.wire import Message
 
 
@@ -52,7 +52,7 @@ class BurstCalls:
         with torch.no_grad():
             for args, slots, _ in self._calls:
                 out = model(*args)
-                tensors = [out] if isinstance(out, torch.Tensor) else packed(out)[1]
+                tensors = [out] if isinstance(out, torch.Tensor) else packed(ordered(out))[1]
                 for slot, tensor in zip(slots, tensors, strict=True):
                     arena.put(slot, tensor.detach())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from judge.bench.judging.completion import (
     of_reference,
     of_subject,
 )
+from judge.bench.processes.children import Child
 from judge.values import BASELINES, JudgeError, Verdict
 
 PATH = Path("problem.py")
@@ -144,3 +146,11 @@ def test_a_coarser_format_is_named_with_its_proof_and_a_hint(kind, reason, hint)
     assert hint in ended.message
     near = lower_precision(kind, 1.5e-3, 2e-6, near=0.0, switched=["a.tf32", "b"])
     assert "; 0.00e+00 once inputs and parameters are rounded to it; it turned a.tf32, b; " in near.message
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(9, "killed by SIGKILL"), (35, "killed by signal 35"), (3 << 8, "exited with status 3"), (None, "still running")],
+)
+def test_a_child_may_end_by_a_signal_that_has_no_name(status, words):
+    assert Child.ending(SimpleNamespace(status=status)) == words

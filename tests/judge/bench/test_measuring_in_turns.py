@@ -10,9 +10,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from judge.bench.exchange.arenas import Slot
 from judge.bench.exchange.contact import SubjectFailed
-from judge.bench.exchange.nested import TensorMeta
+from judge.bench.exchange.nested import TensorMeta, ordered, packed
 from judge.bench.judging.completion import Ended
+from judge.bench.subjects.burst_calls import BurstCalls
 from judge.bench.timing import bursts, measured
 from judge.bench.timing.bursts import Bursts, _copy_all
 from judge.bench.timing.measured import Measurement, Runner
@@ -287,3 +289,24 @@ def test_content_of_many_kinds_comes_into_place_with_one_launch_a_kind(monkeypat
     _copy_all(places, given)
     assert [place.tolist() for place in places] == [[n, n] for n in range(1, 5)]
     assert launches == [2, 2]
+
+
+# -- the subject's side of it --
+
+
+def test_outputs_of_a_burst_are_stored_in_the_order_in_which_their_places_were_laid():
+    """A dict is laid out by its keys, in whatever order the model fills it; None takes no place, a number one."""
+
+    def model(x):
+        return {"whole": x * 2, "none": None, "mean": x.mean(), "pair": (x[:1], None)}
+
+    x, stored = torch.arange(333.0), {}
+    row = {
+        "out": [Slot(at, TensorMeta.of(t)).to_json() for at, t in enumerate(packed(ordered(model(x)))[1])],
+        "seed": 1,
+    }
+    calls = BurstCalls("cpu", lambda command: [x])
+    calls.ready({"calls": [row]})
+    calls.burst(model, SimpleNamespace(put=lambda slot, tensor: stored.update({slot.offset: tensor})))
+    assert [tuple(stored[number].shape) for number in range(3)] == [(), (1,), (333,)]
+    assert torch.equal(stored[2], x * 2) and stored[0] == x.mean()
