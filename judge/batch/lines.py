@@ -113,7 +113,7 @@ def read_job(line: bytes, key: DeviceKey | None) -> SentJob:
 def _job(body: dict[str, Any]) -> Job:
     given = body["problem"]
     sealed = tuple(
-        SealedCase(str(row["name"]), dict(row["constants"]), bool(row.get("derived")))
+        SealedCase(str(row["name"]), dict(row["constants"]), bool(row.get("derived")), str(row.get("change", "")))
         for row in given.get("sealed", ())
     )
     problem = ProblemSpec(_text(given["source"]), given.get("case"), Policy.from_json(given.get("policy", {})), sealed)

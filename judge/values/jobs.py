@@ -150,11 +150,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class SealedCase:
-    """Module constants that no proposer sees. Failing a declared one is `wrong`; a derived one only labels."""
+    """Module constants that no proposer sees. Failing a declared one is `wrong`; a derived one only labels.
+
+    `change`, if any, is what happens to the inputs that the constants make: see `change_of` in
+    judge/bench/judging/variants.py.
+    """
 
     name: str
     constants: dict[str, Any]
-    derived: bool = False  # made by the linter, not given by a person
+    derived: bool = False  # made by the preflight, not given by a person
+    change: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from judge.bench.judging.completion import Ended, of_candidate
 from judge.bench.judging.correctness import Rounds
 from judge.bench.judging.families import CENTRED
 from judge.bench.judging.reference import REFUSALS, Reference
+from judge.bench.judging.variants import applied
 from judge.values import JudgeError, SealedCase, Verdict
 
 MOST = 12
@@ -159,12 +160,8 @@ def _made(setting: Setting, case: SealedCase, folder: str) -> Reference | None:
     payload = setting.assignment.payload
     try:
         loaded = load_problem(payload["source"], payload["case"], folder, setting.reference.whereabouts)
-        for constant, value in case.constants.items():
-            if not hasattr(loaded.module, constant):
-                return None
-            as_tuple = isinstance(getattr(loaded.module, constant), tuple) and isinstance(value, list)
-            setattr(loaded.module, constant, tuple(value) if as_tuple else value)  # JSON knows no tuples
-        return Reference(loaded, setting.device, setting.reference.policy)
+        under = applied(loaded, case)
+        return None if under is None else Reference(under, setting.device, setting.reference.policy)
     except (*REFUSALS, MemoryError, NotCarried, LoadError) as error:
         _unless_broken(setting, error)
         return None
