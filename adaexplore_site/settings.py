@@ -218,6 +218,8 @@ JUDGE_MIN_SANDBOX = env.text("JUDGE_MIN_SANDBOX", "auto")
 JUDGE_MAX_AUTOTUNE = env.flag("JUDGE_MAX_AUTOTUNE")
 # A device whose calibration kernel differs from itself by more than this share is quarantined.
 JUDGE_NOISE_FLOOR = env.number("JUDGE_NOISE_PERCENT", 3.0, minimum=0.1, maximum=50.0) / 100
+# A folder shared with the machines of enrolled devices: jobs are written there and outcomes read, without a person.
+JUDGE_FOLDER = env.text("JUDGE_FOLDER")
 
 # Stand-ins for storms and load (tests/faults/site.py): the class of the benches, and proposers by name. Not to be had
 # from the environment, so that no installation judges with them by accident.

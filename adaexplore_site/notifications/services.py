@@ -26,6 +26,7 @@ from adaexplore_site.core.access import Role, can
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.notifications.models import NoticeMark
 from judge.devices.benches import SILENT_S
+from judge.devices.carrying import carry_commands
 from judge.devices.models import Device
 from judge.devices.services import served_devices
 from judge.evaluations.models import Evaluation
@@ -34,6 +35,7 @@ from memory.rules.queries import review_rows
 from search.batches.budgets import ALERT, PAUSE
 from search.batches.campaigns import campaign_rows as campaign_outcomes
 from search.batches.models import Campaign
+from search.engine.waiting import Carrying, carrying
 from search.proposers import BY_HAND
 from search.records.events import NodeBest
 from search.records.models import Node, Run, RunEvent
@@ -217,7 +219,8 @@ def _quarantined() -> Iterable[Notice]:
 def _silent(now: datetime) -> list[Notice]:
     """Running searches without an event for twice their median step, as their list says it, with the stage.
 
-    Those whose device no worker serves are one notice: of the worker, not of each search.
+    Those whose device no worker serves are one notice: of the worker, not of each search. So are those that wait for
+    the machine of an enrolled device.
     """
     key = f"notices-silent-{get_language()}"
     known: list[Notice] | None = cache.get(key)
@@ -236,7 +239,11 @@ def _silent_read(now: datetime) -> Iterable[Notice]:
     found = [(row.summary.run, row.silent_s) for row in (run_row(one, now=now) for one in run_summaries(runs))]
     unserved = _unserved(now) if any(silent_s for _, silent_s in found) else {}
     waiting: dict[int, list[datetime]] = defaultdict(list)  # unserved device -> since when its searches are silent
+    carried = carrying(run for run, silent_s in found if silent_s)
+    yield from _carried(carried.values())
     for run, silent_s in found:
+        if run.pk in carried:
+            continue
         at = silent[run.pk] + timedelta(seconds=SILENT_AT_LEAST_S)
         if silent_s and run.device_id in unserved:
             waiting[run.device_id].append(at)
@@ -245,6 +252,19 @@ def _silent_read(now: datetime) -> Iterable[Notice]:
             text %= {"minutes": max(int(silent_s // 60), 1), "stage": _stage(run)}
             yield Notice(at, "warned", text, *_of_run(run), holds=True)
     yield from _workerless(waiting, unserved)
+
+
+def _carried(found: Iterable[Carrying]) -> Iterable[Notice]:
+    """One notice for each device of another machine whose jobs wait to be carried."""
+    devices: dict[int, list[Carrying]] = defaultdict(list)
+    for one in found:
+        devices[one.device.pk].append(one)
+    for waits in devices.values():
+        device, jobs = waits[0].device, sum(one.jobs for one in waits)
+        text = ngettext("%(count)d job waits for its machine", "%(count)d jobs wait for its machine", jobs)
+        command, *_rest = carry_commands(device, f"--waiting --device {device.name}")
+        since, url = min(one.since for one in waits), _at("device-detail", device.pk)
+        yield Notice(since, "waiting", text % {"count": jobs}, device.name, url, command, holds=True)
 
 
 def _unserved(now: datetime) -> dict[int, str]:

@@ -106,6 +106,7 @@ def _installation(request: SiteRequest) -> dict[str, Any]:
     ]
     if can(request.user, Role.ADMIN):
         rows.append((_("Data folder"), str(settings.DATA_DIR), "ADAEXPLORE_DATA"))
+        rows.append((_("Folder of jobs for other machines"), settings.JUDGE_FOLDER or gettext("none"), "JUDGE_FOLDER"))
     return {
         "rows": rows,
         "attempts": settings.AXES_FAILURE_LIMIT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import platform
 import re
@@ -19,7 +20,8 @@ from judge.bench.device.nvml import Gpu, gpus_here
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.devices.keys import BadKey, DeviceKey, read_key
-from judge.values import Job, JudgeError, Outcome, Verdict
+from judge.sources.checks import case_for
+from judge.values import AdmissionReport, Job, JudgeError, Outcome, Verdict
 
 TRIES = 3  # a fault of the judge is no verdict on the candidate
 Say = Callable[[str], None]
@@ -55,28 +57,41 @@ def conduct(jobs: Path, out: OutcomeFile, *, bench: Bench, key: DeviceKey | None
             if (sent.job.id, sent.nonce) in done:
                 tally.known += 1
                 continue
-            outcome = _evaluate(bench, sent.job)
+            outcome = answer(bench, sent.job)
             now = datetime.now(UTC).isoformat(timespec="seconds")
             out.append(outcome_line(sent, outcome, fingerprint=mark, judged_at=now, key=key))
             done.add((sent.job.id, sent.nonce))
             tally.judged += 1
-            tally.lost += outcome.verdict is Verdict.LOST
-            say(f"{sent.job.id}: {_summary(outcome)}")
+            tally.lost += isinstance(outcome, Outcome) and outcome.verdict is Verdict.LOST
+            say(f"{sent.job.id}: {summary(outcome)}")
     return tally
 
 
-def _evaluate(bench: Bench, job: Job) -> Outcome:
+def answer(bench: Bench, job: Job) -> Outcome | AdmissionReport:
+    """The verdict on the job's candidate; without one the preflight of its problem. A fault of the judge is tried again
+    and then `lost`."""
     for attempt in range(TRIES):
         try:
-            return bench.evaluate(job)
+            return bench.evaluate(job) if job.candidate else _admit(bench, job)
         except JudgeError as error:
             if attempt == TRIES - 1:
                 return Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message=str(error)[:2000])
     raise AssertionError("TRIES is positive")
 
 
-def _summary(outcome: Outcome) -> str:
+def _admit(bench: Bench, job: Job) -> AdmissionReport:
+    """The preflight; once more with the case for this device where only the report names it."""
+    report = bench.admit(job.problem, limits=job.limits)
+    case = case_for(bench.device.partition(":")[0], report.cases) if job.problem.case is None else None
+    if case is None:
+        return report
+    return bench.admit(dataclasses.replace(job.problem, case=case), limits=job.limits)
+
+
+def summary(outcome: Outcome | AdmissionReport) -> str:
     """Verdict, speedup and time. Messages are left out: they may quote the problem."""
+    if isinstance(outcome, AdmissionReport):
+        return f"preflight: {outcome.state}{f' {outcome.reason}' if outcome.reason else ''}"
     speedup = outcome.speedup
     figure = f" {speedup.value:.2f}× [{speedup.low:.2f}–{speedup.high:.2f}] {speedup.basis}" if speedup else ""
     return (

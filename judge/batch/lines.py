@@ -15,9 +15,20 @@ from typing import Any, Self
 
 from judge.bench.exchange import seal
 from judge.devices.keys import DeviceKey
-from judge.values import PROTOCOL, Job, Limits, Outcome, Policy, ProblemSpec, SealedCase, canonical_hash
+from judge.values import (
+    PROTOCOL,
+    AdmissionReport,
+    Job,
+    Limits,
+    Outcome,
+    Policy,
+    ProblemSpec,
+    SealedCase,
+    canonical_hash,
+)
 
-JOB, OUTCOME = "job", "outcome"
+JOB, PREFLIGHT = "job", "preflight"  # what is asked
+OUTCOME, REPORT = "outcome", "report"  # what is answered
 MAX_LINE = 32 << 20
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)
 
@@ -28,17 +39,25 @@ class BadLine(Exception):
 
 @dataclass(frozen=True)
 class SentJob:
-    """A job as it lies in a file. `device` is the name it was made for; empty when it is not signed."""
+    """A job as it lies in a file. `device` is the name it was made for; empty when it is not signed. Where only the
+    problem's preflight is asked for, the job has no candidate.
+    """
 
     job: Job
     nonce: str
     device: str
     digest: str  # sha256 of the canonical body: what an outcome answers
 
+    @property
+    def preflight(self) -> bool:
+        return not self.job.candidate
+
 
 @dataclass(frozen=True)
 class Returned:
-    """An outcome as it came back. `device` and `key_id` are empty when it is unsigned."""
+    """An outcome as it came back, of a preflight its report; a fault of the judge is an outcome of either. `device`
+    and `key_id` are empty when it is unsigned.
+    """
 
     id: str
     nonce: str
@@ -50,7 +69,7 @@ class Returned:
     candidate_hash: str
     fingerprint: dict[str, Any] = field(repr=False)
     judged_at: str
-    outcome: Outcome = field(repr=False)
+    outcome: Outcome | AdmissionReport = field(repr=False)
     digest: str
 
     @property
@@ -67,7 +86,7 @@ def job_body(job: Job, *, nonce: str, device: str) -> dict[str, Any]:
     """Everything that the signature covers."""
     problem = job.problem
     return {
-        "kind": JOB,
+        "kind": JOB if job.candidate else PREFLIGHT,
         "id": job.id,
         "nonce": nonce,
         "protocol": PROTOCOL,
@@ -97,7 +116,7 @@ def read_job(line: bytes, key: DeviceKey | None) -> SentJob:
     if key is not None:
         _require_mac(body, mac, key, line)
     try:
-        if body.get("kind", JOB) != JOB:
+        if body.get("kind", JOB) not in (JOB, PREFLIGHT):
             raise BadLine(f"it holds a {str(body['kind'])[:20]}, no job")
         if body.get("protocol", PROTOCOL) != PROTOCOL:
             raise BadLine(
@@ -124,7 +143,7 @@ def _job(body: dict[str, Any]) -> Job:
     return Job(
         id=_id(body["id"]),
         problem=problem,
-        candidate=_text(body["candidate"]),
+        candidate="" if body.get("kind") == PREFLIGHT else _source(body["candidate"]),
         limits=Limits(**body.get("limits", {})),
         timing=bool(stages.get("timing", True)),
         beat=(float(beat) if beat is not None else None) if stages.get("audit", True) else float("inf"),
@@ -133,11 +152,16 @@ def _job(body: dict[str, Any]) -> Job:
 
 
 def outcome_line(
-    sent: SentJob, outcome: Outcome, *, fingerprint: dict[str, Any], judged_at: str, key: DeviceKey | None
+    sent: SentJob,
+    outcome: Outcome | AdmissionReport,
+    *,
+    fingerprint: dict[str, Any],
+    judged_at: str,
+    key: DeviceKey | None,
 ) -> bytes:
     """The answer to one job, signed when there is a key. It repeats neither problem nor sealed cases."""
     body = {
-        "kind": OUTCOME,
+        "kind": REPORT if isinstance(outcome, AdmissionReport) else OUTCOME,
         "id": sent.job.id,
         "nonce": sent.nonce,
         "protocol": PROTOCOL,
@@ -145,7 +169,7 @@ def outcome_line(
         "key": key.id if key else "",
         "job": sent.digest,
         "problem": sent.job.problem.hash,
-        "candidate": canonical_hash(sent.job.candidate),
+        "candidate": candidate_hash(sent.job.candidate),
         "fingerprint": fingerprint,
         "judged_at": judged_at,
         "outcome": outcome.to_json(),
@@ -157,7 +181,7 @@ def read_outcome(line: bytes, keys: dict[str, DeviceKey]) -> Returned:
     """Check form and, when it says it is signed, the signature; `keys` by device name. Raises BadLine."""
     body, mac = _opened(line)
     try:
-        if body["kind"] != OUTCOME:
+        if body["kind"] not in (OUTCOME, REPORT):
             raise BadLine(f"it holds a {str(body['kind'])[:20]}, no outcome")
         device, claimed = str(body["device"]), str(body["key"])
         if mac is not None or claimed or device:
@@ -178,7 +202,7 @@ def read_outcome(line: bytes, keys: dict[str, DeviceKey]) -> Returned:
             candidate_hash=str(body["candidate"]),
             fingerprint=dict(body["fingerprint"]),
             judged_at=str(body["judged_at"]),
-            outcome=Outcome.from_json(body["outcome"]),
+            outcome=(AdmissionReport if body["kind"] == REPORT else Outcome).from_json(body["outcome"]),
             digest=digest_of(body),
         )
     except MALFORMED as error:
@@ -214,6 +238,17 @@ def _require_mac(body: dict[str, Any], mac: str | None, key: DeviceKey, line: by
         raise BadLine("its signature does not fit: it was altered, or signed with another key")
     if seal.canonical({**body, "mac": mac}) != line:
         raise BadLine("it is not in the form that was signed: something rewrote the file")
+
+
+def candidate_hash(source: str) -> str:
+    """As in an outcome: empty where only a preflight was asked for."""
+    return canonical_hash(source) if source else ""
+
+
+def _source(value: object) -> str:
+    if not value:
+        raise ValueError("an empty candidate")
+    return _text(value)
 
 
 def _text(value: object) -> str:

@@ -12,16 +12,18 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from judge.batch.lines import BadLine, Returned, digest_of, job_body, job_line, read_outcome
+from judge.batch.lines import BadLine, Returned, candidate_hash, digest_of, job_body, job_line, read_outcome
 from judge.batch.models import BatchJob
 from judge.devices.keys import DeviceKey
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import case_of, evaluation_store
 from judge.problems.models import Problem
-from judge.values import PROTOCOL, Audit, Basis, Job, Limits, Outcome, canonical_hash
+from judge.problems.services import PREFLIGHT_LIMITS, admission_keep
+from judge.sources.checks import case_for, declared_cases
+from judge.values import PROTOCOL, UNCACHED, AdmissionReport, Audit, Basis, Job, Limits, Outcome
 
-LIMITS = Limits(wall_s=180, stage_s=60)  # every pass is audited there
+LIMITS = Limits(wall_s=180, stage_s=60)  # with an audit
 
 
 class OutcomesRefused(Exception):
@@ -29,45 +31,77 @@ class OutcomesRefused(Exception):
 
 
 @dataclass(frozen=True)
+class Request:
+    """What a device is asked: to judge a kernel, or without a `source` the preflight of a problem.
+
+    `beat` and `incumbent` as in Job: who is not faster than the best so far is not audited, and who is meets it.
+    """
+
+    problem: Problem
+    source: str = ""
+    beat: float | None = None
+    incumbent: str = ""
+
+
+@dataclass(frozen=True)
 class Imported:
-    """What an import did. `evaluations` are new; `known` were there before; `unsigned` are new, and only to look at."""
+    """What an import did. `evaluations` are new; `known` were there before; `unsigned` are new, and only to look at;
+    `preflights` are jobs whose report is new; `lost` are jobs that met a fault of the judge and wait again.
+    """
 
     evaluations: tuple[Evaluation, ...] = ()
     known: tuple[Evaluation, ...] = ()
     unsigned: tuple[Evaluation, ...] = ()
+    preflights: tuple[BatchJob, ...] = ()
+    lost: tuple[BatchJob, ...] = ()
 
 
-def jobs_export(
-    *, candidates: Sequence[tuple[Problem, str]], device: Device, key: DeviceKey
-) -> list[tuple[BatchJob, bytes]]:
-    """A signed line for each (problem, source). What still waits for its outcome leaves again as the same job."""
+def jobs_export(*, requests: Sequence[Request], device: Device, key: DeviceKey) -> list[tuple[BatchJob, bytes]]:
+    """A signed line for each request. What still waits for its outcome leaves again as the same job, with the best of
+    its first export."""
     with transaction.atomic():
-        return [_job(problem, source, device, key) for problem, source in candidates]
+        return [_job(request, device, key) for request in requests]
 
 
-def _job(problem: Problem, source: str, device: Device, key: DeviceKey) -> tuple[BatchJob, bytes]:
-    candidate = canonical_hash(source)
-    waiting = BatchJob.objects.filter(device=device, problem=problem, candidate_hash=candidate, evaluation=None)
+def _job(request: Request, device: Device, key: DeviceKey) -> tuple[BatchJob, bytes]:
+    problem, candidate = request.problem, candidate_hash(request.source)
+    waiting = BatchJob.objects.filter(device=device, problem=problem, candidate_hash=candidate, imported_at=None)
     for row in waiting.order_by("-id"):
-        job = _sent(problem, source, device, row.uid)
-        if digest_of(job_body(job, nonce=row.nonce, device=key.device)) == row.digest:
-            return row, job_line(job, nonce=row.nonce, key=key)
-    job, nonce = _sent(problem, source, device, uuid.uuid4().hex), secrets.token_hex(16)
-    row = BatchJob.objects.create(
-        uid=job.id,
-        nonce=nonce,
+        row.problem, row.device = problem, device
+        if digest_of(_body(row)) == row.digest:
+            return row, job_line(_sent(row), nonce=row.nonce, key=key)
+    row = BatchJob(
+        uid=uuid.uuid4().hex,
+        nonce=secrets.token_hex(16),
         device=device,
         problem=problem,
         candidate_hash=candidate,
-        source=source,
-        digest=digest_of(job_body(job, nonce=nonce, device=key.device)),
+        source=request.source,
+        beat=request.beat,
+        incumbent=request.incumbent,
     )
-    return row, job_line(job, nonce=nonce, key=key)
+    row.digest = digest_of(_body(row))
+    row.save()
+    return row, job_line(_sent(row), nonce=row.nonce, key=key)
 
 
-def _sent(problem: Problem, source: str, device: Device, uid: str) -> Job:
-    """Every pass is audited: the other machine does not know the best here."""
-    return Job(id=uid, problem=problem.spec(case_of(problem, device)), candidate=source, limits=LIMITS, beat=None)
+def _body(row: BatchJob) -> dict[str, Any]:
+    return job_body(_sent(row), nonce=row.nonce, device=row.device.name)
+
+
+def _sent(row: BatchJob) -> Job:
+    problem, device = row.problem, row.device
+    if row.preflight:
+        case = case_for(device.kind, declared_cases(problem.source))
+        return Job(id=row.uid, problem=problem.spec(case), candidate="", limits=PREFLIGHT_LIMITS)
+    return Job(
+        id=row.uid,
+        problem=problem.spec(case_of(problem, device)),
+        candidate=row.source,
+        limits=LIMITS,
+        beat=row.beat,
+        incumbent=row.incumbent or None,
+    )
 
 
 def outcomes_import(*, data: bytes, keys: dict[str, DeviceKey], accept_unsigned: bool = False) -> Imported:
@@ -83,13 +117,14 @@ def outcomes_import(*, data: bytes, keys: dict[str, DeviceKey], accept_unsigned:
     with transaction.atomic():
         jobs = _locked(found)
         results = [_take(number, line, jobs.get(line.id)) for number, line in found]
-    signed = [result for (_, line), result in zip(found, results, strict=True) if line.signed]
-    unsigned = [result for (_, line), result in zip(found, results, strict=True) if not line.signed]
-    return Imported(
-        evaluations=tuple(row for row, new in signed if new),
-        known=tuple(row for row, new in (*signed, *unsigned) if not new),
-        unsigned=tuple(row for row, new in unsigned if new),
-    )
+    done = Imported()
+    for one in results:
+        done = Imported(*(mine + its for mine, its in zip(_parts(done), _parts(one), strict=True)))
+    return done
+
+
+def _parts(done: Imported) -> list[tuple[Any, ...]]:
+    return [getattr(done, part.name) for part in dataclasses.fields(done)]
 
 
 def _read(data: bytes, keys: dict[str, DeviceKey]) -> list[tuple[int, Returned]]:
@@ -121,24 +156,53 @@ def _locked(found: Iterable[tuple[int, Returned]]) -> dict[str, BatchJob]:
     return found_jobs
 
 
-def _take(number: int, line: Returned, job: BatchJob | None) -> tuple[Evaluation, bool]:
-    """(evaluation, new); the same outcome again finds its first evaluation. Raises OutcomesRefused."""
+def _take(number: int, line: Returned, job: BatchJob | None) -> Imported:
+    """What one line adds; the same outcome again finds its first evaluation. Raises OutcomesRefused."""
     if job is None:
         raise _refused(number, line.id, "no such job was exported from here")
+    if line.signed and line.digest in job.lost:
+        return Imported()
     _check(number, line, job)
     if not line.signed:
-        return _keep_unsigned(line, job)
-    if job.evaluation is not None and job.outcome_digest == line.digest:
-        return job.evaluation, False
-    if job.evaluation is not None:
+        return _keep_unsigned(number, line, job)
+    if job.imported_at is not None and job.outcome_digest == line.digest:
+        return Imported(known=(job.evaluation,) if job.evaluation else ())
+    if job.imported_at is not None:
         raise _refused(number, line.id, "the job has another outcome already; export it anew to measure again")
-    toolchain = str(line.fingerprint["toolchain"])[:120]
-    job.evaluation = evaluation_store(
-        problem=job.problem, device=job.device, source=job.source, toolchain=toolchain, outcome=_with_origin(line)
-    )
+    if isinstance(line.outcome, Outcome) and line.outcome.verdict in UNCACHED:
+        return _wait_again(line, job)
+    taken = _keep_report(line, line.outcome, job) if isinstance(line.outcome, AdmissionReport) else _keep(line, job)
     job.outcome_digest, job.imported_at = line.digest, timezone.now()
     job.save(update_fields=["evaluation", "outcome_digest", "imported_at"])
-    return job.evaluation, True
+    return taken
+
+
+def _keep(line: Returned, job: BatchJob) -> Imported:
+    job.evaluation = evaluation_store(
+        problem=job.problem,
+        device=job.device,
+        source=job.source,
+        toolchain=str(line.fingerprint["toolchain"])[:120],
+        outcome=_with_origin(line),
+        incumbent=job.incumbent or None,
+        spec=_sent(job).problem,
+    )
+    return Imported(evaluations=(job.evaluation,))
+
+
+def _keep_report(line: Returned, report: AdmissionReport, job: BatchJob) -> Imported:
+    environment = {**report.environment, "batch": _origin(line), "at": timezone.now().isoformat()}
+    admission_keep(problem=job.problem, device=job.device, report=dataclasses.replace(report, environment=environment))
+    return Imported(preflights=(job,))
+
+
+def _wait_again(line: Returned, job: BatchJob) -> Imported:
+    """A fault of the judge says nothing about the kernel: the job waits for another outcome, under a new nonce."""
+    job.lost = [*job.lost, line.digest]
+    job.nonce = secrets.token_hex(16)
+    job.digest = digest_of(_body(job))
+    job.save(update_fields=["lost", "nonce", "digest"])
+    return Imported(lost=(job,))
 
 
 def _check(number: int, line: Returned, job: BatchJob) -> None:
@@ -156,6 +220,10 @@ def _check(number: int, line: Returned, job: BatchJob) -> None:
     for reason, holds in wrong.items():
         if holds:
             raise _refused(number, line.id, reason)
+    if isinstance(line.outcome, AdmissionReport) and not job.preflight:
+        raise _refused(number, line.id, "it holds a preflight, and a verdict was asked for")
+    if job.preflight and isinstance(line.outcome, Outcome) and line.outcome.verdict not in UNCACHED:
+        raise _refused(number, line.id, "it holds a verdict, and a preflight was asked for")
     if line.signed:
         _check_fingerprint(number, line, job.device)
 
@@ -169,7 +237,7 @@ def _check_fingerprint(number: int, line: Returned, device: Device) -> None:
         raise _refused(number, line.id, f"it was judged on {mark.get('arch')!r}, {device.name} is {device.arch!r}")
     if not mark.get("toolchain"):
         raise _refused(number, line.id, "it does not say with which toolchain it was judged")
-    if any(timing.basis != device.basis for timing in line.outcome.timings):
+    if isinstance(line.outcome, Outcome) and any(one.basis != device.basis for one in line.outcome.timings):
         raise _refused(number, line.id, f"times on {device.name} must be {device.basis}")
     gpu = mark.get("gpu") or {}
     known = device.facts.get("uuid")
@@ -183,16 +251,19 @@ def _check_fingerprint(number: int, line: Returned, device: Device) -> None:
         device.save(update_fields=["facts", "title"])
 
 
-def _keep_unsigned(line: Returned, job: BatchJob) -> tuple[Evaluation, bool]:
+def _keep_unsigned(number: int, line: Returned, job: BatchJob) -> Imported:
+    if isinstance(line.outcome, AdmissionReport) or job.preflight:
+        raise _refused(number, line.id, "an unsigned preflight admits nothing: judge it with the key of the device")
     known = job.unsigned.get(line.digest)
     if known is not None:
-        return Evaluation.objects.get(pk=known), False
+        return Imported(known=(Evaluation.objects.get(pk=known),))
     device, _ = Device.objects.get_or_create(
         name=f"external:unsigned {job.device.name}"[:60],
         defaults={"kind": Device.Kind.EXTERNAL, "title": f"{job.device.name}, unsigned"[:120]},
     )
-    timings = tuple(dataclasses.replace(timing, basis=Basis.REPORTED) for timing in line.outcome.timings)
-    outcome = dataclasses.replace(_with_origin(line), timings=timings, speedup=None, over_compiled={}, audit=Audit.NONE)
+    outcome = _with_origin(line)
+    timings = tuple(dataclasses.replace(timing, basis=Basis.REPORTED) for timing in outcome.timings)
+    outcome = dataclasses.replace(outcome, timings=timings, speedup=None, over_compiled={}, audit=Audit.NONE)
     row = evaluation_store(
         problem=job.problem,
         device=device,
@@ -202,13 +273,17 @@ def _keep_unsigned(line: Returned, job: BatchJob) -> tuple[Evaluation, bool]:
     )
     job.unsigned = {**job.unsigned, line.digest: row.pk}
     job.save(update_fields=["unsigned"])
-    return row, True
+    return Imported(unsigned=(row,))
 
 
 def _with_origin(line: Returned) -> Outcome:
-    """The outcome, with the way it came in its environment."""
-    origin: dict[str, Any] = {"signed": line.signed, "job": line.id, "judged_at": line.judged_at, **line.fingerprint}
-    return dataclasses.replace(line.outcome, environment={**line.outcome.environment, "batch": origin})
+    """The outcome, with the way it came in its environment. Not for a preflight."""
+    assert isinstance(line.outcome, Outcome)
+    return dataclasses.replace(line.outcome, environment={**line.outcome.environment, "batch": _origin(line)})
+
+
+def _origin(line: Returned) -> dict[str, Any]:
+    return {"signed": line.signed, "job": line.id, "judged_at": line.judged_at, **line.fingerprint}
 
 
 def _refused(number: int, name: str, reason: str) -> OutcomesRefused:

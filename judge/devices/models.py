@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -117,8 +118,8 @@ class Device(models.Model):
 
     @property
     def takes_searches(self) -> bool:
-        """Whether a search may start on it now."""
-        return self.served and self.state == self.State.ACTIVE
+        """Whether a search may start on it now: on an enrolled one its kernels leave as jobs."""
+        return self.judges and self.state == self.State.ACTIVE
 
     @property
     def is_gpu(self) -> bool:
@@ -151,8 +152,9 @@ class Device(models.Model):
 
     @property
     def queue(self) -> str:
-        """Name of the Celery queue that this device's worker serves."""
-        return f"device.{self.name.replace(':', '-')}"
+        """Name of the Celery queue that this device's worker serves. Of an enrolled device, which has none here, the
+        one of the workers that talk to others."""
+        return settings.CELERY_TASK_DEFAULT_QUEUE if self.remote else f"device.{self.name.replace(':', '-')}"
 
     @property
     def basis(self) -> Basis | None:

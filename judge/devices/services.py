@@ -118,6 +118,12 @@ def judging_devices() -> QuerySet[Device]:
     return served_devices().filter(state=Device.State.ACTIVE)
 
 
+def search_devices() -> QuerySet[Device]:
+    """Active devices that a search may start on: those that a worker of ours serves, then those of other machines."""
+    active = Device.objects.judging().filter(state=Device.State.ACTIVE)
+    return active.order_by("remote", "-kind", "name")
+
+
 def served_devices() -> QuerySet[Device]:
     """Every device that a worker of ours serves, whatever its state: a draining one still ends what it began."""
     return Device.objects.served().order_by("-kind", "name")

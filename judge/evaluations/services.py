@@ -91,7 +91,7 @@ def evaluation_run(
     candidate = canonical_hash(source)
     beat = beat if device_trusted(device) else math.inf
     known = evaluation_known(problem=problem, device=device, candidate_hash=candidate, toolchain=toolchain)
-    if known is not None and not _wants_audit(known, beat):
+    if known is not None and not wants_audit(known, beat):
         return known, True
     return _judged(problem, device, source, bench, beat, incumbent, clock), False
 
@@ -188,7 +188,7 @@ def evaluation_known(*, problem: Problem, device: Device, candidate_hash: str, t
     )
 
 
-def _wants_audit(known: Evaluation, beat: float | None) -> bool:
+def wants_audit(known: Evaluation, beat: float | None) -> bool:
     """Whether a stored pass would be a best although nobody has audited it."""
     if known.speedup is None or known.audit:
         return False

@@ -12,6 +12,7 @@ from django.db.models.fields.json import KeyTransform
 from django.utils.translation import gettext as _
 
 from judge.devices.benches import SILENT_S
+from judge.devices.carrying import carried_by_itself, carry_commands
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.problems.services import admission_stalled
@@ -77,9 +78,24 @@ class Preflight:
         return f"{said} " if said.endswith((".", "!", "?")) else f"{said}. "
 
     @property
+    def carried(self) -> bool:
+        """Whether it waits to be carried to the machine of its device, and its report back."""
+        return self.state == "queued" and self.device.remote
+
+    @property
+    def by_itself(self) -> bool:
+        return carried_by_itself()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What a person calls for one that is carried."""
+        return carry_commands(self.device, f"--waiting --device {self.device.name}")
+
+    @property
     def nobody_answers(self) -> bool:
         """Queued for so long that no worker can be serving the device: a busy one still beats."""
-        return self.state == "queued" and not self.served and (self.waited_s or 0) > SILENT_AFTER_S
+        waits = self.state == "queued" and not self.device.remote
+        return waits and not self.served and (self.waited_s or 0) > SILENT_AFTER_S
 
 
 def preflights_unfinished(devices: Sequence[Device], *, now: datetime) -> list[Preflight]:

@@ -231,10 +231,20 @@ def problem_admit(
         stages=(*(stage for stage in stages if stage.name not in repeated), *report.stages),
         environment={**report.environment, "at": started.isoformat()},
     )
+    admission_keep(problem=problem, device=device, report=report)
+    return report
+
+
+def admission_keep(*, problem: Problem, device: Device, report: AdmissionReport) -> None:
+    """Store a finished preflight, of a bench here or on another machine, and settle the problem's state."""
     _store(problem, device, report.to_json())
     if report.roofline is not None and report.roofline.source == "measured":
         device_learn(device=device, dram_gb_s=report.roofline.dram_gb_s)
-    return report
+
+
+def admission_fail(*, problem: Problem, device: Device, message: str) -> None:
+    """The judge could not do the preflight. The problem's own state is untouched."""
+    _store(problem, device, {**_entry("failed", timezone.now(), []), "message": message})
 
 
 def admission_queue(*, problem: Problem, device: Device) -> None:

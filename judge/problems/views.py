@@ -18,7 +18,7 @@ from kombu.exceptions import OperationalError
 from adaexplore_site.core.access import Role, can, require
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
-from judge.devices.services import judging_devices, served_devices
+from judge.devices.services import search_devices
 from judge.problems import queries as problem_facts
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight, preflight
@@ -61,7 +61,9 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
     """Source, policy, what it costs where, baselines, flaws, sealed cases, operators, searches."""
     problem = get_object_or_404(Problem.objects.select_related("created_by"), slug=slug)
     now = timezone.now()
-    known = [preflight(problem, device, now=now) for device in served_devices()]  # also where nothing runs just now
+    known = [
+        preflight(problem, device, now=now) for device in Device.objects.judging().order_by("remote", "-kind", "name")
+    ]
     checks = [check for check in known if check.device.state == Device.State.ACTIVE]
     sealed_open = can(request.user, Role.ADMIN)
     context = {
@@ -95,7 +97,7 @@ def problem_preflight(request: SiteRequest, slug: str) -> HttpResponse:
     """The preflight panel of one device (`device` in the query or form). POST starts it unless it is on its way."""
     problem = get_object_or_404(Problem, slug=slug)
     name = request.POST.get("device") or request.GET.get("device") or "interpreter"
-    device = get_object_or_404(judging_devices(), name=name)
+    device = get_object_or_404(search_devices(), name=name)
     if request.method == "POST":
         require(request.user, Role.OPERATOR)
         preflight_start(problem, device, again="again" in request.POST)
@@ -110,7 +112,8 @@ def problem_preflight(request: SiteRequest, slug: str) -> HttpResponse:
 
 
 def preflight_start(problem: Problem, device: Device, *, again: bool = False) -> None:
-    """Queue a preflight, unless one is under way, or decided and `again` is not set.
+    """Queue a preflight, unless one is under way, or decided and `again` is not set. For a device of another machine
+    it waits to be exported.
 
     When the broker is away it stays queued, and the panel says that nobody answers and what to do.
     """
@@ -120,6 +123,8 @@ def preflight_start(problem: Problem, device: Device, *, again: bool = False) ->
     if check.decided and not again:
         return
     admission_queue(problem=problem, device=device)  # first: a fast worker must find it and write over it
+    if device.remote:
+        return  # it leaves with the next jobs
     try:
         admit_problem.apply_async(args=[problem.pk, device.pk], queue=device.queue, retry=False)
     except OperationalError as error:

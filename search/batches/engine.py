@@ -29,7 +29,7 @@ from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight, preflight
-from judge.problems.services import problem_admit
+from judge.problems.services import admission_queue, problem_admit
 from judge.values import JudgeError
 from memory.adapt.composing import Composed
 from memory.adapt.models import Batch, BatchItem
@@ -319,8 +319,13 @@ class Source(ABC):
         return waiting.select_related(f"{self.name}__device", "problem").first()
 
     def examine(self, item: Any, bench_for: Callable[[Device], Bench], clock: Callable[[], datetime]) -> None:
-        """Run the preflight; refuse the item when the judge cannot do it."""
+        """Run the preflight; refuse the item when the judge cannot do it. On a device of another machine it waits to be
+        exported, and its report lets the item go on."""
         device = getattr(item, self.name).device
+        if device.remote:
+            if not preflight(item.problem, device, now=clock()).unfinished:
+                admission_queue(problem=item.problem, device=device)
+            return
         try:
             problem_admit(problem=item.problem, device=device, bench=bench_for(device))
         except JudgeError:

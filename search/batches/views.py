@@ -30,7 +30,7 @@ from adaexplore_site.core.downloads import attachment
 from adaexplore_site.core.llm import endpoint_from_settings
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
-from judge.devices.services import judging_devices
+from judge.devices.services import search_devices
 from judge.problems.models import Problem
 from memory.adapt.effect import curve_of
 from memory.adapt.models import AdaptRun, Batch
@@ -163,7 +163,7 @@ class BatchForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "initial": {**self.USUAL, **(kwargs.get("initial") or {})}})
         self.label_suffix = ""
-        self._devices = {device.name: device for device in judging_devices()}
+        self._devices = {device.name: device for device in search_devices()}
         usable = [choice for choice in proposers.available() if choice.ready and choice.name not in proposers.ATTENDED]
         self._choose("device", [(device.name, f"{device.name} · {device.title}") for device in self._devices.values()])
         self._choose("proposer", [(choice.name, choice.title) for choice in usable])

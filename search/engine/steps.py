@@ -23,7 +23,7 @@ from adaexplore_site.core.text import escaped as storable
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
-from judge.evaluations.services import candidate_compile, evaluation_run
+from judge.evaluations.services import candidate_compile, evaluation_known, evaluation_run, wants_audit
 from judge.problems.models import Problem
 from judge.values import JudgeError, Verdict, canonical_hash
 from memory.prompting.places import toolchain_now
@@ -309,7 +309,11 @@ def _wait_for_person(node: Node, owner: str, waiting: WaitingForPerson) -> list[
 
 
 def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clock = timezone.now) -> list[FollowUp]:
-    """Judge a node's kernel on the run's device and complete the node. An equal candidate takes the known verdict."""
+    """Judge a node's kernel on the run's device and complete the node. An equal candidate takes the known verdict. On a
+    device of another machine the node waits for an outcome.
+    """
+    if Node.objects.filter(pk=node_id, run__device__remote=True).exists():
+        return step_judge_elsewhere(node_id=node_id, clock=clock)
     owner = owner_name()
     node, follow_ups = _claim_for_judging(node_id, owner, clock())
     if node is None:
@@ -318,15 +322,14 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
     try:
         with lease_kept(node_id=node_id, owner=owner):
             bench = bench_for(device)
-            best = best_node(node.run_id)
+            beat, incumbent = bar_of(node.run_id)
             evaluation, known = evaluation_run(
                 problem=problem,
                 device=device,
                 source=node.source,
                 bench=bench,
-                beat=best.evaluation.speedup if best and best.evaluation else None,
-                # Raced with a kernel that beat nothing, one that beats PyTorch might tie and stay without an audit.
-                incumbent=best.source if best and has_won(best.evaluation) else None,
+                beat=beat,
+                incumbent=incumbent or None,
             )
     except JudgeError as error:
         device_faulted(device=device, message=str(error))
@@ -335,6 +338,37 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
         device_judged(evaluation=evaluation, bench=bench)
     reused = known and evaluation.nodes.exclude(pk=node.pk).exists()  # not after a crash between verdict and tell
     return step_complete(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
+
+
+def bar_of(run_id: int) -> tuple[float | None, str]:
+    """What a kernel of the run has to beat: the speedup of the best so far, None without one, and its source.
+
+    The source is empty where it beat nothing: raced with such a one, a kernel that beats PyTorch might tie and stay
+    unaudited.
+    """
+    best = best_node(run_id)
+    if best is None or best.evaluation is None:
+        return None, ""
+    return best.evaluation.speedup, best.source if has_won(best.evaluation) else ""
+
+
+def step_judge_elsewhere(*, node_id: int, clock: Clock = timezone.now) -> list[FollowUp]:
+    """Complete a node on a device of another machine if an equal candidate has a verdict there, with the versions that
+    judge there now. Otherwise it leaves as a job, and the outcome completes it.
+    """
+    node = Node.objects.select_related("run__problem", "run__device").filter(pk=node_id).first()
+    if node is None or node.state != Node.State.JUDGING or node.run.device.state == Device.State.QUARANTINED:
+        return []
+    problem, device = node.run.problem, node.run.device
+    toolchain, beat = toolchain_now(problem, device), bar_of(node.run_id)[0]
+    known = evaluation_known(problem=problem, device=device, candidate_hash=node.source_hash, toolchain=toolchain)
+    owner = owner_name()
+    if known is None or wants_audit(known, beat):
+        return []
+    if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=clock()):
+        return []
+    reused = known.nodes.exclude(pk=node.pk).exists()
+    return step_complete(node=node, owner=owner, evaluation_id=known.pk, reused=reused, clock=clock)
 
 
 def _claim_for_judging(node_id: int, owner: str, now: datetime) -> tuple[Node | None, list[FollowUp]]:

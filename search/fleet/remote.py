@@ -1,33 +1,48 @@
-"""Nodes and devices without a worker here: which kernels leave as jobs, and what an outcome means for a node."""
+"""Searches on devices of other machines: what leaves as jobs, and what an outcome means for a node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from judge.batch.lines import candidate_hash
+from judge.batch.models import BatchJob
+from judge.batch.services import Request
 from judge.devices.models import Device
+from judge.devices.services import faults_clear
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
-from judge.values import Verdict, canonical_hash
+from judge.problems.preflight import preflights_unfinished
+from judge.problems.services import admission_fail
+from judge.values import Verdict
+from search.engine.completion import node_cancel, run_follow, run_locked
+from search.engine.devices import device_faulted
 from search.engine.leases import node_claim, owner_name
-from search.engine.steps import step_complete
+from search.engine.steps import bar_of, step_complete, step_judge_elsewhere
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
 
-Candidate = tuple[Problem, str]
+MOST_LOST = 5  # faults of the judge on one job: its step is then withdrawn, and another one is tried
+LOST = "The judge failed on the other machine: python -m judge.bench says why there."
 
 
 class NothingToSend(Exception):
     """The selection is empty or impossible; the message says what would be there."""
 
 
-def nodes_waiting(*, run: Run) -> list[Candidate]:
-    """Kernels of nodes that wait for the run's own device. Raises NothingToSend."""
+def nodes_waiting(*, run: Run) -> list[Request]:
+    """Kernels of nodes that wait for the run's own device, and the preflight of its problem if that waits, too. Each
+    knows the best so far. Raises NothingToSend.
+    """
+    _known_complete(run)
     nodes = Node.objects.filter(run=run, state=Node.State.JUDGING).order_by("number")
-    found = _distinct((run.problem, node.source) for node in nodes)
+    beat, incumbent = bar_of(run.pk)
+    found = _distinct(Request(run.problem, node.source, beat, incumbent) for node in nodes)
     if not found:
         raise NothingToSend(
             f"No node of run {run.pk} waits for {run.device.name}. --device NAME measures completed nodes again."
@@ -35,40 +50,57 @@ def nodes_waiting(*, run: Run) -> list[Candidate]:
     return found
 
 
-def nodes_named(*, run: Run, numbers: Sequence[int]) -> list[Candidate]:
+def requests_waiting(*, device: Device, now: datetime) -> list[Request]:
+    """All that waits for a device: preflights first, since searches wait for them, then the kernels of its searches."""
+    found = [Request(one.problem) for one in preflights_unfinished([device], now=now)]
+    waiting = Node.objects.filter(state=Node.State.JUDGING).values("run")
+    for run in Run.objects.filter(device=device, pk__in=waiting).select_related("problem", "device").order_by("pk"):
+        with suppress(NothingToSend):
+            found += nodes_waiting(run=run)
+    return _distinct(found)
+
+
+def _known_complete(run: Run) -> None:
+    """Complete the nodes whose verdict is known by now, such as of an equal kernel in another search. The next reap
+    lets the search go on."""
+    for pk in list(Node.objects.filter(run=run, state=Node.State.JUDGING).values_list("pk", flat=True)):
+        step_judge_elsewhere(node_id=pk)
+
+
+def nodes_named(*, run: Run, numbers: Sequence[int]) -> list[Request]:
     """Kernels of these nodes. Raises NothingToSend that names a node without a kernel."""
     known = dict(Node.objects.filter(run=run, number__in=numbers).exclude(source="").values_list("number", "source"))
     gone = [str(number) for number in numbers if number not in known]
     if gone:
         raise NothingToSend(f"Run {run.pk} has no kernel under node {', '.join(gone)}.")
-    return _distinct((run.problem, known[number]) for number in numbers)
+    return _distinct(Request(run.problem, known[number]) for number in numbers)
 
 
-def passes_of_run(*, run: Run, top: int | None) -> list[Candidate]:
+def passes_of_run(*, run: Run, top: int | None) -> list[Request]:
     """Kernels of the run that passed, the fastest first. Raises NothingToSend."""
     evaluations = Evaluation.objects.filter(nodes__run=run)
     return _passes(evaluations, run.problem, top, f"No kernel of run {run.pk} has passed.")
 
 
-def passes_of_problem(*, problem: Problem, top: int | None) -> list[Candidate]:
+def passes_of_problem(*, problem: Problem, top: int | None) -> list[Request]:
     """Kernels of any search that passed on the problem, the fastest first. Raises NothingToSend."""
     evaluations = Evaluation.objects.filter(problem=problem)
     return _passes(evaluations, problem, top, f"No kernel for {problem.slug} has passed.")
 
 
-def _passes(evaluations: QuerySet[Evaluation], problem: Problem, top: int | None, empty: str) -> list[Candidate]:
+def _passes(evaluations: QuerySet[Evaluation], problem: Problem, top: int | None, empty: str) -> list[Request]:
     passed = evaluations.filter(verdict=Verdict.PASS.value, speedup__isnull=False).order_by("-speedup", "id")
-    found = _distinct((problem, source) for source in passed.values_list("source", flat=True))
+    found = _distinct(Request(problem, source) for source in passed.values_list("source", flat=True))
     if not found:
         raise NothingToSend(empty)
     return found[:top]
 
 
-def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The first of each kernel; layout and comments make no difference."""
-    first: dict[str, Candidate] = {}
-    for problem, source in candidates:
-        first.setdefault(canonical_hash(source), (problem, source))
+def _distinct(requests: Iterable[Request]) -> list[Request]:
+    """The first of each kernel on a problem; layout and comments make no difference."""
+    first: dict[tuple[int, str], Request] = {}
+    for request in requests:
+        first.setdefault((request.problem.pk, candidate_hash(request.source)), request)
     return list(first.values())
 
 
@@ -79,13 +111,8 @@ def nodes_answered(
     completed: list[int] = []
     follow_ups: list[FollowUp] = []
     for evaluation in evaluations:
-        waiting = Node.objects.filter(
-            state=Node.State.JUDGING,
-            run__device=evaluation.device_id,
-            run__problem=evaluation.problem_id,
-            source_hash=evaluation.candidate_hash,
-        )
-        for node in waiting.order_by("pk"):
+        faults_clear(evaluation.device)
+        for node in _nodes_of(evaluation.device_id, evaluation.problem_id, evaluation.candidate_hash):
             owner = owner_name()
             if not node_claim(node_id=node.pk, state=Node.State.JUDGING, owner=owner, now=clock()):
                 continue
@@ -93,6 +120,38 @@ def nodes_answered(
             follow_ups += step_complete(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
             completed.append(node.pk)
     return completed, follow_ups
+
+
+def jobs_lost(*, jobs: Iterable[BatchJob]) -> list[FollowUp]:
+    """What faults of the judge on another machine lead to: three in a row quarantine its device, as they do here. They
+    are no verdict on a kernel: its job waits for another try, and after `MOST_LOST` the step is withdrawn, which costs
+    the search none.
+    """
+    follow_ups: list[FollowUp] = []
+    for job in jobs:
+        if job.preflight:
+            if len(job.lost) >= MOST_LOST:
+                admission_fail(problem=job.problem, device=job.device, message=LOST)
+        elif len(job.lost) >= MOST_LOST:
+            follow_ups += _withdraw(job)
+        device_faulted(device=job.device, message=LOST)
+    return follow_ups
+
+
+def _withdraw(job: BatchJob) -> list[FollowUp]:
+    follow_ups: list[FollowUp] = []
+    for found in _nodes_of(job.device_id, job.problem_id, job.candidate_hash):
+        with transaction.atomic():
+            run = run_locked(found.run_id)
+            if run is not None and node_cancel(run=run, node=found, why=LOST):
+                follow_ups += run_follow(run=run, now=timezone.now())
+    return follow_ups
+
+
+def _nodes_of(device_id: int, problem_id: int, candidate: str) -> list[Node]:
+    """Nodes that wait for the verdict on this kernel there."""
+    waiting = Node.objects.filter(state=Node.State.JUDGING, run__device=device_id, run__problem=problem_id)
+    return list(waiting.filter(source_hash=candidate).order_by("pk"))
 
 
 def device_for(*, run: Run | None, name: str | None) -> Device:

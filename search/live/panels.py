@@ -22,6 +22,7 @@ from memory.patterns.messages import cause_of, masked, readable
 from memory.patterns.table import recognised
 from search.algorithm.ranking import HIGHEST, Standing
 from search.compare.columns import Calls, calls_summed
+from search.engine.waiting import Carrying, carrying
 from search.ledger.books import books_of, ledger_of, limits_of
 from search.ledger.limits import Forecast, Ledger, Range, RunLimits, forecast, limit_amounts
 from search.ledger.spending import NOTHING, Amount, calls_by_node
@@ -291,6 +292,7 @@ class Evidence:
     closest: Node | None
     unproven: int
     cost: Calls
+    carrying: Carrying | None  # what waits for the machine of its device
 
     @property
     def correct(self) -> int:
@@ -368,6 +370,7 @@ def evidence_of(run: Run, now: datetime) -> Evidence:
         closest=_judged(run, standing.closest),
         unproven=0 if standing.best is not None else _unproven(run),
         cost=calls_summed(Proposal.objects.filter(node__run=run).exclude(model="")),
+        carrying=carrying([run]).get(run.pk),
     )
 
 

@@ -18,7 +18,7 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import replace_url
 
 from adaexplore_site.core.requests import SiteRequest, current_path
-from judge.devices.services import judging_devices
+from judge.devices.services import search_devices
 from judge.evaluations import facts as evaluation_facts
 from judge.sources.highlighting import listing, visible
 from judge.values import Verdict
@@ -186,7 +186,7 @@ def steering_context(run: Run, node: Node, tree: RunTree) -> dict[str, Any]:
         "steerable": not run.ended and run.state != Run.State.STOPPING and node.state != Node.State.CANCELLED,
         "branchable": node.state == Node.State.COMPLETED and bool(node.source),
         "branches": list(node.branches.order_by("pk")[: node_page.ROWS]),
-        "devices": list(judging_devices()) if run.origin == Run.Origin.IMPORT else [],
+        "devices": list(search_devices()) if run.origin == Run.Origin.IMPORT else [],
         "rejudgeable": _rejudgeable(node),
         "rechecks": rechecks_of(node),
         "typed": {},

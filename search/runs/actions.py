@@ -21,7 +21,7 @@ from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
-from judge.devices.services import judging_devices
+from judge.devices.services import search_devices
 from judge.evaluations.models import PROTOCOL_ELSEWHERE, Evaluation
 from judge.problems.preflight import Preflight, preflight
 from judge.problems.views import preflight_start
@@ -55,7 +55,7 @@ class StartRun(Action):
     irreversible = _("stop it on its page")
 
     def form(self, target: None, data: QueryDict, files: MultiValueDict[str, Any]) -> forms.Form:
-        return StartForm(data, devices=list(judging_devices()), choices=available())
+        return StartForm(data, devices=list(search_devices()), choices=available())
 
     def run(self, target: None, data: dict[str, Any], call: Call) -> Result:
         problem, device = data["problem"], data["device"]

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from judge.devices.models import Device
 from judge.values import Verdict
+from search.engine.waiting import Carrying, carrying
 from search.ledger.books import limits_of
 from search.ledger.spending import NOTHING, Amount, spent_by
 from search.proposers import BY_HAND
@@ -126,6 +127,7 @@ class RunRow:
     in_state_s: float | None = None
     cost: Amount = NOTHING
     limit_usd: Decimal | None = None
+    carrying: Carrying | None = None  # what waits for the machine of its device
     pick: str = ""  # run.node of its best kernel, else of the closest, for a comparison
 
     @property
@@ -134,15 +136,17 @@ class RunRow:
 
 
 def run_rows(summaries: list[RunSummary], *, now: datetime) -> list[RunRow]:
-    """Shape the summaries of a page; two queries more."""
+    """Shape the summaries of a page; two queries more, and one where searches run on devices of other machines."""
     runs = [summary.run for summary in summaries]
     costs, since = spent_by("run", where=Q(run__in=[run.pk for run in runs])), _since(runs)
+    carried = carrying(runs)
     return [
         replace(
             run_row(summary, now=now),
             in_state_s=max((now - since[pk]).total_seconds(), 0.0) if (pk := summary.run.pk) in since else None,
             cost=costs.get(pk, NOTHING),
             limit_usd=limits_of(summary.run).usd,
+            carrying=carried.get(summary.run.pk),
             pick="" if summary.leader is None else f"{pk}.{summary.leader}",
         )
         for summary in summaries

@@ -20,7 +20,7 @@ from adaexplore_site.actions.views import done, form_again, submit
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.requests import SiteRequest, form_key
 from judge.devices.models import Device
-from judge.devices.services import judging_devices, served_devices
+from judge.devices.services import search_devices, served_devices
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
 from search import proposers
@@ -74,7 +74,7 @@ def run_new(request: SiteRequest) -> HttpResponseBase:
     if slug is None:
         return render(request, "runs/run_new.html", _samples())
     problem = get_object_or_404(Problem, slug=slug)
-    devices, choices = list(judging_devices()), proposers.available()
+    devices, choices = list(search_devices()), proposers.available()
     wanted = request.GET.get("device", "interpreter")
     initial = {"device": wanted, "proposer": proposers.default_name()}
     form = StartForm(initial=initial, devices=devices, choices=choices)
@@ -122,7 +122,7 @@ def _start(request: SiteRequest) -> HttpResponseBase:
         form.is_valid()
     except ActionRefused as error:
         (form, status), waiting = form_again(request, action, {}, error), False
-    devices, key = list(judging_devices()), form_key(request) or secrets.token_urlsafe(16)
+    devices, key = list(search_devices()), form_key(request) or secrets.token_urlsafe(16)
     context = _form_context(problem, cast(StartForm, form), devices, key) | {"waiting": waiting}
     return _start_page(request, context, status=status)
 

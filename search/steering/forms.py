@@ -16,7 +16,7 @@ from adaexplore_site.actions.fields import TextListField
 from adaexplore_site.core.audit import FieldsRefused
 from adaexplore_site.core.text import storable_text
 from judge.devices.models import Device
-from judge.devices.services import judging_devices
+from judge.devices.services import search_devices
 from judge.sources.checks import ProblemRejected, check_candidate
 from search.algorithm.params import POLICY_NAMES, REWARD_NAMES, SETTABLE, SearchParams
 from search.algorithm.tree import LARGE, SMALL
@@ -234,7 +234,7 @@ class BranchForm(ActionForm):
         name = self.cleaned_data["device"]
         if not name:
             return None
-        found = next((device for device in judging_devices() if device.name == name), None)
+        found = next((device for device in search_devices() if device.name == name), None)
         if found is None:
             raise forms.ValidationError(
                 gettext("There is no device %(name)r that judges. Choose one from the list.") % {"name": name[:40]}

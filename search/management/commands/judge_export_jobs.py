@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
 
-from judge.batch.services import jobs_export
+from judge.batch.services import Request, jobs_export
 from judge.devices.keys import BadKey
 from judge.devices.models import Device
 from judge.devices.services import enrolled_keys
 from judge.problems.models import Problem
 from search.fleet.remote import (
-    Candidate,
     NothingToSend,
     device_for,
     nodes_named,
     nodes_waiting,
     passes_of_problem,
     passes_of_run,
+    requests_waiting,
 )
 from search.management.console import refusals
 from search.records.models import Run
@@ -30,14 +31,16 @@ from search.records.models import Run
 class Command(BaseCommand):
     help = (
         "Write a job file (mode 0600: it holds sealed cases) for an enrolled device. --run N alone: the nodes that "
-        "wait for the run's own device. With --device NAME: what passed in the run, or on the problem, to be measured "
-        "there. A job whose outcome is still missing leaves again as the same job."
+        "wait for the run's own device. --waiting: all that waits for the device, preflights too. With --device NAME: "
+        "what passed in the run, or on the problem, to be measured there. A job whose outcome is still missing leaves "
+        "again as the same job."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument("--run", type=int, metavar="N")
         what.add_argument("--problem", metavar="SLUG")
+        what.add_argument("--waiting", action="store_true", help="what searches and preflights on --device wait for")
         parser.add_argument("--nodes", type=_numbers, metavar="3,7,12", help="only these nodes of the run")
         parser.add_argument("--top", type=int, metavar="K", help="only the K fastest that passed")
         parser.add_argument("--device", metavar="NAME", help="enrolled device (default: the run's own)")
@@ -52,7 +55,7 @@ class Command(BaseCommand):
                 raise CommandError(
                     f"The key of {device.name} is gone. judge_enroll_device {device.name} makes another."
                 )
-            jobs = jobs_export(candidates=self._candidates(run, device, options), device=device, key=key)
+            jobs = jobs_export(requests=self._requests(run, device, options), device=device, key=key)
         _write(options["out"], b"".join(line + b"\n" for _, line in jobs))
         self.stdout.write(f"{len(jobs)} jobs for {device.name} in {options['out']} (mode 0600: keep it private)")
 
@@ -64,8 +67,10 @@ class Command(BaseCommand):
             raise CommandError(f"There is no run {number}. The list is on the page /runs/.")
         return run
 
-    def _candidates(self, run: Run | None, device: Device, options: dict[str, Any]) -> list[Candidate]:
+    def _requests(self, run: Run | None, device: Device, options: dict[str, Any]) -> list[Request]:
         top, numbers = options["top"], options["nodes"]
+        if options["waiting"]:
+            return requests_waiting(device=device, now=timezone.now())
         if run is None:
             if numbers:
                 raise CommandError("--nodes goes with --run")

@@ -12,7 +12,7 @@ from judge.devices.keys import BadKey
 from judge.devices.services import enrolled_keys
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation
-from search.fleet.remote import nodes_answered
+from search.fleet.remote import jobs_lost, nodes_answered
 from search.management.console import file_errors, refusals
 from search.records.queue import send
 
@@ -37,13 +37,20 @@ class Command(BaseCommand):
                 data=_read(options["file"]), keys=enrolled_keys(), accept_unsigned=options["accept_unsigned"]
             )
         told, follow_ups = nodes_answered(evaluations=(*done.evaluations, *done.known))
-        send(follow_ups)
+        send([*follow_ups, *jobs_lost(jobs=done.lost)])
+        for job in done.preflights:
+            report = job.problem.report_for(job.device.name) or {}
+            self.stdout.write(f"preflight of {job.problem.slug} on {job.device.name}: {report.get('state')}")
         for row in (*done.evaluations, *done.unsigned):
             self.stdout.write(_line(row))
         self.stdout.write(
             f"{len(done.evaluations)} imported, {len(done.unsigned)} unsigned kept to look at, "
             f"{len(done.known)} known before; {len(told)} waiting nodes completed"
         )
+        if done.lost:
+            self.stdout.write(
+                f"{len(done.lost)} met a fault of the judge there: no verdict. They leave again with the next export."
+            )
 
 
 def _read(path: Path) -> bytes:

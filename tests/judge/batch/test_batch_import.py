@@ -15,7 +15,7 @@ from django.db import connection
 
 from judge.batch.lines import job_line, read_job
 from judge.batch.models import BatchJob
-from judge.batch.services import OutcomesRefused, jobs_export, outcomes_import
+from judge.batch.services import OutcomesRefused, Request, jobs_export, outcomes_import
 from judge.bench.device.nvml import Gpu
 from judge.devices.keys import DeviceKey, read_key
 from judge.devices.models import Device
@@ -23,7 +23,7 @@ from judge.devices.services import device_enroll, enrolled_keys, key_path
 from judge.evaluations.models import Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.tasks import admit_problem
-from judge.values import Audit, Basis, Speedup, Subject, Verdict, text_hash
+from judge.values import AdmissionReport, Audit, Basis, SpeedCall, Speedup, Subject, Verdict, canonical_hash, text_hash
 from tests.judge.batch_makers import KEY, MARK, OTHER, answered, passed
 from tests.judge.bench_problems import PROBLEM, SAME, candidate
 
@@ -47,7 +47,8 @@ def problem() -> Problem:
 
 
 def exported(problem: Problem, device: Device, *sources: str, key: DeviceKey = KEY) -> list[bytes]:
-    return [line for _, line in jobs_export(candidates=[(problem, one) for one in sources], device=device, key=key)]
+    requests = [Request(problem, one) for one in sources]
+    return [line for _, line in jobs_export(requests=requests, device=device, key=key)]
 
 
 def taken(*lines: bytes, **options):
@@ -174,6 +175,33 @@ def test_an_unsigned_outcome_is_kept_only_on_request_and_never_as_a_best(problem
     assert set(row.measurements.values_list("basis", flat=True)) == {"reported"}
     (signed,) = taken(answered(line)).evaluations  # and it stands in the way of no signed one
     assert signed.speedup == 2.0
+
+
+def test_a_preflight_is_answered_by_a_signed_report_alone(problem, lab) -> None:
+    (verdict,) = exported(problem, lab, SAME)
+    (asked,) = exported(problem, lab, "")
+    report = AdmissionReport("admitted", graph={"nodes": []})
+    for line, outcome, key, said in (
+        (asked, passed(), KEY, "a preflight was asked for"),
+        (verdict, report, KEY, "a verdict was asked for"),
+        (asked, report, None, "admits nothing"),
+    ):
+        with pytest.raises(OutcomesRefused, match=said):
+            taken(answered(line, outcome, key=key), accept_unsigned=True)
+    problem.refresh_from_db()
+    assert problem.admission == {}
+    (job,) = taken(answered(asked, report)).preflights
+    problem.refresh_from_db()
+    assert job.imported_at and problem.report_for("lab")["state"] == "admitted" and problem.state == "admitted"
+
+
+def test_a_race_with_the_best_that_left_with_the_job_is_stored(problem, lab) -> None:
+    request = Request(problem, SAME, beat=1.5, incumbent=SLOWER)
+    ((_, line),) = jobs_export(requests=[request], device=lab, key=KEY)
+    raced = Speedup(1.2, 1.1, 1.3, 30, Basis.MEASURED, Subject.INCUMBENT, call=SpeedCall.FASTER)
+    (row,) = taken(answered(line, replace(passed(), versus_incumbent=raced))).evaluations
+    race = row.races.get()
+    assert (race.second_hash, race.call) == (canonical_hash(SLOWER), "faster")
 
 
 def test_what_still_waits_leaves_again_as_the_same_job(problem, lab) -> None:

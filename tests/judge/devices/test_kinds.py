@@ -24,7 +24,7 @@ def row(kind, **fields):
     [
         ("interpreter", False, {"judges", "served", "takes_searches"}),
         ("cuda", False, {"judges", "served", "takes_searches", "is_gpu", "measures"}),
-        ("cuda", True, {"judges", "is_gpu"}),
+        ("cuda", True, {"judges", "takes_searches", "is_gpu"}),
         ("compile", False, set()),
         ("external", False, {"imported"}),
     ],

@@ -8,7 +8,6 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from adaexplore_site.core.audit import ActionRefused
 from judge.batch.command import conduct
 from judge.batch.lines import OutcomeFile, read_job
 from judge.devices.keys import read_key
@@ -18,7 +17,6 @@ from judge.evaluations.models import Evaluation
 from search.engine.leases import QUEUE_S, reap
 from search.records.models import Node, RunEvent
 from search.records.queue import FollowUp
-from search.runs.services import run_start
 from tests.judge.batch.test_batch_run import FakeBench as BatchBench
 from tests.judge.batch_makers import passed
 from tests.search.makers import Worker, make_problem, make_run
@@ -151,11 +149,3 @@ def test_a_selection_that_is_empty_or_impossible_says_what_to_do(data) -> None:
         call_command(
             "judge_export_jobs", "--run", str(run.pk), "--nodes", "1", "--device", "near", "--out", str(data / "x")
         )
-
-
-def test_no_search_starts_on_a_remote_device(data) -> None:
-    run, _ = stranded_run()
-    with pytest.raises(ActionRefused, match="takes no new searches"):
-        run_start(problem=run.problem, device=run.device, proposer="builtin", steps=1)
-    with pytest.raises(CommandError, match="cannot be read"):
-        bring_back(data / "nothing")
