@@ -48,7 +48,7 @@ def fixtures_dir() -> Path:
 @pytest.fixture(scope="session")
 def cpu_bench() -> Iterator[Bench]:
     """Torch-only candidates on the CPU with a wall clock: the same road as CUDA."""
-    with Bench("cpu", compile_baseline=False) as bench:
+    with Bench("cpu", alternatives=False) as bench:
         yield bench
 
 

@@ -263,7 +263,7 @@ def _keep_unsigned(number: int, line: Returned, job: BatchJob) -> Imported:
     )
     outcome = _with_origin(line)
     timings = tuple(dataclasses.replace(timing, basis=Basis.REPORTED) for timing in outcome.timings)
-    outcome = dataclasses.replace(outcome, timings=timings, speedup=None, over_compiled={}, audit=Audit.NONE)
+    outcome = dataclasses.replace(outcome, timings=timings, speedup=None, over_others={}, audit=Audit.NONE)
     row = evaluation_store(
         problem=job.problem,
         device=device,

@@ -20,7 +20,7 @@ from judge.bench.exchange import seal
 from judge.bench.foreign.sources import LoadError, check_source
 from judge.bench.interpreting.calibration import model_for
 from judge.bench.interpreting.targets import target as target_named
-from judge.bench.processes.baselines import Baselines, CompiledTimes
+from judge.bench.processes.baselines import Baselines, KnownTimes
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child, private_folder, wipe
 from judge.bench.processes.forkserver import ForkServer
@@ -59,14 +59,15 @@ class Bench:
         target: str = "sm_90",
         sandbox: bool = True,
         minimum_sandbox: frozenset[str] = frozenset(),
-        compile_baseline: bool = True,
+        alternatives: bool = True,
         lock_folder: Path | None = None,
         artefacts: Path | None = None,
         identity: str = "",
     ) -> None:
         """`minimum_sandbox`: layers without which no foreign code is run; evaluations then raise JudgeError.
 
-        `artefacts`: where compiled kernels outlive the bench; `identity`: what tells this GPU from its successor.
+        `alternatives`: whether a new best is measured against other baselines than eager, too. `artefacts`: where
+        compiled kernels outlive the bench; `identity`: what tells this GPU from its successor.
         """
         self.device = device
         self.target = device.removeprefix(COMPILE) if device.startswith(COMPILE) else target
@@ -74,7 +75,7 @@ class Bench:
             target_named(self.target)  # raises ValueError for an unknown one
         self.sandbox = sandbox
         self.minimum_sandbox = minimum_sandbox
-        self.compile_baseline = compile_baseline
+        self.alternatives = alternatives
         self.lock_folder = lock_folder or Path(tempfile.gettempdir())
         self.identity = identity or device
         self.spares = SPARES if device.startswith("cuda") else 0
@@ -84,7 +85,7 @@ class Bench:
         self._leaving: ChildGroup | None = None  # killed, and perhaps not yet gone: a CUDA context takes its time
         self._root: Path | None = None
         self._servers: dict[str, ForkServer] = {}
-        self.times = CompiledTimes(lambda: self.baselines)
+        self.times = KnownTimes(lambda: self.baselines)
         self._facts: dict[str, Any] | None = None
         self.compiling = CompileStage(
             self,
@@ -293,7 +294,7 @@ class Bench:
 
     @property
     def baselines(self) -> Baselines | None:
-        """torch.compile's times and code on this GPU, kept on disk; None where nothing is measured."""
+        """Times of baselines and torch.compile's code on this GPU, kept on disk; None where nothing is measured."""
         if not self.device.startswith("cuda"):
             return None
         return Baselines(self.compiling.pool.root / f"baselines-{self.identity}".replace("/", "_").replace(":", "-"))

@@ -42,7 +42,7 @@ def examine(
 def _device(name: str, target: str, host: Host, required: tuple[str, ...], gpu: Gpu | None) -> DeviceReport:
     cuda = name.startswith("cuda")
     try:
-        with Bench(name, target=gpu.arch if gpu and gpu.arch else target, compile_baseline=False) as bench:
+        with Bench(name, target=gpu.arch if gpu and gpu.arch else target, alternatives=False) as bench:
             probed = probe(bench)
     except JudgeError as error:
         return DeviceReport(name, fault=str(error))

@@ -21,7 +21,7 @@ from judge.evaluations.services import case_of
 from judge.problems.models import flag_codes
 from judge.sources.highlighting import visible
 from judge.templatetags.units import microseconds
-from judge.values import COMPILED, Basis, SpeedCall, Subject
+from judge.values import ALTERNATIVES, Basis, SpeedCall, Subject
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -73,14 +73,14 @@ FINDINGS = {
     "compile.incomplete": _("Not every kernel was compiled ahead of time"),
 }
 _COMPARED: dict[str, StrOrPromise] = {
-    **{one.key: one.label for one in COMPILED},
+    **{one.key: one.label for one in ALTERNATIVES},
     "versus_incumbent": _("the previous best"),
 }
 SUBJECTS: dict[Subject, StrOrPromise] = {
     Subject.CANDIDATE: _("this kernel"),
     Subject.INCUMBENT: _("previous best"),
     Subject.EAGER: "eager",
-    **{one.subject: one.label for one in COMPILED},
+    **{one.subject: one.label for one in ALTERNATIVES},
 }
 _KINDS = {Subject.CANDIDATE: "best", Subject.INCUMBENT: "incumbent", Subject.EAGER: "eager"}
 _CIRCUMSTANCES: dict[str, StrOrPromise] = {

@@ -41,6 +41,11 @@ class Evaluation(models.Model):
     speedup_high = models.FloatField(null=True, blank=True)
     speedup_n = models.PositiveIntegerField(null=True, blank=True)
     basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis], blank=True)
+    # Beside it, for the same lists: the speedup over eager as PyTorch ships, and over the fastest baseline that has a
+    # time (a Subject, eager included). Unknown where a verdict is older than these baselines, or came from elsewhere.
+    over_shipped = models.FloatField(null=True, blank=True)
+    over_fastest = models.FloatField(null=True, blank=True)
+    fastest = models.CharField(max_length=20, blank=True, choices=[(s.value, s.value) for s in Subject])
     wall_ms = models.FloatField(default=0)
     doubt = models.CharField(max_length=12, choices=Doubt.choices, blank=True)
     doubt_reason = models.CharField(max_length=300, blank=True)
@@ -143,7 +148,7 @@ class Measurement(models.Model):
     """Raw samples of one subject in one evaluation, with the summary that pages print."""
 
     evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="measurements")
-    subject = models.CharField(max_length=12, choices=[(s.value, s.value) for s in Subject])
+    subject = models.CharField(max_length=20, choices=[(s.value, s.value) for s in Subject])
     basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis])
     method = models.CharField(max_length=40)
     samples_us = models.JSONField(default=list)

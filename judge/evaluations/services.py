@@ -17,11 +17,12 @@ from judge.bench.runner import Bench
 from judge.devices.benches import toolchain_of, with_retries
 from judge.devices.models import Device
 from judge.devices.services import device_trusted
+from judge.evaluations.beside import beside
 from judge.evaluations.models import Evaluation, Measurement, Race
 from judge.problems.models import Problem
 from judge.sources.checks import case_for, declared_cases
 from judge.values import (
-    COMPILED,
+    ALTERNATIVES,
     PROTOCOL,
     UNCACHED,
     Job,
@@ -140,7 +141,7 @@ def _judged(
         limits=device.limits,
         beat=beat,
         incumbent=incumbent,
-        baselines=frozenset(one.name for one in COMPILED if one.setting and getattr(settings, one.setting))
+        baselines=frozenset(one.name for one in ALTERNATIVES if one.setting and getattr(settings, one.setting))
         if device.measures
         else frozenset(),
     )
@@ -244,6 +245,7 @@ def evaluation_store(
             speedup_high=speedup.high if speedup else None,
             speedup_n=speedup.n if speedup else None,
             basis=speedup.basis.value if speedup else "",
+            **dataclasses.asdict(beside(report, problem.policy.get("precision", ""))),
             wall_ms=outcome.wall_ms,
         )
         Measurement.objects.bulk_create(

@@ -21,7 +21,7 @@ from judge.evaluations.models import MAY_BE_BEST, Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight
 from judge.templatetags.units import flop_rate
-from judge.values import COMPILED, Basis, Library, Mode, Policy, Precision, Subject
+from judge.values import ALTERNATIVES, Basis, Library, Mode, Policy, Precision, Subject
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -123,11 +123,12 @@ def _number(value: object) -> float | None:
 
 MOST_KERNELS = 300  # drawn in a plot
 FASTEST = 5  # listed beside it
-BASELINES: dict[Subject, StrOrPromise] = {Subject.EAGER: _("Eager"), **{one.subject: one.label for one in COMPILED}}
+BASELINES: dict[Subject, StrOrPromise] = {Subject.EAGER: _("Eager"), **{one.subject: one.label for one in ALTERNATIVES}}
 _POLICY: dict[Precision | Mode | Library, StrOrPromise] = {
-    Precision.STRICT: _("as exact as the reference in its data type; no TF32"),
-    Precision.TF32: _("TF32 matrix products are allowed"),
-    Precision.HALF: _("16-bit and TF32 arithmetic are allowed"),
+    Precision.STRICT: _("strict: as exact as the reference in its data type; no TF32"),
+    Precision.SHIPPED: _("as PyTorch ships: cuDNN may use TF32 (convolutions, recurrent layers), products may not"),
+    Precision.TF32: _("TF32: products, convolutions and recurrent layers may use it"),
+    Precision.HALF: _("half: 16-bit and TF32 arithmetic are allowed"),
     Mode.CONSTRUCTED: _("as set by the constructor"),
     Mode.TRAIN: _("train"),
     Mode.EVAL: _("eval"),
@@ -141,7 +142,7 @@ def policy_rows(policy: Policy) -> list[tuple[str, StrOrPromise]]:
     """(name, what it means) in reading order."""
     on_device = policy.inputs == "device"
     rows: list[tuple[str, StrOrPromise]] = [
-        (gettext("Precision"), _POLICY[policy.precision]),
+        (gettext("Numerics"), _POLICY[policy.precision]),
         (gettext("Data type"), policy.dtype or gettext("as in the source")),
         (gettext("Mode"), _POLICY[policy.mode]),
         (gettext("Library compute"), _POLICY[policy.library]),
@@ -255,7 +256,7 @@ def _baseline(check: Preflight, subject: Subject, row: Measurement | None) -> Ba
         return Baseline(label, *figures, row.evaluation.created_at, modelled, row.evaluation_id)
     found = check.report.get("eager") if subject is Subject.EAGER else None
     if not found:
-        setting = next((one.setting for one in COMPILED if one.subject is subject), "")
+        setting = next((one.setting for one in ALTERNATIVES if one.subject is subject), "")
         unasked = setting and not getattr(settings, setting)
         return Baseline(label, why_not=gettext("only with %(setting)s=1") % {"setting": setting} if unasked else "")
     at = (check.report.get("environment") or {}).get("at")

@@ -111,7 +111,7 @@ def bench_opener(device: Device) -> Open:
             name,
             target=device.arch or settings.JUDGE_TARGET,
             minimum_sandbox=required_layers(settings.JUDGE_MIN_SANDBOX),
-            compile_baseline=False,
+            alternatives=False,
         )
 
     return open_bench

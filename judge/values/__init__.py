@@ -5,9 +5,10 @@ from judge.values.admission import AdmissionReport as AdmissionReport
 from judge.values.admission import EagerTime as EagerTime
 from judge.values.admission import Flaw as Flaw
 from judge.values.admission import Roofline as Roofline
+from judge.values.baselines import ALTERNATIVES as ALTERNATIVES
 from judge.values.baselines import BASELINES as BASELINES
-from judge.values.baselines import COMPILED as COMPILED
 from judge.values.baselines import Baseline as Baseline
+from judge.values.baselines import Needs as Needs
 from judge.values.baselines import Subject as Subject
 from judge.values.baselines import When as When
 from judge.values.jobs import DEFAULT_POLICY as DEFAULT_POLICY
@@ -16,11 +17,13 @@ from judge.values.jobs import Library as Library
 from judge.values.jobs import Limits as Limits
 from judge.values.jobs import Mode as Mode
 from judge.values.jobs import Policy as Policy
-from judge.values.jobs import Precision as Precision
 from judge.values.jobs import ProblemSpec as ProblemSpec
 from judge.values.jobs import SealedCase as SealedCase
 from judge.values.jobs import canonical_hash as canonical_hash
 from judge.values.jobs import text_hash as text_hash
+from judge.values.numerics import SWITCHES as SWITCHES
+from judge.values.numerics import Precision as Precision
+from judge.values.numerics import Switches as Switches
 from judge.values.outcomes import BLAMING as BLAMING
 from judge.values.outcomes import PROTOCOL as PROTOCOL
 from judge.values.outcomes import UNCACHED as UNCACHED

@@ -10,16 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from judge.values.numerics import Precision
 from judge.values.parsing import parsed
 from judge.values.rebuilding import json_object, rebuilt
-
-
-class Precision(StrEnum):
-    """The coarsest arithmetic a candidate may use on floating inputs."""
-
-    STRICT = "strict"  # error within a small factor of the honest reference in the same dtype, TF32 off
-    TF32 = "tf32"  # TF32 matrix products are allowed, for baselines too
-    HALF = "half"  # bfloat16 or float16 arithmetic is allowed, TF32 too
 
 
 class Mode(StrEnum):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from judge.values.baselines import COMPILED, Subject
+from judge.values.baselines import ALTERNATIVES, Subject
 from judge.values.rebuilding import json_object, rebuilt
 
 PROTOCOL = "judge/4"
@@ -188,7 +188,7 @@ class Outcome:
     loads: bool = False
     timings: tuple[Timing, ...] = ()
     speedup: Speedup | None = None
-    over_compiled: dict[str, Speedup] = field(default_factory=dict)  # by name of the baseline; one field each in JSON
+    over_others: dict[str, Speedup] = field(default_factory=dict)  # by name of the alternative; one field each in JSON
     versus_incumbent: Speedup | None = None  # against the best so far, side by side
     stages: tuple[StageRecord, ...] = ()
     cases: tuple[CaseRecord, ...] = ()
@@ -201,7 +201,7 @@ class Outcome:
 
     def __post_init__(self) -> None:
         if self.verdict is not Verdict.PASS and (
-            self.timings or self.speedup or self.over_compiled or self.versus_incumbent
+            self.timings or self.speedup or self.over_others or self.versus_incumbent
         ):
             raise ValueError("only a pass may carry times")
         if self.verdict is Verdict.PASS and not self.loads:
@@ -215,13 +215,13 @@ class Outcome:
         """Plain JSON types; `from_json` is its inverse."""
         plain: dict[str, Any] = {}
         for name, value in dataclasses.asdict(self).items():
-            plain |= {one.key: value.get(one.name) for one in COMPILED} if name == "over_compiled" else {name: value}
+            plain |= {one.key: value.get(one.name) for one in ALTERNATIVES} if name == "over_others" else {name: value}
         return plain
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Rebuild and re-check a value from a pipe. Raises ValueError, KeyError or TypeError when malformed."""
-        names = {one.key: one.name for one in COMPILED}
-        compiled = {names[key]: row for key, row in json_object(data).items() if key in names and row}
+        names = {one.key: one.name for one in ALTERNATIVES}
+        others = {names[key]: row for key, row in json_object(data).items() if key in names and row}
         fields = {key: value for key, value in data.items() if key not in names}
-        return rebuilt(cls, {**fields, "over_compiled": compiled})
+        return rebuilt(cls, {**fields, "over_others": others})

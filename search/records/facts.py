@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from judge.evaluations.measures import verdict_look
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, may_be_best
-from judge.values import COMPILED, Basis, Verdict
+from judge.values import ALTERNATIVES, Basis, Verdict
 from judge.values.parsing import parse_module
 from memory.patterns.fingerprints import fingerprint
 from search.algorithm.params import SearchParams
@@ -243,7 +243,7 @@ def fingerprint_of(evaluation: Evaluation | None, reason: str, message: str) -> 
     return fingerprint(evaluation.stage, evaluation.reason or evaluation.verdict, evaluation.message).key
 
 
-_FIGURE = ("speedup", "speedup_low", "basis", *(f"report__{one.key}" for one in COMPILED))
+_FIGURE = ("speedup", "speedup_low", "basis", *(f"report__{one.key}" for one in ALTERNATIVES))
 
 
 def nothing_faster(*, ended: bool) -> str:
@@ -258,7 +258,7 @@ def has_won(evaluation: Evaluation | None) -> bool:
 
 def beats_torch(evaluation: Evaluation) -> bool:
     """Whether it beats every baseline it was timed beside, audited or not. Reads its report."""
-    compiled = (evaluation.report.get(one.key) for one in COMPILED)
+    compiled = (evaluation.report.get(one.key) for one in ALTERNATIVES)
     return _beats(evaluation.speedup, evaluation.speedup_low, evaluation.basis, *compiled)
 
 

@@ -122,7 +122,7 @@ def _opener(device: str) -> Callable[[], Judge]:
 
     def open_bench() -> Bench:
         target = arch.get(device) or str(settings.JUDGE_TARGET)
-        bench = Bench(device, target=target, minimum_sandbox=layers, compile_baseline=False)
+        bench = Bench(device, target=target, minimum_sandbox=layers, alternatives=False)
         if device.startswith(COMPILE):
             bench.server("recorder").wait_ready()  # loading the compiler is no kernel's time
         return bench

@@ -224,7 +224,7 @@ def main() -> int:
     parser.add_argument("--target", default="sm_90")
     parser.add_argument("--json", type=Path, help="also write the figures there")
     options = parser.parse_args()
-    with Bench(options.device, target=options.target, compile_baseline=False) as bench:
+    with Bench(options.device, target=options.target, alternatives=False) as bench:
         bench.facts()
         report = soak(bench, count=options.count, seed=options.seed, tell=True)
     after = [path.name for path in Path(tempfile.gettempdir()).glob(f"adaexplore-bench-{os.getpid()}-*")]

@@ -5,13 +5,13 @@ It may stay for the next candidate of the same problem; what it keeps until then
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
 from judge.bench.audit.audit import audit
 from judge.bench.audit.setting import STAGE as AUDIT
 from judge.bench.compiling.report import capped
+from judge.bench.deciding.alternatives import KNOWN, Alternatives
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu
 from judge.bench.device.gpu_lock import GpuLock
@@ -20,7 +20,7 @@ from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.exchange.nested import NotCarried, packed
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.loading import load_problem
-from judge.bench.foreign.switches import neutral
+from judge.bench.foreign.switches import neutral, numerics_now, numerics_of
 from judge.bench.foreign.whereabouts import DeviceLost
 from judge.bench.judging.asking import Question, Slots
 from judge.bench.judging.completion import Ended, broken_device, of_candidate, of_reference
@@ -35,8 +35,6 @@ from judge.bench.timing.modelled import fixed_seed, modelled
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.values import (
     BASELINES,
-    COMPILED,
-    Baseline,
     CaseRecord,
     Finding,
     JudgeError,
@@ -105,7 +103,7 @@ class Referee:
         self.findings: list[Finding] = []
         self.audit = AuditState.NONE
         self.confirmed = False  # measured twice, and faster than the best so far both times
-        self.environment: dict[str, Any] = {}
+        self.environment: dict[str, Any] = {"baselines": {}}  # by name: measured, known, or why it is left out
         self.taken = 0.0  # of the GPU's memory, by others when it began
         self.rounds: Rounds | None = None
 
@@ -133,7 +131,7 @@ class Referee:
             stage=self.stage_log.stages[-1].name,
             timings=tuple(self.timed.timings),
             speedup=self.timed.speedup,
-            over_compiled=self.timed.over_compiled,
+            over_others=self.timed.over_others,
             versus_incumbent=self.timed.rival,
             audit=self.audit,
         )
@@ -176,6 +174,7 @@ class Referee:
 
     def _judge(self) -> None:
         self.environment["reference"] = "separate process"
+        self.environment["numerics"] = {"precision": self.policy.precision.value, **numerics_now()}
         self.taken = gpu.taken_by_others(self.device)
         self.stage_log.doing("problem")
         reference, rounds, first = self._problem()
@@ -204,8 +203,8 @@ class Referee:
             self.stage_log.doing(AUDIT)
             self.stage_log.timed(AUDIT, lambda: self._audit(reference))
             self.audit = AuditState.PASSED
-            for name in self.payload["beside_best"]:
-                self._beside_best(BASELINES[name])
+            self._time_alternatives(reference, first)
+        self._numerics_hold()
 
     def _to_be_audited(self) -> bool:
         """Whether it would be the best: without a bar every pass is looked at, timed or not."""
@@ -223,6 +222,17 @@ class Referee:
             self.findings,
             self.timed.candidate.median_us if self.timing is not None else None,
         )
+
+    def _time_alternatives(self, reference: Reference, first: Question) -> None:
+        """A new best is told by how it stands against the fastest that torch has: once a problem."""
+        notes = self.environment["baselines"]
+        asked = [BASELINES[name] for name in self.payload["beside_best"] if name not in notes]
+        if not asked:
+            return
+        assert self.timing is not None, "the runner asks for times only where they are measured"
+        alternatives = Alternatives(self.timing, self.subjects, self.deadline, self.stage_log)
+        for one in asked:
+            notes[one.name] = alternatives.time(one, self.timed, reference, first)
 
     def _problem(self) -> tuple[Reference, Rounds, Question]:
         """Import the problem and answer the first question, while the subjects import their own sources."""
@@ -248,9 +258,20 @@ class Referee:
     def _reference(self) -> Reference:
         loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts)
         reference = Reference(loaded, self.device, self.policy)
+        self._numerics_hold()
         packed(reference.init, "get_init_inputs()")
         self.cache.reference = reference
         return reference
+
+    def _numerics_hold(self) -> None:
+        """The problem's module runs in this process and may have turned its switches: a finding, and put back."""
+        found, asked = numerics_now(), numerics_of(self.policy)
+        turned = sorted(name for name, value in found.items() if value != asked[name])
+        if turned:
+            self.findings = [one for one in self.findings if one.code != "problem.switches"]
+            neutral(self.policy)
+            text = f"the problem turns torch's switches, which were put back: {', '.join(turned)}"
+            self.findings.append(Finding("problem.switches", text, {"switches": turned}))
 
     def _first(self, rounds: Rounds) -> Question:
         """The smoke question; where traffic is counted, the same one for every candidate."""
@@ -261,7 +282,7 @@ class Referee:
 
     def _load(self, reference: Reference, first: Question) -> None:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
-        names = [name for name in self.subjects.contacts if name not in ("compile", "incumbent")]
+        names = [name for name in self.subjects.contacts if name != "incumbent"]
         for name in names:
             guarded("load", partial(self.subjects.ready, name, reference, first))
         self.loads = True
@@ -302,6 +323,7 @@ class Referee:
             notes = self.environment.get("compile", "complete")
             check_compiled(self.kernels, [] if notes == "complete" else [notes], answer.get("traffic"))
             self.timed = modelled(reference, first, answer, self.assignment.target)
+            self.environment["baselines"] |= reference.no_alternatives(on_gpu=True)
             return
         self._measure(reference, first)
 
@@ -318,11 +340,10 @@ class Referee:
             beat=self.payload.get("beat"),
         )
         found = stage.measure(rival=self._rival(reference, first))
-        for one in COMPILED:
-            known = self.payload["known_us"].get(one.name)
-            failed = stage.compiled(found, one, known, live=one.name in self.subjects.contacts)
-            if failed:
-                self.environment[one.noted_as] = failed
+        for name, samples_us in self.payload["known_us"].items():
+            stage.known(found, BASELINES[name], samples_us)
+        known = dict.fromkeys(self.payload["known_us"], KNOWN)
+        self.environment["baselines"] = known | reference.no_alternatives(on_gpu=self.device != "cpu")
         if self._would_be_best(found.speedup) and found.beats_rival:  # else it cannot become the best
             found = self._confirmed(stage, stage.trust(found))
         self.timing, self.timed = stage, found
@@ -358,19 +379,3 @@ class Referee:
             if not (self.confirmed and any(one.wins_narrowly for one in seen)):
                 break
         return seen[-1]
-
-    def _beside_best(self, baseline: Baseline) -> None:
-        """A baseline that is timed beside a new best only. Should it fail, that is nobody's fault here."""
-        assert self.timing is not None, "the runner asks for times only where they are measured"
-        name, limit_s = baseline.name, baseline.limit_s
-        self.stage_log.doing(baseline.noted_as)
-        started = time.monotonic()
-        with self.deadline.paused():
-            try:
-                self.subjects.more({name: name})[name].deadline = Deadline(limit_s, limit_s)
-                failed = self.timing.compiled(self.timed, baseline, None, live=True)
-            except JudgeError as error:  # its process ended
-                failed = f"failed: {error}"[:600]
-        self.environment[baseline.noted_as] = failed or "measured"
-        state = "warned" if failed else "ok"
-        self.stage_log.record(baseline.noted_as, state, (time.monotonic() - started) * 1000, failed)

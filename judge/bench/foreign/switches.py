@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from judge.values import Policy, Precision
+from judge.values import SWITCHES, JudgeError, Policy, Switches
 
 MIXED = "mixed"  # torch refuses to read a switch that was set through two of its interfaces
 _TINY = torch.full((), 1e-40)  # a denormal: zero once they are flushed
@@ -30,12 +30,48 @@ class Switch:
             return MIXED
 
 
-def neutral(policy: Policy) -> None:
-    """The same numerics for reference, baselines and candidate: TF32 as the policy says, no search for algorithms."""
-    coarse = policy.precision is not Precision.STRICT
-    torch.backends.cuda.matmul.allow_tf32 = coarse
-    torch.backends.cudnn.allow_tf32 = coarse
-    torch.backends.cudnn.benchmark = False
+def neutral(policy: Policy, *, benchmark: bool = False) -> None:
+    """The same numerics for reference, baselines and candidate: TF32 as the policy says, no search for algorithms.
+
+    `benchmark`: let cuDNN try its algorithms, as one of the baselines does. Raises JudgeError where torch reads back
+    otherwise.
+    """
+    wanted = SWITCHES[policy.precision]
+    torch.backends.cuda.matmul.allow_tf32 = wanted.matmul  # sets float32_matmul_precision and fp32_precision, too
+    torch.backends.cudnn.allow_tf32 = wanted.cudnn
+    torch.backends.cudnn.benchmark = benchmark
+    asked, found = numerics_of(policy), numerics_now()
+    if found != asked:
+        raise JudgeError(f"torch's switches stand at {found}, although {asked} was asked for")
+
+
+FULL = "ieee"  # no digit is dropped; torch also says "none"
+_NUMERICS: dict[str, Callable[[Switches], Any]] = {  # which switches decide where torch uses TF32, and what they say
+    "backends.cuda.matmul.allow_tf32": lambda wanted: wanted.matmul,
+    "backends.cudnn.allow_tf32": lambda wanted: wanted.cudnn,
+    "backends.cuda.matmul.fp32_precision": lambda wanted: "tf32" if wanted.matmul else FULL,
+    "backends.cudnn.conv.fp32_precision": lambda wanted: "tf32" if wanted.cudnn else FULL,
+    "backends.cudnn.rnn.fp32_precision": lambda wanted: "tf32" if wanted.cudnn else FULL,
+    "float32_matmul_precision": lambda wanted: "high" if wanted.matmul else "highest",
+}
+
+
+def numerics_of(policy: Policy) -> dict[str, Any]:
+    """By name what `numerics_now` says once `neutral` has set this policy."""
+    wanted = SWITCHES[policy.precision]
+    return {switch.name: _NUMERICS[path](wanted) for path, switch in _numerics()}
+
+
+def numerics_now() -> dict[str, Any]:
+    """The switches that decide where torch uses TF32, as far as this torch has them, as they stand."""
+    values = {switch.name: switch.value() for _, switch in _numerics()}
+    return {name: FULL if value == "none" else value for name, value in values.items()}
+
+
+def _numerics() -> Iterator[tuple[str, Switch]]:
+    for path in _NUMERICS:
+        found = _attribute(path) if "." in path else [_matmul_precision()]
+        yield from ((path, switch) for switch in found)
 
 
 class Switchboard:
@@ -81,7 +117,7 @@ ATTRIBUTES = (
 def _all(device: str) -> Iterator[Switch]:
     for path in ATTRIBUTES:
         yield from _attribute(path)
-    yield Switch("float32_matmul_precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
+    yield _matmul_precision()
     yield Switch("default_dtype", torch.get_default_dtype, torch.set_default_dtype)
     yield Switch("default_device", torch.get_default_device, _to_default_device)
     yield Switch("deterministic_algorithms", torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode)
@@ -104,6 +140,10 @@ def _attribute(path: str) -> Iterator[Switch]:
         owner = getattr(owner, part, None)
     if hasattr(owner, name):
         yield Switch(f"torch.{path}", lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
+
+
+def _matmul_precision() -> Switch:
+    return Switch("float32_matmul_precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
 
 
 def _to_default_device(device: torch.device) -> None:

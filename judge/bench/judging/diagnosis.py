@@ -217,7 +217,7 @@ def _kinds(target: Target, policy: Precision, *, cut: bool) -> tuple[str, ...]:
     """`cut`: also TF32 as tensor cores make it of parameters that nobody could round before."""
     if target.same.dtype == torch.float64:
         return ("float32",)
-    if policy is not Precision.STRICT:
+    if policy is Precision.TF32:
         return ("bfloat16",)
     return ("tf32", CUT, "bfloat16") if cut else ("tf32", "bfloat16")
 

@@ -13,6 +13,7 @@ from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import (
     CUT,
     FP32_ROUNDOFF,
+    TF32,
     UNITS_MAX,
     Allowed,
     Errors,
@@ -23,7 +24,7 @@ from judge.bench.judging.precision import (
     reach,
 )
 from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, Traits, traits_of
-from judge.values import Precision
+from judge.values import SWITCHES, Precision
 
 CUT_ROOM = 1.25  # times the error of dropped digits
 DRIFT = 10.0  # a reference is random when another seed changes it this much more than another run does
@@ -128,8 +129,9 @@ class _Oracle:
         parts = same.parts(written)
         alternatives = self._coarse()
         coarse = [[found[number] for found in alternatives] for number in range(len(parts))]
-        cut = self._cut() or [None] * len(parts)
-        targets = [self._target(*row) for row in zip(parts, exact, coarse, cut, strict=True)]
+        nothing = [None] * len(parts)
+        rounded, cut = (self._reduced(kind) or nothing for kind in (TF32, CUT))
+        targets = [self._target(*row) for row in zip(parts, exact, coarse, rounded, cut, strict=True)]
         first_input, first_state = len(same.outputs), len(same.outputs) + len(written)
         return Expected(
             template=same.template,
@@ -177,30 +179,40 @@ class _Oracle:
             return []
         (kind,) = kinds
         assert kind is not None
-        allowed_here = kind == "tf32" and self.reference.policy.precision
-        found: list[Answer | None] = []
-        if allowed_here is Precision.HALF:
+        found = [self._at(kind)]
+        if self._halves and kind == TF32:
             found = [self.reference.answer_in(torch.bfloat16, *self.asked), self._at("bfloat16")]
-        else:
-            found = [self._at(kind)]
         return [answer.parts(self.written) for answer in found if answer is not None and _alike(answer, self.same)]
 
-    def _cut(self) -> list[torch.Tensor] | None:
-        """Where TF32 is allowed: the reference with digits dropped.
+    @property
+    def _halves(self) -> bool:
+        return self.reference.policy.precision is Precision.HALF
 
-        Libraries round what tensor cores cut off, and cutting shifts sums of one sign by far more than rounding does.
+    def _reduced(self, kind: str) -> list[torch.Tensor] | None:
+        """The reference with operands rounded to `kind` where the policy's switches allow TF32; None where nowhere.
+
+        A GPU's own answer may have used TF32 or not: its libraries decide that by size. Libraries round what a kernel's
+        tensor cores cut off, and cutting shifts sums of one sign by far more than rounding does.
         """
-        if self.reference.policy.precision is not Precision.TF32:
+        precision = self.reference.policy.precision
+        if self._halves or not SWITCHES[precision].coarse(self.learned.traits.fp32):
             return None
-        answer = self._at(CUT)
+        answer = self.reference.answer_reduced(kind, *self.asked)
         return answer.parts(self.written) if answer is not None and _alike(answer, self.same) else None
 
     def _at(self, kind: str) -> Answer | None:
         return self.reference.answer_at(kind, *self.asked, wide=self.learned.fp64)
 
     def _target(
-        self, same: torch.Tensor, exact: torch.Tensor, coarse: list[torch.Tensor], cut: torch.Tensor | None
+        self,
+        same: torch.Tensor,
+        exact: torch.Tensor,
+        coarse: list[torch.Tensor],
+        rounded: torch.Tensor | None,
+        cut: torch.Tensor | None,
     ) -> Target:
+        """What is allowed is a multiple of the reference's own error under the policy's switches on this very content
+        (`rounded`: the same without a GPU), and beyond it what is a small part of the next coarser format's."""
         floating = same.is_floating_point() or same.is_complex()
         if not floating:
             other = None if torch.equal(same, exact) else exact
@@ -209,8 +221,8 @@ class _Oracle:
         low: Errors | None = None
         for found in coarse if coarse_kind(same.dtype) else []:
             low = joined(errors(found, exact), low)
-        bound = (error, low)
-        if self.reference.policy.precision is not Precision.STRICT:  # it may err like the reference in that format
+        bound = (error if rounded is None else joined(error, errors(rounded, exact)), low)
+        if self._halves:  # it may err like the reference in 16 bits
             bound = (joined(error, low), None)
         limit = allowed(*bound, same.dtype, self.learned.traits.length, same.numel(), outlier=reach(exact))
         if cut is not None:  # no more than that: on content of both signs such an error is near that of half precision

@@ -19,6 +19,7 @@ K_RMS, K_MAX = 4.0, 8.0
 UNITS_RMS, UNITS_MAX = 32.0, 128.0
 LONGEST_CHAIN = 1 << 16  # additions one after another: a longer reduction is split among threads by everybody
 ILL_CONDITIONED = 1e-2
+TF32 = "tf32"
 CUT = "tf32 cut"  # TF32 without rounding: what tensor cores take of a float32 that a kernel hands them
 ROUNDOFF = {torch.float64: 2.0**-53, torch.complex128: 2.0**-53}  # every other type accumulates in float32
 FP32_ROUNDOFF = 2.0**-24
@@ -194,7 +195,7 @@ def _round_trip(tensor: torch.Tensor, kind: str) -> torch.Tensor:
         return torch.view_as_complex(_round_trip(torch.view_as_real(tensor.resolve_conj()), kind).contiguous())
     if tensor.dtype != (torch.float64 if kind == "float32" else torch.float32):
         return tensor
-    if kind not in ("tf32", CUT):
+    if kind not in (TF32, CUT):
         return tensor.to(getattr(torch, kind)).to(tensor.dtype)
     bits = tensor.contiguous().view(torch.int32)
     up = 0 if kind == CUT else 0x0FFF + ((bits >> 13) & 1)  # to nearest, ties to even

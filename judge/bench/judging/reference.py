@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,10 +19,11 @@ from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.judging import parameters as states
+from judge.bench.judging.emulation import ReducedProducts
 from judge.bench.judging.families import ANYTHING, Freedom, reshaped, varied
 from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import rounded
-from judge.values import DEFAULT_POLICY, Policy
+from judge.values import ALTERNATIVES, DEFAULT_POLICY, SWITCHES, Policy, Precision
 
 # Which of several equal elements wins is part of these operators' definition ...
 _WITH_TIE_RULE = frozenset({"argmax", "argmin", "cummax", "cummin", "round", "sign", "heaviside", "bucketize"})
@@ -43,6 +44,8 @@ class Traits:
     tie_rule: bool = False  # what happens to equal elements is defined and shows
     ties_open: bool = False  # several answers are right where elements are equal
     may_compensate: bool = False  # subtracts so often that it may carry along what sums lose
+    operators: frozenset[str] = frozenset()  # names of ATen
+    fp32: frozenset[str] = frozenset()  # those of them that were given operands of 32 bits
 
 
 def traits_of(run: Callable[[], Any]) -> Traits:
@@ -50,7 +53,9 @@ def traits_of(run: Callable[[], Any]) -> Traits:
     watch = _Watch()
     with torch.no_grad(), watch:
         run()
-    return Traits(watch.length, watch.tie_rule, watch.ties_open, watch.subtractions >= COMPENSATING)
+    compensates = watch.subtractions >= COMPENSATING
+    named = frozenset(watch.operators), frozenset(watch.fp32)
+    return Traits(watch.length, watch.tie_rule, watch.ties_open, compensates, *named)
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[misc]
@@ -58,6 +63,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.length, self.subtractions = 1, 0
         self.tie_rule = self.ties_open = False
+        self.operators: set[str] = set()
+        self.fp32: set[str] = set()
         self._open: list[torch.Tensor] = []  # places of equal elements, until somebody uses them
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -66,6 +73,9 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
             self.ties_open = True
         name = func._schema.name.removeprefix("aten::").rstrip("_")
         tensors = [value for value in args if isinstance(value, torch.Tensor)]
+        self.operators.add(name)
+        if tensors and tensors[0].dtype in (torch.float32, torch.complex64):
+            self.fp32.add(name)
         if tensors and (tensors[0].is_floating_point() or tensors[0].is_complex()):
             if not func.is_view:
                 self.length = max(self.length, _terms(name, tensors, out, args))
@@ -239,6 +249,28 @@ class Reference:
         if wide:
             return self.answer_in(torch.float64, near, coarse, seed)
         return self.attempt(lambda: self._answered(self.model, near, coarse, seed))
+
+    def answer_reduced(self, kind: str, inputs: list[Any], state: State, seed: int) -> Answer | None:
+        """One run in which the operators that the policy's switches let use TF32 get operands rounded to `kind`."""
+        with ReducedProducts(SWITCHES[self.policy.precision], kind):
+            return self.attempt(lambda: self._answered(self.model, cloned(inputs), state, seed))
+
+    def under(self, precision: Precision) -> Reference:
+        """The same reference, asked what is right under other numerics. The caller sets torch's switches."""
+        other = copy.copy(self)
+        other.policy = replace(self.policy, precision=precision)
+        return other
+
+    def no_alternatives(self, *, on_gpu: bool) -> dict[str, str]:
+        """By name why a baseline would be no other than eager, told by the operators that the first question called."""
+        traits = self.learned.traits if self.learned is not None else Traits()
+        found = {
+            one.name: one.why_not(
+                precision=self.policy.precision, operators=traits.operators, fp32=traits.fp32, on_gpu=on_gpu
+            )
+            for one in ALTERNATIVES
+        }
+        return {name: why_not for name, why_not in found.items() if why_not}
 
     def _answered(self, model: Any, used: list[Any], state: State, seed: int) -> Answer:
         out = self._called(model, used, state, seed)

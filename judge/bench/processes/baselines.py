@@ -1,7 +1,7 @@
-"""What torch.compile makes of a problem: its times and its compiled code, kept on disk for the next process.
+"""What the baselines of a problem took, and torch.compile's code for it, kept on disk for the next process.
 
-One folder for one toolchain and GPU. Compiled code comes from a child that ran the problem, and goes only to children
-of the same problem. Standard library only.
+One folder for one toolchain and GPU; a problem's hash tells its numerics, too. Compiled code comes from a child that
+ran the problem, and goes only to children of the same problem. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from judge.bench.processes.artefacts import copy_kernels, copy_plain, give_kernels, read_json, write_json
 from judge.bench.processes.children import folder_mode
-from judge.values import COMPILED, Baseline, Job, Outcome, ProblemSpec, Subject, Timing, Verdict, When
+from judge.values import ALTERNATIVES, Job, Outcome, ProblemSpec, Subject, Timing, Verdict
 
 MOST_FILES, MOST_BYTES, MOST_DEPTH = 4000, 512 << 20, 8
 KEPT_BYTES = 4 << 30
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,200}")
 
 
 class Baselines:
-    """Times and code of torch.compile by problem, case and mode."""
+    """Times and compiled code by problem, case and baseline."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -47,7 +47,7 @@ class Baselines:
 
     def forget(self, problem: ProblemSpec) -> None:
         """Measure again, e.g. because the device has drifted; compiled code stays."""
-        for one in COMPILED:
+        for one in ALTERNATIVES:
             (self._folder(problem, one.subject) / "time.json").unlink(missing_ok=True)
 
     def forget_all(self) -> None:
@@ -96,12 +96,12 @@ class Baselines:
         return self.root / hashlib.sha256(text.encode()).hexdigest()
 
 
-class CompiledTimes:
-    """torch.compile's times: what this process knows, and, where there is a store, what earlier ones measured."""
+class KnownTimes:
+    """Times of baselines: what this process knows, and, where there is a store, what earlier ones measured."""
 
     def __init__(self, store: Callable[[], Baselines | None]) -> None:
         self._store = store
-        # Without a store, what was measured; None: it cannot compile this problem.
+        # Without a store, what was measured; None: it cannot run this problem.
         self._seen: dict[tuple[str, str | None, Subject], Timing | None] = {}
 
     def time(self, problem: ProblemSpec, subject: Subject) -> Timing | None:
@@ -120,21 +120,16 @@ class CompiledTimes:
         if outcome.verdict is not Verdict.PASS or not outcome.timings:
             return
         store = self._store()
-        subjects = {one.subject for one in COMPILED if _tried(one, job, outcome)}
-        compiled = {timing.subject: timing for timing in outcome.timings if timing.subject in subjects}
-        for timing in compiled.values():
+        said = outcome.environment.get("baselines")
+        noted = said if isinstance(said, dict) else {}
+        subjects = {one.subject for one in ALTERNATIVES if one.name in noted}  # tried, or left out
+        found = {timing.subject: timing for timing in outcome.timings if timing.subject in subjects}
+        for timing in found.values():
             if store is not None and not timing.detail.get("cached"):
                 store.keep(problem, timing)
         for subject in subjects:
-            if store is None or subject not in compiled:  # a store's times can be given up, by another process too
-                self._seen.setdefault((problem.hash, problem.case, subject), compiled.get(subject))
-
-
-def _tried(one: Baseline, job: Job, outcome: Outcome) -> bool:
-    """Whether it was to be timed in this evaluation."""
-    if one.when is When.BEST:
-        return one.noted_as in outcome.environment
-    return not one.setting or one.name in job.baselines
+            if store is None or subject not in found:  # a store's times can be given up, by another process too
+                self._seen.setdefault((problem.hash, problem.case, subject), found.get(subject))
 
 
 def _plain_files(folder: Path, depth: int = 0) -> Iterator[tuple[Path, str, int]]:

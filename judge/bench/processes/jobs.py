@@ -17,7 +17,7 @@ from judge.bench.processes.kept_referees import BASELINE
 from judge.bench.processes.listening import MALFORMED, Host, Listening, Progress
 from judge.bench.processes.subject_starter import SubjectStarter
 from judge.values import (
-    COMPILED,
+    ALTERNATIVES,
     AdmissionReport,
     Baseline,
     Job,
@@ -27,7 +27,6 @@ from judge.values import (
     ProblemSpec,
     StageRecord,
     Verdict,
-    When,
 )
 
 FIXES = {
@@ -141,16 +140,14 @@ class EvaluationPlan(Listening):
             roles["eager"] = "eager"
             if self.job.incumbent is not None:
                 roles["incumbent"] = "incumbent"
-            roles |= {one.name: one.name for one in self._untimed(When.ONCE)}
         return roles
 
-    def _untimed(self, when: When) -> list[Baseline]:
-        """Baselines that are to be timed then, and have not been."""
+    def _untimed(self) -> list[Baseline]:
+        """Baselines that are to be timed beside a new best, and have not been."""
         return [
             one
-            for one in COMPILED
-            if one.when is when
-            and (one.name in self.job.baselines if one.setting else self.bench.compile_baseline)
+            for one in ALTERNATIVES
+            if (one.name in self.job.baselines if one.setting else self.bench.alternatives)
             and self.bench.times.unknown(self.job.problem, one.subject)
         ]
 
@@ -162,7 +159,7 @@ class EvaluationPlan(Listening):
             self.inspector.answer(self.group.members, message["look"], self.group.members["referee"].boss)
             return None
         self._audits = self._audits or message.get("doing") == "audit"
-        self._own_s |= {one.name: one.limit_s for one in self._beside_best if message.get("doing") == one.noted_as}
+        self._own_s |= {one.name: one.limit_s for one in self._beside_best if message.get("doing") == one.stage}
         return super().hear(message, progress)
 
     def waited_s(self) -> float:
@@ -172,9 +169,9 @@ class EvaluationPlan(Listening):
     def _questions(self) -> Message:
         """What the referee has to find out, and what is known already."""
         limits = self.job.limits
-        known = {one.name: self.bench.times.time(self.job.problem, one.subject) for one in COMPILED}
+        known = {one.name: self.bench.times.time(self.job.problem, one.subject) for one in ALTERNATIVES}
         measured = self.job.timing and self.bench.device != "interpreter"
-        self._beside_best = self._untimed(When.BEST) if measured else []
+        self._beside_best = self._untimed() if measured else []
         return {
             "stay": self.bench.kept_referees.most > 0,
             "source": self.job.problem.source,

@@ -11,7 +11,7 @@ from judge.bench.device.gpu_lock import LONGEST_WAIT_S, WAITING
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import PLACES
 from judge.bench.processes.artefacts import Handover
-from judge.bench.processes.baselines import Baselines, CompiledTimes
+from judge.bench.processes.baselines import Baselines, KnownTimes
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
 from judge.bench.processes.forkserver import ForkServer
@@ -36,8 +36,8 @@ class Host(Protocol):
     """What a plan asks of the bench that runs it."""
 
     device: str
-    times: CompiledTimes
-    compile_baseline: bool  # whether torch.compile is timed unasked
+    times: KnownTimes
+    alternatives: bool  # whether baselines beside eager are timed unasked
 
     @property
     def compiling(self) -> Compiler:
@@ -45,7 +45,7 @@ class Host(Protocol):
 
     @property
     def baselines(self) -> Baselines | None:
-        """torch.compile's times and code, kept on disk; None where nothing is measured."""
+        """Times of baselines and torch.compile's code, kept on disk; None where nothing is measured."""
 
     def server(self, kind: str) -> ForkServer:
         """The zygote "plain", "interpreter" or "recorder"."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from judge.bench.exchange.wire import Channel, Message, WireClosed, WireTimeout
 from judge.bench.processes.artefacts import Handover
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.listening import Host
-from judge.values import BASELINES, COMPILED, Job, JudgeError
+from judge.values import BASELINES, Job, JudgeError
 
 MOST = 48  # further children of one evaluation: a hostile problem shares the referee's process and may ask, too
 MOST_REQUESTS = 32
@@ -64,8 +64,11 @@ class SubjectStarter:
         kind = self._kind(what.zygote)
         child = group.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        policy = self.job.problem.policy.to_json()
-        payload = {"role": "subject", "mode": what.does, "policy": policy, **self._source(what.source)}
+        policy = self.job.problem.policy
+        baseline = BASELINES.get(what.does)
+        if baseline is not None and baseline.precision is not None:
+            policy = replace(policy, precision=baseline.precision)
+        payload = {"role": "subject", "mode": what.does, "policy": policy.to_json(), **self._source(what.source)}
         if kind == "plain" and what.source != "problem":
             for earlier in self._handovers.values():  # a second process takes the configurations of the first
                 self.bench.compiling.learn(earlier)
@@ -73,8 +76,8 @@ class SubjectStarter:
             if handover is not None:
                 self._handovers[name] = handover
                 payload |= handover.payload
-        if what.does in {one.name for one in COMPILED} and self.bench.baselines is not None:
-            self.bench.baselines.seed(self.job.problem, BASELINES[what.does].subject, child.folder)
+        if baseline is not None and baseline.mode and self.bench.baselines is not None:
+            self.bench.baselines.seed(self.job.problem, baseline.subject, child.folder)
             self._compilers[what.does] = child.folder
         group.assign(name, payload, [theirs])
         return ours

@@ -27,6 +27,7 @@ from judge.bench.foreign.loading import load_candidate, load_problem
 from judge.bench.foreign.sources import LoadError
 from judge.bench.foreign.switches import Switchboard, neutral
 from judge.bench.processes.child import Assignment
+from judge.bench.subjects.baseline_models import as_baseline
 from judge.bench.subjects.burst_calls import BurstCalls
 from judge.bench.subjects.harness import Harness
 from judge.bench.subjects.watch import Watch, watch_for
@@ -40,7 +41,8 @@ def run(assignment: Assignment) -> None:
     """Role "subject": load the source, then answer the referee until it hangs up."""
     link = Channel(socket.socket(fileno=assignment.links[0]))
     assignment.boss.close()
-    neutral(Policy.from_json(assignment.payload["policy"]))
+    baseline = BASELINES.get(str(assignment.payload["mode"]))
+    neutral(Policy.from_json(assignment.payload["policy"]), benchmark=baseline is not None and baseline.benchmark)
     if assignment.device != "cpu":
         torch.cuda.set_per_process_memory_fraction(MOST_MEMORY, assignment.device)
     if "tuned" in assignment.payload:  # kernels were compiled ahead for this GPU
@@ -158,8 +160,8 @@ class Subject:
                 reply["prepare_us"] = self._prepare()
         self._synchronize()  # after this reply the referee writes over the arena that the copies read from
         baseline = BASELINES.get(self.mode)
-        if baseline is not None and baseline.mode and not command.get("again"):
-            self.model = torch.compile(self.model, mode=baseline.mode)
+        if baseline is not None and not command.get("again"):
+            self.model = as_baseline(baseline, self.model, self.device)
         return reply | {"parameters": len(given)}
 
     def _prepare(self) -> float:

@@ -47,6 +47,7 @@ class Runner:
     samples_us: list[float] = field(default_factory=list)
     host_us: list[float] = field(default_factory=list)
     wall_us: list[float] = field(default_factory=list)  # from asking to the answer, by the referee's clock
+    limits: list[Allowed] | None = None  # of a baseline that may be wrong: what its outputs may be off by
 
 
 @dataclass
@@ -163,7 +164,7 @@ class Measurement:
                 "time.mismatch",
                 f"a call of {wall_us:.1f} µs by the referee's clock was claimed to take {claimed_us:.1f} µs",
             )
-        if right is not None and side.blame:
+        if right is not None and (side.blame or side.limits is not None):
             self.check(side, reply, outs, right)
         return claimed_us, float(reply.get("host_us", 0.0)), wall_us
 
@@ -177,8 +178,12 @@ class Measurement:
         self, side: Runner, outs: list[Slot], right: list[torch.Tensor], *, described: bool = True
     ) -> None:
         values = side.contact.take(outs)
-        for number, (value, exact, limit) in enumerate(zip(values, right, self.limits, strict=True)):
+        limits = self.limits if side.limits is None else side.limits
+        for number, (value, exact, limit) in enumerate(zip(values, right, limits, strict=True)):
             if not described or not limit.accepts(value, exact, GAIN):
+                if side.limits is not None:
+                    text = f"output {number} is off by more than its numerics allow"
+                    raise SubjectFailed(side.contact.name, "wrong", "timed", text)
                 raise Ended(
                     Verdict.WRONG,
                     "timing",

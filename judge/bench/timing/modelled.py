@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from judge.bench.exchange.nested import cloned
 from judge.bench.exchange.wire import Message
+from judge.bench.foreign.switches import neutral
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.interpreting.op_traffic import eager_traffic
+from judge.bench.interpreting.targets import Target
 from judge.bench.interpreting.targets import target as target_named
 from judge.bench.interpreting.timemodel import kernel_time_us, modelled_speedup
 from judge.bench.interpreting.traffic import TrafficReport
@@ -17,7 +20,7 @@ from judge.bench.judging.reference import Reference
 from judge.bench.subjects.watch import traffic_report
 from judge.bench.timing.counted import check_counts
 from judge.bench.timing.stage import Measured
-from judge.values import Basis, Speedup, Subject, Timing, Verdict
+from judge.values import ALTERNATIVES, Baseline, Basis, Speedup, Subject, Timing, Verdict
 
 METHOD = "traffic_model"
 
@@ -49,10 +52,30 @@ def modelled(reference: Reference, asked: Question, answer: Message, target_name
             Verdict.UNSUPPORTED, "timing", "time.nothing_launched", "no launch was counted, so no time can be modelled"
         )
     check_counts(reference, asked, candidate)
-    low, middle, high = modelled_speedup(eager, candidate, target)
-    speedup = Speedup(middle, low, high, 1, Basis.MODELLED, Subject.EAGER)
-    sides = ((Subject.CANDIDATE, candidate), (Subject.EAGER, eager))
-    return Measured([_timing(subject, report, target_name) for subject, report in sides], speedup)
+    sides = {Subject.CANDIDATE: candidate, Subject.EAGER: eager}
+    over_others = {}
+    for baseline in _of_other_numerics(reference):
+        neutral(replace(reference.policy, precision=baseline.precision or reference.policy.precision))
+        try:
+            reference.load(asked.state)
+            with reference.whereabouts.inside(FORWARD):
+                sides[baseline.subject] = eager_traffic(reference.model, cloned(asked.inputs))
+        finally:
+            neutral(reference.policy)
+        over_others[baseline.name] = _speedup(sides[baseline.subject], candidate, target, baseline.subject)
+    timings = [_timing(subject, report, target_name) for subject, report in sides.items()]
+    return Measured(timings, _speedup(eager, candidate, target, Subject.EAGER), over_others)
+
+
+def _of_other_numerics(reference: Reference) -> list[Baseline]:
+    """Eager under numerics that would make a difference on a GPU: a model knows no other baselines."""
+    without = reference.no_alternatives(on_gpu=True)
+    return [one for one in ALTERNATIVES if one.precision is not None and one.name not in without]
+
+
+def _speedup(baseline: TrafficReport, candidate: TrafficReport, target: Target, over: Subject) -> Speedup:
+    low, middle, high = modelled_speedup(baseline, candidate, target)
+    return Speedup(middle, low, high, 1, Basis.MODELLED, over)
 
 
 def _timing(subject: Subject, report: TrafficReport, target_name: str) -> Timing:

@@ -20,11 +20,12 @@ from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.parameters import Binding
+from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference
 from judge.bench.timing.bursts import trusted_time
 from judge.bench.timing.measured import Circumstances, Measurement, Runner
 from judge.bench.timing.trusted import Trusted
-from judge.values import COMPILED, Baseline, Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
+from judge.values import ALTERNATIVES, Baseline, Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
 
 WALL_SHARE = 0.75  # a claim may be this part of what single calls took by this process's clock
 WALL_VARIES = 0.1  # of a call's wall time: large contents take their time to copy
@@ -43,7 +44,7 @@ class Measured:
 
     timings: list[Timing] = field(default_factory=list)
     speedup: Speedup | None = None
-    over_compiled: dict[str, Speedup] = field(default_factory=dict)  # by name of the baseline
+    over_others: dict[str, Speedup] = field(default_factory=dict)  # by name of the alternative
     rival: Speedup | None = None
     plausible: bool = True  # nothing that the judge's own clock says is against the claim
     findings: list[Finding] = field(default_factory=list)
@@ -107,23 +108,28 @@ class TimingStage:
         self._sides = sides
         return found
 
-    def compiled(self, found: Measured, baseline: Baseline, known: list[float] | None, *, live: bool) -> str:
-        """Add torch.compile's time: known from before, or measured now when its child is there. Returns what failed."""
-        subject, mode = baseline.subject, baseline.mode
-        if known:
-            timing = timing_of(subject, known, self.method, mode=mode, cached=True)
-        elif live:
-            try:
-                side = self._runner(baseline.name)
-                seen = self.measurement.run([side], self.lock)
-            except (Ended, SubjectFailed) as failed:
-                return f"failed: {failed.message}"[:600]
-            timing = self._timing(subject, side, seen, mode=mode)
-        else:
-            return ""
-        found.timings.append(timing)
-        found.over_compiled[baseline.name] = unpaired_speedup(timing, found.candidate)
+    def known(self, found: Measured, baseline: Baseline, samples_us: list[float]) -> None:
+        """Add a baseline's time that was measured for an earlier candidate."""
+        timing = timing_of(baseline.subject, samples_us, self.method, cached=True, **self._circumstances(baseline))
+        _add(found, baseline, timing)
+
+    def alternative(self, found: Measured, baseline: Baseline, limits: list[Allowed] | None) -> str:
+        """Measure a baseline alone, with its child. Returns why it has no time; empty when it has.
+
+        `limits`: what each output may be off by, in every timed call; None where outputs are drawn at random.
+        """
+        try:
+            side = self._runner(baseline.name)
+            side.limits = limits
+            seen = self.measurement.run([side], self.lock)
+        except (Ended, SubjectFailed) as failed:
+            return f"left out: {failed.message}"[:600]
+        _add(found, baseline, self._timing(baseline.subject, side, seen, **self._circumstances(baseline)))
         return ""
+
+    def _circumstances(self, baseline: Baseline) -> dict[str, object]:
+        found: dict[str, object] = {"precision": (baseline.precision or self.precision)}
+        return found | ({"mode": baseline.mode} if baseline.mode else {})
 
     def trust(self, found: Measured, *, suffix: str = "") -> Measured:
         """Check the candidate's claims by bursts of calls between two stamps of this process.
@@ -216,12 +222,16 @@ class TimingStage:
         return timing_of(subject, side.samples_us, self.method, **facts)
 
 
+def _add(found: Measured, baseline: Baseline, timing: Timing) -> None:
+    found.timings.append(timing)
+    found.over_others[baseline.name] = unpaired_speedup(timing, found.candidate)
+
+
 def _carried(found: Measured, again: Measured) -> Measured:
-    """`again` with torch.compile's times, which are not measured twice."""
-    names = {one.subject: one.name for one in COMPILED}
-    for timing in (one for one in found.timings if one.subject in names):
-        again.timings.append(timing)
-        again.over_compiled[names[timing.subject]] = unpaired_speedup(timing, again.candidate)
+    """`again` with the times of other baselines, which are not measured twice."""
+    others = {one.subject: one for one in ALTERNATIVES}
+    for timing in (one for one in found.timings if one.subject in others):
+        _add(again, others[timing.subject], timing)
     return again
 
 

@@ -86,7 +86,7 @@ def _measure(options: argparse.Namespace) -> None:
             options.device,
             target=machine.arch,
             minimum_sandbox=required_layers(options.min_sandbox),
-            compile_baseline=False,
+            alternatives=False,
         ) as bench,
     ):
 

@@ -73,9 +73,7 @@ class Ours:
 
     def start(self) -> None:
         self.close()
-        self.bench = Bench(
-            self.device, target=self.target, minimum_sandbox=self.minimum_sandbox, compile_baseline=False
-        )
+        self.bench = Bench(self.device, target=self.target, minimum_sandbox=self.minimum_sandbox, alternatives=False)
         self.bench.facts()
 
     def judge(self, entry: Entry) -> Answer:

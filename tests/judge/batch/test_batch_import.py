@@ -163,7 +163,7 @@ def test_a_file_that_is_still_written_says_so(problem, lab) -> None:
 
 def test_an_unsigned_outcome_is_kept_only_on_request_and_never_as_a_best(problem, lab) -> None:
     (line,) = exported(problem, lab, SAME)
-    loose = answered(line, replace(passed(), over_compiled={"autotune": FASTER}), key=None)
+    loose = answered(line, replace(passed(), over_others={"autotune": FASTER}), key=None)
     before = state()
     with pytest.raises(OutcomesRefused, match="unsigned"):
         taken(loose)

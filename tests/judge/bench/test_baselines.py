@@ -1,4 +1,4 @@
-"""torch.compile's times and code outlive the process that made them, each for its own problem."""
+"""Times of baselines and torch.compile's code outlive the process that made them, each for its own problem."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from adaexplore_site import settings
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.processes import baselines
-from judge.bench.processes.baselines import Baselines, CompiledTimes
+from judge.bench.processes.baselines import Baselines, KnownTimes
 from judge.bench.processes.jobs import EvaluationPlan
 from judge.bench.processes.subject_starter import MODES, Mode
-from judge.values import BASELINES, COMPILED, Basis, Job, Outcome, ProblemSpec, Subject, Timing, Verdict, When
+from judge.values import ALTERNATIVES, BASELINES, Basis, Job, Outcome, ProblemSpec, Subject, Timing, Verdict, When
 
 GROUP = "__grp__k.json"
 PROBLEM, OTHER = ProblemSpec("class Model: ..."), ProblemSpec("class Model: ...", "large")
@@ -103,48 +103,53 @@ def test_the_code_used_longest_ago_makes_room(store, child, monkeypatch):
     assert len(list(store.root.rglob("graph"))) == 1
 
 
-def passed(*timings: Timing, **environment: str) -> Outcome:
-    return Outcome(Verdict.PASS, stage="timing", loads=True, timings=timings, environment=environment)
+def passed(*timings: Timing, **notes: str) -> Outcome:
+    return Outcome(Verdict.PASS, stage="timing", loads=True, timings=timings, environment={"baselines": notes})
 
 
 def test_every_baseline_has_a_name_a_subject_and_a_place_of_its_own():
-    assert len({one.subject for one in BASELINES.values()}) == len({one.label for one in COMPILED}) + 1
+    assert len({one.subject for one in BASELINES.values()}) == len({one.label for one in ALTERNATIVES}) + 1
     for name, one in BASELINES.items():
         assert name == one.name and MODES[name] == Mode("problem", "plain", name)
-        assert bool(one.noted_as) == bool(one.mode), "only the reference as it is may refuse a problem"
-        assert (one.when is When.BEST) == (one.limit_s > 0)
+        assert (name == "eager") == (not one.stage), "only the reference as it is may refuse a problem"
+        assert (one.when is When.BEST) == (one.limit_s > 0) == bool(one.stage)
         fault = of_subject(SubjectFailed(f"{name}#2", "exception", "timed", "no"), "timing")
         assert isinstance(fault, Ended) and fault.reason == "problem.raises"
         assert hasattr(settings, one.setting or "DEBUG")
 
 
 def test_a_time_is_asked_for_once_and_only_as_the_table_says():
-    known = CompiledTimes(lambda: None)
+    known = KnownTimes(lambda: None)
     job = Job("one", PROBLEM, "class ModelNew: ...")
-    known.remember(job, passed(TIME, dataclasses.replace(TIME, subject=Subject.CANDIDATE)))
+    known.remember(job, passed(dataclasses.replace(TIME, subject=Subject.CANDIDATE), compile="left out: no"))
     assert not known.unknown(PROBLEM, Subject.COMPILE), "it was tried, and there is no time"
     assert known.unknown(PROBLEM, Subject.AUTOTUNE), "nobody has tried"
-    known.remember(job, passed(TIME, max_autotune="measured"))
+    known.remember(job, dataclasses.replace(passed(TIME), environment={"baselines": 3}))
+    assert known.unknown(PROBLEM, Subject.AUTOTUNE), "what is no list of notes says nothing"
+    known.remember(job, passed(TIME, autotune="measured"))
     assert known.time(PROBLEM, Subject.AUTOTUNE) == TIME and known.unknown(OTHER, Subject.AUTOTUNE)
 
 
+UNASKED = [one.name for one in ALTERNATIVES if not one.setting]
+
+
 @pytest.mark.parametrize(
-    ("device", "given", "once", "best"),
+    ("device", "given", "best"),
     [
-        ("cuda:0", {}, ["compile"], []),
-        ("cuda:0", {"baselines": frozenset({"autotune"})}, ["compile"], ["autotune"]),
-        ("cuda:0", {"baselines": frozenset({"autotune"}), "timing": False}, [], []),
-        ("interpreter", {"baselines": frozenset({"autotune"})}, [], []),
+        ("cuda:0", {}, UNASKED),
+        ("cuda:0", {"baselines": frozenset({"autotune"})}, [*UNASKED, "autotune"]),
+        ("cuda:0", {"baselines": frozenset({"autotune"}), "timing": False}, []),
+        ("interpreter", {"baselines": frozenset({"autotune"})}, []),
     ],
 )
-def test_a_plan_starts_and_announces_what_is_to_be_timed(device, given, once, best):
+def test_a_plan_announces_what_is_to_be_timed_beside_a_new_best_and_starts_none_of_it(device, given, best):
     bench = SimpleNamespace(
-        device=device, times=CompiledTimes(lambda: None), compile_baseline=True, kept_referees=SimpleNamespace(most=0)
+        device=device, times=KnownTimes(lambda: None), alternatives=True, kept_referees=SimpleNamespace(most=0)
     )
     plan = EvaluationPlan(bench, Job("one", PROBLEM, "class ModelNew: ...", **given))
-    assert [name for name in plan._subjects() if name in BASELINES and name != "eager"] == once
+    assert [name for name in plan._subjects() if name in BASELINES and name != "eager"] == []
     asked = plan._questions()
     assert (asked["beside_best"], asked["known_us"]) == (best, {})
     plan.hear({"doing": "max_autotune"}, None)
     plan.hear({"doing": "max_autotune"}, None)
-    assert plan.waited_s() == pytest.approx(300.0 if best else 0.0, abs=1.0)
+    assert plan.waited_s() == pytest.approx(300.0 if "autotune" in best else 0.0, abs=1.0)

@@ -141,7 +141,7 @@ sys.path.insert(0, {root!r})
 from judge.bench.runner import Bench
 from judge.values import Job, ProblemSpec
 from tests.judge.bench_problems import PROBLEM, candidate
-bench = Bench("cpu", compile_baseline=False)
+bench = Bench("cpu", alternatives=False)
 bench.server("plain").wait_ready()
 print(bench._root, bench.server("plain").process.pid, flush=True)
 bench.evaluate(Job("x", ProblemSpec(PROBLEM), candidate("print('in'); time.sleep(300)")))
@@ -207,7 +207,7 @@ def test_a_fit_problem_is_admitted_with_its_stages(cpu_bench):
 
 
 def test_spares_are_used_by_the_next_evaluation_and_none_is_left_behind():
-    with Bench("cpu", compile_baseline=False) as bench:
+    with Bench("cpu", alternatives=False) as bench:
         bench.spares = 3
         assert judge(bench, SAME, timing=True).verdict is Verdict.PASS
         server = bench.server("plain")
@@ -227,7 +227,7 @@ def test_spares_are_used_by_the_next_evaluation_and_none_is_left_behind():
 
 
 def test_spares_of_other_bounds_are_replaced():
-    with Bench("cpu", compile_baseline=False) as bench:
+    with Bench("cpu", alternatives=False) as bench:
         bench.spares = 1
         judge(bench, SAME)
         first = bench.server("plain")._spares[0][1]

@@ -42,8 +42,8 @@ def judge(bench: Bench, source: str, problem: str = BIG, *, timing: bool = True)
     say("  stages:", ", ".join(f"{stage.name} {stage.wall_ms:.0f} ms" for stage in outcome.stages))
     for row in outcome.timings:
         say(f"  {row.subject}: {row.median_us:.1f} us [{row.low_us:.1f}-{row.high_us:.1f}] n={row.n} {row.method}")
-    say(f"  speedup: {outcome.speedup}\n  over torch.compile: {outcome.over_compiled}")
-    keys = ("exchange", "gpu", "torch_compile", "sandbox", "toolchain")
+    say(f"  speedup: {outcome.speedup}\n  over torch.compile: {outcome.over_others}")
+    keys = ("exchange", "gpu", "numerics", "baselines", "sandbox", "toolchain")
     say("  ", {key: outcome.environment.get(key) for key in keys})
     if outcome.verdict is not Verdict.PASS:
         say("  log:", outcome.log[-2000:])

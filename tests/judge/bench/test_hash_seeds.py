@@ -98,7 +98,7 @@ def test_two_benches_give_a_candidate_the_same_hashes() -> None:
     """What a candidate does may follow the order of a set of texts."""
     said = []
     for _ in range(2):
-        with Bench("interpreter", compile_baseline=False) as bench:
+        with Bench("interpreter", alternatives=False) as bench:
             job = Job("salt", ProblemSpec(PROBLEM), SALTED, limits=Limits(wall_s=120, stage_s=60))
             said.append({line for line in bench.evaluate(job).log.splitlines() if line.startswith("salt")})
     assert said[0] == said[1] and len(said[0]) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +14,7 @@ from judge.bench.deciding import referee_cache
 from judge.bench.deciding.referee import Referee
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.exchange.contact import Deadline, SubjectFailed
+from judge.bench.foreign.switches import neutral
 from judge.bench.foreign.whereabouts import SILENT, DeviceLost
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.bench.judging.completion import Ended
@@ -21,12 +22,13 @@ from judge.bench.timing.counted import check_compiled, check_counts
 from judge.bench.timing.modelled import fixed_seed, modelled
 from judge.bench.timing.stage import Measured
 from judge.values import (
-    BASELINES,
+    ALTERNATIVES,
     Audit,
     Basis,
     CaseRecord,
     Finding,
     JudgeError,
+    Policy,
     SpeedCall,
     Speedup,
     StageRecord,
@@ -134,7 +136,7 @@ def outcome(fault: Exception | None, **given: object):
 def test_a_pass_carries_all_that_was_found():
     found = outcome(
         None,
-        timed=shown(rival=speed(1.2), over_compiled={"compile": speed(1.1)}),
+        timed=shown(rival=speed(1.2), over_others={"compile": speed(1.1)}),
         audit=Audit.PASSED,
         records=[CaseRecord("a", "given", True)],
         kernels=[{"name": "k"}],
@@ -144,7 +146,7 @@ def test_a_pass_carries_all_that_was_found():
     )
     assert (found.verdict, found.stage, found.loads, found.audit) == (Verdict.PASS, "load", True, Audit.PASSED)
     assert found.speedup == speed(2.0) and found.versus_incumbent == speed(1.2)
-    assert found.over_compiled == {"compile": speed(1.1)} and [one.median_us for one in found.timings] == [10.0]
+    assert found.over_others == {"compile": speed(1.1)} and [one.median_us for one in found.timings] == [10.0]
     assert [one.code for one in found.findings] == ["a.b", "c.d"] and found.cases[0].case == "a"
     assert found.kernels == ({"name": "k"},) and found.environment == {"x": 1} and len(found.stages) == 1
 
@@ -232,8 +234,8 @@ def test_how_long_it_kept_the_gpu_is_added_up():
 class Stage:
     """A timing stage whose measurement is given; what it is asked is written down."""
 
-    def __init__(self, found: Measured, **failed: str) -> None:
-        self.found, self.failed, self.asked = found, failed, []
+    def __init__(self, found: Measured) -> None:
+        self.found, self.asked = found, []
 
     def __call__(self, reference, first, **given):
         self.given = given
@@ -243,9 +245,8 @@ class Stage:
         self.asked.append(("measure", rival))
         return self.found
 
-    def compiled(self, found, baseline, known, live):
-        self.asked.append((baseline.name, known, live))
-        return self.failed.get(baseline.name, "")
+    def known(self, found, baseline, samples_us):
+        self.asked.append((baseline.name, samples_us))
 
     def trust(self, found):
         self.asked.append(("trust",))
@@ -263,66 +264,52 @@ def measured(
     one._rival = lambda reference, first: "incumbent" in contacts
     one._confirmed = lambda stage, found: stage.asked.append(("confirm",)) or found
     monkeypatch.setattr(refereeing, "TimingStage", stage)
-    one._measure("reference", "first")
+    one._measure(SimpleNamespace(no_alternatives=lambda on_gpu: {"sdpa": "left out: no"}), "first")
     assert one.timing is stage and one.timed is stage.found
     return one
 
 
 def test_only_what_would_be_the_best_and_beats_it_is_measured_again(monkeypatch):
-    names = [("compile", None, False), ("autotune", None, False)]
     stage = Stage(shown(2.0, findings=[Finding("a.b", "")]))
     one = measured(monkeypatch, stage)
-    assert stage.asked == [("measure", False), *names, ("trust",), ("confirm",)] and [f.code for f in one.findings] == [
-        "a.b"
-    ]
+    assert stage.asked == [("measure", False), ("trust",), ("confirm",)] and [f.code for f in one.findings] == ["a.b"]
     assert stage.given["beat"] == 1.5 and stage.given["budget_s"] == 8.0 and stage.given["precision"] == "strict"
     slow = Stage(shown(1.5))
     measured(monkeypatch, slow)
-    assert slow.asked == [("measure", False), *names]
+    assert slow.asked == [("measure", False)]
     lost = Speedup(1.0, 0.9, 1.1, 16, Basis.MEASURED, Subject.INCUMBENT, SpeedCall.AMBIGUOUS)
     beaten = Stage(shown(2.0, rival=lost))
-    measured(monkeypatch, beaten, contacts=("incumbent", "compile"), payload={"known_us": {"autotune": [3.0]}})
-    assert beaten.asked == [("measure", True), ("compile", None, True), ("autotune", [3.0], False)]
+    one = measured(monkeypatch, beaten, contacts=("incumbent",), payload={"known_us": {"autotune": [3.0]}})
+    assert beaten.asked == [("measure", True), ("autotune", [3.0])]
+    assert one.environment["baselines"] == {"autotune": "known from before", "sdpa": "left out: no"}
 
 
-def test_a_baseline_that_could_not_be_timed_is_told_under_its_own_name(monkeypatch):
-    one = measured(monkeypatch, Stage(shown(1.0), compile="failed: no"), contacts=("compile",))
-    assert one.environment == {"torch_compile": "failed: no"}
+def test_only_what_is_not_known_and_would_be_another_baseline_is_timed_beside_a_new_best(monkeypatch):
+    asked = []
+
+    class Fake:
+        def __init__(self, *given):
+            assert given[0] == "the stage"
+
+        def time(self, baseline, timed, reference, first):
+            asked.append(baseline.name)
+            return "measured"
+
+    monkeypatch.setattr(refereeing, "Alternatives", Fake)
+    names = {"payload": {"beside_best": ["shipped", "compile"]}, "environment": {"baselines": {"shipped": "no"}}}
+    one = referee(subjects=None, **names)
+    one._time_alternatives("reference", "first")
+    assert asked == ["compile"] and one.environment["baselines"] == {"shipped": "no", "compile": "measured"}
 
 
-@pytest.mark.parametrize(
-    ("fault", "told"),
-    [("", "measured"), ("failed: no", "failed: no"), (JudgeError("its process ended"), "failed: its process ended")],
-)
-def test_a_baseline_beside_a_new_best_has_a_stage_and_a_limit_of_its_own(fault, told):
-    contact, paused = SimpleNamespace(deadline=None), []
-
-    @contextmanager
-    def pause():
-        paused.append("in")
-        yield
-        paused.append("out")
-
-    def compiled(found, baseline, known, live):
-        assert (found, baseline.name, known, live, paused) == (one.timed, "autotune", None, True, ["in"])
-        assert 299 < contact.deadline.stage() <= 300
-        if isinstance(fault, Exception):
-            raise fault
-        return fault
-
-    def more(wanted):
-        assert wanted == {"autotune": "autotune"}
-        return {"autotune": contact}
-
-    subjects, own = SimpleNamespace(more=more), SimpleNamespace(paused=pause)
-    one = referee(timing=SimpleNamespace(compiled=compiled), deadline=own, subjects=subjects)
-    one._beside_best(BASELINES["autotune"])
-    assert (
-        one.environment == {"max_autotune": told} and one.stage_log.said == ["max_autotune"] and paused == ["in", "out"]
-    )
-    stage = one.stage_log.stages[-1]
-    assert (stage.name, stage.state) == ("max_autotune", "ok" if told == "measured" else "warned")
-    assert stage.detail == ("" if told == "measured" else told) and 0 <= stage.wall_ms < 5e3
+def test_a_problem_that_turns_switches_is_told_and_they_are_put_back():
+    neutral(Policy())
+    one = referee(policy=Policy())
+    one._numerics_hold()
+    assert one.findings == []
+    torch.backends.cudnn.allow_tf32 = True
+    one._numerics_hold()
+    assert [finding.code for finding in one.findings] == ["problem.switches"] and not torch.backends.cudnn.allow_tf32
 
 
 def test_a_best_so_far_that_does_not_load_is_left_out():
@@ -428,7 +415,11 @@ def test_counts_that_are_malformed_are_dishonest(rows):
 def test_a_modelled_time_has_both_sides_and_the_models_range():
     model = Halves()
     loads: list[object] = []
-    reference = SimpleNamespace(model=model, whereabouts=SILENT, load=loads.append)
+    shipped = {one.name: "no" for one in ALTERNATIVES if one.name != "shipped"}
+    without = lambda on_gpu: {"shipped": "no", **shipped}  # noqa: E731
+    reference = SimpleNamespace(
+        model=model, whereabouts=SILENT, load=loads.append, no_alternatives=without, policy=Policy()
+    )
     question = asked(torch.randn(32, 32), torch.zeros(8, 32))
     row = {
         "name": "k",
@@ -446,7 +437,11 @@ def test_a_modelled_time_has_both_sides_and_the_models_range():
     assert (
         found.speedup.low <= found.speedup.value <= found.speedup.high and found.timings[0].detail["target"] == "sm_90"
     )
-    assert found.timings[0].detail != found.timings[1].detail and loads == [{}]
+    assert found.timings[0].detail != found.timings[1].detail and loads == [{}] and found.over_others == {}
+    reference.no_alternatives = lambda on_gpu: shipped
+    both = modelled(reference, question, {"traffic": [row]}, "sm_90")
+    assert [one.subject for one in both.timings][2:] == [Subject.SHIPPED] and loads == [{}] * 3
+    assert both.over_others["shipped"].over is Subject.SHIPPED and not torch.backends.cudnn.allow_tf32
     with pytest.raises(Ended, match=r"time\.nothing_launched") as caught:
         modelled(reference, question, {"traffic": []}, "sm_90")
     assert caught.value.verdict is Verdict.UNSUPPORTED

@@ -179,7 +179,7 @@ def test_four_times_the_error_of_the_rounds_is_still_the_same_work(monkeypatch):
     for factor, right in ((3.9, True), (4.1, False)):
         off = torch.tensor([1.0, 2.0, 3.0, 4.0]) + 0.01 * factor * spread
         own = measurement(limits=[Allowed(0.01, 0.1)])
-        side = SimpleNamespace(contact=SimpleNamespace(take=lambda outs, off=off: [off]))
+        side = SimpleNamespace(contact=SimpleNamespace(take=lambda outs, off=off: [off]), limits=None)
         step = lambda own=own, side=side: own.check_values(side, [], [torch.tensor([1.0, 2.0, 3.0, 4.0])])  # noqa: E731
         if right:
             step()
@@ -455,11 +455,11 @@ def test_what_a_busy_machine_held_up_is_measured_again_with_the_other_baselines_
     own = Stage(trusted=[slow, fine], eager=EAGER)
     first = shown(rival=ratio(1.2, 1.1, SpeedCall.FASTER))
     first.timings += [timing(Subject.COMPILE, 50.0), timing(Subject.AUTOTUNE, 40.0)]
-    first.over_compiled = {"compile": ratio(9.0, 8.0, SpeedCall.NONE), "autotune": ratio(9.0, 8.0, SpeedCall.NONE)}
+    first.over_others = {"compile": ratio(9.0, 8.0, SpeedCall.NONE), "autotune": ratio(9.0, 8.0, SpeedCall.NONE)}
     found = own.trust(first, suffix="#2")
     assert own.again == [("#2", True)] and found.candidate.median_us == 21.0
     assert [one.subject for one in found.timings] == [Subject.CANDIDATE, Subject.COMPILE, Subject.AUTOTUNE]
-    assert {name: round(one.value, 3) for name, one in found.over_compiled.items()} == {
+    assert {name: round(one.value, 3) for name, one in found.over_others.items()} == {
         "compile": round(50 / 21, 3), "autotune": round(40 / 21, 3),
     }  # fmt: skip
     with pytest.raises(JudgeError, match=r"3 times over .* 100.0 µs beside the candidate, 50.0 µs at most in bursts"):
@@ -491,21 +491,22 @@ def test_a_confirmation_keeps_what_was_noticed_before_and_the_first_speedup(numb
     assert found.findings[-1].data == expected
 
 
-def test_a_baseline_is_known_or_measured_or_left_out():
+def test_a_baseline_is_known_from_before():
     own, found = Stage(), shown()
-    assert own.compiled(found, AUTOTUNE, None, live=False) == "" and len(found.timings) == 1
-    assert own.compiled(found, AUTOTUNE, [30.0, 30.0], live=False) == ""
-    assert found.timings[-1].detail == {"mode": "max-autotune", "cached": True}
-    assert found.timings[-1].subject is Subject.AUTOTUNE and found.over_compiled["autotune"].value == 3.0
-    assert found.over_compiled["autotune"].over is Subject.AUTOTUNE
+    own.known(found, AUTOTUNE, [30.0, 30.0])
+    assert found.timings[-1].detail == {"mode": "max-autotune", "cached": True, "precision": "strict"}
+    assert found.timings[-1].subject is Subject.AUTOTUNE and found.over_others["autotune"].value == 3.0
+    assert found.over_others["autotune"].over is Subject.AUTOTUNE
+    own.known(found, BASELINES["shipped"], [5.0, 5.0])
+    assert found.timings[-1].detail == {"cached": True, "precision": "shipped"}
 
 
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
         (None, ""),
-        (SubjectFailed("compile", "exception", "timed", "no such operator"), "failed: no such operator"),
-        (Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.raises", "it raised"), "failed: it raised"),
+        (SubjectFailed("compile", "exception", "timed", "no such operator"), "left out: no such operator"),
+        (Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.raises", "it raised"), "left out: it raised"),
     ],
 )
 def test_a_baseline_that_fails_is_told_and_has_no_time(fault, words):
@@ -513,7 +514,7 @@ def test_a_baseline_that_fails_is_told_and_has_no_time(fault, words):
     own.introduce, own.lock = lambda name: (name, None), "lock"
 
     def run(sides, lock):
-        assert (sides[0].contact, sides[0].blame, lock) == ("compile", False, "lock")
+        assert (sides[0].contact, sides[0].blame, sides[0].limits, lock) == ("compile", False, ["a limit"], "lock")
         if fault is not None:
             raise fault
         sides[0].samples_us += [20.0] * 4
@@ -521,13 +522,13 @@ def test_a_baseline_that_fails_is_told_and_has_no_time(fault, words):
 
     own.measurement = SimpleNamespace(run=run, clock=SimpleNamespace(unavailable="no GPU"))
     own.device = "cpu"
-    assert own.compiled(found, COMPILE, None, live=True) == words
+    assert own.alternative(found, COMPILE, ["a limit"]) == words
     if words:
-        assert len(found.timings) == 1 and found.over_compiled == {}
+        assert len(found.timings) == 1 and found.over_others == {}
     else:
         detail = found.timings[-1].detail
         assert (detail["mode"], detail["precision"], detail["sm_clock_mhz"]) == ("default", "strict", "no GPU")
-        assert found.over_compiled["compile"].value == 2.0
+        assert found.over_others["compile"].value == 2.0
 
 
 def test_a_time_says_how_it_came_about(monkeypatch):

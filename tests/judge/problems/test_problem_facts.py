@@ -69,7 +69,7 @@ def test_contents_of_sealed_cases_are_for_admins_alone():
 def test_a_policy_is_told_in_words():
     gpu()
     html = page(problem(policy={"precision": "tf32", "mode": "eval", "library": "refuse", "dtype": "bfloat16"}))
-    for text in ("TF32 matrix products are allowed", "bfloat16", "eval", "refused"):
+    for text in ("TF32: products, convolutions", "bfloat16", "eval", "refused"):
         assert text in html, text
 
 

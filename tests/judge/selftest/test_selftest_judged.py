@@ -108,5 +108,5 @@ def change(entry: Entry) -> Entry:
 @pytest.mark.skipif(not has_gpu(), reason="no CUDA device")
 def test_every_entry_ends_as_it_must_on_a_gpu():
     found = [entry for entry in entries() if entry.corpus is not Corpus.AA]
-    report = run_entries(found, "cuda:0", lambda name: Bench(name, compile_baseline=False), workers=4)
+    report = run_entries(found, "cuda:0", lambda name: Bench(name, alternatives=False), workers=4)
     assert wrong(failing(report)) == []

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from adaexplore_site.core.models import AuditEntry
 from judge.bench.device.nvml import Gpu, GpuHealth
-from judge.bench.processes.baselines import Baselines, CompiledTimes
+from judge.bench.processes.baselines import Baselines, KnownTimes
 from judge.devices.drift import eager_drift
 from judge.devices.models import Device, DeviceCheck
 from judge.devices.services import devices_sync
@@ -217,11 +217,12 @@ def test_times_that_were_given_up_are_measured_again_also_by_a_process_that_knew
     spec, store = ProblemSpec("class Model: ..."), Baselines(tmp_path / "baselines")
     job = Job("one", spec, "class ModelNew: ...")
     timing = Timing(Subject.COMPILE, Basis.MEASURED, "cuda_events", (2.0,), 2.0, 2.0, 2.0)
-    known = CompiledTimes(lambda: store)
-    known.remember(job, Outcome(Verdict.PASS, stage="timing", loads=True, timings=(timing,)))
+    known = KnownTimes(lambda: store)
+    passed = Outcome(Verdict.PASS, stage="timing", loads=True, environment={"baselines": {"compile": "measured"}})
+    known.remember(job, dataclasses.replace(passed, timings=(timing,)))
     assert known.time(spec, timing.subject) == timing and not known.unknown(spec, timing.subject)
     store.forget_all()
     assert known.time(spec, timing.subject) is None and known.unknown(spec, timing.subject)
     alone = dataclasses.replace(timing, subject=Subject.CANDIDATE)
-    known.remember(job, Outcome(Verdict.PASS, stage="timing", loads=True, timings=(alone,)))
+    known.remember(job, dataclasses.replace(passed, timings=(alone,)))
     assert not known.unknown(spec, timing.subject), "it cannot be compiled: nobody tries again"

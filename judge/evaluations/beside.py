@@ -1,0 +1,63 @@
+"""How a kernel stands against each baseline that it has a time beside: read from reports, stored for lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext, gettext_noop
+
+from judge.values import ALTERNATIVES, BASELINES, Needs, Subject
+
+_BY_SUBJECT = {one.subject: one for one in BASELINES.values()}
+_TEXTS = (  # labels of baselines that are words
+    gettext_noop("eager"),
+    gettext_noop("eager, as PyTorch ships"),
+    gettext_noop("eager, strict"),
+    gettext_noop("eager, cudnn.benchmark"),
+    gettext_noop("eager, channels-last and cudnn.benchmark"),
+    gettext_noop("eager, scaled_dot_product_attention"),
+    gettext_noop("eager, autocast to bfloat16"),
+)
+SHIPPED = BASELINES["shipped"]
+SAME = f"left out: {Needs.TF32.value}"  # what a report says of a baseline that would be eager again
+
+
+def baseline_text(subject: Subject) -> str:
+    """How a baseline is named to people."""
+    return gettext(_BY_SUBJECT[subject].label)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Speedups beside the one over eager. `fastest` is the baseline over which it is the smallest, eager included."""
+
+    over_shipped: float | None = None
+    over_fastest: float | None = None
+    fastest: str = ""  # a Subject
+
+
+def beside(report: Mapping[str, Any], precision: str = "") -> Beside:
+    """From an outcome's JSON; `precision`: numerics of the problem. Nothing where there is no speedup over eager."""
+    eager = _value(report.get("speedup"))
+    if eager is None:
+        return Beside()
+    found = {Subject.EAGER: eager}
+    basis = report["speedup"].get("basis")
+    for one in ALTERNATIVES:
+        row = report.get(one.key) or {}
+        value = _value(row)
+        if value is not None and row.get("basis") == basis:
+            found[one.subject] = value
+    fastest = min(found, key=lambda subject: found[subject])
+    said = (report.get("environment") or {}).get("baselines")
+    notes = said if isinstance(said, dict) else {}
+    as_shipped = precision == SHIPPED.precision or notes.get(SHIPPED.name) == SAME
+    shipped = eager if as_shipped else found.get(SHIPPED.subject)
+    return Beside(shipped, found[fastest], fastest.value)
+
+
+def _value(row: Any) -> float | None:
+    value = row.get("value") if isinstance(row, Mapping) else None
+    return float(value) if isinstance(value, int | float) and value > 0 else None
