@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from judge.bench.probing.attempts import ATTEMPTS, THROUGH, Attempt
 from judge.bench.sandboxing.calls import ARCHITECTURES
+from judge.bench.sandboxing.sandbox import missing
 from judge.doctor.host import Host
 from judge.doctor.probing import Probed
 
@@ -22,6 +23,9 @@ def advice_for(layer: str, host: Host, *, cuda: bool) -> list[str]:
 
 
 def _landlock(host: Host, cuda: bool) -> list[str]:
+    if host.landlock.startswith("abi "):  # it is there, and partial or failed
+        found = "From Linux 7.0 on (abi 8) Landlock is for all threads; until then the layer files holds the driver's."
+        return [found] if cuda else []
     if host.landlock == "EOPNOTSUPP":
         others = ",".join(name for name in host.lsm if name not in ("landlock", "capability"))
         return [
@@ -32,6 +36,13 @@ def _landlock(host: Host, cuda: bool) -> list[str]:
     if _kernel(host) < (5, 13):
         return [f"Kernel {host.kernel} is older than Landlock: use 5.13 or newer."]
     return [f"Kernel {host.kernel} was built without Landlock: use one with CONFIG_SECURITY_LANDLOCK=y."]
+
+
+def _files(host: Host, cuda: bool) -> list[str]:
+    made_of = "It is made of user and mount namespaces: see namespaces."
+    if not cuda:
+        return [f"{made_of} Landlock guards the same files on this device."]
+    return [f"{made_of} Without it and before Linux 7.0, a driver's threads reach the files of this account."]
 
 
 def _seccomp(host: Host, cuda: bool) -> list[str]:
@@ -105,6 +116,7 @@ _ADVICE: dict[str, Callable[[Host, bool], list[str]]] = {
     "landlock": _landlock,
     "seccomp": _seccomp,
     "namespaces": _namespaces,
+    "files": _files,
     "process_limit": _process_limit,
     "memory_limit": _memory_limit,
 }
@@ -115,6 +127,7 @@ PROTECTS = {
     "landlock": "files: only the toolchain can be read, only the private folder written",
     "seccomp": "system calls: other processes, sockets, kernel interfaces",
     "namespaces": "the machine's network, IPC objects and user ids",
+    "files": "files, on the threads of a driver as well: nothing else is in the child's file system",
     "rlimits": "descriptors, file sizes, processor time",
     "memory_limit": "memory of the machine",
     "process_limit": "the process table, from fork bombs",
@@ -150,7 +163,7 @@ class Layer:
     @property
     def fails(self) -> bool:
         """Whether the machine must not judge uploaded code like this."""
-        return self.state == BROKEN or (self.required and self.state != ACTIVE)
+        return self.state == BROKEN or (self.required and bool(missing({self.name: self.claim}, [self.name])))
 
 
 def layers_of(probed: Probed, host: Host, required: Iterable[str], *, cuda: bool) -> tuple[Layer, ...]:
@@ -175,7 +188,7 @@ def _observed(probed: Probed) -> dict[str, str]:
 def _layer(name: str, claim: str, probed: Probed, host: Host, required: bool, cuda: bool) -> Layer:
     tried = tuple(_tried(attempt, probed) for attempt in ATTEMPTS if attempt.layer == name)
     state = claim.split()[0].rstrip(":")
-    if state == ACTIVE and any(attempt.result == "through" for attempt in tried):
+    if not missing({name: claim}, [name]) and any(attempt.result == "through" for attempt in tried):
         state = BROKEN
     advice = [] if state == ACTIVE else advice_for(name, host, cuda=cuda)
     if state == FAILED and not advice:

@@ -33,7 +33,7 @@ class CompilePlan(Listening):
     def start(self, group: ChildGroup, *, key: str, nonce: str) -> None:
         zygote = self.bench.server("recorder")
         group.start("compiler", zygote)
-        group.start("recorder", zygote)
+        group.start("recorder", zygote, allow_memfd=False)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         policy = {"policy": self.job.problem.policy.to_json()}
         asked = {"role": "subject", "mode": "record", "source": self.job.candidate}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -230,15 +231,15 @@ def _run_once(fn: Callable[[], object], *args: Any, quantiles: Sequence[float] |
 @contextmanager
 def _stderr_kept() -> Iterator[Callable[[], str]]:
     """Keeps what the compiler's native code prints to standard error; yields a reader of it."""
-    kept, saved = os.memfd_create("diagnostics"), os.dup(2)
-    os.dup2(kept, 2)
+    with tempfile.TemporaryFile() as kept:
+        saved = os.dup(2)
+        os.dup2(kept.fileno(), 2)
 
-    def read() -> str:
-        return os.pread(kept, 64 * 1024, 0).decode(errors="replace")
+        def read() -> str:
+            return os.pread(kept.fileno(), 64 * 1024, 0).decode(errors="replace")
 
-    try:
-        yield read
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(kept)
+        try:
+            yield read
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)

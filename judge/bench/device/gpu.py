@@ -27,6 +27,12 @@ def make_context(device: str) -> None:
     marks[0].elapsed_time(marks[1])
 
 
+def use_context(device: str) -> None:
+    """Make the context that another thread of this process has created the current one here."""
+    torch.cuda.set_device(device)
+    torch.cuda.synchronize(device)
+
+
 def settle(device: str) -> None:
     """Wait until the device has done all it was given. Raises RuntimeError for what failed on it meanwhile."""
     if device != "cpu":

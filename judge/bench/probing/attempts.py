@@ -213,6 +213,7 @@ def _see_secret(targets: Targets) -> None:
 ATTEMPTS = (
     Attempt("read_file", "landlock", "read a file outside", lambda t: _read(t.file)),
     Attempt("list_folder", "landlock", "list a folder outside", lambda t: os.listdir(t.folder)),  # noqa: PTH208
+    Attempt("list_root", "landlock", "list the root folder", lambda t: os.listdir("/")),  # noqa: PTH208
     Attempt("write_file", "landlock", "create a file outside", lambda t: _create(f"{t.folder}/made")),
     Attempt("append_file", "landlock", "write to a file outside", lambda t: _append(t.file)),
     Attempt("edit_library", "landlock", "write to Python's library", lambda t: _append(os.__file__)),
@@ -237,6 +238,8 @@ ATTEMPTS = (
     Attempt("share_users", "namespaces", "share the machine's user ids", lambda t: _shares("user", t)),
     Attempt("tcp_connect", "namespaces", "connect to a server of this machine", lambda t: _connect(t.port)),
     Attempt("abstract_connect", "namespaces", "connect to an abstract socket", lambda t: _connect(t.abstract)),
+    Attempt("see_file", "files", "see a file outside", lambda t: os.stat(t.file)),  # noqa: PTH116
+    Attempt("shared_segment", "seccomp", "make a shared memory segment", lambda t: _reach_call("shmget")),
     Attempt("gain_privileges", "no_new_privs", "gain privileges by running a file", _gain_privileges),
     Attempt("have_capabilities", "capabilities", "keep a capability", _has_capabilities),
     Attempt("open_many", "rlimits", "open more files than allowed", _open_many),

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -95,12 +96,15 @@ def _serve(boss_fd: int, order: Message, context: dict[str, Any]) -> None:
     sandbox.die_with_parent()
     cuda = context["device"] != "cpu"
     os.nice(context["nice"])
-    layers: Layers = {"namespaces": "off"}
+    layers = dict(sandbox.OUTSIDE)
     if order["sandbox"]:
         layers = sandbox.enter_namespaces()
     if cuda:
+        gpu = importlib.import_module("judge.bench.device.gpu")
         with beside_others(order.get("gpu_lock")):  # a context in the making disturbs whoever measures
-            importlib.import_module("judge.bench.device.gpu").make_context(context["device"])
+            make_context = partial(gpu.make_context, context["device"])
+            sandbox.without_capabilities(make_context) if order["sandbox"] else make_context()
+            gpu.use_context(context["device"])
     if order["sandbox"]:
         bounds = Bounds(
             folder=order["folder"],
@@ -108,8 +112,9 @@ def _serve(boss_fd: int, order: Message, context: dict[str, Any]) -> None:
             cpu_s=order["cpu_s"],
             allow_fork=order["allow_fork"],
             cuda=cuda,
+            allow_memfd=order["allow_memfd"],
         )
-        layers |= sandbox.lock(bounds, namespaced=sandbox.namespaced(layers))
+        layers = sandbox.lock(bounds, layers)
     boss.send({"sandbox": layers})
     if sandbox.missing(layers, order["required"]):
         return  # before anybody's code runs; the runner reads why

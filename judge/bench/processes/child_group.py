@@ -42,8 +42,15 @@ class ChildGroup:
         self.required = required
         self.members: dict[str, Child] = {}
 
-    def start(self, name: str, server: ForkServer, *, allow_fork: bool = True) -> Child:
-        child = server.spawn(limits=self.limits, sandbox=self.sandbox, allow_fork=allow_fork, required=self.required)
+    def start(self, name: str, server: ForkServer, *, allow_fork: bool = True, allow_memfd: bool = True) -> Child:
+        """A new member. Without `allow_memfd` it cannot make files in memory, which count for no limit of it."""
+        child = server.spawn(
+            limits=self.limits,
+            sandbox=self.sandbox,
+            allow_fork=allow_fork,
+            required=self.required,
+            allow_memfd=allow_memfd,
+        )
         self.members[name] = child
         return child
 

@@ -126,12 +126,20 @@ class ForkServer:
                 raise JudgeError(f"the {self._label} fork server did not start: {self._last_words()}") from error
         return self.facts
 
-    def spawn(self, *, limits: Limits, sandbox: bool, allow_fork: bool, required: Iterable[str] = ()) -> Child:
+    def spawn(
+        self,
+        *,
+        limits: Limits,
+        sandbox: bool,
+        allow_fork: bool,
+        required: Iterable[str] = (),
+        allow_memfd: bool = True,
+    ) -> Child:
         """A child that enters its sandbox and waits for its assignment; without the `required` layers it ends.
 
         A spare of the same kind, whose CUDA context exists already, if there is one; else it is forked now.
         """
-        order = self._order(limits, sandbox=sandbox, allow_fork=allow_fork, required=required)
+        order = self._order(limits, sandbox=sandbox, allow_fork=allow_fork, required=required, allow_memfd=allow_memfd)
         if self._spares:
             self.pump()
         for number, (kind, child) in enumerate(self._spares):
@@ -178,7 +186,9 @@ class ForkServer:
         for child in ending:
             retire(child)
 
-    def _order(self, limits: Limits, *, sandbox: bool, allow_fork: bool, required: Iterable[str]) -> Message:
+    def _order(
+        self, limits: Limits, *, sandbox: bool, allow_fork: bool, required: Iterable[str], allow_memfd: bool = True
+    ) -> Message:
         return {
             "op": "spawn",
             "memory_mb": limits.memory_mb,
@@ -186,6 +196,7 @@ class ForkServer:
             "sandbox": sandbox,
             "required": sorted(required),
             "allow_fork": allow_fork,
+            "allow_memfd": allow_memfd,
             "gpu_lock": str(self._gpu_lock) if self._gpu_lock else None,
         }
 

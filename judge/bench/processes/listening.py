@@ -36,6 +36,7 @@ class Host(Protocol):
     """What a plan asks of the bench that runs it."""
 
     device: str
+    spares: int  # children that wait for any role
     times: KnownTimes
     alternatives: bool  # whether baselines beside eager are timed unasked
 

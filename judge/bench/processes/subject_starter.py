@@ -62,7 +62,9 @@ class SubjectStarter:
         """One child with its assignment; the referee's end of its channel, for the caller to close."""
         what = MODES[mode]
         kind = self._kind(what.zygote)
-        child = group.start(name, self.bench.server(kind), allow_fork=kind != "interpreter")
+        # Spares are for any role, and wait where nothing limits memory in any case.
+        memfd = kind == "plain" and self.bench.spares > 0
+        child = group.start(name, self.bench.server(kind), allow_fork=kind != "interpreter", allow_memfd=memfd)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         policy = self.job.problem.policy
         baseline = BASELINES.get(what.does)

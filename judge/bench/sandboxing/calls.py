@@ -38,6 +38,8 @@ DENIED = {
     "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15),
     "fremovexattr": (199, 16), "setxattrat": (463, 463), "removexattrat": (466, 466), "file_setattr": (469, 469),
     "migrate_pages": (256, 238),
+    # Memory of the System V and POSIX kinds is counted for no process and outlives it.
+    "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180), "memfd_secret": (447, 447),
 }
 PRETENDED = {
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
@@ -52,6 +54,8 @@ BOUNDED = {
     "connect": (42, 203), "prlimit64": (302, 261), "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
     "fcntl": (72, 25), "ioctl": (16, 29),
 }
+MEMFD = {"memfd_create": (319, 279)}  # memory that no limit of a process counts
+OURS = {"seccomp": (317, 277)}
 # fmt: on
 
 
@@ -64,7 +68,7 @@ class Architecture:
 
     def number(self, name: str) -> int:
         """Raises KeyError for a call that this architecture does not have, or that no table names."""
-        number = (DENIED | PRETENDED | FORKING | BOUNDED)[name][self.column]
+        number = (DENIED | PRETENDED | FORKING | BOUNDED | MEMFD | OURS)[name][self.column]
         if number is None:
             raise KeyError(name)
         return number

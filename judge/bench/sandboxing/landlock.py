@@ -14,6 +14,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 CREATE, ADD_RULE, RESTRICT = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 FIRST_RIGHTS, REFER, TRUNCATE, IOCTL_DEV = (1 << 13) - 1, 1 << 13, 1 << 14, 1 << 15
+THREADS_SINCE, ALL_THREADS = 8, 1 << 3  # before that version a ruleset is for the calling thread alone
 TCP, SCOPES = 3, 3  # binding and connecting; abstract Unix sockets and signals stay inside
 
 
@@ -23,9 +24,10 @@ def abi() -> int:
 
 
 def restrict(*, read: Iterable[str], write: Iterable[str], devices: Iterable[str] = ()) -> int:
-    """Restrict this process for good; returns the interface version, 0 when unavailable.
+    """Restrict this thread and what it starts for good; returns the interface version, 0 when unavailable.
 
-    The process must have no_new_privs. Raises OSError when a call fails, or when nothing is restricted after all.
+    From version THREADS_SINCE on it is every thread of the process. The process must have no_new_privs. Raises OSError
+    when a call fails, or when nothing is restricted after all.
     """
     version = abi()
     if version == 0:
@@ -43,7 +45,7 @@ def restrict(*, read: Iterable[str], write: Iterable[str], devices: Iterable[str
         for paths, access in ((read, EXECUTE | READ_FILE | READ_DIR), (write, handled), (devices, on_file)):
             for path in paths:
                 _allow(ruleset, path, access, on_file)
-        checked(LIBC.syscall(RESTRICT, ruleset, ctypes.c_uint32(0)))
+        checked(LIBC.syscall(RESTRICT, ruleset, ctypes.c_uint32(ALL_THREADS if version >= THREADS_SINCE else 0)))
     finally:
         os.close(ruleset)
     _prove()

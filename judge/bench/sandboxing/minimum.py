@@ -6,7 +6,8 @@ from judge.bench.sandboxing import landlock, seccomp
 
 AUTO = "auto"
 LAYERS = (
-    "landlock", "seccomp", "namespaces", "rlimits", "memory_limit", "process_limit", "no_new_privs", "capabilities",
+    "landlock", "seccomp", "namespaces", "files", "rlimits", "memory_limit", "process_limit", "no_new_privs",
+    "capabilities",
 )  # fmt: skip
 ALWAYS = frozenset({"rlimits", "no_new_privs"})  # every kernel that runs torch has these
 STRONG = ("landlock", "seccomp")  # without them uploaded code acts as this account

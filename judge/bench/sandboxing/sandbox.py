@@ -1,9 +1,10 @@
 """What a child gives up before it may run somebody else's code, layer by layer. Standard library only.
 
-Order: namespaces first (they need a single thread), then the device's context (Landlock before it breaks CUDA), then
-`lock`, then the candidate. Every layer is reported as "active" (its calls worked and it was seen to hold),
-"unavailable" (this kernel does not offer it to this process), "failed" (a call or the look at its effect failed),
-"partial" or "off", with the reason in parentheses. Only "active" counts as protection.
+Order: namespaces first (they need a single thread), then the device's context (Landlock before it breaks CUDA; a driver
+starts threads here), then `lock`, then the candidate. Every layer is reported as "active" (its calls worked and it was
+seen to hold), "unavailable" (this kernel does not offer it to this process), "failed" (a call or the look at its effect
+failed), "partial" or "off", with the reason in parentheses. Only "active" counts as protection; what belongs to a
+thread is active when every thread of the process has it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.bench.sandboxing import landlock, seccomp
+from judge.bench.sandboxing import landlock, mounts, seccomp, threads
 from judge.bench.sandboxing.calls import checked
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -67,6 +68,7 @@ class Bounds:
     cpu_s: int
     allow_fork: bool
     cuda: bool
+    allow_memfd: bool = True
 
 
 def die_with_parent() -> None:
@@ -74,8 +76,21 @@ def die_with_parent() -> None:
     checked(LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
 
 
+OUTSIDE: Layers = {"namespaces": "off", "files": "off"}
+OWN_MOUNTS = "partial (the whole file system)"  # between `enter_namespaces` and `lock`
+
+
 def enter_namespaces() -> Layers:
-    """Leave the host's network, IPC objects and user ids. Must run while the process has one thread."""
+    """Leave the host's network, IPC objects, mounts and user ids. Must run while the process has one thread."""
+    namespaces = _leave_host()
+    if namespaces != "active":
+        return {"namespaces": namespaces, "files": "unavailable (no user namespace with mapped ids)"}
+    if LIBC.unshare(mounts.NEW_MOUNTS) != 0:
+        return {"namespaces": namespaces, "files": f"unavailable ({os.strerror(ctypes.get_errno())})"}
+    return {"namespaces": namespaces, "files": OWN_MOUNTS}
+
+
+def _leave_host() -> str:
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0 and os.getuid() == 0:
         # The kernel exempts real root from the process limit; only the real id counts, files go by the effective one.
@@ -85,17 +100,17 @@ def enter_namespaces() -> Layers:
             pass
     before = _namespaces()
     if LIBC.unshare(NEW_USER | NEW_NET | NEW_IPC | NEW_UTS) != 0:
-        return {"namespaces": f"unavailable ({os.strerror(ctypes.get_errno())})"}
+        return f"unavailable ({os.strerror(ctypes.get_errno())})"
     shared = sorted(before & _namespaces())
     if shared:
-        return {"namespaces": f"failed (still shared: {', '.join(shared)})"}
+        return f"failed (still shared: {', '.join(shared)})"
     try:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{NOBODY} {uid} 1")
         Path("/proc/self/gid_map").write_text(f"{NOBODY} {gid} 1")
     except OSError as error:
-        return {"namespaces": f"partial (ids are not mapped: {error.strerror})"}
-    return {"namespaces": "active"}
+        return f"partial (ids are not mapped: {error.strerror})"
+    return "active"
 
 
 def namespaced(layers: Layers) -> bool:
@@ -108,27 +123,52 @@ def _namespaces() -> set[str]:
     return {str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("user", "net", "ipc", "uts")}
 
 
-def lock(bounds: Bounds, *, namespaced: bool) -> Layers:
-    """Give up privileges, files, calls and unlimited resources, for good. Call after the device's context exists.
+def without_capabilities(step: Callable[[], None]) -> None:
+    """Run `step` on a thread that has none, nor have the threads that it starts: those of a driver. This one keeps its
+    own for `lock`. Raises what `step` raises."""
+
+    def run() -> None:
+        _state(_drop_capabilities)  # where that fails, `lock` sees it
+        step()
+
+    threads.run_apart(run)
+
+
+def lock(bounds: Bounds, entered: Layers = OUTSIDE) -> Layers:
+    """Give up privileges, files, calls and unlimited resources, for good. Call after the device's context exists, with
+    what `enter_namespaces` said. All layers are returned.
 
     A layer that fails is reported and the others are still set up. Raises OSError where the child cannot be tied to its
     parent or closed to its siblings: nothing may run then.
     """
+    inside = namespaced(entered)
     steps: dict[str, Callable[[], str]] = {
+        "files": lambda: _leave_files(bounds, entered["files"]),
         "rlimits": lambda: _limit_resources(bounds),
         "memory_limit": lambda: _limit_memory(bounds),
-        "process_limit": lambda: _limit_processes(bounds, namespaced=namespaced),
+        "process_limit": lambda: _limit_processes(bounds, namespaced=inside),
         "capabilities": _drop_capabilities,
         "no_new_privs": _renounce_privileges,
     }
-    layers = {name: _state(step) for name, step in steps.items()}
+    layers = entered | {name: _state(step) for name, step in steps.items()}
     checked(LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))  # siblings may not read our memory, same user or not
     if LIBC.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise OSError(errno.ENOTSUP, "siblings could read this process")
     die_with_parent()  # again: changing ids forgets it
     layers["landlock"] = _state(lambda: _guard_files(bounds))
-    layers["seccomp"] = _state(lambda: _filter_calls(bounds, namespaced=namespaced))
-    return layers
+    layers["seccomp"] = _state(lambda: _filter_calls(bounds, namespaced=inside))
+    return layers | {name: _everywhere(layers[name], count) for name, count in BY_THREAD.items()}
+
+
+# Layers of a thread that the filter's way to all threads, and where the driver's threads came from, put on the others.
+BY_THREAD = {"capabilities": threads.with_capabilities, "no_new_privs": threads.without_no_new_privs}
+
+
+def _everywhere(state: str, count: Callable[[], int]) -> str:
+    """What is active on this thread, seen on every one."""
+    if state != "active":
+        return state
+    return _state(lambda: f"partial ({n} threads of the driver without it)" if (n := count()) else state)
 
 
 def _state(step: Callable[[], str]) -> str:
@@ -138,28 +178,44 @@ def _state(step: Callable[[], str]) -> str:
         return f"failed ({getattr(error, 'strerror', None) or error})"
 
 
+def _leave_files(bounds: Bounds, entered: str) -> str:
+    """For every thread of the process what Landlock is for this one."""
+    if entered != OWN_MOUNTS:
+        return entered
+    read = [*READABLE, *toolchain_folders(), sys.executable, "/proc"]  # all of /proc: a fork looks for itself there
+    mounts.enter(read=read, write=bounds.folder, devices=_devices(bounds))
+    return "active"
+
+
 def _guard_files(bounds: Bounds) -> str:
-    devices = _gpu_devices() if bounds.cuda else []
-    version = landlock.restrict(
-        read=[*READABLE, *toolchain_folders()],
-        write=[bounds.folder],
-        devices=["/dev/null", "/dev/tty", *devices],
-    )
-    return f"active (abi {version})" if version else "unavailable"
+    version = landlock.restrict(read=[*READABLE, *toolchain_folders()], write=[bounds.folder], devices=_devices(bounds))
+    if not version:
+        return "unavailable"
+    outside = 0 if version >= landlock.THREADS_SINCE else threads.others()
+    if outside:
+        return f"partial ({outside} threads of the driver without it; abi {version})"
+    return f"active (abi {version})"
 
 
 def _filter_calls(bounds: Bounds, *, namespaced: bool) -> str:
     # CUDA shares memory by way of abstract sockets, which end at the network namespace: inside one, all that connecting
     # could still reach are the sockets in files, which Landlock does not guard: our broker's, a database's.
     filtered = seccomp.install(
-        allow_fork=bounds.allow_fork, allow_socket=bounds.cuda, allow_connect=bounds.cuda and not namespaced
+        allow_fork=bounds.allow_fork,
+        allow_socket=bounds.cuda,
+        allow_connect=bounds.cuda and not namespaced,
+        allow_memfd=bounds.allow_memfd,
     )
     return "active" if filtered else "unavailable"
 
 
 def missing(layers: Layers, required: Iterable[str]) -> list[str]:
-    """Required layers that are not active."""
-    return [name for name in required if not layers.get(name, "off").startswith("active")]
+    """Required layers that are not active. Landlock may leave out a driver's threads, as it does on every kernel before
+    its version THREADS_SINCE: who wants those held as well requires `files`."""
+    return [name for name in required if not layers.get(name, "off").startswith(ENOUGH.get(name, ("active",)))]
+
+
+ENOUGH = {"landlock": ("active", "partial")}
 
 
 def toolchain_folders() -> Iterable[str]:
@@ -179,6 +235,10 @@ def toolchain_folders() -> Iterable[str]:
                 found.add(str(place))
                 found.update(str(place.parent / name) for name in ("lib", "lib64", "libexec", "include"))
     return sorted(found)
+
+
+def _devices(bounds: Bounds) -> list[str]:
+    return ["/dev/null", "/dev/tty", *(_gpu_devices() if bounds.cuda else [])]
 
 
 def _gpu_devices() -> list[str]:

@@ -1,4 +1,4 @@
-"""A seccomp deny list for Linux on x86-64 and aarch64: classic BPF, built here, installed with prctl.
+"""A seccomp deny list for Linux on x86-64 and aarch64: classic BPF, built here, put on every thread of the process.
 
 Standard library only: docs/adr/0047 says why libseccomp is not used.
 
@@ -18,11 +18,12 @@ import errno
 import os
 import struct
 
-from judge.bench.sandboxing import calls
-from judge.bench.sandboxing.calls import DENIED, PRETENDED, Architecture, checked
+from judge.bench.sandboxing import calls, threads
+from judge.bench.sandboxing.calls import DENIED, MEMFD, PRETENDED, Architecture, checked
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_SECCOMP, FILTER = 22, 2
+SET_FILTER, ALL_THREADS = 1, 1  # operation and flag of seccomp(2)
 LOAD, JUMP_EQ, JUMP_GE, JUMP_SET, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
 REFUSED, DONE = 0x0005006F, 0x00050000  # ECONNREFUSED, as when nobody listens; success without an effect
@@ -69,7 +70,13 @@ def _never(number: int, values: tuple[int, ...]) -> list[bytes]:
 
 
 def program(
-    architecture: Architecture, *, own_pid: int, allow_fork: bool, allow_socket: bool, allow_connect: bool
+    architecture: Architecture,
+    *,
+    own_pid: int,
+    allow_fork: bool,
+    allow_socket: bool,
+    allow_connect: bool,
+    allow_memfd: bool,
 ) -> bytes:
     """The filter as bytes. Signals and limits reach only the child itself; sockets are Unix ones; no new namespaces.
 
@@ -84,7 +91,7 @@ def program(
         _op(JUMP_GE, 0, 1, X32),
         _op(RETURN, 0, 0, KILL),
     ]
-    for denied in architecture.numbers(DENIED):
+    for denied in architecture.numbers(DENIED if allow_memfd else DENIED | MEMFD):
         ops += _deny(denied)
     for pretended in architecture.numbers(PRETENDED):
         ops += _deny(pretended, DONE)
@@ -124,11 +131,12 @@ def available() -> bool:
     return ctypes.get_errno() == errno.EFAULT
 
 
-def install(*, allow_fork: bool, allow_socket: bool, allow_connect: bool) -> bool:
-    """Put the filter on this process and all it will fork; the process must have no_new_privs.
+def install(*, allow_fork: bool, allow_socket: bool, allow_connect: bool, allow_memfd: bool) -> bool:
+    """Put the filter on every thread of this process and all it will fork. This thread must have no_new_privs; the
+    others get it as well.
 
     False when there is no filter for this machine or its kernel takes none. Raises OSError when the kernel refuses
-    the filter, or accepts it and does not apply it.
+    the filter, or accepts it and does not apply it to every thread.
     """
     architecture = calls.here()
     if architecture is None or not available():
@@ -139,10 +147,22 @@ def install(*, allow_fork: bool, allow_socket: bool, allow_connect: bool) -> boo
         allow_fork=allow_fork,
         allow_socket=allow_socket,
         allow_connect=allow_connect,
+        allow_memfd=allow_memfd,
     )
-    buffer = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
-    checked(LIBC.prctl(PR_SET_SECCOMP, FILTER, ctypes.c_char_p(header), 0, 0))
+    _put(code, architecture)
     if LIBC.fchmod(-1, 0) != 0:  # fails for the descriptor unless our filter pretends that it worked
         raise OSError(errno.ENOTSUP, "the kernel took the filter and does not apply it")
+    if threads.without_filter() or threads.without_no_new_privs():
+        raise OSError(errno.ENOTSUP, "the kernel took the filter and does not apply it to every thread")
     return True
+
+
+def _put(code: bytes, architecture: Architecture) -> None:
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
+    number = ctypes.c_long(architecture.number("seccomp"))
+    thread = checked(
+        LIBC.syscall(number, ctypes.c_uint(SET_FILTER), ctypes.c_uint(ALL_THREADS), ctypes.c_char_p(header))
+    )
+    if thread:
+        raise OSError(errno.EBUSY, f"thread {thread} does not take the filter")

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.bench
 
 LAYERS = {
     "namespaces",
+    "files",
     "rlimits",
     "memory_limit",
     "process_limit",
@@ -105,7 +106,7 @@ def test_without_a_sandbox_the_environment_says_so(cpu_bench, monkeypatch):
     monkeypatch.setattr(cpu_bench, "sandbox", False)
     outcome = judge(cpu_bench, SAME)
     assert outcome.verdict is Verdict.PASS
-    assert outcome.environment["sandbox"] == {"namespaces": "off"}
+    assert outcome.environment["sandbox"] == {"namespaces": "off", "files": "off"}
 
 
 @pytest.mark.parametrize("ready", [False, True])

@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parents[3]
 # A process that stands for the zygote: it has descriptors, signal handlers and a temporary folder of its own, and forks
 # one child for each order. The child's role writes down how it finds itself.
 ZYGOTE = """
-import ctypes, gc, json, os, resource, signal, sys, tempfile, types
+import ctypes, gc, json, os, resource, signal, sys, tempfile, threading, types
 from judge.bench.exchange.wire import Channel
 from judge.bench.processes import child
-from judge.bench.sandboxing import sandbox
+from judge.bench.sandboxing import sandbox, threads
 
 given = json.load(sys.stdin)
 secret = os.open("/etc/passwd", os.O_RDONLY)
@@ -63,7 +63,9 @@ def note(step, real):
 steps = []
 child.beside_others = note("wait", child.beside_others)
 gpu = types.ModuleType("judge.bench.device.gpu")
-gpu.make_context = lambda device: steps.append(device)
+leads = lambda: os.getpid() == threading.get_native_id()
+gpu.make_context = lambda device: steps.append([device, leads(), threads.with_capabilities()])
+gpu.use_context = lambda device: steps.append([device, leads()])
 sys.modules[gpu.__name__] = gpu
 for name in ("die_with_parent", "enter_namespaces", "lock"):
     setattr(sandbox, name, note(name, getattr(sandbox, name)))
@@ -94,8 +96,8 @@ for number, (order, payload) in enumerate(given["orders"]):
     rows.append(row)
 print(json.dumps(rows))
 """
-OPEN = {"sandbox": False, "required": [], "allow_fork": True, "nice": 3}
-CLOSED = {"sandbox": True, "required": ["rlimits", "no_new_privs"], "allow_fork": True}
+OPEN = {"sandbox": False, "required": [], "allow_fork": True, "allow_memfd": True, "nice": 3}
+CLOSED = {"sandbox": True, "required": ["rlimits", "no_new_privs"], "allow_fork": True, "allow_memfd": True}
 ORDERS = {
     "open": (OPEN, {"then": "end"}),
     "closed": (CLOSED, {"then": "end"}),
@@ -156,7 +158,7 @@ def test_the_assignment_is_what_was_ordered(children):
     found = children["open"]["found"]
     assert found["assignment"] == {
         "role": "referee", "payload": {"role": "referee", "then": "end"}, "links": [], "device": "cpu",
-        "target": "sm_90", "adapter": None, "layers": {"namespaces": "off"},
+        "target": "sm_90", "adapter": None, "layers": {"namespaces": "off", "files": "off"},
     }  # fmt: skip
     assert found["nice"] - children["closed"]["found"]["nice"] == 3
     assert [children[name]["status"] for name in ("open", "closed", "alone")] == [0, 0, 0]
@@ -165,7 +167,7 @@ def test_the_assignment_is_what_was_ordered(children):
 def test_the_role_is_told_the_layers_that_were_reported(children):
     for name in ("closed", "alone"):
         row = children[name]
-        assert row["found"]["assignment"]["layers"] == row["layers"] and len(row["layers"]) == 8
+        assert row["found"]["assignment"]["layers"] == row["layers"] and len(row["layers"]) == 9
         assert {row["layers"][layer] for layer in ("rlimits", "no_new_privs", "memory_limit")} == {"active"}
 
 
@@ -177,7 +179,7 @@ def test_what_a_role_raises_ends_the_child_with_its_traceback_and_nothing_else(c
 
 def test_a_child_without_a_required_layer_ends_before_it_takes_anything(children):
     row = children["without a sandbox that is required"]
-    assert row["layers"] == {"namespaces": "off"} and row["status"] == 0
+    assert row["layers"] == {"namespaces": "off", "files": "off"} and row["status"] == 0
     assert row["found"] in ("WireClosed", "BrokenPipeError") and not row["log"]
 
 
@@ -186,7 +188,11 @@ def test_namespaces_come_before_the_gpu_and_the_lock_after_it(children):
     assert children["closed"]["found"]["steps"] == ["die_with_parent", "enter_namespaces", "lock", "die_with_parent"]
     assert children["open"]["found"]["steps"] == ["die_with_parent"]
     gpu = children["gpu"]["found"]
-    order = ["die_with_parent", "enter_namespaces", "wait", "cuda:0", "lock", "die_with_parent"]
+    able = int(
+        gpu["assignment"]["layers"]["namespaces"] == "active" or os.geteuid() == 0
+    )  # this thread, until the lock
+    context = [["cuda:0", False, able], ["cuda:0", True]]  # made on a thread that has no capabilities
+    order = ["die_with_parent", "enter_namespaces", "wait", *context, "lock", "die_with_parent"]
     assert gpu["steps"] == order and gpu["assignment"]["device"] == "cuda:0"
 
 

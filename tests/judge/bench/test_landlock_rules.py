@@ -26,6 +26,7 @@ HANDLED = {
     5: (FIRST | REFER | TRUNCATE | IOCTL_DEV, 3),
     6: (FIRST | REFER | TRUNCATE | IOCTL_DEV, 3, 3),
     7: (FIRST | REFER | TRUNCATE | IOCTL_DEV, 3, 3),
+    8: (FIRST | REFER | TRUNCATE | IOCTL_DEV, 3, 3),
 }
 
 
@@ -61,7 +62,7 @@ class Kernel:
             assert (ruleset, kind, flags.value) == (self.ruleset, 1, 0)  # LANDLOCK_RULE_PATH_BENEATH
             self.rules[str(Path(f"/proc/self/fd/{handle}").readlink())] = access
             return 0
-        assert number == 446 and given[1].value == 0
+        assert number == 446 and given[1].value == (8 if self.abi >= 8 else 0)  # LANDLOCK_RESTRICT_SELF_TSYNC
         os.fstat(self.ruleset)
         self.restricted.append(given[0])
         return 0

@@ -24,12 +24,12 @@ import array, ctypes, fcntl, json, os, resource, socket, sys
 from judge.bench.sandboxing import sandbox
 from judge.bench.sandboxing.sandbox import Bounds
 outside, parent = sys.argv[3], os.getppid()
-layers = sandbox.enter_namespaces()
+layers = dict(sandbox.OUTSIDE) if sys.argv[2] == "shared" else sandbox.enter_namespaces()
 cuda = sys.argv[2] == "cuda"
 bounds = Bounds(folder=sys.argv[1], memory_mb=None if cuda else 512, cpu_s=20, allow_fork=sys.argv[2] != "alone",
-                cuda=cuda)
+                cuda=cuda, allow_memfd=cuda)
 mapped = sandbox.address_space_bytes()
-layers |= sandbox.lock(bounds, namespaced=sandbox.namespaced(layers))
+layers = sandbox.lock(bounds, layers)
 def attempt(step):
     try:
         step()
@@ -84,6 +84,8 @@ print(json.dumps({"facts": facts, "layers": layers, **{name: attempt(step) for n
     "write_null": lambda: open("/dev/null", "wb").write(b"1"),
     "list_root": lambda: os.listdir("/"),
     "list_proc": lambda: os.listdir("/proc"),
+    "segment": lambda: sandbox.checked(sandbox.LIBC.shmget(0, 4096, 0o600)),
+    "memfd": lambda: os.memfd_create("more"),
     "fork": fork,
 }.items()}}))
 """
@@ -102,21 +104,24 @@ def look_inside(folder: Path, forking: str, outside: Path = Path("/nowhere")) ->
     return json.loads(run.stdout)
 
 
-@pytest.mark.parametrize("forking", ["fork", "alone"])
+@pytest.mark.parametrize("forking", ["fork", "alone", "shared"])
 def test_inside_only_the_private_folder_can_be_written(tmp_path, forking):
     found = look_inside(tmp_path, forking)
     layers = found["layers"]
     assert found["write_own"] == "done"
     assert found["memory"] == "MemoryError"
     assert found["read_library"] == "done"
-    if layers["landlock"].startswith("active"):
+    if layers["files"] == "active":
+        assert (found["write_other"], found["read_etc"]) == ("OSError", "FileNotFoundError")  # read-only, not there
+    elif layers["landlock"].startswith("active"):
         assert found["write_other"] == found["read_etc"] == "PermissionError"
     if layers["seccomp"] == "active":
+        assert found["segment"] == found["memfd"] == "PermissionError"
         assert found["internet"] == found["new_session"] == found["signal_parent"] == "PermissionError"
         assert found["signal_self"] == found["ordinary_fcntl"] == "done"
         owners = ("signal_by_owner", "signal_by_other_owner", "choose_signal", "signal_by_ioctl")
         assert {found[name] for name in owners} == {"PermissionError"}
-        assert found["fork"] == ("done" if forking == "fork" else "PermissionError")
+        assert found["fork"] == ("PermissionError" if forking == "alone" else "done")
 
 
 UNMAPPED = 65534
@@ -204,7 +209,7 @@ def connecting(*, namespaced: bool, monkeypatch) -> bool:
     monkeypatch.setattr(landlock, "restrict", lambda **_: 1)
     monkeypatch.setattr(seccomp, "install", lambda **given: asked.update(given) or True)
     bounds = sandbox.Bounds(folder="/tmp", memory_mb=None, cpu_s=20, allow_fork=True, cuda=True)
-    sandbox.lock(bounds, namespaced=namespaced)
+    sandbox.lock(bounds, {"namespaces": "active" if namespaced else "off", "files": "off"})
     return asked["allow_connect"]
 
 
@@ -294,6 +299,7 @@ def test_landlock_opens_what_is_listed_and_no_more(monkeypatch, tmp_path):
     monkeypatch.setattr(landlock, "restrict", lambda **given: asked.update(given) or 1)
     monkeypatch.setattr(sandbox, "toolchain_folders", lambda: ["/toolchain"])
     monkeypatch.setattr(sandbox, "_gpu_devices", lambda: ["/dev/nvidia0"])
+    monkeypatch.setattr(sandbox.threads, "others", lambda: 0)
     bounds = sandbox.Bounds(folder=str(tmp_path), memory_mb=None, cpu_s=20, allow_fork=True, cuda=True)
     assert sandbox._guard_files(bounds) == "active (abi 1)"
     system = """
@@ -359,6 +365,8 @@ def test_real_root_becomes_nobody_so_that_its_processes_are_counted(monkeypatch,
     monkeypatch.setattr(os, "setresuid", lambda *ids: asked.append(ids))
     monkeypatch.setattr(sandbox, "LIBC", SimpleNamespace(unshare=lambda flags: asked.append(flags) or -1))
     assert sandbox.enter_namespaces()["namespaces"].startswith("unavailable")
+    assert sandbox.enter_namespaces()["files"].startswith("unavailable")
+    del asked[len(asked) // 2 :]
     assert asked == [*[(65534, 0, 0)] * changes, 0x10000000 | 0x40000000 | 0x08000000 | 0x04000000]
 
 

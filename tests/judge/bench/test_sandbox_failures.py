@@ -21,7 +21,7 @@ import ctypes, json, os, resource, sys, types
 from pathlib import Path
 from judge.bench.exchange.wire import Channel
 from judge.bench.processes import child
-from judge.bench.sandboxing import landlock, sandbox, seccomp
+from judge.bench.sandboxing import landlock, mounts, sandbox, seccomp, threads
 
 def spoil(owner, name, chosen, error, result=0):
     real = getattr(owner, name)
@@ -41,17 +41,26 @@ class Libc:
         return getattr(real_libc, name)
 
 real_libc, libc = sandbox.LIBC, Libc()
-sandbox.LIBC = landlock.LIBC = seccomp.LIBC = libc
+sandbox.LIBC = landlock.LIBC = mounts.LIBC = seccomp.LIBC = libc
 unwritable = None
 
 def prepare(kind, what, which, error):
     if kind == "landlock":  # the call with a null pointer only asks for the version
         spoil(libc, "syscall", lambda number, second, *_: number == what and second is not None, error)
+    elif kind == "call":  # by its name, whatever its number is here
+        number = mounts.calls.here().number(what)
+        spoil(libc, "syscall", lambda given, *_: getattr(given, "value", given) == number, error, which or 0)
     elif kind == "prctl":
-        spoil(libc, "prctl", lambda option, *rest: option == what and (which is None or rest[0] == which)
-              and not (what == 22 and rest[1] is None), error)
+        spoil(libc, "prctl", lambda option, *rest: option == what and (which is None or rest[0] == which), error)
     elif kind == "libc":
-        spoil(libc, what, lambda *_: True, error)
+        spoil(libc, what, lambda first, *_: which is None or first == which, error)
+    elif kind == "mount":
+        spoil(libc, "mount", lambda source, target, kind, flags, options: (kind == b"tmpfs") if what == "tmpfs" else
+              flags.value & what, error)
+    elif kind == "threads":
+        def failing():
+            raise OSError(error, os.strerror(error))
+        threads.statuses = failing
     elif kind == "limit":
         spoil(resource, "setrlimit", lambda limit, _: limit == getattr(resource, what), error)
     elif kind == "exempt":
@@ -83,7 +92,7 @@ def live(case, required, folder):
         boss, theirs = Channel.pair()
         boss.send({"role": "referee"})
         order = {"folder": folder, "sandbox": True, "memory_mb": 512, "cpu_s": 20, "allow_fork": True,
-                 "required": required}
+                 "allow_memfd": True, "required": required}
         said = {"layers": {}, "error": "", "ran": False}
         try:
             prepare(*case)
@@ -108,13 +117,17 @@ print(json.dumps({name: [live(case, [layer], given["folder"]), live(case, [], gi
 
 EPERM, EFAULT, EINVAL, ENOSPC = 1, 14, 22, 28
 CREATE, ADD, RESTRICT = 444, 445, 446
-DUMPABLE, PARENT_DEATH, SECCOMP, DROP, NO_NEW_PRIVS, GET_NO_NEW_PRIVS = 4, 1, 22, 24, 38, 39
+DUMPABLE, PARENT_DEATH, DROP, NO_NEW_PRIVS = 4, 1, 24, 38
+NEW_MOUNTS, BIND, PRIVATE = 0x20000, 0x1000, 0x40000
 REFUSED, SHARED = "Operation not permitted", "still shared"  # followed by which
 UNMAPPED = f"ids are not mapped: {REFUSED}"
 IGNORED_RULES = "the kernel took the rules and does not apply them"
 IGNORED_FILTER = "the kernel took the filter and does not apply it"
 IGNORED_LIMIT = "the kernel took a resource limit and does not apply it"
 IGNORED_SWITCH = "the kernel took no_new_privs and does not apply it"
+IGNORED_TMPFS = "the kernel took a mount and does not apply it"
+IGNORED_MOUNT = "the kernel took a mount as read-only and does not apply it"
+IGNORED_ROOT = "the kernel took the new root folder and does not apply it"
 EXEMPT = "the kernel exempts this process from the limit"
 
 # name -> (layer, state, reason, case)
@@ -123,8 +136,32 @@ CASES = {
     "landlock rule": ("landlock", "failed", REFUSED, ("landlock", ADD, None, EPERM)),
     "landlock restrict": ("landlock", "failed", REFUSED, ("landlock", RESTRICT, None, EPERM)),
     "landlock restrict, a lie": ("landlock", "failed", IGNORED_RULES, ("landlock", RESTRICT, None, 0)),
-    "seccomp": ("seccomp", "failed", "Bad address", ("prctl", SECCOMP, None, EFAULT)),
-    "seccomp, a lie": ("seccomp", "failed", IGNORED_FILTER, ("prctl", SECCOMP, None, 0)),
+    "seccomp": ("seccomp", "failed", "Bad address", ("call", "seccomp", None, EFAULT)),
+    "seccomp, a lie": ("seccomp", "failed", IGNORED_FILTER, ("call", "seccomp", None, 0)),
+    "seccomp, a thread": ("seccomp", "failed", "thread 17 does not take the filter", ("call", "seccomp", 17, 0)),
+    "threads unread": ("seccomp", "failed", REFUSED, ("threads", None, None, EPERM)),
+    "threads unread, capabilities": ("capabilities", "failed", REFUSED, ("threads", None, None, EPERM)),
+    "threads unread, no_new_privs": ("no_new_privs", "failed", REFUSED, ("threads", None, None, EPERM)),
+    "threads unread, landlock": ("landlock", "failed", REFUSED, ("threads", None, None, EPERM)),
+    "no mount namespace": ("files", "unavailable", "No space left on device", ("libc", "unshare", NEW_MOUNTS, ENOSPC)),
+    "no mount namespace, a lie": ("files", "failed", REFUSED, ("libc", "unshare", NEW_MOUNTS, 0)),
+    "private mounts": ("files", "failed", REFUSED, ("mount", PRIVATE, None, EPERM)),
+    "tmpfs": ("files", "failed", REFUSED, ("mount", "tmpfs", None, EPERM)),
+    "tmpfs, a lie": ("files", "failed", IGNORED_TMPFS, ("mount", "tmpfs", None, 0)),
+    "bind": ("files", "failed", REFUSED, ("mount", BIND, None, EPERM)),
+    "bind, a lie": ("files", "failed", "Invalid argument", ("mount", BIND, None, 0)),
+    "read-only": ("files", "failed", REFUSED, ("call", "mount_setattr", None, EPERM)),
+    "read-only, a lie": ("files", "failed", IGNORED_MOUNT, ("call", "mount_setattr", None, 0)),
+    "pivot": ("files", "failed", REFUSED, ("call", "pivot_root", None, EPERM)),
+    "pivot, a lie": ("files", "failed", IGNORED_ROOT, ("call", "pivot_root", None, 0)),
+    "old root": ("files", "failed", REFUSED, ("libc", "umount2", None, EPERM)),
+    "old root, a lie": ("files", "failed", IGNORED_ROOT, ("libc", "umount2", None, 0)),
+    "files without ids": (
+        "files",
+        "unavailable",
+        "no user namespace with mapped ids",
+        ("file", "/proc/self/uid_map", None, EPERM),
+    ),
     "unshare": ("namespaces", "unavailable", "No space left on device", ("libc", "unshare", None, ENOSPC)),
     "unshare, a lie": ("namespaces", "failed", SHARED, ("libc", "unshare", None, 0)),
     "setgroups": ("namespaces", "partial", UNMAPPED, ("file", "/proc/self/setgroups", None, EPERM)),
@@ -198,7 +235,7 @@ def test_a_layer_that_fails_says_so_with_the_reason_and_nothing_runs_where_it_is
             assert said["layers"][layer] == (f"{state} ({reason})" if reason else state), said
     assert not required["ran"] and not required["error"]
     assert free["ran"], free  # the same child with nothing required goes on: the refusal is about this layer
-    if layer in ("landlock", "seccomp"):
+    if layer in ("landlock", "seccomp", "files") and not name.startswith(("threads", "files")):
         assert {**free["layers"], layer: ""} == {**whole, layer: ""}  # the other layers are set up all the same
 
 

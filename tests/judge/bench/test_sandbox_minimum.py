@@ -42,7 +42,8 @@ def test_auto_is_the_strong_layers_of_the_machine_and_what_every_kernel_has(
 
 def test_every_layer_can_be_asked_for_and_nothing_else() -> None:
     layers = (
-        "landlock", "seccomp", "namespaces", "rlimits", "memory_limit", "process_limit", "no_new_privs", "capabilities",
+        "landlock", "seccomp", "namespaces", "files", "rlimits", "memory_limit", "process_limit", "no_new_privs",
+        "capabilities",
     )  # fmt: skip
     for name in layers:
         assert required_layers(name) == {name}

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from judge.bench.sandboxing import calls, seccomp
-from judge.bench.sandboxing.calls import ARCHITECTURES, BOUNDED, DENIED, FORKING, PRETENDED
+from judge.bench.sandboxing.calls import ARCHITECTURES, BOUNDED, DENIED, FORKING, MEMFD, OURS, PRETENDED
 
 PID = 4321
 ALLOWED, KILLED = "allowed", "killed"
@@ -46,7 +46,8 @@ def _errno(value: int) -> int:
 class Filter:
     def __init__(self, name: str, **allowed: bool) -> None:
         self.architecture = ARCHITECTURES[name]
-        allowed = {"allow_fork": False, "allow_socket": False, "allow_connect": False, **allowed}
+        defaults = {"allow_fork": False, "allow_socket": False, "allow_connect": False, "allow_memfd": False}
+        allowed = {**defaults, **allowed}
         self.code = seccomp.program(self.architecture, own_pid=PID, **allowed)
 
     def __call__(self, call: str | int, *arguments: int, audit: int | None = None) -> str | int:
@@ -54,7 +55,7 @@ class Filter:
         return run(self.code, number, self.architecture.audit if audit is None else audit, *arguments)
 
     def has(self, name: str) -> bool:
-        return {**DENIED, **PRETENDED, **FORKING, **BOUNDED}[name][self.architecture.column] is not None
+        return {**DENIED, **PRETENDED, **FORKING, **BOUNDED, **MEMFD}[name][self.architecture.column] is not None
 
 
 @pytest.fixture(params=ARCHITECTURES)
@@ -82,7 +83,7 @@ NAMES = {
     clock_settime clock_adjtime adjtimex sethostname setdomainname iopl ioperm modify_ldt vhangup personality
     setsid setpgid setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups setxattr
     lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat removexattrat file_setattr
-    migrate_pages
+    migrate_pages shmget semget msgget mq_open memfd_secret
     """,
     "PRETENDED": """
     chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat setpriority
@@ -101,7 +102,8 @@ def test_a_call_less_in_a_table_is_a_decision(table) -> None:
 
 def test_calls_that_no_table_names_are_allowed(name) -> None:
     ask = Filter(name)
-    named = {row[ask.architecture.column] for table in (DENIED, PRETENDED, FORKING, BOUNDED) for row in table.values()}
+    tables = (DENIED, PRETENDED, FORKING, BOUNDED, MEMFD)
+    named = {row[ask.architecture.column] for table in tables for row in table.values()}
     assert {ask(number, 1, 1) for number in range(480) if number not in named} == {ALLOWED}
 
 
@@ -140,6 +142,11 @@ def test_sockets_are_unix_ones_and_only_where_they_are_allowed(name) -> None:
     assert closed("connect") == half("connect") == errno.ECONNREFUSED and opened("connect") == ALLOWED
 
 
+def test_a_file_in_memory_is_for_children_that_share_their_tensors_alone(name) -> None:
+    assert Filter(name)("memfd_create") == errno.EPERM
+    assert Filter(name, allow_memfd=True)("memfd_create") == ALLOWED
+
+
 def test_processes_and_namespaces(name) -> None:
     alone, forking = Filter(name), Filter(name, allow_fork=True)
     for ask in (alone, forking):
@@ -159,7 +166,8 @@ def test_numbers_are_those_of_the_kernels_headers(at) -> None:
         pytest.skip(f"{HEADERS[at]} is not on this machine")
     text = HEADERS[at].read_text()
     known = {name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)}
-    ours = {name: row[at] for table in (DENIED, PRETENDED, FORKING, BOUNDED) for name, row in table.items()}
+    tables = (DENIED, PRETENDED, FORKING, BOUNDED, MEMFD, OURS)
+    ours = {name: row[at] for table in tables for name, row in table.items()}
     newest = max(known.values())
     for call, number in ours.items():
         assert known.get(call) == number or number > newest, call
@@ -188,7 +196,7 @@ def test_a_process_without_a_filter_is_known(monkeypatch, machine, pointer, foun
     assert calls.here() == ARCHITECTURES.get(found)
     if found is None:
         assert not seccomp.available()
-        assert not seccomp.install(allow_fork=True, allow_socket=True, allow_connect=True)
+        assert not seccomp.install(allow_fork=True, allow_socket=True, allow_connect=True, allow_memfd=True)
 
 
 @pytest.mark.parametrize(("error", "there"), [(errno.EFAULT, True), (errno.EINVAL, False), (errno.EACCES, False)])
@@ -206,7 +214,7 @@ def test_the_kernel_is_asked_whether_it_takes_filters(monkeypatch, error, there)
     assert seccomp.available() is there
     assert seccomp.available() is there and set(asked) == {(22, 2, None, 0, 0)}
     if not there:
-        assert not seccomp.install(allow_fork=True, allow_socket=True, allow_connect=True)
+        assert not seccomp.install(allow_fork=True, allow_socket=True, allow_connect=True, allow_memfd=True)
 
 
 def test_an_error_of_an_earlier_call_is_no_answer(monkeypatch) -> None:
