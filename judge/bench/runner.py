@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import secrets
 import tempfile
@@ -16,6 +17,8 @@ from judge.bench.compiling.plan import CompilePlan
 from judge.bench.compiling.report import CompileReport
 from judge.bench.compiling.stage import COMPILE, CompileStage, StubPlan, open_pool, outcome_of
 from judge.bench.device.gpu_lock import open_lock
+from judge.bench.device.lock_table import LockTable
+from judge.bench.device.nvml import gpu_readings
 from judge.bench.exchange import seal
 from judge.bench.foreign.sources import LoadError, check_source
 from judge.bench.interpreting.calibration import model_for
@@ -24,8 +27,11 @@ from judge.bench.processes.baselines import Baselines, KnownTimes
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child, private_folder, wipe
 from judge.bench.processes.forkserver import ForkServer
-from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
+from judge.bench.processes.jobs import BREAKS_OFF, BREAKS_OFF_FIX, AdmissionPlan, EvaluationPlan
 from judge.bench.processes.kept_referees import KeptReferees
+from judge.bench.processes.listening import FORGES_FIX, Listening
+from judge.bench.processes.stopping import look
+from judge.bench.processes.watching import Broken, Watch, fit_to_stay
 from judge.bench.sandboxing.sandbox import missing
 from judge.values import (
     AdmissionReport,
@@ -35,6 +41,7 @@ from judge.values import (
     Outcome,
     ProblemSpec,
     StageRecord,
+    UnclearFault,
     Verdict,
 )
 
@@ -42,6 +49,29 @@ Progress = Callable[[StageRecord], None]
 DEFAULT_LIMITS = Limits()
 SPARES = 5  # referee, candidate, eager, best so far, one more; about 650 MB of GPU memory each
 PRESSED_S = 0.5
+STEP_S = 0.25
+AHEAD_S = 1.0  # in which a referee that stays at a GPU's problem draws its next questions; then it is stopped
+CROWDED = 0.2  # of a GPU's memory in other hands
+
+
+KNOWN = ProblemSpec(
+    """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+def get_inputs():
+    return [torch.rand(16, 16)]
+
+
+def get_init_inputs():
+    return []
+"""
+)
+KNOWN_RIGHT = KNOWN.source.replace("class Model(", "class ModelNew(")
 
 
 class Bench:
@@ -183,9 +213,12 @@ class Bench:
         plan = EvaluationPlan(self, job)
         try:
             outcome = plan.outcome(*self._conduct(plan, job.limits, progress))
-        except JudgeError:
+        except JudgeError as error:
             if not (plan.adopted or waiting):
-                raise
+                if not isinstance(error, UnclearFault):
+                    raise
+                if plan.hung:  # once more would take as long
+                    return self._cleared(plan, job.limits, error)
         else:
             refused = outcome.verdict is Verdict.REFUSED_PROBLEM
             short = outcome.verdict is Verdict.OUT_OF_MEMORY or outcome.reason == "problem.memory"
@@ -193,7 +226,40 @@ class Bench:
                 return outcome
         self.rest()
         plan = EvaluationPlan(self, job)
-        return plan.outcome(*self._conduct(plan, job.limits, progress))
+        try:
+            return plan.outcome(*self._conduct(plan, job.limits, progress))
+        except UnclearFault as error:
+            return self._cleared(plan, job.limits, error)
+
+    def _cleared(self, plan: EvaluationPlan, limits: Limits, error: UnclearFault) -> Outcome:
+        """Whose fault it was that a new referee came to no verdict: the problem's, which ran in that process, where the
+        bench can judge a known problem right after it. Raises JudgeError where it cannot: the device's; UnclearFault
+        where the referee itself had given up.
+        """
+        self.rest()
+        if plan.gave_up and self._crowded():
+            raise JudgeError(str(error)) from error
+        known = EvaluationPlan(self, Job("known", KNOWN, KNOWN_RIGHT, limits=limits, timing=False, beat=math.inf))
+        try:
+            body, _ = self._conduct(known, limits, None)
+        except JudgeError as second:
+            raise JudgeError(f"{error}; nor could a known problem be judged: {second}") from error
+        self.kept_referees.clear()
+        if body is None:
+            raise JudgeError(f"{error}; nor could a known problem be judged") from error
+        if plan.gave_up:
+            raise error
+        message = f"its process came to no verdict, and that of a known problem did right after: {error}"
+        return plan.refused(BREAKS_OFF, message, BREAKS_OFF_FIX)
+
+    def _crowded(self) -> bool:
+        """Whether others hold much of the GPU's memory while nobody of ours does; so too where its driver is silent."""
+        if not self.device.startswith("cuda"):
+            return False
+        found = gpu_readings().get(self.identity)
+        if found is None or found.memory_used is None or not found.memory_total:
+            return True
+        return found.memory_used > CROWDED * found.memory_total
 
     def compile(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """The compile stage alone: no GPU, no lock. A later `evaluate` of the same job finds its work done."""
@@ -334,26 +400,48 @@ class Bench:
         with ChildGroup(limits, sandbox=self.sandbox, required=self.minimum_sandbox, waits=waits) as group:
             self._leaving = None if waits else group
             plan.start(group, key=key, nonce=nonce)
+            plan.watch = Watch(limits, self._lock_table(), memory=waits)
             deadline = time.monotonic() + limits.wall_s + plan.grace_s  # from here: starting a bench is not its time
-            while body is None and (left := deadline + plan.waited_s() - time.monotonic()) > 0:
-                for message in group.step(min(1.0, left), plan.judge):
-                    body = plan.hear(message, progress) or body
+            while body is None and plan.broken is None and (left := deadline + plan.waited_s() - time.monotonic()) > 0:
+                look()
+                body = self._heard(plan, group, min(STEP_S, left), progress)
                 if body is None and group.ended(plan.judge):
-                    for message in group.step(0, plan.judge):
-                        body = plan.hear(message, progress) or body
+                    body = self._heard(plan, group, 0, progress)
                     break
+                plan.look(group, limits)
             if body is not None and not seal.genuine(body, key=key, nonce=nonce):
-                raise JudgeError("the verdict's signature is wrong")
+                plan.broken = Broken("problem.forges", "it sent a verdict of its own", FORGES_FIX)
+            if plan.broken is not None:
+                body = None
             plan.settle(group)
             self._last_layers = {name: child.layers or {} for name, child in group.members.items()}
             self._require_layers()
             staying = plan.staying(group) if isinstance(plan, EvaluationPlan) and body is not None else {}
+            if staying and not all(fit_to_stay(child, self._lock_table()) for child in staying.values()):
+                staying = {}
             group.kept = set(staying)
         if isinstance(plan, EvaluationPlan) and staying:
-            self.kept_referees.keep(plan.problem_key, staying)
+            self.kept_referees.keep(plan.problem_key, staying, freeze_after_s=0.0 if waits else AHEAD_S)
         if plan.scarce:
             self.kept_referees.clear()
         return (body["body"] if body else None), group
+
+    @staticmethod
+    def _heard(plan: Listening, group: ChildGroup, wait_s: float, progress: Progress | None) -> dict[str, Any] | None:
+        """The signed body, once it has come; every message until then is taken note of."""
+        for message in group.step(wait_s, plan.judge):
+            if plan.broken is None and (body := plan.hear(message, progress)) is not None:
+                return body
+        return None
+
+    def _lock_table(self) -> LockTable | None:
+        fd = self.gpu_lock()
+        if fd is None:
+            return None
+        try:
+            return LockTable(fd)
+        finally:
+            os.close(fd)
 
     def _require_layers(self) -> None:
         for name, layers in self._last_layers.items():

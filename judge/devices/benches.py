@@ -19,7 +19,7 @@ from adaexplore_site.core.leases import beat
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.devices.models import Device
-from judge.values import JudgeError
+from judge.values import JudgeError, UnclearFault
 
 log = logging.getLogger(__name__)
 
@@ -96,10 +96,13 @@ RETRIES = 2
 
 
 def with_retries(attempt: Callable[[], Result]) -> Result:
-    """Call `attempt`, again after each of the first two JudgeErrors; the third is raised."""
+    """Call `attempt`, again after each of the first two JudgeErrors; the third is raised, and so is an UnclearFault,
+    which the bench has looked into."""
     for _ in range(RETRIES):
         try:
             return attempt()
+        except UnclearFault:
+            raise
         except JudgeError:
             continue
     return attempt()

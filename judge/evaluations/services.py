@@ -31,11 +31,13 @@ from judge.values import (
     ProblemSpec,
     SpeedCall,
     Speedup,
+    UnclearFault,
     Verdict,
     canonical_hash,
 )
 
 REASON_CHARS = 300
+UNCLEAR = "judge.unclear"  # lost, although the device works
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,8 @@ def _judged(
         outcome = with_retries(lambda: bench.evaluate(job))
     except JudgeError as error:
         wall_ms = (clock() - started) * 1000  # the device was taken all the same
-        outcome = Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message=str(error), wall_ms=wall_ms)
+        reason = UNCLEAR if isinstance(error, UnclearFault) else "judge.failed"
+        outcome = Outcome(Verdict.LOST, stage="judge", reason=reason, message=str(error), wall_ms=wall_ms)
     return evaluation_store(
         problem=problem,
         device=device,

@@ -36,5 +36,7 @@ from judge.values.outcomes import Outcome as Outcome
 from judge.values.outcomes import SpeedCall as SpeedCall
 from judge.values.outcomes import Speedup as Speedup
 from judge.values.outcomes import StageRecord as StageRecord
+from judge.values.outcomes import Stopped as Stopped
 from judge.values.outcomes import Timing as Timing
+from judge.values.outcomes import UnclearFault as UnclearFault
 from judge.values.outcomes import Verdict as Verdict

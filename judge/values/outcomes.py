@@ -82,6 +82,15 @@ class JudgeError(Exception):
     """A fault of the judge itself (a child could not start, the runner broke). Never blames the candidate."""
 
 
+class UnclearFault(JudgeError):
+    """A process that runs the problem's code came to no verdict by its own word, although a known problem was judged
+    right after it: not the device's fault, and perhaps nobody's."""
+
+
+class Stopped(Exception):
+    """The work is not wanted any more, for example because a person stopped it. Its children have been ended."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """Times of one subject: raw samples (us), their median and a 99.8 % interval of the median."""

@@ -14,6 +14,7 @@ from judge.devices import services
 from judge.devices.drift import baselines_forget, eager_drift
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
+from judge.evaluations.services import UNCLEAR
 from judge.selftest.noise_checks import gpu_trouble
 from judge.values import Verdict
 from search.records.events import DeviceActivated, DeviceQuarantined
@@ -50,6 +51,8 @@ def device_judged(*, evaluation: Evaluation, bench: Bench) -> None:
     """Look at what a fresh evaluation says of its device. After two eager times in a row that are off, the stored times
     of torch.compile no longer fit: all baselines are measured again."""
     device = evaluation.device
+    if evaluation.reason == UNCLEAR:
+        return
     if evaluation.verdict == Verdict.LOST:
         device_faulted(device=device, message=evaluation.message)
         return

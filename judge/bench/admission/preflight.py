@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from judge.bench.admission.admission import admit
 from judge.bench.device import gpu
-from judge.bench.device.gpu_lock import WAITING, GpuLock
+from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange import seal
 from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.loading import LoadError, load_problem
@@ -34,7 +34,7 @@ def _report(assignment: Assignment, send: Callable[[StageRecord], None], policy:
     payload, folder = assignment.payload, assignment.folder
     whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(assignment.device))
     whereabouts.doing("import")
-    lock = GpuLock(assignment.links[0] if assignment.links else None, lambda: whereabouts.waiting(WAITING))
+    lock = GpuLock(assignment.links[0] if assignment.links else None)
     try:
         loaded = load_problem(payload["source"], payload["case"], folder, whereabouts)
     except (LoadError, MemoryError, DeviceLost) as error:

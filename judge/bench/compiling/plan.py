@@ -58,7 +58,7 @@ class CompilePlan(Listening):
             except MALFORMED as error:
                 raise JudgeError(f"the compile report is signed but malformed: {error}") from error
         child = group.members["compiler"]
-        if self.doing == "start":
+        if not self.began:
             raise JudgeError(f"the compile stage ended before it began: {child.ending()} {child.tail()}")
         return CompileReport(
             Verdict.UNSUPPORTED,

@@ -16,7 +16,6 @@ from pathlib import Path
 from judge.values import JudgeError
 
 GPU, QUEUE = 0, 1
-WAITING = "waiting for the GPU"  # what the referee tells the runner meanwhile
 LONGEST_WAIT_S = 600.0  # waiting counts against no time limit, up to this in one evaluation
 
 

@@ -52,14 +52,6 @@ class Whereabouts:
         self._send({"doing": stage})
 
     @contextmanager
-    def waiting(self, word: str) -> Iterator[None]:
-        """Others are waited for in the block, which is no stage of ours."""
-        stage = self.stage
-        self.doing(word)
-        yield
-        self.doing(stage)
-
-    @contextmanager
     def unheard(self) -> Iterator[None]:
         """Nothing is reported in the block: nobody reads, and a channel takes only so much before its writer waits."""
         send, self._send = self._send, lambda message: None

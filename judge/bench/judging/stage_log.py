@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TypeVar
 
-from judge.bench.device.gpu_lock import WAITING
 from judge.bench.exchange.contact import Deadline
 from judge.bench.exchange.wire import Channel
 from judge.values import StageRecord
@@ -32,12 +31,9 @@ class StageLog:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Others use the GPU: their time counts neither here nor at the runner."""
-        before = self.now
-        self.doing(WAITING)
+        """Others use the GPU: their time does not count here. The runner sees by itself who waits."""
         with self.deadline.paused():
             yield
-        self.doing(before)
 
     def timed(self, name: str, step: Callable[[], Result]) -> Result:
         """Do a stage and record that it went well."""

@@ -37,6 +37,7 @@ class ChildGroup:
         """Without `waits` the end of the block only kills; `close` has to be called before others start."""
         self.waits = waits
         self.kept: set[str] = set()  # names of members that outlive the block
+        self.garbled: set[str] = set()  # of those who wrote what is no message
         self.limits = limits
         self.sandbox = sandbox
         self.required = required
@@ -56,6 +57,7 @@ class ChildGroup:
 
     def adopt(self, name: str, child: Child) -> None:
         """Take a child that stayed from an earlier evaluation."""
+        child.server.thaw(child)
         child.log.clear()
         child.log_dropped = 0
         self.members[name] = child
@@ -90,7 +92,10 @@ class ChildGroup:
             return []
         try:
             return boss.pump()
-        except (WireClosed, WireGarbage):
+        except WireGarbage:
+            self.garbled.add(listen)
+            return []
+        except WireClosed:
             if self.members[listen].status is None:
                 time.sleep(0.002)  # its exit report is on the way; do not spin until then
             return []

@@ -109,6 +109,12 @@ class Server(Protocol):
     def kill(self, child: Child) -> None:
         """Ask for the child's end."""
 
+    def freeze(self, child: Child, *, after_s: float) -> None:
+        """Stop the child's processes a moment from now, once they hold nothing of the GPU's lock."""
+
+    def thaw(self, child: Child) -> None:
+        """Let them go on."""
+
 
 @dataclass
 class Child:

@@ -16,6 +16,7 @@ from typing import IO
 from judge.bench.device.nvml import entry_of
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.bench.processes.children import END_S, Child, folder_mode, retire
+from judge.bench.processes.stopping import LOOK_S, look
 from judge.values import JudgeError, Limits
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -89,6 +90,7 @@ class ForkServer:
         torch_device = "cuda:0" if device.startswith("cuda") else "cpu"
         options = {"socket": theirs.fileno(), "parent": os.getpid(), "root": str(self.root)}
         options |= {"device": torch_device, "target": target, "kind": kind}
+        options["gpu_lock"] = str(self._gpu_lock) if self._gpu_lock else None
         command = [sys.executable, "-m", "judge.bench.processes.zygote", json.dumps(options)]
         self.process = subprocess.Popen(
             command,
@@ -120,11 +122,21 @@ class ForkServer:
         """Versions and thread count of the zygote, once it has preloaded everything."""
         if self.facts is None:
             try:
-                self.facts = dict(self.channel.receive(START_S)["ready"])
+                self.facts = dict(self._first(time.monotonic() + START_S)["ready"])
             except (WireClosed, WireGarbage, WireTimeout) as error:
                 self.gone = True
                 raise JudgeError(f"the {self._label} fork server did not start: {self._last_words()}") from error
         return self.facts
+
+    def _first(self, deadline: float) -> Message:
+        """What it says once it is there. Raises Stopped when nobody wants that any more."""
+        while True:
+            look()
+            try:
+                return self.channel.receive(min(LOOK_S, max(0.0, deadline - time.monotonic())))
+            except WireTimeout:
+                if time.monotonic() >= deadline:
+                    raise
 
     def spawn(
         self,
@@ -222,6 +234,13 @@ class ForkServer:
         if child.status is None and not child.killed:
             child.killed = True
             self._send({"op": "kill", "id": child.number})
+
+    def freeze(self, child: Child, *, after_s: float) -> None:
+        """Have its processes stopped `after_s` from now, once they hold nothing of the GPU's lock."""
+        self._send({"op": "freeze", "id": child.number, "after_s": after_s})
+
+    def thaw(self, child: Child) -> None:
+        self._send({"op": "thaw", "id": child.number})
 
     def pump(self) -> None:
         """Note what the zygote reported."""

@@ -7,14 +7,13 @@ from collections.abc import Hashable
 from dataclasses import asdict, replace
 from typing import Any
 
-from judge.bench.device.gpu_lock import WAITING
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.sources import defined_kernels
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
 from judge.bench.processes.inspection import Inspector
 from judge.bench.processes.kept_referees import BASELINE
-from judge.bench.processes.listening import MALFORMED, Host, Listening, Progress
+from judge.bench.processes.listening import FORGES_FIX, MALFORMED, Host, Listening, Progress
 from judge.bench.processes.subject_starter import SubjectStarter
 from judge.values import (
     ALTERNATIVES,
@@ -26,6 +25,7 @@ from judge.values import (
     Outcome,
     ProblemSpec,
     StageRecord,
+    UnclearFault,
     Verdict,
 )
 
@@ -34,7 +34,9 @@ FIXES = {
     "problem.memory": "make the shapes smaller",
     "problem.raises": "remove calls that exit or crash the process",
 }
-FORGED_FIX = "remove what writes to the process's open descriptors"
+BREAKS_OFF = "problem.breaks_off"
+BREAKS_OFF_FIX = "remove threads, exits and whatever else works on beside forward()"
+STAGE_CHARS = 20
 TIMING_S = 8.0  # a slow reference gets fewer repetitions after this
 
 
@@ -60,9 +62,11 @@ class AdmissionPlan(Listening):
             try:
                 return AdmissionReport.from_json(body)
             except MALFORMED:
-                return self._refused("problem.raises", "the problem forged the report of its own preflight", FORGED_FIX)
+                return self._refused("problem.raises", "the problem forged the report of its own preflight", FORGES_FIX)
+        if self.broken is not None:
+            return self._refused(self.broken.reason, self.broken.message, self.broken.fix)
         child = group.members["admit"]
-        if self.doing == "start":
+        if not self.began:
             raise JudgeError(f"the preflight child ended before it read the problem: {child.ending()} {child.tail()}")
         reason, message = self.fault_of_problem(child, self.limits.wall_s)
         fix = FIXES[reason]
@@ -96,6 +100,7 @@ class EvaluationPlan(Listening):
         self._audits = False
         self._beside_best: list[Baseline] = []  # what the referee may time there
         self._own_s: dict[str, float] = {}  # time limits of their stages, once begun
+        self.hung = False  # the referee was ended at its limit
         self.adopted = False  # the referee has stayed from an earlier evaluation
         self.group: ChildGroup | None = None
         self.endings: dict[str, str] = {}
@@ -231,21 +236,30 @@ class EvaluationPlan(Listening):
         return replace(outcome, message=f"{outcome.message}: {how}")
 
     def _without_verdict(self, group: ChildGroup) -> Outcome:
+        if self.broken is not None:
+            return self.refused(self.broken.reason, self.broken.message, self.broken.fix)
         referee = group.members["referee"]
-        if self.doing == WAITING:
+        self.hung = referee.killed
+        if self.waits:
             raise JudgeError(f"another process kept the GPU for {super().waited_s():.0f} s")
+        if not self.began:
+            raise JudgeError(f"the referee ended before it read the problem: {referee.ending()} {referee.tail()}")
         if self.gave_up and self.doing == "problem":  # later ones may tell of sealed cases
-            raise JudgeError(self.gave_up)
+            raise UnclearFault(self.gave_up)
         if not self._is_the_problems(referee):
             where = f", in {self.inside}" if self.inside else ""
             said = "" if self._audits and self.job.problem.sealed else referee.tail()  # it may tell a sealed case
-            raise JudgeError(f"the referee gave no verdict in stage {self.doing}{where}: {referee.ending()} {said}")
+            raise UnclearFault(f"the referee gave no verdict in stage {self.doing}{where}: {referee.ending()} {said}")
         reason, message = self.fault_of_problem(referee, self.job.limits.wall_s)
+        return self.refused(reason, message, FIXES[reason])
+
+    def refused(self, reason: str, message: str, fix: str) -> Outcome:
+        """The problem's own fault."""
         return Outcome(
             Verdict.REFUSED_PROBLEM,
-            stage=self.doing,
+            stage=self.doing[:STAGE_CHARS],
             reason=reason,
-            message=f"the reference: {message}; {FIXES[reason]}",
+            message=f"the reference: {message}; {fix}",
             stages=tuple(self.stages),
         )
 

@@ -35,9 +35,12 @@ class KeptReferees:
         self._dismiss(members)
         return {}
 
-    def keep(self, problem: Hashable, members: dict[str, Child]) -> None:
-        """Let `members` stay. Whoever was at the problem, or at the one used longest ago, goes."""
+    def keep(self, problem: Hashable, members: dict[str, Child], *, freeze_after_s: float = 0.0) -> None:
+        """Let `members` stay, stopped: nothing of them works until they are taken. Whoever was at the problem, or at
+        the one used longest ago, goes."""
         self._dismiss(self._kept.pop(problem, {}))
+        for child in members.values():
+            child.server.freeze(child, after_s=freeze_after_s)
         self._kept[problem] = members
         while len(self._kept) > self.most:
             self._dismiss(self._kept.pop(next(iter(self._kept))))

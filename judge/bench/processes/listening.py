@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from judge.bench.device.gpu_lock import LONGEST_WAIT_S, WAITING
+from judge.bench.device.gpu_lock import LONGEST_WAIT_S
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import PLACES
 from judge.bench.processes.artefacts import Handover
@@ -16,9 +17,14 @@ from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.kept_referees import KeptReferees
+from judge.bench.processes.watching import Broken, Watch
 from judge.values import Limits, ProblemSpec, StageRecord
 
 Progress = Callable[[StageRecord], None]
+MOST_MESSAGES = 50_000  # of one evaluation; an honest referee sends two for every call of the problem's code
+MOST_STAGES = 200  # the rest is left out
+NAME_CHARS, TEXT_CHARS = 40, 2000
+FORGES_FIX = "remove what writes to the process's open descriptors"
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
 
 
@@ -70,6 +76,10 @@ class Listening:
 
     def __init__(self) -> None:
         self.doing = "start"
+        self.began = False  # whether it has said that it does anything
+        self.watch: Watch | None = None  # while its children run
+        self.broken: Broken | None = None  # what the problem did beyond its bounds
+        self._messages = 0
         self.inside = ""  # where the problem's own code was last known to run, one of PLACES; empty: in ours
         self.inside_s = 0.0  # for how long, known once settled
         self._entered = 0.0
@@ -78,14 +88,17 @@ class Listening:
         self.stays: list[str] = []  # who can take another assignment: the child that decides, and whom it keeps
         self.gave_up = ""  # the child's own message about a fault that is nobody's
         self.scarce = False  # so little of the GPU's memory is free that nobody should stay
-        self._waited_s = 0.0
-        self._waits_since: float | None = None
 
     def hear(self, message: Message, progress: Progress | None) -> dict[str, Any] | None:
         """Take one message; the signed verdict is returned.
 
-        The problem runs in that child and may forge messages: what is malformed is left out, like bytes that are none.
+        The problem runs in that child and may forge messages: what is malformed is left out, like bytes that are none,
+        and too many of them are its end.
         """
+        self._messages += 1
+        if self._messages > MOST_MESSAGES:
+            self.broken = Broken("problem.forges", f"it sent more than {MOST_MESSAGES:,} messages", FORGES_FIX)
+            return None
         if "verdict" in message:
             named = message.get("stays")
             self.stays = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
@@ -96,36 +109,46 @@ class Listening:
             if not self.layers and isinstance(found, dict):  # the first comes before any foreign code
                 self.layers = {str(k): str(v) for k, v in found.items()}
         elif "doing" in message:
-            self._does(str(message["doing"])[:40])
+            self.doing, self.began = str(message["doing"])[:NAME_CHARS], True
         elif "inside" in message:
             self._enters(message["inside"])
         elif "gave_up" in message:
             self.gave_up = str(message["gave_up"])[:600]
         elif "stage" in message:
             try:
-                record = StageRecord(**message["stage"])
+                record = _clipped(StageRecord(**message["stage"]))
             except MALFORMED:
                 return None
-            self.stages.append(record)
-            if progress is not None:
-                progress(record)
+            if len(self.stages) < MOST_STAGES:
+                self.stages.append(record)
+                if progress is not None:
+                    progress(record)
         return None
-
-    def _does(self, what: str) -> None:
-        self.waited_s()
-        self.doing = what
-        self._waits_since = time.monotonic() if what == WAITING else None
 
     def _enters(self, place: object) -> None:
         if place in ("", *PLACES):
             self.inside, self._entered = str(place), time.monotonic()
 
     def waited_s(self) -> float:
-        """Seconds spent waiting for the GPU, by this clock; they extend the wall limit."""
-        if self._waits_since is not None:
-            now = time.monotonic()
-            self._waited_s, self._waits_since = self._waited_s + now - self._waits_since, now
-        return min(self._waited_s, LONGEST_WAIT_S)
+        """Seconds spent waiting for the GPU, as the kernel says; they extend the wall limit."""
+        return min(self.watch.waited_s, LONGEST_WAIT_S) if self.watch is not None else 0.0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waited for the GPU when it was last looked at."""
+        return self.watch is not None and self.watch.waits
+
+    def look(self, group: ChildGroup, limits: Limits) -> None:
+        """See whether the child that decides has broken a bound of the problem."""
+        if self.judge in group.garbled:
+            self.broken = Broken("problem.forges", "it sent what is no message", FORGES_FIX)
+        if self.broken is None and self.watch is not None:
+            self.broken = self.watch.look(group.members[self.judge])
+        if self.broken is None and self.inside and not self.waits:
+            inside_s = time.monotonic() - self._entered
+            if inside_s > limits.stage_s:
+                message = f"{self.inside} did not return within {_seconds(inside_s)}"
+                self.broken = Broken("problem.timeout", message, "look for an endless loop, or make the shapes smaller")
 
     def settle(self, group: ChildGroup) -> None:
         """Note what is known only while the children still exist."""
@@ -149,6 +172,12 @@ class Listening:
         else:
             reason, end = "problem.raises", f"ended the process: {child.ending()}"
         return reason, f"{self.inside} {end}" if self.inside else f"it {end}; {last}"
+
+
+def _clipped(record: StageRecord) -> StageRecord:
+    """With texts as long as a page shows."""
+    name, detail, fix = record.name[:NAME_CHARS], record.detail[:TEXT_CHARS], record.fix[:TEXT_CHARS]
+    return replace(record, name=name, detail=detail, fix=fix)
 
 
 def _seconds(value: float) -> str:

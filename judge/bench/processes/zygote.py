@@ -14,17 +14,27 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
+from judge.bench.device.lock_table import LockTable, sharing
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.bench.processes import child
 from judge.bench.processes.children import wipe
 from judge.bench.sandboxing import sandbox
 
 PR_SET_CHILD_SUBREAPER = 36
+FREEZE_AGAIN_S, FREEZE_TRIES = 0.05, 40
+
+
+class Freeze(NamedTuple):
+    """When a child is to be stopped, by the clock of this process, and how often it was tried."""
+
+    at: float
+    tries: int = 0
 
 
 class Zygote:
@@ -36,6 +46,7 @@ class Zygote:
         self.context = context
         self.pids: dict[int, int] = {}  # child id -> pid
         self.branches: list[int] = []  # pids of other zygotes forked from this one
+        self.freezing: dict[int, Freeze] = {}  # by child id: those that are to be stopped
 
     def serve(self, parent: int) -> None:
         """Report ready, then answer the runner until it, or the process that started us, is gone; then kill every
@@ -48,12 +59,13 @@ class Zygote:
             poll.register(fd, select.POLLIN)
         try:
             while True:
-                ready = {fd for fd, _ in poll.poll()}
+                ready = {fd for fd, _ in poll.poll(self._next_ms())}
                 if parent_fd in ready:
                     return
                 if waker.fileno() in ready and signal.SIGTERM in waker.recv(4096):  # a byte for each signal
                     return
                 self._reap()
+                self._freeze()
                 if self.runner.fileno() in ready:
                     for message in self.runner.pump():
                         self._obey(message)
@@ -68,8 +80,46 @@ class Zygote:
             self._spawn(message)
         elif message["op"] == "kill" and message["id"] in self.pids:
             _kill_group(self.pids[message["id"]])
+        elif message["op"] == "freeze" and message["id"] in self.pids:
+            self.freezing[message["id"]] = Freeze(time.monotonic() + message["after_s"])
+            self._freeze()
+        elif message["op"] == "thaw" and message["id"] in self.pids:
+            self.freezing.pop(message["id"], None)
+            _signal_group(self.pids[message["id"]], signal.SIGCONT)
         elif message["op"] == "branch":
             self._branch(message["kind"])
+
+    def _next_ms(self) -> float | None:
+        """Until the next child is to be stopped."""
+        due = [one.at for one in self.freezing.values()]
+        return max(0.0, min(due) - time.monotonic()) * 1000 if due else None
+
+    def _freeze(self) -> None:
+        """Stop those whose time has come. Who is caught with the GPU's lock goes on for a moment; who never lets go of
+        it is ended."""
+        for number, one in list(self.freezing.items()):
+            pid = self.pids.get(number)
+            if pid is None:
+                del self.freezing[number]
+            elif one.at <= time.monotonic():
+                _signal_group(pid, signal.SIGSTOP)
+                if not self._holds_gpu(pid):
+                    del self.freezing[number]
+                elif one.tries < FREEZE_TRIES:
+                    _signal_group(pid, signal.SIGCONT)
+                    self.freezing[number] = Freeze(time.monotonic() + FREEZE_AGAIN_S, one.tries + 1)
+                else:
+                    del self.freezing[number]
+                    _kill_group(pid)
+
+    def _holds_gpu(self, pid: int) -> bool:
+        if self.options.gpu_lock is None:
+            return False
+        fd = os.open(self.options.gpu_lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return sharing(LockTable(fd).held(), {pid})
+        finally:
+            os.close(fd)
 
     def _branch(self, kind: str) -> None:
         """Fork another zygote that shares what is loaded here. It serves its own channel."""
@@ -135,9 +185,13 @@ class Zygote:
 
 
 def _kill_group(pid: int) -> None:
-    for kill in (os.killpg, os.kill):
+    _signal_group(pid, signal.SIGKILL)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    for send in (os.killpg, os.kill):
         try:
-            kill(pid, signal.SIGKILL)
+            send(pid, number)
         except (ProcessLookupError, PermissionError):
             pass
 

@@ -6,7 +6,7 @@ import pytest
 
 from judge.bench.foreign.whereabouts import FORWARD, INPUTS, DeviceLost, Whereabouts
 from judge.bench.runner import Bench
-from judge.values import JudgeError, ProblemSpec, Verdict
+from judge.values import JudgeError, ProblemSpec, UnclearFault, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
 
 ASSERT = "CUDA error: device-side assert triggered"
@@ -115,12 +115,23 @@ COMPARES = {
 }
 
 
+ENDS = ("as it compares a right answer", "as it compares a wrong answer")  # the process, without a word
+
+
 @pytest.mark.bench
 @pytest.mark.parametrize("when", list(COMPARES))
-def test_a_device_that_breaks_in_the_comparison_is_nobodys_fault(cpu_bench: Bench, when: str) -> None:
+def test_what_breaks_in_the_comparison_of_one_problem_each_time_is_not_the_devices_fault(
+    cpu_bench: Bench, when: str
+) -> None:
     source, head = COMPARES[when]
-    with pytest.raises(JudgeError, match="no verdict in stage correctness"):
-        judge(cpu_bench, source, problem=problem(head=f"{BREAKS}\n{head}\n"))
+    breaks = problem(head=f"{BREAKS}\n{head}\n")
+    if when in ENDS:
+        outcome = judge(cpu_bench, source, problem=breaks)
+        assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.breaks_off")
+        assert "no verdict in stage correctness" in outcome.message
+    else:
+        with pytest.raises(UnclearFault, match="no verdict in stage correctness"):
+            judge(cpu_bench, source, problem=breaks)
     assert judge(cpu_bench, SAME).verdict is Verdict.PASS
 
 

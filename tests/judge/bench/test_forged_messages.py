@@ -9,7 +9,7 @@ import pytest
 from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
 from judge.bench.processes.listening import Listening
 from judge.bench.runner import Bench
-from judge.values import Job, JudgeError, Limits, ProblemSpec, StageRecord, Verdict
+from judge.values import Job, Limits, ProblemSpec, StageRecord, UnclearFault, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, judge
 
 STAGE = {"name": "load", "state": "ok", "wall_ms": 1.0}
@@ -94,12 +94,12 @@ def test_a_signed_report_that_is_none_refuses_the_problem(body):
 
 @pytest.mark.bench
 @pytest.mark.parametrize("mac", ["", "ü"])
-def test_a_forged_verdict_is_the_judges_error(cpu_bench, mac):
+def test_a_forged_verdict_is_the_problems_fault(cpu_bench, mac):
     forged = FORGES.format(message={"verdict": {"verdict": "pass"}, "mac": mac})
-    with pytest.raises(JudgeError, match="signature"):
-        judge(cpu_bench, SAME, problem=forged)
-    with pytest.raises(JudgeError, match="signature"):
-        cpu_bench.admit(ProblemSpec(forged))
+    outcome = judge(cpu_bench, SAME, problem=forged)
+    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.forges")
+    report = cpu_bench.admit(ProblemSpec(forged))
+    assert (report.state, report.reason) == ("refused", "problem.forges")
 
 
 @pytest.mark.bench
@@ -109,14 +109,14 @@ def test_odd_messages_of_a_problem_leave_the_bench_at_work(cpu_bench):
     assert judge(cpu_bench, SAME, problem=forged).verdict in (Verdict.PASS, Verdict.DISHONEST, Verdict.CRASHED)
 
 
-def test_a_referee_that_gave_up_is_not_the_problems_fault():
+def test_a_referee_that_gave_up_says_nothing_certain_of_the_problem():
     plan = plans()[1]
     child = SimpleNamespace(
         killed=False, killed_for_memory=False, tail=lambda: "", ending=lambda: "exited with status 1"
     )
     for message in ({"doing": "problem"}, {"gave_up": "others hold 61% of the memory"}):
         assert plan.hear(message, None) is None
-    with pytest.raises(JudgeError, match="others hold 61% of the memory"):
+    with pytest.raises(UnclearFault, match="others hold 61% of the memory"):
         plan.outcome(
             None, SimpleNamespace(members={"referee": child, "candidate": SimpleNamespace(log=b"", log_dropped=0)})
         )

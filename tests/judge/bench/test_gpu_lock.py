@@ -7,17 +7,20 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from judge.bench.device.gpu_lock import LONGEST_WAIT_S, WAITING, GpuLock
+from judge.bench.device.gpu_lock import LONGEST_WAIT_S, GpuLock
+from judge.bench.device.lock_table import Held, LockTable, keeping, sharing, waiting
 from judge.bench.exchange.contact import Deadline
 from judge.bench.processes.jobs import EvaluationPlan
+from judge.bench.processes.watching import Watch
 from judge.bench.runner import Bench
-from judge.values import Job, JudgeError, ProblemSpec, Verdict
+from judge.values import Job, JudgeError, Limits, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, judge
 
 CHILD = """
@@ -136,19 +139,68 @@ def test_paused_time_extends_a_deadline_up_to_a_bound() -> None:
     assert deadline.stage() == pytest.approx(0.05)
 
 
-def test_the_runner_counts_the_wait_by_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("judge.bench.processes.listening.time.monotonic", lambda: now[0])
+def table_of(path: Path) -> tuple[LockTable, int]:
+    fd = os.open(path, os.O_RDWR)
+    return LockTable(fd), fd
+
+
+def test_the_kernel_says_who_holds_the_lock_and_who_waits(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    one, two = start(path), start(path)
+    assert hear(one) == hear(two) == "shared"
+    say(one, "alone")  # waits for the other to leave
+    table, fd = table_of(path)
+    while not waiting(table.held(), {one.pid}):
+        time.sleep(0.01)
+    assert not waiting(table.held(), {two.pid}) and sharing(table.held(), {two.pid})
+    assert not keeping(table.held(), {one.pid}), "who waits keeps nobody away, though it heads the queue"
+    two.kill()
+    assert hear(one) == "alone"
+    assert keeping(table.held(), {one.pid}) and not waiting(table.held(), {one.pid})
+    os.close(fd)
+    finish(one, two)
+
+
+def test_a_lock_file_without_a_table_is_held_by_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    one = start(path)
+    assert hear(one) == "shared"
+    fd = os.open(path, os.O_RDWR)
+    assert LockTable(fd, tmp_path / "missing").held() == []
+    assert [row.pid for row in LockTable(fd).held()] == [one.pid]
+    os.close(fd)
+    finish(one)
+
+
+def test_only_waits_that_the_kernel_sees_extend_the_limit() -> None:
     plan = EvaluationPlan(Bench("cpu"), Job("x", ProblemSpec(PROBLEM), SAME))
-    plan.hear({"doing": WAITING}, None)
-    now[0] = 7.0
-    assert plan.waited_s() == 7.0
-    plan.hear({"doing": "problem"}, None)
-    now[0] = 9.0
-    assert (plan.waited_s(), plan.doing) == (7.0, "problem")
-    plan.hear({"doing": WAITING}, None)
-    now[0] = 9.0 + 2 * LONGEST_WAIT_S
+    watch = plan.watch = Watch(Limits(), None, memory=False)
+    for said in ("waiting for the GPU", "problem"):
+        plan.hear({"doing": said}, None)
+    assert plan.waited_s() == 0.0
+    waits = [Held(7, 0, alone=False, waits=True)]
+    assert watch.saw(waits, 7, 3.0) is None and plan.waits
+    assert watch.saw(waits, 8, 4.0) is None and not plan.waits, "somebody else waits"
+    assert plan.waited_s() == 3.0
+    watch.saw(waits, 7, 2 * LONGEST_WAIT_S)
     assert plan.waited_s() == LONGEST_WAIT_S
+
+
+def test_a_problem_that_keeps_the_gpu_is_at_fault_and_one_that_measures_is_not() -> None:
+    now = [0.0]
+    watch = Watch(Limits(wall_s=120, stage_s=60), None, memory=False, clock=lambda: now[0])
+    alone = [Held(7, 0, alone=True, waits=False)]
+    assert watch.saw(alone, 7, 0.25) is None
+    now[0] = 59.0
+    assert watch.saw(alone, 7, 0.25) is None
+    assert watch.saw([], 7, 0.25) is None  # it let go
+    now[0] = 100.0
+    assert watch.saw(alone, 7, 0.25) is None
+    now[0] = 161.0
+    broken = watch.saw(alone, 7, 0.25)
+    assert broken is not None and broken.reason == "problem.keeps_gpu" and "61 s" in broken.message
 
 
 @pytest.mark.bench
