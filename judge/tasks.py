@@ -16,7 +16,7 @@ from judge.problems.services import problem_admit
 from judge.selftest.entries import entries
 from judge.selftest.models import SelfTest
 from judge.selftest.services import selftest_run
-from judge.values import JudgeError
+from judge.values import JudgeError, Stopped
 
 IDLE_S = 300.0  # a bench that judges nothing for so long lets go of what it kept for the next evaluation
 
@@ -25,14 +25,15 @@ log = logging.getLogger(__name__)
 
 @shared_task(name="judge.tasks.admit_problem", acks_late=True)  # type: ignore[untyped-decorator]
 def admit_problem(problem_id: int, device_id: int) -> None:
-    """Preflight on a device; sent to `device.queue`. A row that is gone ends it quietly; a judge fault is shown."""
+    """Preflight on a device; sent to `device.queue`. A row that is gone ends it quietly, and so does one that a person
+    has stopped or quarantined meanwhile; a judge fault is shown."""
     problem = Problem.objects.filter(pk=problem_id).first()
     device = Device.objects.filter(pk=device_id).first()
-    if problem is None or device is None or not device.judges:
+    if problem is None or device is None or not device.judges or problem.quarantined:
         return
     try:
-        problem_admit(problem=problem, device=device, bench=bench_for(device))
-    except JudgeError:
+        problem_admit(problem=problem, device=device, bench=bench_for(device), waiting=True)
+    except (JudgeError, Stopped):
         return  # stored as state "failed" with the message, for the page to show
 
 

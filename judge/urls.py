@@ -14,6 +14,7 @@ urlpatterns = [
     path("problem-upload/", action_view("problem.upload"), name="problem-upload"),
     path("problems/<slug:slug>/", views.problem_detail, name="problem-detail"),
     path("problems/<slug:slug>/preflight", views.problem_preflight, name="problem-preflight"),
+    path("problems/<slug:slug>/preflight/stop", action_view("preflight.stop"), name="problem-preflight-stop"),
     path("evaluations/<int:evaluation_id>/", evaluation_views.evaluation_detail, name="evaluation-detail"),
     path("evaluations/<int:evaluation_id>/samples.csv", evaluation_views.samples_csv, name="evaluation-samples-csv"),
     path("evaluations/<int:evaluation_id>/samples.json", evaluation_views.samples_json, name="evaluation-samples-json"),

@@ -8,19 +8,34 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from adaexplore_site.actions.action import Action, ActionForm, Call, Kind, Result, Subject
+from adaexplore_site.actions.action import (
+    CHANGED,
+    UNDO,
+    Action,
+    ActionForm,
+    Call,
+    Kind,
+    Recorded,
+    Result,
+    Standing,
+    Subject,
+    missing,
+)
 from adaexplore_site.actions.registry import register
-from adaexplore_site.core.audit import FieldsRefused
+from adaexplore_site.core.audit import ActionRefused, FieldsRefused, action_on
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
+from judge.devices.models import Device
 from judge.problems.models import Problem
-from judge.problems.services import ProblemRejected, problem_upload
+from judge.problems.services import STOP, STOPPED, ProblemRejected, admission_queue, admission_stop, problem_upload
+from judge.problems.views import preflight_panel, preflight_send
 from judge.sources.highlighting import visible
 
 PLAIN_NAME = 80  # characters of a file name on a page
@@ -32,8 +47,14 @@ Problems = Mapping[str, Problem]
 class ProblemKind(Kind):
     name = "problem"
 
+    def objects(self) -> QuerySet[Problem]:
+        return Problem.objects.defer("source", "admission")
+
     def load(self, entries: Sequence[AuditEntry]) -> Problems:
-        rows = Problem.objects.only("title", "slug").in_bulk({int(entry.object_id) for entry in entries})
+        """With their preflights where an entry is about one."""
+        names = ["title", "slug", "quarantined_at"]
+        names += ["admission"] if any(entry.verb == STOP for entry in entries) else []
+        rows = Problem.objects.only(*names).in_bulk({int(entry.object_id) for entry in entries})
         return {str(pk): row for pk, row in rows.items()}
 
     def subject(self, entry: AuditEntry, loaded: Problems) -> Subject | None:
@@ -42,6 +63,7 @@ class ProblemKind(Kind):
 
 
 KIND = ProblemKind()
+ASKED = "preflight.ask"
 
 
 class UploadForm(ActionForm):
@@ -109,3 +131,83 @@ def _check_size(sent: UploadedFile[bytes]) -> None:
             )
             % {"size": f"{sent.size / 1024:,.0f}", "limit": f"{settings.MAX_PROBLEM_BYTES / 1024:,.0f}"}
         )
+
+
+class PreflightForm(ActionForm):
+    device = forms.CharField(max_length=60, help_text=_("Name of the device whose preflight is meant, such as cuda:0."))
+
+    def clean_device(self) -> Device:
+        """The device of that name."""
+        found = Device.objects.judging().filter(name=self.cleaned_data["device"]).first()
+        if found is None:
+            raise forms.ValidationError(gettext("There is no such device. Reload the page."))
+        return found
+
+
+@register
+class StopPreflight(Action):
+    """Stop a preflight, whether it waits or runs. Undo asks for it again."""
+
+    kind = KIND
+    name, label = STOP, _("Stop the preflight")
+    takes, route = ("slug",), "problem-preflight-stop"
+    pages = ("problem-detail",)
+    Form = PreflightForm
+
+    def locate(self, where: Mapping[str, Any]) -> Problem:
+        found = Problem.objects.filter(slug=where["slug"]).first()
+        if found is None:
+            raise missing(self.kind)
+        return found
+
+    def run(self, target: Problem, data: dict[str, Any], call: Call) -> Result:
+        admission_stop(problem=target, device=data["device"], **call.who)
+        return Result(gettext("The preflight on %(device)s was stopped.") % {"device": data["device"].name})
+
+    def again(self, entry: AuditEntry) -> Result:
+        """The page that asked, as after the first call."""
+        return Result()
+
+    def home(self, target: Problem) -> str:
+        return reverse("problem-detail", args=[target.slug])
+
+    def describe(self, entry: AuditEntry, loaded: Problems) -> str:
+        return gettext("Preflight on %(device)s stopped") % {"device": entry.after.get("device", "")}
+
+    def standing(self, entry: AuditEntry, loaded: Problems) -> Standing:
+        row = loaded.get(entry.object_id)
+        report = row.report_for(str(entry.after.get("device", ""))) if row is not None else None
+        return UNDO if report is not None and report.get("state") == STOPPED else CHANGED
+
+    def undo(self, entry: AuditEntry, call: Call) -> Result:
+        """Ask for the preflight again."""
+        problem: Problem = self.kind.find(entry)
+        device = Device.objects.judging().filter(name=entry.after["device"]).first()
+        if device is None:
+            raise ActionRefused(gettext("The device no longer exists."))
+        admission_queue(problem=problem, device=device)
+        action_on(verb=ASKED, on=("problem", problem.pk), user=call.user, key=call.key, after={"device": device.name})
+        return Result(
+            gettext("The preflight on %(device)s is queued again.") % {"device": device.name},
+            then=lambda: preflight_send(problem, device),
+        )
+
+    def panel(self, request: SiteRequest, target: Problem, **context: Any) -> HttpResponse | None:
+        """The panel of the preflight, as it stands now."""
+        device = Device.objects.judging().filter(name=request.POST.get("device", "")).first()
+        if device is None or not request.htmx:
+            return None
+        target.refresh_from_db(fields=["admission", "state"])
+        return preflight_panel(request, target, device, refused=context.get("refused", ""))
+
+
+@register
+class PreflightAsked(Recorded):
+    """A preflight that was stopped was asked for again."""
+
+    kind = KIND
+    name = ASKED
+    irreversible = _("stop the preflight instead")
+
+    def describe(self, entry: AuditEntry, loaded: Problems) -> str:
+        return gettext("Preflight on %(device)s asked for again") % {"device": entry.after.get("device", "")}

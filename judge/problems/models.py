@@ -43,6 +43,9 @@ class Problem(models.Model):
     level = models.CharField(max_length=40, blank=True)  # KernelBench level folder, e.g. "level2"
     state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
     admission = models.JSONField(default=dict, blank=True)  # device name -> AdmissionReport.to_json()
+    strikes = models.PositiveSmallIntegerField(default=0)  # times in a row that it broke its bounds
+    quarantined_at = models.DateTimeField(null=True, blank=True)  # nobody judges it until a person releases it
+    quarantine_reason = models.CharField(max_length=300, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -54,6 +57,11 @@ class Problem(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether nothing of it is run until a person releases it."""
+        return self.quarantined_at is not None
 
     def spec(self, case: str | None) -> ProblemSpec:
         """What the bench is given. `case` is one of the source's own; None means its plain constants."""

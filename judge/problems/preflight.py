@@ -24,7 +24,7 @@ DECIDED = frozenset({"admitted", "degenerate", "refused"})
 
 @dataclass(frozen=True)
 class Preflight:
-    """One problem on one device. `state` is new, queued, running, failed, admitted, degenerate or refused."""
+    """One problem on one device. `state` is new, queued, running, stopped, failed, admitted, degenerate or refused."""
 
     problem: Problem
     device: Device
@@ -48,7 +48,12 @@ class Preflight:
     @property
     def usable(self) -> bool:
         """Whether a search may run on this problem and device."""
-        return self.state in {"admitted", "degenerate"}
+        return self.state in {"admitted", "degenerate"} and not self.problem.quarantined
+
+    @property
+    def barred(self) -> bool:
+        """Whether no search may run, and a preflight would not change that."""
+        return self.state == "refused" or self.problem.quarantined
 
     def left_behind(self, since: datetime | None) -> bool:
         """Whether it still runs and was begun before `since`: by a process that is gone, for whoever works alone."""
@@ -58,11 +63,17 @@ class Preflight:
     @property
     def why_not(self) -> str:
         """Why no search may start here and what to do about it. Empty when one may, or when nobody knows yet."""
+        if self.problem.quarantined:
+            return _("This problem is quarantined. %(reason)s Release it on its page to have it judged again.") % {
+                "reason": self.problem.quarantine_reason
+            }
         if self.state == "refused":
             text = _(
                 "The preflight on %(device)s refused this problem. %(said)sUpload a corrected module, or choose "
                 "another device."
             )
+        elif self.state == "stopped":
+            text = _("The preflight on %(device)s came to no end. %(said)sCheck again before you start.")
         elif self.state == "failed":
             text = _("The preflight on %(device)s could not be run. %(said)sCheck again before you start.")
         else:

@@ -103,9 +103,15 @@ def problem_preflight(request: SiteRequest, slug: str) -> HttpResponse:
         preflight_start(problem, device, again="again" in request.POST)
         if not request.htmx:
             return redirect(reverse("run-new", query={"problem": problem.slug, "device": device.name}))
+    return preflight_panel(request, problem, device)
+
+
+def preflight_panel(request: SiteRequest, problem: Problem, device: Device, *, refused: str = "") -> HttpResponse:
+    """The preflight of one device as it stands; `refused` says why what was asked for was not done."""
     check = preflight(problem, device, now=timezone.now())
     asked, auto = bool(request.htmx), "auto" in request.GET
-    answer = render(request, "problems/_preflight.html", {"check": check, "asked": asked, "auto": auto})
+    context = {"check": check, "asked": asked, "auto": auto, "refused": refused}
+    answer = render(request, "problems/_preflight.html", context, status=409 if refused else 200)
     if request.method == "POST" or auto or not check.unfinished:  # not with each poll of one that runs
         trigger_client_event(answer, "preflight-changed")  # what hangs on it, such as a start button, asks anew
     return answer
@@ -115,14 +121,20 @@ def preflight_start(problem: Problem, device: Device, *, again: bool = False) ->
     """Queue a preflight, unless one is under way, or decided and `again` is not set. For a device of another machine
     it waits to be exported.
 
-    When the broker is away it stays queued, and the panel says that nobody answers and what to do.
+    When the broker is away it stays queued, and the panel says that nobody answers and what to do. Nothing of a
+    quarantined problem is queued.
     """
     check = preflight(problem, device, now=timezone.now())
     if check.unfinished and not check.nobody_answers:
         return
-    if check.decided and not again:
+    if problem.quarantined or (check.decided and not again):
         return
     admission_queue(problem=problem, device=device)  # first: a fast worker must find it and write over it
+    preflight_send(problem, device)
+
+
+def preflight_send(problem: Problem, device: Device) -> None:
+    """Send a queued preflight to the worker of its device."""
     if device.remote:
         return  # it leaves with the next jobs
     try:

@@ -59,7 +59,7 @@ def _import_state(check: Preflight) -> str:
         return "ok"
     if check.state == "running":
         return "failed" if check.stalled else "running"
-    return "pending" if check.state in {"new", "queued"} else "failed"
+    return "pending" if check.state in {"new", "queued", "stopped"} else "failed"
 
 
 @register.filter

@@ -121,7 +121,7 @@ class Adapts(Source):
                 in_order = False
                 continue
             check = preflight(task.problem, adapt.device, now=now)
-            if not check.decided or (check.usable and "graph" not in task.recipe):
+            if not (check.decided or check.barred) or (check.usable and "graph" not in task.recipe):
                 held = task.asked_at is not None  # asked for before: the budget holds its time
                 if check.decided or held or may_admit(adapt, now):
                     admit = FollowUp("admit_task", task.pk, queue=adapt.device.queue)
@@ -400,6 +400,8 @@ def _unlearned(adapt: AdaptRun, now: datetime) -> bool:
 
 def _refusal(task: AdaptTask, check: Preflight) -> str:
     """Why a decided problem is no task; empty while it may be one."""
+    if check.problem.quarantined:
+        return check.why_not
     if check.state in ("refused", "degenerate"):
         said = str(check.report.get("message") or "").strip()
         return f"{check.report.get('reason') or check.state}: {said}"

@@ -78,7 +78,7 @@ class Campaigns(Source):
                 if run is not None:
                     free -= 1
                     follow_ups.append(FollowUp("advance", run.pk))
-            elif check.state == "refused":
+            elif check.barred:
                 entry.close(CampaignEntry.State.REFUSED, check.why_not)
                 left -= 1
             elif not check.usable and asked < max(free, 0) + AHEAD:

@@ -29,8 +29,8 @@ from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight, preflight
-from judge.problems.services import admission_queue, problem_admit
-from judge.values import JudgeError
+from judge.problems.services import STOPPED, admission_queue, problem_admit
+from judge.values import JudgeError, Stopped
 from memory.adapt.composing import Composed
 from memory.adapt.models import Batch, BatchItem
 from memory.prompting.choices import MemoryChoice
@@ -307,7 +307,9 @@ class Source(ABC):
             return []
         batch = getattr(item, self.name)
         check = preflight(item.problem, batch.device, now=clock())
-        if not check.decided and (check.state != "running" or check.stalled or check.left_behind(since)):
+        if not (check.decided or check.barred) and (
+            check.state != "running" or check.stalled or check.left_behind(since)
+        ):
             self.examine(item, bench_for, clock)
         self.examined(item, preflight(item.problem, batch.device, now=clock()))
         return self.advance(batch.pk, now=clock(), settled=settled)
@@ -319,8 +321,8 @@ class Source(ABC):
         return waiting.select_related(f"{self.name}__device", "problem").first()
 
     def examine(self, item: Any, bench_for: Callable[[Device], Bench], clock: Callable[[], datetime]) -> None:
-        """Run the preflight; refuse the item when the judge cannot do it. On a device of another machine it waits to be
-        exported, and its report lets the item go on."""
+        """Run the preflight; refuse the item when the judge cannot do it, or a person stops it. On a device of another
+        machine it waits to be exported, and its report lets the item go on."""
         device = getattr(item, self.name).device
         if device.remote:
             if not preflight(item.problem, device, now=clock()).unfinished:
@@ -330,6 +332,11 @@ class Source(ABC):
             problem_admit(problem=item.problem, device=device, bench=bench_for(device))
         except JudgeError:
             self.refuse(item, preflight(item.problem, device, now=clock()).why_not)
+        except Stopped:
+            item.problem.refresh_from_db(fields=["admission"])
+            check = preflight(item.problem, device, now=clock())
+            if check.state == STOPPED:  # else another process has begun the same
+                self.refuse(item, check.why_not)
 
     def examined(self, item: Any, check: Preflight) -> None:  # noqa: B027
         """Called after a preflight, decided or not."""

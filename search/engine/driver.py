@@ -46,7 +46,7 @@ def drive(
     report: Callable[[], None],
     first: Iterable[FollowUp] = (),
 ) -> Run:
-    """Work until the run has ended, is paused or its device is quarantined; returns it as it stands then.
+    """Work until the run has ended, is paused or its device or problem is quarantined; returns it as it stands then.
 
     `first` is done before anything else. Calls `report` after every task. Tasks that another process has taken are
     waited for, and taken back when their lease runs out.
@@ -61,7 +61,9 @@ def drive(
             follow_ups.extend(_do(follow_up, proposer_for, bench_for))
             report()
         run.refresh_from_db()
-        if run.ended or run.state == Run.State.PAUSED or run.device.state == Device.State.QUARANTINED:
+        if run.ended or run.state == Run.State.PAUSED:
+            return run
+        if run.device.state == Device.State.QUARANTINED or run.problem.quarantined:
             return run
         sleep(LOOK_AGAIN_S)
         follow_ups.append(FollowUp("advance", run.pk))

@@ -89,6 +89,11 @@ def lease_renew(*, node_id: int, owner: str, now: datetime) -> bool:
     return Node.objects.filter(pk=node_id, lease_owner=owner, state__in=Node.IN_FLIGHT).renew(now=now, for_s=LEASE_S)
 
 
+def lease_held(*, node_id: int, owner: str) -> bool:
+    """Whether the node is still this owner's: not withdrawn, not queued again, not taken over."""
+    return Node.objects.filter(pk=node_id, lease_owner=owner, state__in=Node.IN_FLIGHT).exists()
+
+
 @contextmanager
 def lease_kept(*, node_id: int, owner: str, every_s: float = RENEW_S) -> Iterator[None]:
     """Renew the lease from a daemon thread while the body works; a killed process stops renewing by itself."""
@@ -161,14 +166,14 @@ def lease_expired(found: Node, now: datetime) -> list[FollowUp]:
             node_cancel(run=run, node=node, why="The search was stopped.")
             return run_follow(run=run, now=now)
         judging = node.state == Node.State.JUDGING
-        waits = judging and run.device.state == Device.State.QUARANTINED
+        waits = judging and (run.device.state == Device.State.QUARANTINED or run.problem.quarantined)
         if node.attempts >= MAX_ATTEMPTS and not waits:
             return _give_up(run, node, f"Its worker died {node.attempts} times.", now)
         if not node.unclaimed:
             event_write(run=run, event=LeaseExpired(number=node.number, attempts=node.attempts))
         _put_back(node, node.lease_owner, now, RESENT_S - QUEUE_S)
         if waits or (judging and run.device.remote):
-            return []  # it waits until the device is trusted again, or for an outcome file
+            return []  # it waits until a quarantine ends, or for an outcome file
         return [
             FollowUp("judge_node" if judging else "propose", node.pk, queue=run.device.queue if judging else IO_QUEUE)
         ]

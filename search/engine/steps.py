@@ -20,12 +20,13 @@ from django.utils.translation import gettext as _
 from adaexplore_site.core.audit import ActionRefused, action_done
 from adaexplore_site.core.text import clip, storable_text
 from adaexplore_site.core.text import escaped as storable
+from judge.bench.processes.stopping import stoppable
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import candidate_compile, evaluation_known, evaluation_run, wants_audit
 from judge.problems.models import Problem
-from judge.values import JudgeError, Verdict, canonical_hash
+from judge.values import JudgeError, Stopped, Verdict, canonical_hash
 from memory.prompting.places import toolchain_now
 from memory.prompting.queries import frozen_of, shown_to, uses_record
 from search.algorithm.decide import Decision, decide, node_rng
@@ -39,11 +40,13 @@ from search.engine.leases import (
     QUEUED,
     RETRY,
     judge_fault,
+    lease_held,
     lease_kept,
     node_claim,
     owner_name,
     proposer_fault,
 )
+from search.engine.problems import problem_judged
 from search.engine.sketches import sketch
 from search.engine.spending import proposals_record
 from search.ledger.limits import Amounts
@@ -320,7 +323,7 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
         return follow_ups
     problem, device = node.run.problem, node.run.device
     try:
-        with lease_kept(node_id=node_id, owner=owner):
+        with lease_kept(node_id=node_id, owner=owner), stoppable(lambda: not lease_held(node_id=node_id, owner=owner)):
             bench = bench_for(device)
             beat, incumbent = bar_of(node.run_id)
             evaluation, known = evaluation_run(
@@ -331,11 +334,14 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
                 beat=beat,
                 incumbent=incumbent or None,
             )
+    except Stopped:
+        return []  # withdrawn, queued again or taken over: whoever did it has said what goes on
     except JudgeError as error:
         device_faulted(device=device, message=str(error))
         return judge_fault(node=node, owner=owner, error=error, now=clock())
     if not known:
         device_judged(evaluation=evaluation, bench=bench)
+        problem_judged(evaluation=evaluation)
     reused = known and evaluation.nodes.exclude(pk=node.pk).exists()  # not after a crash between verdict and tell
     return step_complete(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
 
@@ -376,14 +382,18 @@ def _claim_for_judging(node_id: int, owner: str, now: datetime) -> tuple[Node | 
     with transaction.atomic():
         node = Node.objects.select_related("run__problem", "run__device").filter(pk=node_id).first()
         run = run_locked(node.run_id) if node is not None else None
-        if node is None or run is None or node.run.device.state == Device.State.QUARANTINED:
-            return None, []  # the reaper asks again; a quarantined device judges nothing
+        if node is None or run is None or _quarantined(node.run):
+            return None, []  # the reaper asks again; what is quarantined is not judged
         if duplicate_in_flight(node=node, run=node.run, now=now):
             return None, duplicate_wait(node=node, run=node.run, now=now)
         if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=now):
             return None, []
         event_write(run=run, event=NodeJudging(number=node.number, device=node.run.device.name))
     return Node.objects.select_related("run__problem", "run__device").get(pk=node_id), []
+
+
+def _quarantined(run: Run) -> bool:
+    return run.device.state == Device.State.QUARANTINED or run.problem.quarantined
 
 
 def step_complete(
@@ -407,7 +417,7 @@ def step_compile(*, node_id: int, bench_for: Callable[[Device], Bench]) -> None:
     waits for it, or compiles by itself."""
     waiting = Node.objects.filter(pk=node_id, state=Node.State.JUDGING, lease_owner=QUEUED)
     node = waiting.select_related("run__problem", "run__device").first()
-    if node is None or not node.run.device.measures:
+    if node is None or not node.run.device.measures or node.run.problem.quarantined:
         return
     device = node.run.device
     try:

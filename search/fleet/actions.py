@@ -31,7 +31,15 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
 from judge.devices.services import DRIFTED, VERBS
-from search.fleet.services import CHECK, REVOKE, device_check_ask, device_state_set, node_revoke
+from search.fleet.services import (
+    CHECK,
+    REVOKE,
+    STOP,
+    device_check_ask,
+    device_state_set,
+    node_revoke,
+    node_stop,
+)
 from search.records.kinds import RUN, RunEntries
 from search.records.models import Node
 from search.records.queue import check_send, send
@@ -187,15 +195,11 @@ class Drifted(Recorded):
     irreversible = _("done by the judge")
 
 
-@register
-class RevokeNode(Action):
-    """Take an evaluation back from a device and queue it again, for a worker that hangs or a device in doubt."""
+class EvaluationAction(Action):
+    """Something done to the evaluation of a node that waits for a device or is on it."""
 
     kind = RUN
-    name, label = REVOKE, _("Requeue the evaluation")
     takes = ("run_id", "number")
-    route, path = "node-revoke", "s/<int:run_id>/n/<int:number>/revoke"
-    irreversible = _("what its worker has done so far is lost")
 
     def locate(self, where: Mapping[str, Any]) -> Node:
         nodes = Node.objects.select_related("run__device", "run__problem")
@@ -208,6 +212,15 @@ class RevokeNode(Action):
         """The page that asked, as after the first call."""
         return Result()
 
+
+@register
+class RevokeNode(EvaluationAction):
+    """Take an evaluation back from a device and queue it again, for a worker that hangs or a device in doubt."""
+
+    name, label = REVOKE, _("Requeue the evaluation")
+    route, path = "node-revoke", "s/<int:run_id>/n/<int:number>/revoke"
+    irreversible = _("what its worker has done so far is lost")
+
     def home(self, target: Node) -> str:
         return reverse("device-list")
 
@@ -216,8 +229,8 @@ class RevokeNode(Action):
             ask=gettext("Requeue node %(number)d of %(device)s?")
             % {"number": target.number, "device": target.run.device.name},
             what=gettext(
-                "It is judged again from the beginning. A hanging worker stops at its own time limit, and its result "
-                "is ignored."
+                "It is judged again from the beginning. Its worker gives it up within a second, and its result is "
+                "ignored."
             ),
             yes=gettext("Requeue"),
             back=reverse("device-list"),
@@ -231,3 +244,35 @@ class RevokeNode(Action):
     def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
         text = gettext("Node %(number)s was taken from its device and queued again")
         return text % {"number": entry.after.get("number")}
+
+
+@register
+class StopEvaluation(EvaluationAction):
+    """Stop the evaluation of a node, whether it waits or is on its device. The node is withdrawn without a verdict."""
+
+    name, label = STOP, _("Stop the evaluation")
+    pages = ("node-detail", "run-detail", "device-list")
+    route, path = "node-stop", "s/<int:run_id>/n/<int:number>/stop"
+    irreversible = _("the search makes another step in its place")
+
+    def home(self, target: Node) -> str:
+        return reverse("node-detail", args=[target.run_id, target.number])
+
+    def question(self, target: Node, data: Mapping[str, Any]) -> Question:
+        return Question(
+            ask=gettext("Stop the evaluation of node %(number)d?") % {"number": target.number},
+            what=gettext(
+                "The node is withdrawn without a verdict. Its step is not used up: the search makes another one in its "
+                "place. What the proposer was paid for it stays spent."
+            ),
+            yes=gettext("Stop"),
+            back=self.home(target),
+        )
+
+    def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
+        follow_ups = node_stop(node=target, **call.who)
+        text = gettext("The evaluation of node %(number)d was stopped.") % {"number": target.number}
+        return Result(text, then=lambda: send(follow_ups))
+
+    def describe(self, entry: AuditEntry, loaded: RunEntries) -> str:
+        return gettext("Evaluation of node %(number)s stopped") % {"number": entry.after.get("number")}

@@ -19,7 +19,7 @@ from judge.devices.drift import baselines_forget, kernel_drift
 from judge.devices.models import Device, DeviceCheck
 from judge.devices.services import REASON_CHARS, VERBS, baselines_expire, device_locked, device_put
 from judge.selftest.noise_checks import check_run
-from search.engine.completion import run_locked
+from search.engine.completion import node_cancel, run_follow, run_locked
 from search.engine.devices import device_quarantine, searches_tell
 from search.engine.leases import QUEUE_S, QUEUED, RETRY
 from search.records.events import DeviceActivated, LeaseExpired
@@ -143,7 +143,7 @@ def _go_on(row: Device) -> None:
     searches_tell(row, DeviceActivated, "")
 
 
-REVOKE = "node.revoke"
+REVOKE, STOP = "node.revoke", "node.stop"
 
 
 def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = None) -> list[FollowUp]:
@@ -168,3 +168,26 @@ def node_revoke(*, node: Node, user: AbstractBaseUser | None, key: str | None = 
         after = {"number": node.number, "device": run.device.name}
         action_record(verb=REVOKE, run=run, user=user, key=key, after=after)
     return [FollowUp("judge_node", node.pk, queue=run.device.queue)]
+
+
+def node_stop(*, node: Node, user: AbstractBaseUser | None, key: str | None = None) -> list[FollowUp]:
+    """Withdraw a node whose kernel waits for its device or is on it; what the caller then sends. Its worker sees that
+    within a second and ends its processes. The step is not used up: the search makes another one.
+
+    Raises ActionRefused when it is not judged any more.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        run = run_locked(node.run_id)
+        if run is None:
+            raise ActionRefused(_("This search no longer exists."))
+        if action_done(key=key, verb=STOP) is not None:
+            return []
+        found = Node.objects.filter(pk=node.pk, state=Node.State.JUDGING).first()
+        by = f" by {user.get_username()}" if user else ""
+        if found is None or not node_cancel(run=run, node=found, why=f"Its evaluation was stopped{by}."):
+            text = _("Node %(number)d neither waits for a device nor is on one: it has ended, or is still proposed.")
+            raise ActionRefused(text % {"number": node.number})
+        after = {"number": node.number, "device": run.device.name}
+        action_record(verb=STOP, run=run, user=user, key=key, after=after)
+        return run_follow(run=run, now=now)

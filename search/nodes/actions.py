@@ -125,6 +125,10 @@ def judged_here(node: Node) -> Evaluation:
             gettext("%(name)s belongs to another machine: export jobs for it with judge_export_jobs.")
             % {"name": device.name}
         )
+    if node.run.problem.quarantined:
+        raise ActionRefused(
+            gettext("The problem is quarantined: nothing of it is judged until it is released on its page.")
+        )
     if device.state == Device.State.QUARANTINED:
         raise ActionRefused(
             gettext("%(name)s is quarantined: nothing is judged there until a check has passed.")
@@ -242,31 +246,29 @@ class CancelForm(ActionForm):
 
 @register
 class CancelRecheck(NodeAction):
-    """Take a request out of the queue while no worker has started it."""
+    """Stop judging a kernel again, whether it waits or is on its device. The verdict that it had stays."""
 
-    name, label = "kernel.recheck.cancel", _("Cancel the request")
+    name, label = "kernel.recheck.cancel", _("Stop judging again")
     route, path = "kernel-recheck-cancel", "s/<int:run_id>/n/<int:number>/recheck/cancel"
     Form = CancelForm
     irreversible = _("request it again to queue it again")
-    done = _("was removed from the queue and will not be judged again")
+    done = _("is not judged again: the request was stopped")
 
     def lock(self, target: Node) -> Run:
         """The requests before the search, in the order in which a worker that ends one locks them."""
-        list(Recheck.objects.select_for_update().filter(node=target, state=Recheck.State.QUEUED).order_by("pk"))
+        list(Recheck.objects.select_for_update().filter(node=target, state__in=Recheck.OPEN).order_by("pk"))
         run: Run = super().lock(target)
         return run
 
     def run(self, target: Node, data: dict[str, Any], call: Call) -> Result:
-        mine = Recheck.objects.filter(pk=data["recheck"], node=target, state=Recheck.State.QUEUED)
-        message = "The request was cancelled before its device started it."
+        mine = Recheck.objects.filter(pk=data["recheck"], node=target, state__in=Recheck.OPEN)
+        message = f"Stopped by {call.user.get_username()}." if call.user else "Stopped."
         changed = mine.update(state=Recheck.State.FAILED, ended_at=timezone.now(), message=message)
         run = run_held(target.run)  # after the request, as a worker that ends it does
         if not changed:
-            raise ActionRefused(
-                gettext("The request no longer waits: its device has started it, or it ended. Reload the page.")
-            )
+            raise ActionRefused(gettext("The request neither waits nor runs: it has ended. Reload the page."))
         action_record(verb=self.name, run=run, **call.who, after={"number": target.number, "recheck": data["recheck"]})
-        return Result(gettext("The request was cancelled. The kernel will not be judged again."))
+        return Result(gettext("Stopped. The kernel keeps the verdict that it had."))
 
 
 class Mark(NodeAction):

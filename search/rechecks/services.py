@@ -13,13 +13,15 @@ from django.db import transaction
 from django.utils import timezone
 
 from adaexplore_site.core.text import clip, storable_text
+from judge.bench.processes.stopping import stoppable
 from judge.bench.runner import Bench
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation, Race
 from judge.evaluations.services import evaluation_anew, race_lost
-from judge.values import BLAMING, JudgeError, Verdict
+from judge.values import BLAMING, JudgeError, Stopped, Verdict
 from search.engine.completion import figure_of, run_locked
 from search.engine.devices import device_faulted, device_judged
+from search.engine.problems import problem_judged
 from search.engine.spending import recheck_add
 from search.rechecks.marking import kernel_failed_anew
 from search.rechecks.models import Recheck
@@ -44,28 +46,33 @@ def recheck_run(
     bench_for: Callable[[Device], Bench],
     clock: Callable[[], datetime] = timezone.now,
 ) -> None:
-    """Judge it, on the worker of its device. One that was taken up before, or waits for a device in quarantine, is left
-    alone."""
+    """Judge it, on the worker of its device. One that was taken up before, or waits for a device or a problem in
+    quarantine, is left alone; one that a person stops ends as that person left it."""
     row = (
         Recheck.objects.select_related("node__run__problem", "before__device", "rival__evaluation")
         .filter(pk=recheck_id)
         .first()
     )
-    if row is None or row.before.device.state == Device.State.QUARANTINED:
+    if row is None or row.before.device.state == Device.State.QUARANTINED or row.node.run.problem.quarantined:
         return
     mine = Recheck.objects.filter(pk=row.pk, state=Recheck.State.QUEUED)
     if not mine.acquire(now=clock(), for_s=LEASE_S, state=Recheck.State.RUNNING):
         return
     device = row.before.device
+    open_one = Recheck.objects.filter(pk=row.pk, state__in=Recheck.OPEN)
     try:
-        bench = bench_for(device)
-        found = _judge(row, bench)
+        with stoppable(lambda: not open_one.exists()):
+            bench = bench_for(device)
+            found = _judge(row, bench)
+    except Stopped:
+        return
     except JudgeError as error:
         device_faulted(device=device, message=str(error))
         _end(row, Recheck.State.FAILED, clock(), message=str(error))
         return
     for evaluation in found:
         device_judged(evaluation=evaluation, bench=bench)
+        problem_judged(evaluation=evaluation)
     _finish(row, found, clock())
 
 

@@ -278,6 +278,20 @@ class DeviceActivated(Event, name="device.activated"):
         return Line("running", _("%(device)s is active again") % {"device": self.device or _("The device")})
 
 
+class ProblemQuarantined(Event, name="problem.quarantined"):
+    reason: str
+
+    def line(self) -> Line:
+        return Line("quarantined", _("The problem is quarantined; evaluations wait"), self.reason)
+
+
+class ProblemReleased(Event, name="problem.released"):
+    reason: str
+
+    def line(self) -> Line:
+        return Line("running", _("The problem is released; evaluations go on"), self.reason)
+
+
 class KernelAsked(Event, name="kernel.asked"):
     number: int
     recheck: int

@@ -60,7 +60,7 @@ class StartRun(Action):
     def run(self, target: None, data: dict[str, Any], call: Call) -> Result:
         problem, device = data["problem"], data["device"]
         check = preflight(problem, device, now=timezone.now())
-        if check.state == "new" or check.stalled:
+        if not check.barred and (check.state == "new" or check.stalled):
             return Result(pending=PREFLIGHT, then=partial(preflight_start, problem, device))
         if check.unfinished:
             return Result(pending=PREFLIGHT)

@@ -11,7 +11,7 @@ from judge.devices.benches import bench_for, close_benches
 from judge.devices.services import DeviceMissing, device_get, devices_sync
 from judge.problems.models import Problem
 from judge.problems.services import problem_admit
-from judge.values import AdmissionReport, JudgeError, StageRecord
+from judge.values import AdmissionReport, JudgeError, StageRecord, Stopped
 
 _MARKS = {"ok": "ok     ", "failed": "FAILED ", "warned": "warning", "skipped": "skipped"}
 
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         try:
             device = device_get(name=options["device"])
             report = problem_admit(problem=problem, device=device, bench=bench_for(device), on_stage=on_stage)
-        except (DeviceMissing, JudgeError) as error:
+        except (DeviceMissing, JudgeError, Stopped) as error:
             raise CommandError(str(error)) from error
         finally:
             close_benches()

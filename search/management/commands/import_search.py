@@ -13,7 +13,7 @@ from adaexplore_site.core.audit import ActionRefused
 from judge.devices.benches import bench_for, close_benches
 from judge.problems.models import Problem
 from judge.problems.services import problem_admit
-from judge.values import JudgeError
+from judge.values import JudgeError, Stopped
 from search.interchange.imports import folder_import, search_import
 from search.management.console import device_of, file_errors, refusals
 from search.records.models import Run
@@ -70,7 +70,7 @@ class Command(BaseCommand):
                 report = problem_admit(problem=problem, device=device, bench=bench_for(device))
                 codes = ", ".join(flaw.code for flaw in report.flaws if flaw.flags) or report.reason
                 self.stdout.write(f"{problem.slug}: {problem.state}{f' ({codes})' if codes else ''}")
-        except JudgeError as error:
+        except (JudgeError, Stopped) as error:
             self.stderr.write(f"Their problems could not be examined: {error}")
         finally:
             close_benches()

@@ -21,7 +21,7 @@ from judge.evaluations.measures import Measure
 from judge.problems.models import Problem
 from judge.problems.services import problem_admit
 from judge.selftest.trust import doubt_about
-from judge.values import Basis, JudgeError, StageRecord
+from judge.values import Basis, JudgeError, StageRecord, Stopped
 from search.algorithm.params import PRESELECTED, PRESETS, SearchParams, preset_get
 from search.engine.driver import alone, drive
 from search.engine.leases import MAX_RETRIES
@@ -105,6 +105,8 @@ class Command(BaseCommand):
             return _fresh(run), True
         except JudgeError as error:
             raise CommandError(f"The judge failed: {error}") from error
+        except Stopped as error:
+            raise CommandError(f"It was stopped: {error}") from error
         return _fresh(run), False
 
     def _admit(self, problem: Problem, device: Device) -> None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry, Webhook, WebhookDelivery
 from adaexplore_site.notifications.services import best_rows
+from judge.bench.processes.stopping import look
 from judge.devices.models import Device
 from judge.evaluations import services as evaluations
 from judge.evaluations.models import Evaluation, Race
@@ -277,16 +278,32 @@ def test_one_that_waits_is_in_the_queue_of_its_device_and_one_that_runs_is_its_j
     assert (device.waiting, [job.number for job in device.jobs]) == (0, [1])
 
 
-def test_one_that_waits_is_taken_back_on_the_node_s_page_and_one_that_runs_is_not(run):
+def test_one_that_waits_is_stopped_on_the_node_s_page(run):
     row, operator = ask(run.nodes.get(number=1)), client_of("operator")
     address = f"/s/{run.pk}/n/1/recheck/cancel"
     assert address in operator.get(f"/s/{run.pk}/n/1/").content.decode()
-    Recheck.objects.update(state="running")
-    assert operator.post(address, {"recheck": row.pk}).status_code == 409
-    Recheck.objects.update(state="queued")
     for _ in range(2):
         assert operator.post(address, {"recheck": row.pk, "key": "k"}).status_code == 302
     assert judged(row, FakeBench()).state == "failed"
     act = AuditEntry.objects.get(verb="kernel.recheck.cancel")
     assert act.after == {"number": 1, "recheck": row.pk}
-    assert "was removed from the queue and will not be judged again" in operator.get("/activity/").content.decode()
+    assert "is not judged again: the request was stopped" in operator.get("/activity/").content.decode()
+    assert operator.post(address, {"recheck": row.pk}).status_code == 409
+
+
+def test_one_that_runs_is_stopped_too_and_says_by_whom(run):
+    operator, address = client_of("operator"), f"/s/{run.pk}/n/1/recheck/cancel"
+
+    class Stops(FakeBench):
+        def evaluate(self, job, **more):
+            html = operator.get(f"/s/{run.pk}/n/1/").content.decode()
+            assert "Being judged." in html and address in html
+            assert operator.post(address, {"recheck": row.pk}).status_code == 302
+            look()
+            pytest.fail("its processes work on")
+
+    row = ask(run.nodes.get(number=1))
+    evaluations = Evaluation.objects.count()
+    done = judged(row, Stops())
+    assert (done.state, done.evaluation, done.message) == ("failed", None, "Stopped by some-operator.")
+    assert Evaluation.objects.count() == evaluations and Device.objects.get().faults == 0

@@ -29,7 +29,7 @@ from tests.memory.decisions import rule_edit
 from tests.search import kernel_rows, steered
 from tests.search.campaign_rows import make_campaign
 from tests.search.fleet.test_revoking import on_device
-from tests.search.makers import Worker, make_device, make_run
+from tests.search.makers import Worker, make_device, make_problem, make_run
 from tests.search.recorded import packed, step
 from tests.search.steered import steer_prune
 from tests.search.steering.test_steering_acts import partly
@@ -138,6 +138,18 @@ def device(state: str) -> dict[str, object]:
     return {"device_id": row.pk}
 
 
+def troubled(quarantined: bool) -> dict[str, object]:
+    row = make_problem()
+    row.__class__.objects.update(quarantined_at=timezone.now() if quarantined else None)
+    return {"slug": row.slug}
+
+
+def examined() -> Asked:
+    row, name = make_problem(), make_device().name
+    row.__class__.objects.update(admission={name: {"state": "running", "started": timezone.now().isoformat()}})
+    return {"slug": row.slug}, {"device": name}
+
+
 def pruned() -> dict[str, object]:
     where = searched()
     steer_prune(run=Run.objects.get(), number=1, user=None)
@@ -173,6 +185,8 @@ SETS: dict[str, Callable[[], Asked]] = {
     "device.activate": lambda: (device("draining"), {}),
     "device.drain": lambda: (device("active"), {}),
     "device.quarantine": lambda: (device("active"), {}),
+    "problem.quarantine": lambda: (troubled(False), {}),
+    "problem.release": lambda: (troubled(True), {}),
     "spend.budget": lambda: ({}, {"day_usd": "5", "alert_percent": "80"}),
     "price.set": lambda: ({}, {"model": "mine", "usd_per_m_in": "1.5", "usd_per_m_out": "6", "source": "a page"}),
     "price.withdraw": lambda: (price(False), {}),
@@ -269,6 +283,8 @@ ADDS: dict[str, Callable[[], Asked]] = {
     "steer.undo": pinned,
     "node.reply": waiting,
     "node.revoke": held,
+    "node.stop": held,
+    "preflight.stop": examined,
     "kernel.verify": lambda: (measured(), {}),
     "kernel.dispute": lambda: (measured(), {"reason": "the  tail"}),
     "kernel.race": raced,
