@@ -274,6 +274,7 @@ class ProblemOut(Schema):
     level: str
     origin: str
     state: str
+    numerics: str = Field(description="strict, shipped (as PyTorch ships), tf32 or half")
     searches: int
     bests: list[MeasureOut] = Field(description="the fastest of each basis that has one")
     eager_us: dict[str, float]

@@ -37,6 +37,7 @@ from judge.problems.models import Problem
 from judge.problems.services import STOP, STOPPED, ProblemRejected, admission_queue, admission_stop, problem_upload
 from judge.problems.views import preflight_panel, preflight_send
 from judge.sources.highlighting import visible
+from judge.values import PRECISIONS, Precision
 
 PLAIN_NAME = 80  # characters of a file name on a page
 NO_FILE = _("No file was uploaded. Choose a .py file, or drop one on the dashed area.")
@@ -70,6 +71,12 @@ class UploadForm(ActionForm):
     file = forms.FileField(
         allow_empty_file=True, help_text=_("Name, and text or base64."), error_messages={"required": NO_FILE}
     )
+    numerics = forms.ChoiceField(
+        choices=[(one.value, PRECISIONS[one]) for one in Precision],
+        required=False,
+        help_text=_("Where TF32 or 16 bits are allowed, for PyTorch and for kernels; strict without it."),
+        error_messages={"invalid_choice": _("There are no numerics %(value)s. Choose strict, shipped, tf32 or half.")},
+    )
 
 
 class Rejected(FieldsRefused):
@@ -95,7 +102,13 @@ class UploadProblem(Action):
         sent: UploadedFile[bytes] = data["file"]
         try:
             _check_size(sent)
-            problem, created = problem_upload(name=sent.name or "", data=sent.read(), user=call.user, key=call.key)
+            problem, created = problem_upload(
+                name=sent.name or "",
+                data=sent.read(),
+                user=call.user,
+                key=call.key,
+                precision=Precision(data.get("numerics") or Precision.STRICT),
+            )
         except ProblemRejected as error:
             raise Rejected(error) from error
         known = gettext("This file was already uploaded as “%(title)s”.") % {"title": problem.title}
@@ -115,6 +128,7 @@ class UploadProblem(Action):
         facts = {
             "upload_error": error.message if isinstance(error, Rejected) else context["refused"],
             "upload_line": error.line if isinstance(error, Rejected) else None,
+            "upload_numerics": request.POST.get("numerics", ""),
             "upload_name": visible(sent.name or "")[:PLAIN_NAME] if sent is not None else "",
         }
         template = "problems/_dropzone.html" if request.htmx else "problems/upload.html"

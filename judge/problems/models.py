@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from judge.values import (
     Policy,
+    Precision,
     ProblemSpec,
     SealedCase,
 )
@@ -62,6 +63,11 @@ class Problem(models.Model):
     def quarantined(self) -> bool:
         """Whether nothing of it is run until a person releases it."""
         return self.quarantined_at is not None
+
+    @property
+    def numerics(self) -> Precision:
+        """What its policy says of precision."""
+        return Policy.from_json(self.policy).precision
 
     def spec(self, case: str | None) -> ProblemSpec:
         """What the bench is given. `case` is one of the source's own; None means its plain constants."""

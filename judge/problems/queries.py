@@ -138,6 +138,11 @@ _POLICY: dict[Precision | Mode | Library, StrOrPromise] = {
 }
 
 
+def numerics_text(precision: Precision) -> str:
+    """What these numerics mean, in words."""
+    return str(_POLICY[precision])
+
+
 def policy_rows(policy: Policy) -> list[tuple[str, StrOrPromise]]:
     """(name, what it means) in reading order."""
     on_device = policy.inputs == "device"

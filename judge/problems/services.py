@@ -28,7 +28,17 @@ from judge.devices.services import device_learn
 from judge.problems.models import Problem
 from judge.problems.quarantine import strikes_count
 from judge.sources.checks import ProblemRejected, case_for, check_problem, declared_cases
-from judge.values import AdmissionReport, JudgeError, Limits, StageRecord, Stopped, text_hash
+from judge.values import (
+    PRECISIONS,
+    AdmissionReport,
+    JudgeError,
+    Limits,
+    Policy,
+    Precision,
+    ProblemSpec,
+    StageRecord,
+    Stopped,
+)
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -48,27 +58,33 @@ def problem_upload(
     title: str = "",
     level: str = "",
     key: str | None = None,
+    precision: Precision = Precision.STRICT,
 ) -> tuple[Problem, bool]:
-    """Store an uploaded file; (problem, created). A text that is already known returns its row, created False.
+    """Store an uploaded file; (problem, created). A text that is already known under these numerics returns its row,
+    created False.
 
     `name` is the file name as sent, never trusted as a path. Raises ProblemRejected with the line and what to change.
     """
     facts = check_problem(data, max_bytes=settings.MAX_PROBLEM_BYTES)
-    known = Problem.objects.filter(source_hash=text_hash(facts.text)).first()
+    spec = ProblemSpec(facts.text, policy=Policy(precision=precision))
+    known = Problem.objects.filter(source_hash=spec.hash).first()
     if known is not None:
         return known, False
     stem = clean_stem(name)
+    base = slugify(stem)[:_SLUG_CHARS].strip("-") or "problem"
+    named = f" ({PRECISIONS[precision]})" if precision is not Precision.STRICT else ""
     row = Problem(
-        title=storable_text(title or facts.title or title_from(stem))[:120],
+        title=storable_text(title or facts.title or title_from(stem))[: 120 - len(named)] + named,
         description=storable_text(facts.description),
         source=facts.text,
-        source_hash=text_hash(facts.text),
+        source_hash=spec.hash,
+        policy=spec.policy.to_json(),
         origin=origin,
         family=storable_text(facts.family),
         level=level[:40],
         created_by=user,
     )
-    return _insert(row, slugify(stem)[:_SLUG_CHARS].strip("-") or "problem", key)
+    return _insert(row, base, key)
 
 
 def _insert(row: Problem, base: str, key: str | None) -> tuple[Problem, bool]:
@@ -133,7 +149,7 @@ def samples_seed() -> list[ImportedFile]:
     return [_take(path, path.name, origin=Problem.Origin.SAMPLE) for path in files]
 
 
-def folder_import(*, path: Path, user: Any = None) -> Iterator[ImportedFile]:
+def folder_import(*, path: Path, user: Any = None, precision: Precision = Precision.STRICT) -> Iterator[ImportedFile]:
     """Import one file, a flat folder, or `level1/1_name.py` folders, in numeric order; yields each file's fate.
 
     Raises FileNotFoundError when `path` does not exist.
@@ -144,7 +160,12 @@ def folder_import(*, path: Path, user: Any = None) -> Iterator[ImportedFile]:
     files = [path] if path.is_file() else sorted(_python_files(path), key=lambda file: _order(file.relative_to(root)))
     for file in files:
         yield _take(
-            file, str(file.relative_to(root)), origin=Problem.Origin.IMPORT, level=_level(file, path), user=user
+            file,
+            str(file.relative_to(root)),
+            origin=Problem.Origin.IMPORT,
+            level=_level(file, path),
+            user=user,
+            precision=precision,
         )
 
 
@@ -170,7 +191,15 @@ def _level(file: Path, root: Path) -> str:
     return next((name for name in folders if re.fullmatch(r"level[\s_-]?\w+", name, flags=re.IGNORECASE)), "")
 
 
-def _take(path: Path, shown: str, *, origin: str, level: str = "", user: Any = None) -> ImportedFile:
+def _take(
+    path: Path,
+    shown: str,
+    *,
+    origin: str,
+    level: str = "",
+    user: Any = None,
+    precision: Precision = Precision.STRICT,
+) -> ImportedFile:
     try:
         if path.stat().st_size > settings.MAX_PROBLEM_BYTES:
             return ImportedFile(shown, "refused", reason=f"larger than {settings.MAX_PROBLEM_BYTES >> 10} KiB")
@@ -180,7 +209,13 @@ def _take(path: Path, shown: str, *, origin: str, level: str = "", user: Any = N
     title = title_from(path.stem) if origin == Problem.Origin.IMPORT else ""
     try:
         problem, created = problem_upload(
-            name=path.name, data=data, user=user, origin=origin, level=level, title=_titled(title, level)
+            name=path.name,
+            data=data,
+            user=user,
+            origin=origin,
+            level=level,
+            title=_titled(title, level),
+            precision=precision,
         )
     except ProblemRejected as error:
         where = f"line {error.line}: " if error.line else ""

@@ -21,6 +21,7 @@ from judge.values.jobs import ProblemSpec as ProblemSpec
 from judge.values.jobs import SealedCase as SealedCase
 from judge.values.jobs import canonical_hash as canonical_hash
 from judge.values.jobs import text_hash as text_hash
+from judge.values.numerics import PRECISIONS as PRECISIONS
 from judge.values.numerics import SWITCHES as SWITCHES
 from judge.values.numerics import Precision as Precision
 from judge.values.numerics import Switches as Switches

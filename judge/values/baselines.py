@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from judge.values.numerics import LABELS, SWITCHES, Precision, is_convolution, is_cudnn, is_product
+from judge.values.numerics import PRECISIONS, SWITCHES, Precision, is_convolution, is_cudnn, is_product
 
 
 class Subject(StrEnum):
@@ -98,7 +98,7 @@ BASELINES = {
         Baseline(
             "shipped",
             Subject.SHIPPED,
-            f"eager, {LABELS[Precision.SHIPPED]}",
+            f"eager, {PRECISIONS[Precision.SHIPPED]}",
             stage="eager_shipped",
             limit_s=QUICK_S,
             needs=Needs.TF32,
@@ -107,7 +107,7 @@ BASELINES = {
         Baseline(
             "strict",
             Subject.STRICT,
-            f"eager, {LABELS[Precision.STRICT]}",
+            f"eager, {PRECISIONS[Precision.STRICT]}",
             stage="eager_strict",
             limit_s=QUICK_S,
             needs=Needs.TF32,

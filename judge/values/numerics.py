@@ -36,7 +36,7 @@ SWITCHES = {
     Precision.TF32: Switches(matmul=True, cudnn=True),
     Precision.HALF: Switches(matmul=True, cudnn=True),
 }
-LABELS = {  # in files, commands and stored texts
+PRECISIONS = {  # names in files, commands and stored texts
     Precision.STRICT: "strict",
     Precision.SHIPPED: "as PyTorch ships",
     Precision.TF32: "TF32",

@@ -123,6 +123,7 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
         user=user,
         origin=Problem.Origin.IMPORT,
         level=recording.level,
+        precision=recording.precision,
     )
     device = _device(recording)
     run = Run.objects.create(

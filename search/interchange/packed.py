@@ -32,7 +32,7 @@ LOST = (
     "replies of the proposer, tokens, prices and every call but the last of a node",
     "score parts of each decision, leases and the times of events",
     "the events themselves; people's actions and notes are read-only history once imported",
-    "policy and sealed cases of the problem: only its source is kept",
+    "policy and sealed cases of the problem: only its source and numerics are kept",
     "nodes that ended without an evaluation have a reported one once imported",
     "the contexts of cancelled nodes",
 )
@@ -118,7 +118,12 @@ def _own(run: Run, cancelled: Iterable[NodeRow]) -> dict[str, Any]:
     return {
         "format": 1,
         "product": f"{PRODUCT} {product_version()}",
-        "problem": {"slug": run.problem.slug, "sha256": run.problem.source_hash, "state": run.problem.state},
+        "problem": {
+            "slug": run.problem.slug,
+            "sha256": run.problem.source_hash,
+            "state": run.problem.state,
+            "numerics": run.problem.numerics.value,
+        },
         "device": {"name": run.device.name, "kind": run.device.kind, "arch": run.device.arch},
         "basis": run.device.basis.value if run.device.basis else "",
         "proposer": run.proposer,

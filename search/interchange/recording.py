@@ -16,7 +16,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from adaexplore_site.core.text import storable_text
-from judge.values import Audit, Basis, Verdict
+from judge.values import Audit, Basis, Precision, Verdict
 from search.algorithm.tree import LARGE, SMALL
 from search.interchange.own import OWN, PARTS, RecordedMemory
 from search.records.events import RecordedAct
@@ -108,6 +108,7 @@ class Recording:
     digest: str
     steps: tuple[RecordedStep, ...]
     slug: str = ""  # of the problem, in our own export
+    precision: Precision = Precision.STRICT  # its numerics, there
     withdrawn: tuple[Withdrawn, ...] = ()
     modelled: bool = False  # our own export says that a time model made all its figures
     params: dict[str, Any] | None = None  # SearchParams of the run that was exported, unchecked
@@ -167,12 +168,18 @@ def recording_of(document: Any, *, digest: str) -> Recording:
         digest=digest,
         steps=steps,
         slug=_slug(own.get("problem")),
+        precision=_precision(own.get("problem")),
         withdrawn=tuple(_withdrawn(row, numbers) for row in gaps) if numbers.dense else (),
         modelled=modelled,
         params=own.get("params") if isinstance(own.get("params"), dict) else None,
         seed=_seed(own.get("seed")),
         **_parts(own, numbers),
     )
+
+
+def _precision(problem: Any) -> Precision:
+    named = problem.get("numerics") if isinstance(problem, dict) else None
+    return Precision(named) if isinstance(named, str) and named in list(Precision) else Precision.STRICT
 
 
 def _slug(problem: Any) -> str:

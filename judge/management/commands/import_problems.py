@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.problems.services import folder_import
+from judge.values import Precision
 
 
 class Command(BaseCommand):
@@ -19,11 +20,17 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("path", type=Path)
+        parser.add_argument(
+            "--numerics",
+            choices=[one.value for one in Precision],
+            default=Precision.STRICT.value,
+            help="where TF32 or 16 bits are allowed: strict (nowhere), shipped (as PyTorch ships), tf32 or half",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         counts: Counter[str] = Counter()
         try:
-            for file in folder_import(path=options["path"]):
+            for file in folder_import(path=options["path"], precision=Precision(options["numerics"])):
                 counts[file.state] += 1
                 if file.state == "refused":
                     self.stderr.write(f"refused  {file.path}: {file.reason}")
