@@ -12,7 +12,7 @@ from judge.devices.benches import bench_for, close_benches, rest_idle
 from judge.devices.models import Device
 from judge.devices.services import served_devices
 from judge.problems.models import Problem
-from judge.problems.services import problem_admit
+from judge.problems.services import admission_fail, problem_admit
 from judge.selftest.entries import entries
 from judge.selftest.models import SelfTest
 from judge.selftest.services import selftest_run
@@ -29,7 +29,10 @@ def admit_problem(problem_id: int, device_id: int) -> None:
     has stopped or quarantined meanwhile; a judge fault is shown."""
     problem = Problem.objects.filter(pk=problem_id).first()
     device = Device.objects.filter(pk=device_id).first()
-    if problem is None or device is None or not device.judges or problem.quarantined:
+    if problem is None or device is None or not device.judges:
+        return
+    if problem.quarantined:
+        admission_fail(problem=problem, device=device, message="The problem is quarantined: nothing of it is run.")
         return
     try:
         problem_admit(problem=problem, device=device, bench=bench_for(device), waiting=True)

@@ -23,6 +23,7 @@ from judge.values import Verdict
 from search.engine.completion import node_cancel, run_follow, run_locked
 from search.engine.devices import device_faulted
 from search.engine.leases import node_claim, owner_name
+from search.engine.problems import problem_judged
 from search.engine.steps import bar_of, step_complete, step_judge_elsewhere
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
@@ -51,9 +52,11 @@ def nodes_waiting(*, run: Run) -> list[Request]:
 
 
 def requests_waiting(*, device: Device, now: datetime) -> list[Request]:
-    """All that waits for a device: preflights first, since searches wait for them, then the kernels of its searches."""
-    found = [Request(one.problem) for one in preflights_unfinished([device], now=now)]
-    waiting = Node.objects.filter(state=Node.State.JUDGING).values("run")
+    """All that waits for a device: preflights first, since searches wait for them, then the kernels of its searches.
+    What is quarantined stays here."""
+    waits = preflights_unfinished([device], now=now)
+    found = [Request(one.problem) for one in waits if not one.problem.quarantined]
+    waiting = Node.objects.filter(state=Node.State.JUDGING, run__problem__quarantined_at=None).values("run")
     for run in Run.objects.filter(device=device, pk__in=waiting).select_related("problem", "device").order_by("pk"):
         with suppress(NothingToSend):
             found += nodes_waiting(run=run)
@@ -112,6 +115,7 @@ def nodes_answered(
     follow_ups: list[FollowUp] = []
     for evaluation in evaluations:
         faults_clear(evaluation.device)
+        problem_judged(evaluation=evaluation)
         for node in _nodes_of(evaluation.device_id, evaluation.problem_id, evaluation.candidate_hash):
             owner = owner_name()
             if not node_claim(node_id=node.pk, state=Node.State.JUDGING, owner=owner, now=clock()):

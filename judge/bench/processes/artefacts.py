@@ -15,6 +15,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from judge.bench.processes.children import folder_mode
+from judge.bench.processes.stopping import look
 
 FOLDER = re.compile(r"[A-Za-z0-9_-]{20,128}")  # Triton's names: a hash in base 32
 FILE = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,200}")
 MOST_FILES, MOST_BYTES = 2000, 256 << 20  # of one candidate
 KEPT_BYTES, KEPT_ENTRIES = 2 << 30, 4000  # of all
+CLAIM_S = 0.02  # between two looks at a claim that somebody else holds
 _GROUP = "__grp__"
 
 
@@ -64,9 +67,12 @@ class Artefacts:
 
     @contextmanager
     def claim(self, key: str) -> Iterator[None]:
-        """One at a time, over all processes: who waits finds what the other compiled. The kernel frees it."""
+        """One at a time, over all processes: who waits finds what the other compiled. The kernel frees it. Raises
+        Stopped while it waits."""
         with (self.root / "kernels" / f"{self._folder(key).name}.lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            while not _locked(file.fileno()):
+                look()
+                time.sleep(CLAIM_S)
             yield
 
     def note(self, key: str, report: dict[str, Any]) -> None:
@@ -110,6 +116,14 @@ class Artefacts:
         if not re.fullmatch(r"[0-9a-f]{64}", key):
             raise ValueError(f"{key!r} is no key")
         return self.root / "kernels" / key
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def artefact_key(source: str, problem_hash: str, case: str | None) -> str:

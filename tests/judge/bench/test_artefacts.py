@@ -10,6 +10,8 @@ import pytest
 
 from judge.bench.processes import artefacts
 from judge.bench.processes.artefacts import Artefacts, artefact_key, made_here
+from judge.bench.processes.stopping import stoppable
+from judge.values import Stopped
 
 KEY = artefact_key("source", "problem", None)
 NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
@@ -124,3 +126,10 @@ def test_the_longest_unused_goes_first(pool, monkeypatch):
     pool.known(keys[0])  # used just now
     pool.trim()
     assert [pool.known(key) is not None for key in keys] == [True, False, True]
+
+
+def test_who_waits_for_what_somebody_else_compiles_stops_when_asked_to(pool):
+    with pool.claim(KEY), stoppable(lambda: True), pytest.raises(Stopped), Artefacts(pool.root).claim(KEY):
+        pytest.fail("it is somebody else's")
+    with pool.claim(KEY):
+        pass

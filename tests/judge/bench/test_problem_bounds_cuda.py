@@ -36,7 +36,7 @@ KEEPS_GPU = PROBLEM.replace(
 def gpu_bench():
     if not gpus_here():
         pytest.skip("no NVIDIA GPU here")
-    with Bench("cuda:0", compile_baseline=False) as bench:
+    with Bench("cuda:0") as bench:
         yield bench
 
 

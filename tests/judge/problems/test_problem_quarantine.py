@@ -96,6 +96,8 @@ def test_nothing_of_it_is_run(monkeypatch):
     row = quarantined()
     monkeypatch.setattr(tasks, "bench_for", lambda device: pytest.fail("it would be run"))
     tasks.admit_problem(row.pk, device.pk)
+    row.refresh_from_db()
+    assert row.report_for(device.name)["state"] == "failed", "it no longer waits, and can be asked for again"
     check = preflight(row, device, now=row.created_at)
     assert check.barred and not check.usable and "it hangs" in check.why_not
     root = run.nodes.get(number=0)

@@ -14,7 +14,9 @@ from judge.devices.keys import read_key
 from judge.devices.models import Device
 from judge.devices.services import device_enroll, key_path
 from judge.evaluations.models import Evaluation
+from judge.problems.models import Problem
 from search.engine.leases import QUEUE_S, reap
+from search.fleet.remote import requests_waiting
 from search.records.models import Node, RunEvent
 from search.records.queue import FollowUp
 from tests.judge.batch.test_batch_run import FakeBench as BatchBench
@@ -149,3 +151,11 @@ def test_a_selection_that_is_empty_or_impossible_says_what_to_do(data) -> None:
         call_command(
             "judge_export_jobs", "--run", str(run.pk), "--nodes", "1", "--device", "near", "--out", str(data / "x")
         )
+
+
+def test_what_is_quarantined_does_not_leave(data) -> None:
+    run, worker = stranded_run()
+    Problem.objects.update(quarantined_at=worker.now)
+    assert requests_waiting(device=run.device, now=worker.now) == []
+    Problem.objects.update(quarantined_at=None)
+    assert len(requests_waiting(device=run.device, now=worker.now)) == 2
