@@ -65,6 +65,8 @@ FINDINGS = {
     "kernel.decoy": _("Decoy kernel"),
     "profile.kernels": _("GPU time by kernel"),
     "profile.unavailable": _("No profile"),
+    "precision.bits": _("Bits kept in products"),
+    "precision.unclear": _("Precision cannot be told"),
     "run.not_bitwise": _("Not bitwise reproducible"),
     "shape.guarded": _("Specialised for these shapes: refuses others"),
     "shape.unsafe": _("Specialised for these shapes: wrong for others"),

@@ -20,13 +20,17 @@ from judge.bench.judging.comparison import STAGE, Fault
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.expected import Expected, Target, expect
 from judge.bench.judging.families import ANYTHING, CANCELLING, FAMILIES, OFFSET, TIES, Freedom, strided
-from judge.bench.judging.parameters import Binding, State
+from judge.bench.judging.parameters import Binding, State, changed
 from judge.bench.judging.precision import errors
+from judge.bench.judging.probes import BY_ROWS, OF_PRODUCTS, OF_SUMS, OPPOSED, Probe, in_words, mirrored
 from judge.bench.judging.reference import REFUSALS, Reference
-from judge.values import CaseRecord, Finding, JudgeError, Policy, Verdict
+from judge.values import CaseRecord, Finding, JudgeError, Policy, Precision, Verdict
 
 REDRAWN_ROUNDS = frozenset({1, 2, 4})  # parameters change before these rounds
 HOPELESS = 0.25  # an honest reference this far from fp64 decides nothing
+CONDENSES = 4096  # elements of input for each of output, from where parts of a sum can be left out unseen
+HIDES, AMPLIFIES = 1e-5, 0.1  # a probe on which the next coarser format errs less, or more, tells no digits
+OPPOSES = 10.0  # the same where all but a thousandth cancels
 COMPENSATED = 2.0  # times the error of one rounding at the end; a plain sum that subtracts as often loses more
 
 
@@ -67,6 +71,15 @@ def _rounded_once(target: Target) -> bool:
     return 0 < target.error.rms <= COMPENSATED * best
 
 
+def _tells_digits(question: Question, most: float) -> bool:
+    """Whether errors of fp32 stay in proportion: the next coarser format shows, and errs by no more than `most`."""
+    floating = [target for target in question.expected.outputs if not target.integer]
+    return bool(floating) and all(
+        target.same.dtype == torch.float32 and target.coarse is not None and HIDES <= target.coarse.rms <= most
+        for target in floating
+    )
+
+
 def call(template: Any, ins: list[Slot], outs: list[Slot], seed: int) -> Message:
     """Fields of a call: arguments as JSON, places of inputs and outputs, the RNG seed."""
     places = {"slots": [slot.to_json() for slot in ins], "out": [slot.to_json() for slot in outs]}
@@ -93,7 +106,8 @@ class Questions:
             freedom = Freedom(ties=False, indices=freedom.indices)
         inputs = self.reference.inputs(family, secrets.randbits(62) if seed is None else seed, freedom)
         run_seed = secrets.randbits(31) if seed is None else seed
-        expected = expect(self.reference, inputs, state, run_seed)
+        by_rows = family.startswith(BY_ROWS)
+        expected = expect(self.reference, inputs, state, run_seed, by_rows=by_rows)
         previous = self.previous if state is self.state else self.state
         return Question(family, inputs, state, run_seed, expected, previous)
 
@@ -149,10 +163,11 @@ class Questions:
         yield from enumerate(self._properties(), start=len(FAMILIES))
 
     def _properties(self) -> Iterator[Question]:
-        """Rounds for references that define what happens to equal elements, or that compensate what sums lose."""
+        """Rounds for references of one kind: that order equal elements, compensate, sum very much, or multiply."""
         learned = self.reference.learned
         if learned is None or learned.random:
             return
+        yield from self._probes()
         if learned.traits.tie_rule and not learned.traits.ties_open:
             question = self._answerable(TIES, redraw=False)
             if question is not None:
@@ -161,6 +176,32 @@ class Questions:
             question = self._answerable(family, redraw=False)
             if question is not None and any(map(_rounded_once, question.expected.outputs)):
                 yield question
+
+    def _probes(self) -> Iterator[Question]:
+        learned, strict = self.reference.learned, self.reference.policy.precision is Precision.STRICT
+        assert learned is not None
+        wanted: list[Probe] = []
+        if learned.condenses >= CONDENSES:
+            wanted += OF_SUMS
+        shows_digits = learned.traits.multiplies and not learned.traits.selects and learned.fp64 and strict
+        if shows_digits:
+            wanted += OF_PRODUCTS
+        for probe in wanted:
+            question = self._of_probe(probe)
+            if question is not None:
+                yield question
+        if shows_digits and not self.seeded:
+            cancelling = self._attempt(OPPOSED, changed(self.state, mirrored), ANYTHING)
+            if isinstance(cancelling, Question) and _tells_digits(cancelling, OPPOSES):
+                yield cancelling
+
+    def _of_probe(self, probe: Probe) -> Question | None:
+        """The most telling amount of `probe` that the reference has an answer for."""
+        for family in probe:
+            found = self._attempt(family, self.state, ANYTHING)
+            if isinstance(found, Question) and (probe in OF_SUMS or _tells_digits(found, AMPLIFIES)):
+                return found
+        return None
 
     def _answerable(self, family: str, *, redraw: bool) -> Question | None:
         """A question of `family`; None, and a record of why, where the reference has no answer to judge by."""
@@ -284,7 +325,8 @@ class Asker:
         self.records.append(
             CaseRecord(self.case, question.family, False, error=found, allowed=limit.rms, detail=fault.text[:400])
         )
-        where = f"output {number}, inputs {question.family!r}"
+        words = in_words(question.family)
+        where = f"output {number}, inputs {question.family!r}{f' ({words})' if words else ''}"
         if self.fit.by_position:
             where += "; parameters were matched by position, check their order"
         return Ended(fault.verdict, STAGE, fault.reason, f"{where}: {fault.text}")

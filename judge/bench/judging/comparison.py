@@ -13,7 +13,7 @@ from judge.bench.exchange.poison import poisoned
 from judge.bench.exchange.wire import Message
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.expected import Expected, Target
-from judge.bench.judging.precision import Errors, errors
+from judge.bench.judging.precision import Errors
 from judge.values import Verdict
 
 STAGE = "correctness"
@@ -99,7 +99,7 @@ def compared(target: Target, value: torch.Tensor) -> tuple[Fault | None, float]:
     """
     if target.integer:
         return _integer_fault(target, value), 0.0
-    found = errors(value, target.oracle)
+    found = target.errors(value)
     return (None if target.allowed.holds(found) else _floating_fault(target, value, found)), found.rms
 
 

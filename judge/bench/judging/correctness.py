@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import statistics
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,10 +14,11 @@ from judge.bench.judging.asking import Asker, Question, Questions, Slots
 from judge.bench.judging.comparison import STAGE, check_aliases, check_structure, compared, fault_of
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.diagnosis import decided_by_rounding, explain
-from judge.bench.judging.expected import Expected, same_bits
+from judge.bench.judging.expected import Expected, Target, same_bits
 from judge.bench.judging.families import CENTRED
 from judge.bench.judging.parameters import SEEDED
-from judge.bench.judging.precision import ILL_CONDITIONED
+from judge.bench.judging.precision import ILL_CONDITIONED, Errors, kept_bits
+from judge.bench.judging.probes import in_words
 from judge.bench.judging.stochastic import ByChance
 from judge.values import CaseRecord, Finding, Precision, Verdict
 
@@ -27,8 +28,22 @@ REPEATS = 2  # where calls take microseconds and races can show
 AHEAD_BYTES = 256 << 20  # a larger question is not drawn before the one in hand is done
 
 
+@dataclass(frozen=True)
+class Bits:
+    """Bits of operands that are left in the answers of the round that shows the fewest; the reference's there."""
+
+    kept: float
+    reference: float
+    family: str
+
+
 class Rounds(Asker):
-    """Asks one subject every round; stops at the first wrong answer by raising Ended."""
+    """Asks one subject every round; stops at the first wrong answer by raising Ended.
+
+    `bits`: what products keep, as far as the rounds have shown it.
+    """
+
+    bits: Bits | None = None
 
     def judge(self, question: Question, reply: Message, slots: Slots, stage: str) -> CaseRecord:
         """Check one answer: structure, neighbouring memory, state, values. Raises Ended."""
@@ -66,6 +81,7 @@ class Rounds(Asker):
 
     def _start_seeded(self, ended: Ended) -> None:
         self.fit, self._put, self._used, self.by_chance = SEEDED, False, None, False
+        self.bits = None
         self.questions = Questions(self.reference)
         self.records.clear()  # the referee holds this very list
         text = f"with the reference's parameters it ended as {ended.verdict} ({ended.reason})"
@@ -102,6 +118,8 @@ class Rounds(Asker):
     def noticed(self) -> list[Finding]:
         """What the rounds noticed that is no verdict."""
         found = list(self.findings)
+        if self.bits is not None:
+            found.append(_bits_finding(self.bits))
         switched = dict(self.contact.switched)
         if switched:
             names = ", ".join(f"{name} ({doing})" for name, doing in list(switched.items())[:8])
@@ -155,6 +173,7 @@ class Rounds(Asker):
         for number, (target, value) in enumerate(zip(question.expected.outputs, values, strict=True)):
             fault, error = compared(target, value)
             if fault is None:
+                self._note_bits(question.family, target, error)
                 limit = 0.0 if target.integer else target.allowed.rms
                 worst = max(worst, (error, limit), key=lambda row: row[0] / row[1] if row[1] else 0.0)
             elif stochastic.eligible(question.expected, number):
@@ -164,6 +183,15 @@ class Rounds(Asker):
                 raise self.failed(question, number, fault)
         detail = chance or ("" if question.expected.fp64 else "oracle in the reference's own type")
         return CaseRecord(self.case, question.family, ok=True, error=worst[0], allowed=worst[1], detail=detail)
+
+    def _note_bits(self, family: str, target: Target, error: float) -> None:
+        learned, strict = self.reference.learned, self.reference.policy.precision is Precision.STRICT
+        if learned is None or not (learned.traits.multiplies and learned.fp64 and strict) or target.integer:
+            return
+        kept = kept_bits(Errors(error, error), target.coarse, target.same.dtype)
+        own = kept_bits(target.error, target.coarse, target.same.dtype)
+        if kept is not None and own is not None and (self.bits is None or kept < self.bits.kept):
+            self.bits = Bits(kept, own, family)
 
     def _check_kept(self, question: Question, reply: Message, slots: Slots) -> None:
         """What forward writes to buffers (running statistics in train mode) must be what the reference writes."""
@@ -204,3 +232,13 @@ class Rounds(Asker):
                 )
                 data = {"coarse": coarse.rms, "allowed": target.allowed.rms}
                 self.findings.append(Finding("precision.unclear", text, data))
+
+
+def _bits_finding(bits: Bits) -> Finding:
+    words = in_words(bits.family)
+    text = (
+        f"where it keeps the fewest, {bits.kept:.0f} bits of operands are left in its products, {bits.reference:.0f} "
+        f"in PyTorch's on the same content: inputs {bits.family!r}{f' ({words})' if words else ''}"
+    )
+    data = {"kept": round(bits.kept, 1), "reference": round(bits.reference, 1), "family": bits.family}
+    return Finding("precision.bits", text, data)

@@ -25,6 +25,7 @@ from judge.bench.judging.precision import (
     coarse_kind,
     errors,
     rounded,
+    weighted_errors,
 )
 from judge.bench.judging.reference import REFUSALS, Answer
 from judge.values import CaseRecord, Finding, Precision, Verdict
@@ -74,7 +75,7 @@ def _apart(target: Target, one: torch.Tensor, other: torch.Tensor) -> float | No
         return None
     left, right = (torch.where(value.isfinite(), value, 0).to(target.oracle.dtype) for value in (one, other))
     oracle = torch.where(target.oracle.isfinite(), target.oracle, 0)
-    found, limit = errors(left - right + oracle, oracle), target.allowed
+    found, limit = weighted_errors(left - right + oracle, oracle, target.weights), target.allowed
     ratios = [(found.rms, limit.rms), (found.largest, limit.largest)]
     return max(value / bound if bound else (0.0 if value == 0 else float("inf")) for value, bound in ratios)
 
@@ -189,7 +190,7 @@ def _check_precision(rounds: Asker, question: Question, number: int) -> None:
     if value is None or value.is_complex():
         return
     target = probe.expected.outputs[number]
-    found = errors(value, target.oracle)
+    found = target.errors(value)
     if target.allowed.holds(found) or not found.finite:
         return
     stored = _stored_as(value, target, found)

@@ -22,6 +22,9 @@ from judge.bench.judging.precision import (
     errors,
     joined,
     reach,
+    row_weights,
+    weighted,
+    weighted_errors,
 )
 from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, Traits, traits_of
 from judge.values import SWITCHES, Precision
@@ -40,10 +43,15 @@ class Target:
     error: Errors  # of `same` against the oracle
     coarse: Errors | None  # of the reference in the next coarser format
     exact: torch.Tensor | None = None  # an integer or boolean that fp64 decides otherwise; either is right
+    weights: torch.Tensor | None = None  # of its elements, where each row's error counts beside the row's own size
 
     @property
     def integer(self) -> bool:
         return not self.same.is_floating_point() and not self.same.is_complex()
+
+    def errors(self, value: torch.Tensor) -> Errors:
+        """Errors of `value`, as `allowed` limits them."""
+        return weighted_errors(value, self.oracle, self.weights)
 
     def agrees(self, value: torch.Tensor) -> torch.Tensor:
         """Elementwise: an integer is right when the reference gives it in its own precision or in fp64."""
@@ -105,21 +113,27 @@ class Expected:
         return not any(target.same.numel() for target in self.outputs)
 
 
-def expect(reference: Reference, inputs: list[Any], state: State, seed: int) -> Expected:
-    """The right answer for `inputs`, which are left alone. Raises what the reference raises."""
-    return _Oracle(reference, inputs, state, seed).expected()
+def expect(reference: Reference, inputs: list[Any], state: State, seed: int, *, by_rows: bool = False) -> Expected:
+    """The right answer for `inputs`, which are left alone. Raises what the reference raises.
+
+    `by_rows`: errors count beside the size of the row that they are in, not beside the whole output's spread.
+    """
+    return _Oracle(reference, inputs, state, seed, by_rows=by_rows).expected()
 
 
 class _Oracle:
     """One question, answered in several precisions."""
 
-    def __init__(self, reference: Reference, inputs: list[Any], state: State, seed: int) -> None:
+    def __init__(
+        self, reference: Reference, inputs: list[Any], state: State, seed: int, *, by_rows: bool = False
+    ) -> None:
         self.reference = reference
+        self.by_rows = by_rows
         self.asked = (inputs, state, seed)
+        self.before = packed(inputs)[1]
         self.same = reference.answer(*self.asked)
         self.learned = reference.learned or self._learn()
         reference.learned = self.learned
-        self.before = packed(inputs)[1]
         pairs = zip(self.before, self.same.inputs, strict=True)
         self.written = [number for number, (old, new) in enumerate(pairs) if not same_bits(old, new)]
 
@@ -161,7 +175,9 @@ class _Oracle:
         drift = _differences(answer(inputs, state, seed), self.same) if any(change) else change
         # Atomics differ from run to run too, whatever the seed, and by far less.
         random = frozenset(n for n, (far, near) in enumerate(zip(change, drift, strict=True)) if far > DRIFT * near)
-        return Learned(traits, random, fp64=not random)  # other types draw other numbers: fp64 would be no oracle
+        given, left = (sum(t.numel() for t in tensors) for tensors in (self.before, self.same.outputs))
+        # Other types draw other numbers: fp64 would be no oracle.
+        return Learned(traits, random, fp64=not random, condenses=given / max(1, left))
 
     def _exact(self) -> tuple[Any, list[torch.Tensor]]:
         """The reference in fp64; its own answer where it cannot (a hard-coded dtype, a random mask)."""
@@ -217,17 +233,20 @@ class _Oracle:
         if not floating:
             other = None if torch.equal(same, exact) else exact
             return Target(same, same, Allowed(0.0, 0.0), Errors(0.0, 0.0), None, other)
-        error = errors(same, exact)
+        weights = row_weights(exact) if self.by_rows else None
+        error = weighted_errors(same, exact, weights)
         low: Errors | None = None
         for found in coarse if coarse_kind(same.dtype) else []:
-            low = joined(errors(found, exact), low)
-        bound = (error if rounded is None else joined(error, errors(rounded, exact)), low)
+            low = joined(weighted_errors(found, exact, weights), low)
+        bound = (error if rounded is None else joined(error, weighted_errors(rounded, exact, weights)), low)
         if self._halves:  # it may err like the reference in 16 bits
             bound = (joined(error, low), None)
-        limit = allowed(*bound, same.dtype, self.learned.traits.length, same.numel(), outlier=reach(exact))
+        limit = allowed(
+            *bound, same.dtype, self.learned.traits.length, same.numel(), outlier=reach(weighted(exact, weights))
+        )
         if cut is not None:  # no more than that: on content of both signs such an error is near that of half precision
             limit = limit.widened(errors(cut, exact), CUT_ROOM)
-        return Target(same, exact, limit, error, low)
+        return Target(same, exact, limit, error, low, weights=weights)
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
@@ -272,4 +291,4 @@ def holds(target: Target, value: torch.Tensor) -> bool:
     """Whether `value` is right."""
     if target.integer:
         return value.dtype == target.same.dtype and bool(target.agrees(value).all())
-    return target.allowed.holds(errors(value, target.oracle))
+    return target.allowed.holds(target.errors(value))

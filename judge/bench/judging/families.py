@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 import torch
 
 from judge.bench.exchange.nested import mapped
+from judge.bench.judging.probes import probed
 
 SEARCHED = 1 << 24  # elements; in a longer tensor nobody looks for a permutation
 
@@ -93,17 +95,17 @@ def _adversarial(tensor: torch.Tensor, *, ties: bool = True) -> torch.Tensor:
     rows = out.reshape(-1, out.shape[-1]) if out.dim() > 1 else out.reshape(1, -1)
     reach = 1.5 if _wide(tensor) else 0.5
     rows *= 10 ** ((torch.rand(rows.shape[0], 1, device=out.device) * 2 - 1) * reach).to(out.dtype)
-    count, width = rows.shape
+    height, width = rows.shape
     outlier = 50.0 if _wide(tensor) else 8.0
-    if ties and count > 2:
-        half = count // 2
-        row = int(torch.randint(count - 2, ()))  # neither the last row nor that of zeros, where it would be lost
+    if ties and height > 2:
+        half = height // 2
+        row = int(torch.randint(height - 2, ()))  # neither the last row nor that of zeros, where it would be lost
         rows[row + (row >= half), int(torch.randint(width, ()))] = outlier
         rows[-1] = rows[0]
         rows[half] = 0
     else:
         zeros = width // 8 if ties and width > 8 else 0
-        rows[int(torch.randint(count, ())), zeros + int(torch.randint(width - zeros, ()))] = outlier
+        rows[int(torch.randint(height, ())), zeros + int(torch.randint(width - zeros, ()))] = outlier
         rows[:, :zeros] = 0
     return rows.reshape(out.shape)
 
@@ -157,10 +159,14 @@ def reshaped(family: str, value: Any, freedom: Freedom = ANYTHING) -> Any:
     Integers stay as they are, except that the adversarial family draws repeated and extreme ones within their range.
     Booleans stay: they are masks, and one that hides everything has no answer.
     """
-    return mapped(lambda tensor: _changed(family, tensor, freedom), value)
+    numbers = count()
+    return mapped(lambda tensor: _changed(family, tensor, freedom, next(numbers)), value)
 
 
-def _changed(family: str, tensor: torch.Tensor, freedom: Freedom) -> torch.Tensor:
+def _changed(family: str, tensor: torch.Tensor, freedom: Freedom, number: int) -> torch.Tensor:
+    content = probed(family, tensor.detach(), number) if tensor.is_floating_point() else None
+    if content is not None:
+        return _laid_out(content, tensor)
     if tensor.is_floating_point() or tensor.is_complex():
         change = _CHANGES.get(family)
         if change is _adversarial:

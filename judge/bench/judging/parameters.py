@@ -75,6 +75,12 @@ def redrawn(model: object, first: State, redraw: Callable[[str, torch.Tensor], t
     return State(rows)
 
 
+def changed(state: State, change: Callable[[torch.Tensor], torch.Tensor]) -> State:
+    """`state` with `change` made to every tensor that may be drawn anew; tensors that are one stay one."""
+    made = {id(tensor): change(tensor) if _drawable(tensor) else tensor for tensor in state.values()}
+    return State((name, made[id(tensor)]) for name, tensor in state.items())
+
+
 def redraw(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """New content for a parameter: its own spread plus an offset, so that fresh ones and zeros are not special.
 

@@ -16,13 +16,16 @@ from judge.bench.exchange.nested import mapped
 MANY = 16  # elements of an output whose RMS is a mean
 SPARSE = 2.0  # one draw of a few numbers is compared with one of the reference's
 K_RMS, K_MAX = 4.0, 8.0
-UNITS_RMS, UNITS_MAX = 32.0, 128.0
+UNITS_RMS, UNITS_MAX, FEW_UNITS = 32.0, 128.0, 4.0
 LONGEST_CHAIN = 1 << 16  # additions one after another: a longer reduction is split among threads by everybody
 ILL_CONDITIONED = 1e-2
 TF32 = "tf32"
 CUT = "tf32 cut"  # TF32 without rounding: what tensor cores take of a float32 that a kernel hands them
 ROUNDOFF = {torch.float64: 2.0**-53, torch.complex128: 2.0**-53}  # every other type accumulates in float32
 FP32_ROUNDOFF = 2.0**-24
+TF32_ROUNDOFF = 2.0**-11
+CHAOS = 0.5  # a coarser format's error beyond which nothing follows for the finer one
+BITS = {"tf32": (11.0, 24.0), "float32": (24.0, 53.0)}  # of a format's significand, and of the one above it
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 TELLING_UNITS = 64.0  # a coarse error below this is honest rounding, not the format's
 FLAT = 1e-6  # spread over size: below it the oracle does not vary
@@ -51,6 +54,24 @@ def errors(value: torch.Tensor, oracle: torch.Tensor) -> Errors:
         value, oracle = torch.view_as_real(value.resolve_conj()), torch.view_as_real(oracle.resolve_conj())
     value, oracle = value.double(), oracle.double()
     return _over_spread(*(_finite_facts(value, oracle, MOST_SQUARED_64) or _facts(value, oracle)))
+
+
+def row_weights(oracle: torch.Tensor) -> torch.Tensor | None:
+    """Weights that give every row of `oracle` (fp64; its last dimension) the same RMS; None where there are no rows."""
+    if oracle.dim() < 2 or oracle.is_complex() or not oracle.numel():
+        return None
+    size = torch.linalg.vector_norm(oracle, dim=-1, keepdim=True) / math.sqrt(oracle.shape[-1])
+    return torch.where(size > 0, 1 / size, 1.0)
+
+
+def weighted(value: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+    """`value` times `weights` in fp64; itself without them."""
+    return value if weights is None else value.double() * weights
+
+
+def weighted_errors(value: torch.Tensor, oracle: torch.Tensor, weights: torch.Tensor | None) -> Errors:
+    """`errors` of both once they are weighted."""
+    return errors(weighted(value, weights), weighted(oracle, weights))
 
 
 Facts = tuple[float, float, float, float]  # the oracle's RMS and spread, the RMS and the largest difference
@@ -151,11 +172,16 @@ def allowed(
 ) -> Allowed:
     """`max(k * e_ref, min(32 u sqrt(L), e_low / 4))`, and likewise for the largest error with k = 8 and 128 u.
 
+    Content that amplifies roundings of its inputs by more than 32, which `low` tells beside the coarser format's own
+    roundoff, amplifies those of sums as much: that factor takes the place of 32 then.
+
     `reference`: errors of the honest same-dtype reference; `low`: of the reference in a coarser format, None where the
     policy allows that format and for 16-bit problems; `length`: longest reduction. A `low` that is no larger than
     honest rounding bounds nothing: content that happens to fit the coarser format says nothing about precision. L is at
     most LONGEST_CHAIN: by its own length a mean of thirty million numbers might be wrong by a hundredth.
     An output of `count` elements, fewer than MANY, has no mean that evens out: its RMS may come near its largest error.
+    Nor does its error tell what was left out: it may be off by FEW_UNITS roundoffs of each addition, times what the
+    content amplifies.
     `outlier` is the oracle's `reach`: an element a thousand spreads away is rounded a thousand times as coarsely, and
     how well the reference happens to meet that one element says nothing. 32 u of it are always allowed.
     """
@@ -167,12 +193,35 @@ def allowed(
             max(low.rms / 4, LEAST_UNITS * roundoff),
             max(low.largest / 4, 4 * LEAST_UNITS * roundoff),
         )
-    rms = max(K_RMS * reference.rms, min(UNITS_RMS * unit, coarse_rms))
-    largest = max(K_MAX * reference.largest, min(UNITS_MAX * unit, coarse_max), UNITS_RMS * roundoff * outlier)
+    known = low is not None and low.finite
+    amplified = 0.0
+    if low is not None and low.rms <= CHAOS:
+        amplified = low.rms / (TF32_ROUNDOFF if roundoff == FP32_ROUNDOFF else FP32_ROUNDOFF)
+    rms = max(K_RMS * reference.rms, min(max(UNITS_RMS, amplified) * unit, coarse_rms))
+    largest = max(
+        K_MAX * reference.largest,
+        min(max(UNITS_MAX, 4 * amplified) * unit, coarse_max),
+        UNITS_RMS * roundoff * outlier,
+    )
     if count < MANY:
+        if known:
+            added = FEW_UNITS * max(1.0, amplified) * unit
+            largest = min(largest, max(added, 4 * LEAST_UNITS * roundoff, K_MAX * reference.largest))
         largest *= SPARSE
-        rms = max(rms, largest / math.sqrt(max(1, count)))
+        rms = min(max(rms, largest / math.sqrt(max(1, count))), largest)
     return Allowed(rms, largest)
+
+
+def kept_bits(found: Errors, low: Errors | None, dtype: torch.dtype) -> float | None:
+    """Bits of operands that an error of `found` corresponds to, from what operands of the coarser format make (`low`).
+
+    At most the bits of `dtype`; None where nothing can be compared. Twice the error is one bit less.
+    """
+    bits = BITS.get(coarse_kind(dtype) or "")
+    if bits is None or low is None or not (low.finite and found.finite) or low.rms <= 0:
+        return None
+    coarse, most = bits
+    return min(most, coarse + math.log2(low.rms / found.rms)) if found.rms > 0 else most
 
 
 def joined(one: Errors, other: Errors | None) -> Errors:

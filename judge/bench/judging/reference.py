@@ -47,6 +47,17 @@ class Traits:
     operators: frozenset[str] = frozenset()  # names of ATen
     fp32: frozenset[str] = frozenset()  # those of them that were given operands of 32 bits
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether it multiplies matrices, or convolves: digits of operands may be dropped there."""
+        return any(name in _MATRIX or "convolution" in name or "attention" in name for name in self.operators)
+
+    @property
+    def selects(self) -> bool:
+        """Whether rounding may decide which of several elements counts, as in a softmax of large numbers."""
+        softmax = any("softmax" in name or "attention" in name for name in self.operators)
+        return softmax or self.tie_rule or self.ties_open
+
 
 def traits_of(run: Callable[[], Any]) -> Traits:
     """Watch the operators of `run()`, which copies what it keeps: a tensor it only returns counts as unused."""
@@ -147,6 +158,7 @@ class Learned:
     traits: Traits
     random: frozenset[int]  # outputs that are drawn: another seed, other numbers
     fp64: bool  # its oracle is in fp64; None of it for what draws, or writes a dtype down
+    condenses: float = 1.0  # elements of all inputs over those of all outputs
 
 
 class Reference:

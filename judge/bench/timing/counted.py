@@ -19,7 +19,7 @@ from judge.bench.judging.reference import Reference
 from judge.values import Verdict
 from judge.values.graph import OpGraph
 
-MARGIN = 0.5  # of the certain bytes: sectors are counted whole, so an honest count is rather above
+MARGIN = 0.9  # of the certain bytes: sectors are counted whole, so an honest count is rather above
 # Operators that need every element of what they are given; others may look at a part of it.
 WHOLE = frozenset(
     {

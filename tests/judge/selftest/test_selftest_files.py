@@ -81,13 +81,13 @@ def test_prose_after_an_empty_line_is_not_read():
 
 def test_every_scripted_exploit_of_the_catalogue_has_an_attack():
     numbers = {entry.number for entry in entries() if entry.number is not None}
-    assert numbers == set(range(1, 64)) - BY_HAND and len(numbers) == 58
+    assert numbers >= set(range(1, 64)) - BY_HAND and not numbers & BY_HAND
     without_gpu = {
         entry.number for entry in entries() if entry.number is not None and entry.benches & {"interpreter", "cpu"}
     }
     assert set(range(1, 64)) - BY_HAND - GPU_ONLY <= without_gpu and len(without_gpu) >= 45
     on_cuda = {entry.number for entry in entries() if entry.number is not None and "cuda" in entry.benches}
-    assert len(on_cuda) == 58
+    assert on_cuda == numbers
 
 
 def test_only_what_the_policy_labels_may_pass_among_attacks():
