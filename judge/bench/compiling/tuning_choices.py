@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from judge.bench.processes.artefacts import read_plain
+from judge.bench.processes.plain_files import read_plain
 
 NAME = "choices.json"
 MOST_BYTES, MOST_ROWS, MOST_CHARS = 1 << 18, 500, 2000

@@ -1,8 +1,8 @@
 """Compiled kernels on disk, kept from one process for the next. Written by the runner only. Standard library only.
 
-What a recorder's folder holds was made by a candidate's process: it is copied as bytes, by name and size, never
-opened as anything else, and given to children of the same candidate only. What the judge built itself (host stubs,
-the same for everybody) lies apart.
+What a recorder's folder holds was made by a candidate's process: it is copied as bytes, by name and size and from open
+folders, never opened as anything else, and given to children of the same candidate only. What the judge built itself
+(host stubs, the same for everybody) lies apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from judge.bench.processes.children import folder_mode
+from judge.bench.processes.plain_files import PlainFile, files, folders, read_plain
 from judge.bench.processes.stopping import look
 
 FOLDER = re.compile(r"[A-Za-z0-9_-]{20,128}")  # Triton's names: a hash in base 32
@@ -135,10 +135,10 @@ def artefact_key(source: str, problem_hash: str, case: str | None) -> str:
 def made_here(cache: Path, seeded: frozenset[str]) -> tuple[int, int]:
     """(kernels, host stubs) in a child's cache folder that it was not given: what it had to compile itself."""
     kernels = stubs = 0
-    for folder in _folders(cache):
-        if folder.name in seeded:
+    for name, folder in folders(cache, FOLDER):
+        if name in seeded:
             continue
-        names = [name for name, _ in _files(folder)]
+        names = [file.name for file in _files(folder)]
         kernels += any(name.endswith(".cubin") for name in names)
         stubs += any(name.endswith(".so") for name in names)
     return kernels, stubs
@@ -161,81 +161,52 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     Path(name).replace(path)
 
 
-def _folders(cache: Path) -> Iterator[Path]:
-    try:
-        entries = sorted(os.scandir(cache), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        if FOLDER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
-            yield Path(entry.path)
-
-
-def _files(folder: Path) -> Iterator[tuple[str, int]]:
-    """Names and sizes of plain files; Triton's own lists of them are left out, since they hold paths."""
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        if FILE.fullmatch(entry.name) and not entry.name.startswith(_GROUP) and entry.is_file(follow_symlinks=False):
-            yield entry.name, entry.stat(follow_symlinks=False).st_size
+def _files(folder: int) -> list[PlainFile]:
+    """Triton's own lists of them are left out, since they hold paths."""
+    return [file for file in files(folder, FILE) if not file.name.startswith(_GROUP)]
 
 
 def copy_kernels(cache: Path, into: Path) -> int:
     """Copy the kernels of a Triton cache folder; how many files. Each is moved into place at once, whole."""
     into.mkdir(parents=True, exist_ok=True)
-    files = size = 0
-    for folder in _folders(cache):
-        wanted = list(_files(folder))
-        files, size = files + len(wanted), size + sum(count for _, count in wanted)
-        if files > MOST_FILES or size > MOST_BYTES:
+    count = size = 0
+    for name, folder in folders(cache, FOLDER):
+        wanted = _files(folder)
+        count, size = count + len(wanted), size + sum(file.size for file in wanted)
+        if count > MOST_FILES or size > MOST_BYTES:
             break
-        if not wanted or (into / folder.name).exists():
+        if not wanted or (into / name).exists():
             continue
         fresh = Path(tempfile.mkdtemp(dir=into, prefix="."))
-        for name, count in wanted:
-            copy_plain(folder / name, fresh / name, count)
         try:
-            fresh.rename(into / folder.name)
-        except OSError:  # somebody else was quicker
+            for file in wanted:
+                file.copy(fresh / file.name)
+            fresh.rename(into / name)
+        except OSError:  # a link by now, or somebody else was quicker
             shutil.rmtree(fresh, ignore_errors=True)
-    return files
-
-
-def copy_plain(source: Path, into: Path, size: int) -> None:
-    """Copy a plain file, no more of it than was announced. Raises OSError, also for a link."""
-    data = read_plain(source, size)
-    if data is not None:
-        into.write_bytes(data)
-
-
-def read_plain(path: Path, most: int) -> bytes | None:
-    """At most so many bytes of a plain file, None of anything else. Raises OSError, also for a link."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    return count
 
 
 def give_kernels(source: Path, cache: Path) -> frozenset[str]:
     """Copy kept kernels into a child's Triton cache folder; their folders' names."""
-    given = list(_folders(source))
-    for folder in given:
-        _give(folder, cache / folder.name)
-    return frozenset(folder.name for folder in given)
+    given = set()
+    for name, folder in folders(source, FOLDER):
+        _give(_files(folder), cache / name)
+        given.add(name)
+    return frozenset(given)
 
 
-def _give(folder: Path, into: Path) -> None:
+def _give(kernel: list[PlainFile], into: Path) -> None:
     """One kernel for a child, with the list of its files as Triton looks for it."""
     mode = folder_mode()
     for place in (into.parent, into):
         if not place.exists():
             place.mkdir()
             place.chmod(mode)
-    names = [name for name, _ in _files(folder)]
-    for name in names:
-        shutil.copyfile(folder / name, into / name)
-        (into / name).chmod(mode & 0o666)
+    for file in kernel:
+        file.copy(into / file.name)
+        (into / file.name).chmod(mode & 0o666)
+    names = [file.name for file in kernel]
     for name in names:
         if name.endswith(".json") and not name.endswith(".autotune.json"):
             listed = into / f"{_GROUP}{name}"
@@ -259,10 +230,11 @@ def kept_texts(root: Path, toolchain: str, key: str, suffix: str) -> list[tuple[
     if not re.fullmatch(r"[0-9a-f]{64}", key):
         raise ValueError(f"{key!r} is no key")
     cache = root / pool_name(toolchain) / "kernels" / key / "cache"
-    files = [folder / name for folder in _folders(cache) for name, _ in _files(folder) if name.endswith(suffix)]
+    paths = [cache / name / file.name for name, fd in folders(cache, FOLDER) for file in _files(fd)]
+    paths = [path for path in paths if path.name.endswith(suffix)]
     found: list[tuple[str, str]] = []
     left = MOST_TEXT_BYTES
-    for path in sorted(files, key=lambda path: (path.name, path.parent.name))[:MOST_TEXTS]:
+    for path in sorted(paths, key=lambda path: (path.name, path.parent.name))[:MOST_TEXTS]:
         try:
             data = read_plain(path, left) or b""
         except OSError:

@@ -12,11 +12,12 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from judge.bench.processes.artefacts import copy_kernels, copy_plain, give_kernels, read_json, write_json
+from judge.bench.processes.artefacts import copy_kernels, give_kernels, read_json, write_json
 from judge.bench.processes.children import folder_mode
+from judge.bench.processes.plain_files import tree
 from judge.values import ALTERNATIVES, Job, Outcome, ProblemSpec, Subject, Timing, Verdict
 
 MOST_FILES, MOST_BYTES, MOST_DEPTH = 4000, 512 << 20, 8
@@ -68,7 +69,7 @@ class Baselines:
     def take(self, problem: ProblemSpec, subject: Subject, child: Path) -> bool:
         """Keep what a child's compiler made, unless it is kept already."""
         folder = self._folder(problem, subject)
-        if (folder / "code").exists() or not any(_plain_files(child / "inductor")):
+        if (folder / "code").exists() or not any(tree(child / "inductor", _NAME, MOST_DEPTH)):
             return False
         folder.mkdir(exist_ok=True)
         fresh = Path(tempfile.mkdtemp(dir=folder))
@@ -87,7 +88,7 @@ class Baselines:
         """Forget the code used longest ago, beyond KEPT_BYTES; times stay, they are small."""
         total = 0
         for folder in sorted(self.root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True):
-            total += sum(size for _, _, size in _plain_files(folder))
+            total += sum(file.size for file in tree(folder, _NAME, MOST_DEPTH))
             if total > KEPT_BYTES:
                 shutil.rmtree(folder / "code", ignore_errors=True)
 
@@ -132,31 +133,17 @@ class KnownTimes:
                 self._seen.setdefault((problem.hash, problem.case, subject), found.get(subject))
 
 
-def _plain_files(folder: Path, depth: int = 0) -> Iterator[tuple[Path, str, int]]:
-    """(folder, name, size) of plain files below `folder`; links and odd names are left out."""
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        if not _NAME.fullmatch(entry.name):
-            continue
-        if entry.is_dir(follow_symlinks=False) and depth < MOST_DEPTH:
-            yield from _plain_files(Path(entry.path), depth + 1)
-        elif entry.is_file(follow_symlinks=False):
-            yield folder, entry.name, entry.stat(follow_symlinks=False).st_size
-
-
 def _copy_tree(source: Path, into: Path, mode: int) -> bool:
-    """Copy plain files; False when there is more of it than may be kept."""
-    files = list(_plain_files(source))
-    if len(files) > MOST_FILES or sum(size for _, _, size in files) > MOST_BYTES:
-        return False
-    for folder, name, size in files:
-        place = into / folder.relative_to(source)
+    """Copy plain files; False when there is more of it than may be kept. Raises OSError."""
+    count = size = 0
+    for file in tree(source, _NAME, MOST_DEPTH):
+        count, size = count + 1, size + file.size
+        if count > MOST_FILES or size > MOST_BYTES:
+            return False
+        place = into / file.place
         for missing in [part for part in (*reversed(place.parents), place) if not part.exists()]:
             missing.mkdir()
             missing.chmod(mode)
-        copy_plain(folder / name, place / name, size)
-        (place / name).chmod(mode & 0o666)
+        file.copy(place / file.name)
+        (place / file.name).chmod(mode & 0o666)
     return True

@@ -6,6 +6,7 @@ Standard library only. The referee asks {"look": name} and is answered {"seen": 
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,11 +14,12 @@ from typing import Any
 
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireTimeout
 from judge.bench.processes.children import Child
+from judge.bench.processes.plain_files import opened
 from judge.values import JudgeError
 
 MOST_LOOKS = 64
 MOST_ROWS = 200
-MOST_ENTRIES = 5000
+MOST_ENTRIES, MOST_DEPTH = 5000, 40
 ANSWER_S = 5.0
 # Folders of compilers and drivers, and what the bench itself writes; see the child's first steps.
 CACHES = ("triton", "inductor", "cuda", "cache", "home/.triton", "home/.nv", "__pycache__", "tmp/torchinductor_judge")
@@ -77,28 +79,32 @@ def _name(path: Path) -> str:
 
 
 def _files(folder: Path) -> list[str]:
-    """Some of them where there are many; without recursion, which a thousand folders in one another would end."""
+    """Some of them where there are many, and MOST_DEPTH folders down; never those behind a link."""
     found: list[str] = []
     waiting = [""]
     seen = 0
     while waiting and len(found) <= MOST_ROWS and seen < MOST_ENTRIES:
         place = waiting.pop()
-        for name, is_folder in _entries(folder / place):
+        for name, is_folder in _entries(folder, place):
             seen += 1
             inside = os.path.normpath(f"{place}/{name}" if place else name)
             if not is_folder:
                 found.append(inside[:200])
-            elif inside not in CACHES:
+            elif inside not in CACHES and inside.count("/") < MOST_DEPTH:
                 waiting.append(inside)
     return sorted(name for name in found if name not in OURS)[:MOST_ROWS]
 
 
-def _entries(folder: Path) -> list[tuple[str, bool]]:
-    try:
-        with os.scandir(folder) as entries:
+def _entries(folder: Path, place: str) -> list[tuple[str, bool]]:
+    """Names in `place` below the folder, and which are folders; each step there starts from the one before."""
+    with ExitStack() as steps:
+        here = steps.enter_context(opened(folder))
+        for name in place.split("/") if place else ():
+            here = steps.enter_context(opened(name, here)) if here is not None else None
+        if here is None:  # sealed, gone, or a link by now
+            return []
+        with os.scandir(here) as entries:
             return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(entries, MOST_ENTRIES)]
-    except OSError:  # sealed, gone, or too far down to be named
-        return []
 
 
 class Inspector:
