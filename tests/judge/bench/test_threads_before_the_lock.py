@@ -6,6 +6,7 @@ import errno
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -153,4 +154,11 @@ def test_what_a_step_on_a_thread_of_its_own_raises_reaches_the_caller() -> None:
 
     with pytest.raises(LookupError, match="no such device"):
         threads.run_apart(step)
-    assert threads.others() == 0 or len(threads.statuses()) > 1
+
+
+def test_a_thread_of_its_own_is_gone_when_its_step_is_done_and_one_that_ends_is_not_counted(tmp_path) -> None:
+    seen: list[int] = []
+    for _ in range(50):
+        threads.run_apart(lambda: seen.append(threading.get_native_id()))
+        assert not (threads.TASKS / str(seen[-1])).exists()
+    assert threading.get_native_id() not in seen and threads._fields(tmp_path / "absent") == {}
