@@ -43,6 +43,7 @@ from judge.values import (
     StageRecord,
     UnclearFault,
     Verdict,
+    canonical_text,
 )
 
 Progress = Callable[[StageRecord], None]
@@ -164,6 +165,8 @@ class Bench:
         """Judge one candidate. Always returns an Outcome; a hung or dead child is a verdict too."""
         started = time.monotonic()
         self._pressed = started - self._ended < PRESSED_S
+        written = job.candidate
+        job = as_loaded(job)
         try:
             check_source(job.candidate, needs=("ModelNew",), max_bytes=job.limits.source_bytes)
         except LoadError as error:
@@ -181,7 +184,7 @@ class Bench:
             progress(parsed)
         outcome, before = self._judge(job, progress)
         return dataclasses.replace(
-            outcome,
+            placed(outcome, written),
             stages=(parsed, *before, *outcome.stages),
             environment={**outcome.environment, **self._environment()},
             wall_ms=_ms(started),
@@ -263,8 +266,9 @@ class Bench:
 
     def compile(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """The compile stage alone: no GPU, no lock. A later `evaluate` of the same job finds its work done."""
-        report, record = self.compiling.run(job, progress)
-        return dataclasses.replace(outcome_of(report), stages=(record,), wall_ms=record.wall_ms)
+        report, record = self.compiling.run(as_loaded(job), progress)
+        outcome = placed(outcome_of(report), job.candidate)
+        return dataclasses.replace(outcome, stages=(record,), wall_ms=record.wall_ms)
 
     def facts(self) -> dict[str, object]:
         """Device, toolchain and sandbox facts for the environment fingerprint and the fleet page.
@@ -453,6 +457,23 @@ class Bench:
         facts = self.facts()
         layers = {name: dict(found) for name, found in self._last_layers.items()}
         return {**{k: v for k, v in facts.items() if k != "sandbox"}, "sandbox": facts["sandbox"], "children": layers}
+
+
+def as_loaded(job: Job) -> Job:
+    """The job with its kernels as children load them."""
+    incumbent = None if job.incumbent is None else canonical_text(job.incumbent).text
+    return dataclasses.replace(job, candidate=canonical_text(job.candidate).text, incumbent=incumbent)
+
+
+def placed(outcome: Outcome, written: str) -> Outcome:
+    """The outcome with places in the candidate as lines of what was `written`."""
+    source = canonical_text(written)
+    findings = tuple(
+        dataclasses.replace(finding, message=source.in_source(finding.message)) for finding in outcome.findings
+    )
+    return dataclasses.replace(
+        outcome, message=source.in_source(outcome.message), log=source.in_source(outcome.log), findings=findings
+    )
 
 
 def _ms(started: float) -> float:

@@ -24,7 +24,7 @@ class Evaluation(models.Model):
 
     problem = models.ForeignKey(Problem, on_delete=models.PROTECT, related_name="evaluations")
     device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="evaluations")
-    candidate_hash = models.CharField(max_length=64)  # canonical: AST without comments and docstrings
+    candidate_hash = models.CharField(max_length=64)  # canonical: of the text that is loaded
     source = models.TextField()
     protocol = models.CharField(max_length=40)
     toolchain = models.CharField(max_length=120)

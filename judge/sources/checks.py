@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from judge.bench.foreign.sources import LoadError, check_source
 from judge.values.parsing import parsed
+from judge.values.texts import uniform_text
 
 MAX_BYTES = 1 << 20
 GPU_CASE = "gpu"
@@ -46,7 +47,8 @@ def check_problem(data: bytes, *, max_bytes: int = MAX_BYTES) -> SourceFacts:
     try:
         tree = check_source(text, needs=(), max_bytes=max_bytes)
     except LoadError as error:
-        raise ProblemRejected(f"This file is not valid Python: {error.message}", error.line) from error
+        prefix = "This file is not valid Python: " if error.reason == "source.syntax" else "This file was not taken: "
+        raise ProblemRejected(f"{prefix}{error.message}", error.line) from error
     missing = [name for name in _WHAT_TO_ADD if not _defines(text, name, max_bytes)]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
@@ -60,7 +62,7 @@ def check_problem(data: bytes, *, max_bytes: int = MAX_BYTES) -> SourceFacts:
 
 def check_candidate(source: str, *, max_bytes: int = MAX_BYTES) -> str:
     """A kernel written by hand as the judge takes it. Raises ProblemRejected with what to change. Runs no code."""
-    text = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = uniform_text(source)
     if not text.strip():
         raise ProblemRejected("The kernel is empty. Paste the whole module with `class ModelNew(torch.nn.Module)`.")
     try:
@@ -81,7 +83,7 @@ def _decode(data: bytes, max_bytes: int) -> str:
     if any(data.startswith(sign) for sign in _BINARY_SIGNS) or b"\x00" in data:
         raise ProblemRejected("This is a binary file. Choose the Python source file (.py) of the module.")
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
+        return uniform_text(data.decode())
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ProblemRejected(

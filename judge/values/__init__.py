@@ -19,8 +19,6 @@ from judge.values.jobs import Mode as Mode
 from judge.values.jobs import Policy as Policy
 from judge.values.jobs import ProblemSpec as ProblemSpec
 from judge.values.jobs import SealedCase as SealedCase
-from judge.values.jobs import canonical_hash as canonical_hash
-from judge.values.jobs import text_hash as text_hash
 from judge.values.numerics import PRECISIONS as PRECISIONS
 from judge.values.numerics import SWITCHES as SWITCHES
 from judge.values.numerics import Precision as Precision
@@ -41,3 +39,6 @@ from judge.values.outcomes import Stopped as Stopped
 from judge.values.outcomes import Timing as Timing
 from judge.values.outcomes import UnclearFault as UnclearFault
 from judge.values.outcomes import Verdict as Verdict
+from judge.values.texts import canonical_hash as canonical_hash
+from judge.values.texts import canonical_text as canonical_text
+from judge.values.texts import text_hash as text_hash

@@ -11,7 +11,7 @@ from typing import Any, Self
 from judge.values.baselines import ALTERNATIVES, Subject
 from judge.values.rebuilding import json_object, rebuilt
 
-PROTOCOL = "judge/4"
+PROTOCOL = "judge/5"
 
 
 class Verdict(StrEnum):

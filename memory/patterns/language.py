@@ -325,7 +325,7 @@ SYNTAX = (
         "source-syntax",
         "the module is no valid Python",
         r"^SyntaxError|^IndentationError|^TabError",
-        kinds=("source.syntax", "source.binary", "source.too_large"),
+        kinds=("source.syntax", "source.binary", "source.encoding", "source.too_large"),
         nothing="A Python syntax error, which is not about kernels.",
     ),
 )

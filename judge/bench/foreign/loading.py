@@ -10,9 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from judge.bench.foreign.sources import LoadError, raised
+from judge.bench.foreign.sources import LoadError, check_text, raised
 from judge.bench.foreign.whereabouts import CASES, IMPORT, INIT_INPUTS, INPUTS, MODEL, SILENT, Whereabouts
 from judge.values import JudgeError
+from judge.values.texts import uniform_text
 
 PROBLEM = "problem"  # module name, so the file is problem.py
 CANDIDATE = "candidate"
@@ -39,17 +40,20 @@ class LoadedProblem:
 def write_module(source: str, folder: Path | str, name: str) -> ModuleType:
     """Write `folder/name.py` and import it as `name`. A real file, because Triton reads kernels back from their file.
 
-    Raises LoadError("load.import") when the module's own code raises anything, SystemExit included.
+    The file is not decoded again: what is compiled is the text that was checked. Raises LoadError ("source.*" for text
+    that reads otherwise elsewhere, "load.import" when the module's own code raises anything, SystemExit included).
     """
+    check_text(source)
+    text = uniform_text(source)
     path = Path(folder) / f"{name}.py"
-    path.write_text(source, encoding="utf-8")
+    path.write_bytes(text.encode())
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if spec is None:
         raise JudgeError(f"no importer for {path.name}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
     except MemoryError:
         raise
     except BaseException as error:  # the module may raise anything at all, SystemExit too

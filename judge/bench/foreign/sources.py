@@ -7,6 +7,7 @@ import traceback
 from pathlib import Path
 
 from judge.values.parsing import parse_module, parsed
+from judge.values.texts import bad_text
 
 MESSAGE_CHARS = 4000
 FENCE_HINT = "the text still holds Markdown fences (```); send only the Python code"
@@ -27,8 +28,7 @@ def check_source(source: str, *, needs: tuple[str, ...], max_bytes: int) -> ast.
     size = len(source.encode("utf-8", "surrogatepass"))
     if size > max_bytes:
         raise LoadError("source.too_large", f"the text has {size:,} bytes; the limit is {max_bytes:,}")
-    if "\x00" in source or "\ufffd" in source[:4096] or any("\ud800" <= char <= "\udfff" for char in source):
-        raise LoadError("source.binary", "this is not UTF-8 text; send a Python source file")
+    check_text(source)
     try:
         tree = parse_module(source)
     except SyntaxError as error:
@@ -40,6 +40,13 @@ def check_source(source: str, *, needs: tuple[str, ...], max_bytes: int) -> ast.
         if name not in defined:
             raise LoadError("source.no_model", f"`{name}` is not defined at the top level of the file; add it")
     return tree
+
+
+def check_text(source: str) -> None:
+    """Raise LoadError (`source.binary`, `source.encoding`) for text that others could read as another text."""
+    bad = bad_text(source)
+    if bad is not None:
+        raise LoadError("source.binary" if bad.binary else "source.encoding", bad.message, bad.line)
 
 
 def _syntax_message(source: str, error: SyntaxError) -> str:

@@ -8,6 +8,8 @@ import pytest
 
 from judge.bench.foreign.loading import load_candidate, load_problem, write_module
 from judge.bench.foreign.sources import LoadError, check_source
+from judge.bench.runner import as_loaded, placed
+from judge.values import Finding, Job, Outcome, ProblemSpec, Verdict, canonical_hash, text_hash
 from tests.judge.bench_problems import PROBLEM
 
 CASES = PROBLEM + "\ndef get_cases():\n    return {'gpu': {'SIZE': 4096}, 'odd': {'SIZE': 37}}\n"
@@ -73,6 +75,8 @@ def test_a_candidate_without_the_class_says_what_to_define(tmp_path):
         ("```python\nclass ModelNew: pass\n```\n", "source.syntax", "fences"),
         ("x = 1\n", "source.no_model", "`ModelNew` is not defined"),
         ("x = '\x00'\n", "source.binary", "not UTF-8 text"),
+        ("# coding: utf-7\nclass ModelNew: pass\n", "source.encoding", "line 1 declares the encoding 'utf-7'"),
+        ("class ModelNew: pass\n\x0cx = 1\n", "source.encoding", "U+000C is not allowed"),
         ("#" + "x" * 2000, "source.too_large", "the limit is 1,000"),
         ("(" * 5000, "source.syntax", ""),
     ],
@@ -86,3 +90,29 @@ def test_unusable_text_is_refused_with_a_reason(source, reason, words):
 
 def test_a_class_defined_in_a_branch_counts():
     check_source("try:\n    class ModelNew: pass\nexcept ImportError:\n    pass\n", needs=("ModelNew",), max_bytes=999)
+
+
+def test_a_text_that_others_would_read_otherwise_is_not_imported(tmp_path):
+    with pytest.raises(LoadError, match="sources are UTF-8"):
+        write_module("# coding: utf-7\n# +AAo-x = 1\n", tmp_path, "problem")
+    assert not (tmp_path / "problem.py").exists()
+
+
+def test_the_file_holds_the_very_text_that_runs(tmp_path):
+    module = write_module("\ufeffx = '''1\r\n2\r3'''\nown = open(__file__, newline='').read()\n", tmp_path, "problem")
+    assert module.x == "1\n2\n3"
+    assert module.own.startswith("x = '''1\n2\n3'''\nown")
+
+
+def test_a_candidate_is_loaded_as_it_is_hashed_and_answered_for_as_it_was_written():
+    source = '# why\nclass ModelNew:\n    """About."""\n\n    x = 1\n'
+    job = as_loaded(Job("1", ProblemSpec(PROBLEM), source, incumbent=source))
+    assert job.candidate == job.incumbent == "class ModelNew:\n    x = 1\n"
+    assert text_hash(job.candidate) == canonical_hash(source)
+    outcome = Outcome(
+        Verdict.LOAD_FAILED, stage="load", reason="load.import", message='x\n  File "candidate.py", line 2, in f',
+        findings=(Finding("precision.unclear", "candidate.py:2"),), log="candidate.py:1",
+    )  # fmt: skip
+    found = placed(outcome, source)
+    assert (found.message, found.log) == ('x\n  File "candidate.py", line 5, in f', "candidate.py:2")
+    assert found.findings[0].message == "candidate.py:5"

@@ -81,7 +81,7 @@ def device() -> Device:
 def test_an_equal_candidate_is_reused(problem: Problem, device: Device) -> None:
     bench = FakeBench(WRONG)
     first, reused = evaluation_run(problem=problem, device=device, source="x = 1  # a", bench=bench)
-    again, reused_again = evaluation_run(problem=problem, device=device, source="x  =  1\n", bench=bench)
+    again, reused_again = evaluation_run(problem=problem, device=device, source="\n# b\nx = 1\n", bench=bench)
     assert (reused, reused_again) == (False, True) and again.pk == first.pk and len(bench.jobs) == 1
 
 

@@ -94,3 +94,8 @@ def test_a_device_takes_its_own_case_or_the_plain_constants() -> None:
     assert case_for("cuda", ("gpu",)) == "gpu"
     assert case_for("interpreter", ("gpu",)) is None
     assert case_for("interpreter", ("gpu", "interpreter")) == "interpreter"
+
+
+def test_another_encoding_is_refused_with_what_to_remove() -> None:
+    error = rejected(b"# -*- coding: latin-1 -*-\nx = 1\n")
+    assert error.line == 1 and error.message.startswith("This file was not taken: line 1 declares the encoding")

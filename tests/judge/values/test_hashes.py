@@ -1,56 +1,130 @@
-"""Hashes of sources: blind for comments and layout, the same on every version of Python."""
+"""One text of a candidate is hashed, checked and loaded: what is not in the hash is not in the text that runs."""
 
 from __future__ import annotations
 
-import hashlib
+import ast
+from pathlib import Path
 
 import pytest
 
-from judge.values import canonical_hash
+from judge.values import canonical_hash, canonical_text, text_hash
+from judge.values.texts import MOST_CHARS, bad_text
 
 SOURCE = '''"""About."""
 import torch  # why
 
-
 class ModelNew(torch.nn.Module):
     """More."""
+    "and more"
 
-    def forward(self, x, *, y: int = 0x10, z=None, **k) -> "T":
-        with a as b:
-            pass
-        return f"{x!r:>{y}} a" + u"b", 1.5, 2j, ..., True, [*x], {**k}, (lambda q: q)(1), x[1:2, ::3]
+    # nothing
+    def forward(self, x, *, y: int = 0x10):
+        """Only this."""
+
+    text = """
+    # kept
+
+    """  # dropped
+    total = (1 +
+
+             2)  # sum
 '''
-KNOWN = "34ff8a4eedc9139723bbf826cf84f0a0fbf16070db0036c055d7a3e62b66613a"
+TEXT = '''import torch
+class ModelNew(torch.nn.Module):
+    def forward(self, x, *, y: int = 0x10):
+        pass
+    text = """
+    # kept
+
+    """
+    total = (1 +
+             2)
+'''
 
 
-def test_the_hash_is_the_same_on_every_version_of_python() -> None:
-    """The number was computed with 3.11, 3.12 and 3.13: outcomes of a GPU's host are matched by it."""
-    assert canonical_hash(SOURCE) == KNOWN
+def test_comments_docstrings_and_empty_lines_are_neither_hashed_nor_loaded() -> None:
+    assert canonical_text(SOURCE).text == TEXT
+    assert canonical_hash(SOURCE) == canonical_hash(TEXT) == text_hash(TEXT)
+    assert canonical_text(TEXT).text == TEXT
 
 
-def test_comments_docstrings_and_layout_do_not_count() -> None:
-    other = SOURCE.replace('"""About."""\n', "").replace("  # why", "").replace("0x10", "(16)").replace('u"b"', "'b'")
-    assert canonical_hash(other) == KNOWN
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("0x10", "16"),
+        ("# kept", "# other"),
+        ("1 +", "1  +"),
+        ("forward", "f"),
+        ("    total", "    1\n    total"),
+    ],
+)
+def test_everything_else_is_in_the_hash(change: tuple[str, str]) -> None:
+    assert change[0] in SOURCE and canonical_hash(SOURCE.replace(*change)) != canonical_hash(SOURCE)
 
 
-@pytest.mark.parametrize("change", [("1.5", "1.6"), ("True", "1"), ("z=None", "z=0"), (' a"', ' b"'), ("forward", "f")])
-def test_everything_else_does(change: tuple[str, str]) -> None:
-    assert change[0] in SOURCE and canonical_hash(SOURCE.replace(*change)) != KNOWN
+def test_a_place_in_the_loaded_text_is_told_as_a_line_of_the_source() -> None:
+    text = canonical_text(SOURCE)
+    rows = SOURCE.split("\n")
+    for number, row in enumerate(text.text.rstrip("\n").split("\n"), start=1):
+        place = int(text.in_source(f"candidate.py:{number}: no").split(":")[1])
+        assert rows[place - 1].startswith(row) or row.strip() == "pass"
+    assert text.in_source('File "candidate.py", line 10, in f') == 'File "candidate.py", line 18, in f'
+    assert text.in_source("problem.py:3: no; candidate.py:99") == "problem.py:3: no; candidate.py:99"
+
+
+@pytest.mark.parametrize("path", sorted(Path("judge").rglob("*.py"))[::40], ids=str)
+def test_the_loaded_text_is_the_same_program(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert _program(canonical_text(source).text) == _program(source)
+
+
+def _program(source: str) -> str:
+    """The syntax tree without docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            while node.body and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
+                node.body.pop(0)
+            node.body = node.body or [ast.Pass()]
+    return ast.dump(tree)
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("def f(): 'here'\n", "def f(): 'here'\n"),  # it shares its line
+        ("x = 1 \\\n\ny = 2\n", "x = 1 \\\n\ny = 2\n"),  # the empty line ends a line that was continued
+        ("x = 1 + \\\n  2 # c\n", "x = 1 + \\\n  2\n"),
+        ("'doc'\n", ""),
+        ("f'{1}'\nb'2'\n", "f'{1}'\nb'2'\n"),  # no docstrings
+        ("\ufeff\ufeffx = 1\r\ny = '# no'\r", "x = 1\ny = '# no'\n"),
+    ],
+)
+def test_only_what_has_no_meaning_is_left_out(source: str, kept: str) -> None:
+    assert canonical_text(source).text == kept
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "# coding: utf-7\n{}", "# x\n#!vim: set fileencoding=latin-1\n{}", "{}\x0c", "{}# \x1b[2K\n", "{}# \x00\n",
+        "{}# \udcff\n", "# \ufffd\n{}", "{}" + "#" * MOST_CHARS, "{}\ndef",
+    ],
+)  # fmt: skip
+def test_a_text_that_is_refused_does_not_share_the_hash_of_one_that_is_not(bad: str) -> None:
+    """Else its verdict would be the other one's too."""
+    source = bad.format(TEXT)
+    assert canonical_hash(source) != canonical_hash(TEXT)
+    assert canonical_text(source).text == source
+
+
+@pytest.mark.parametrize(
+    "fine", ["# -*- coding: utf-8 -*-\n{}", "# vim: fileencoding=UTF8\n{}", "{}# coding: latin-1\n"]
+)
+def test_a_declaration_of_utf_8_says_nothing_new(fine: str) -> None:
+    assert bad_text(fine.format(TEXT)) is None and canonical_hash(fine.format(TEXT)) == canonical_hash(TEXT)
 
 
 def test_text_that_cannot_be_read_hashes_as_text() -> None:
     deep = "x = " + "-" * 100_000 + "1"
     assert len({canonical_hash(text) for text in ("def", "def ", deep, deep + " ", f"x = 0x{'f' * 6000}")}) == 5
-
-
-def test_characters_that_only_some_versions_print_hash_alike() -> None:
-    """U+1FAE8 came with Unicode 15: Python 3.11 escapes it in repr(), 3.12 does not. A lone surrogate hashes, too."""
-    telling = hashlib.sha256(_wanted("'\\U0001fae8'").encode()).hexdigest()
-    assert canonical_hash("x = '\U0001fae8'") == telling
-    assert canonical_hash(r"x = '\ud800'") == hashlib.sha256(_wanted(r"'\ud800'").encode()).hexdigest()
-    assert canonical_hash("x = 'é'") == hashlib.sha256(_wanted(r"'\xe9'").encode()).hexdigest()
-
-
-def _wanted(value: str) -> str:
-    name = "Name(ctx=Store(),id='x')"
-    return f"Module(body=[Assign(targets=[{name}],value=Constant(value={value}))])"

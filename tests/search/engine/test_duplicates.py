@@ -17,7 +17,7 @@ from tests.search.engine.test_concurrency import together
 from tests.search.fakes import FakeBench, Killed, ScriptedProposer
 from tests.search.makers import Worker, make_problem, make_run, told
 
-EQUAL = ("class ModelNew: pass", "class ModelNew:  # the same\n    pass")
+EQUAL = ("class ModelNew: pass", "# the same\nclass ModelNew: pass  # here")
 
 
 def equal_pair(**changes: object) -> tuple[Worker, list[FollowUp]]:
