@@ -268,6 +268,18 @@ def install() -> None:
         kind.apply_impl = _counted_and_widened(kind.apply_impl)
     ReduceOps.generic_reduce = _tree_reduce
     ScanOps.generic_scan = _tree_scan
+    ReduceOps.to_tensor = _wrapping(ReduceOps.to_tensor)
+
+
+def _wrapping(original: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """numpy adds up integers in 64 bits and refuses a sum that does not fit; on a GPU it wraps around."""
+
+    def to_tensor(self: Any, ret: Any, dtype: Any) -> Any:
+        if isinstance(ret, int | np.integer):
+            ret = np.asarray(ret).astype(triton_interpreter._get_np_dtype(dtype))[()]
+        return original(self, ret, dtype)
+
+    return to_tensor
 
 
 def _counted_and_widened(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
