@@ -148,6 +148,13 @@ ANSWERS = (
         lesson="Do not write into the inputs or return them as outputs; write to a new tensor.",
     ),
     Pattern(
+        "kept-output",
+        "forward returns memory that the model keeps",
+        kinds=("state.kept_output",),
+        lesson="Allocate every output anew in forward; do not return a parameter, a buffer, or the output buffer of an "
+        "earlier call.",
+    ),
+    Pattern(
         "stale-parameters",
         "forward uses parameters that have been replaced",
         kinds=("state.stale_params",),

@@ -44,6 +44,13 @@ JUDGED = {
     "output-dtype": (PROBLEM, module("return self.right(x).half()")),
     "output-nesting": (PROBLEM, module("return [self.right(x)]")),
     "input-changed": (PROBLEM, module("y = self.right(x); x += 1; return y")),
+    "kept-output": (
+        PROBLEM,
+        module(
+            "self.out = self.right(x) if self.out is None else self.out.copy_(self.right(x)); return self.out",
+            f"{W}; self.out = None",
+        ),
+    ),
     "stale-parameters": (
         PROBLEM,
         module("return torch.tanh(x @ x.t() / 8) * self.v", f"{W}; self.v = torch.ones(64)"),

@@ -77,17 +77,26 @@ def _output(reply: Message) -> None:
 def _forward(reply: Message) -> None:
     _output(reply)
     _left_behind(reply)
-    _lists(reply, "kernels", "traffic", "notes", "launches", "gpu")
+    _lists(reply, "kernels", "traffic", "notes", "launches", "gpu", "codes")
+    for row in reply.get("codes", []):
+        _need(isinstance(row, list) and len(row) == 2 and all(map(_is_text, row)), "a bad code of a kernel")
     for row in reply.get("kernels", []):
         _need(isinstance(row, dict) and all(_plain(value) for value in row.values()), "a bad kernel row")
     _compiled(reply)
 
 
-def _left_behind(reply: Message) -> None:
-    """What a call did to memory, state and generators."""
-    _lists(reply, "alias", "missing")
+def _shared(reply: Message) -> None:
+    """Which outputs lie in whose memory."""
+    _lists(reply, "alias", "kept")
     for pair in reply.get("alias", []):
         _need(isinstance(pair, list) and len(pair) == 2 and all(map(_is_int, pair)), "a bad pair of tensors")
+    _need(all(map(_is_int, reply.get("kept", []))), "a bad number of an output")
+
+
+def _left_behind(reply: Message) -> None:
+    """What a call did to memory, state and generators."""
+    _shared(reply)
+    _lists(reply, "missing")
     _need(all(map(_is_text, reply.get("missing", []))), "a bad name")
     _need(all(type(reply.get(name, False)) is bool for name in ("drew", "grads")), "neither yes nor no")
 
@@ -115,6 +124,7 @@ def _plain(value: Any) -> bool:
 
 def _timed(reply: Message) -> None:
     _output(reply)
+    _shared(reply)
     _need(type(reply.get("us")) in (int, float), "no time")
     _need(type(reply.get("host_us", 0.0)) in (int, float), "a bad launch time")
 

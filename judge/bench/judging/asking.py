@@ -276,6 +276,7 @@ class Asker:
         self.questions = questions or Questions(reference)
         self.records: list[CaseRecord] = []
         self.findings: list[Finding] = []
+        self.codes: dict[str, str] = {}  # of the kernels that were launched to answer: code -> name
         self.by_chance = False  # its outputs are random and not the reference's draws: compared as distributions
         self.values: list[torch.Tensor] = []  # outputs of the answer judged last
         self._put = False

@@ -87,6 +87,19 @@ def check_aliases(reply: Message, expected: Expected) -> None:
             )
 
 
+def check_kept(reply: Message, kept: set[int], stage: str) -> None:
+    """An output may lie in memory that the model keeps only where the reference's does (`kept`). Raises Ended."""
+    for number in reply.get("kept", []):
+        if number not in kept:
+            raise Ended(
+                Verdict.STATE_VIOLATION,
+                stage,
+                "state.kept_output",
+                f"output {number} lies in memory that the model keeps (a parameter, a buffer, or an earlier output) "
+                "and would change in its caller's hands; return a new tensor",
+            )
+
+
 def fault_of(target: Target, value: torch.Tensor) -> Fault | None:
     """What is wrong with `value`; None when it is right."""
     return compared(target, value)[0]

@@ -11,7 +11,7 @@ import torch
 from judge.bench.exchange.wire import Message
 from judge.bench.judging import diagnosis, stochastic
 from judge.bench.judging.asking import Asker, Question, Questions, Slots
-from judge.bench.judging.comparison import STAGE, check_aliases, check_structure, compared, fault_of
+from judge.bench.judging.comparison import STAGE, check_aliases, check_kept, check_structure, compared, fault_of
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.diagnosis import decided_by_rounding, explain
 from judge.bench.judging.expected import Expected, Target, same_bits
@@ -48,12 +48,14 @@ class Rounds(Asker):
     def judge(self, question: Question, reply: Message, slots: Slots, stage: str) -> CaseRecord:
         """Check one answer: structure, neighbouring memory, state, values. Raises Ended."""
         expected = question.expected
+        self.codes |= dict(reply.get("codes", []))
         self._note_switches(reply, expected)
         check_structure(reply, expected, stage)
         self.values = values = self.contact.take(slots.outs)
         self.check_bands(slots)
         self._check_inputs(question, slots)
         check_aliases(reply, expected)
+        check_kept(reply, self.reference.kept, stage)
         record = self._check_values(question, values)
         self._check_kept(question, reply, slots)
         self.records.append(record)

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from judge.bench.exchange.nested import cloned, copied, mapped, ordered, packed
 from judge.bench.foreign import factories, random_state
-from judge.bench.foreign.aliasing import overlaps
+from judge.bench.foreign.aliasing import HandedOut, overlaps
 from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
@@ -177,6 +177,8 @@ class Reference:
         self.changing: tuple[str, ...] | None = None  # names of parameters and buffers that forward writes to
         self.learned: Learned | None = None
         self.was_short = False  # of memory: it may have learned less than there is, and others may have held it
+        self.kept: set[int] = set()  # outputs that lie in memory that it keeps between calls
+        self._handed_out = HandedOut()
         self._wider: dict[torch.dtype, Any] = {}
         self._fixed: set[str] | None = None
         self._drawn: list[tuple[float, ...]] = []  # what the first draws of get_inputs() were like
@@ -292,7 +294,9 @@ class Reference:
             self.changing = tuple(
                 name for name, own in states.named(model).items() if not torch.equal(own.detach(), state[name])
             )
-        own = states.named(model) if self.changing else {}
+        named = states.named(model)
+        self.kept.update(self._handed_out.kept(outputs, after, list(named.values())))
+        own = named if self.changing else {}
         return Answer(
             template,
             [tensor.detach().clone() for tensor in outputs],

@@ -22,7 +22,7 @@ from judge.bench.exchange.poison import poisoned_allocations
 from judge.bench.exchange.sketch import SketchArena
 from judge.bench.exchange.wire import Channel, Message, WireClosed
 from judge.bench.foreign import factories, faults, random_state
-from judge.bench.foreign.aliasing import overlaps
+from judge.bench.foreign.aliasing import HandedOut, overlaps
 from judge.bench.foreign.loading import load_candidate, load_problem
 from judge.bench.foreign.sources import LoadError
 from judge.bench.foreign.switches import Switchboard, neutral
@@ -71,6 +71,7 @@ class Subject:
         self.bursts = BurstCalls(self.device, lambda row: self._values(row, held=False))
         self._fetched: list[tuple[Slot, torch.Tensor]] = []
         self._answers = 0
+        self._handed_out = HandedOut()
         self.harness = Harness(self, link, self.bursts, self.switches, self.watch)
 
     def serve(self) -> None:
@@ -213,17 +214,24 @@ class Subject:
             grads = torch.is_grad_enabled()
         self._synchronize()
         self._give_back()
-        reply = self._hand_over(out, command) | self._left_behind(out, args, command)
+        reply = self._hand_over(out, command) | self._shared(out, args) | self._left_behind(command)
         reply |= {"drew": random_state.moved(before, self.device), "grads": grads}
         return reply | self.watch.report(count=bool(command.get("count")))
 
-    def _left_behind(self, out: Any, args: Any, command: Message) -> Message:
-        """Which outputs lie in inputs; parameters and buffers that the referee wants to see again go into slots."""
+    def _shared(self, out: Any, args: Any) -> Message:
+        """Which outputs lie in an input's memory, and which in memory that the model keeps."""
+        if self.mode == "record":
+            return {}
         try:
             _, outputs = packed(ordered(out))
             _, inputs = packed(args)
         except NotCarried:
             return {}
+        state = [tensor for _, _, tensor in self._state()]
+        return {"alias": overlaps(outputs, inputs), "kept": self._handed_out.kept(outputs, inputs, state)}
+
+    def _left_behind(self, command: Message) -> Message:
+        """Parameters and buffers that the referee wants to see again go into slots."""
         missing = []
         own = {name: tensor for name, _, tensor in self._state()} if command.get("keep") else {}
         for name, row in command.get("keep", []):
@@ -234,8 +242,7 @@ class Subject:
                 self._opened().put(slot, tensor.detach())
         if own:
             self._synchronize()
-        alias = overlaps(outputs, inputs) if self.mode != "record" else []
-        return {"alias": alias, "missing": missing}
+        return {"missing": missing}
 
     def _give_back(self) -> None:
         """Show the referee the inputs as the call left them."""
@@ -266,7 +273,7 @@ class Subject:
             self.clock.start(flush=bool(command["flush"]))
             out = self.model(*args)
             elapsed_us = self.clock.stop()
-        reply = self._hand_over(out, command)
+        reply = self._hand_over(out, command) | self._shared(out, args)
         return reply | {"us": elapsed_us, "host_us": self.clock.host_us}
 
     def _synchronize(self) -> None:

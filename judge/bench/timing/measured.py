@@ -19,6 +19,7 @@ from judge.bench.exchange.arenas import JITTER, Slot
 from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.judging.asking import call
+from judge.bench.judging.comparison import check_kept
 from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
@@ -164,6 +165,8 @@ class Measurement:
                 "time.mismatch",
                 f"a call of {wall_us:.1f} µs by the referee's clock was claimed to take {claimed_us:.1f} µs",
             )
+        if side.blame:
+            check_kept(reply, self.reference.kept, "timing")
         if right is not None and (side.blame or side.limits is not None):
             self.check(side, reply, outs, right)
         return claimed_us, float(reply.get("host_us", 0.0)), wall_us

@@ -106,8 +106,14 @@ def test_blocks_at_another_clock_leave_every_side_with_the_same_pairs():
 class Contact:
     """Answers a timed call with this claim."""
 
-    def __init__(self, us: object, outputs: list[torch.Tensor] | None = None, metas: list[dict] | None = None) -> None:
-        self.reply = {"us": us, "host_us": 2.5, **({} if metas is None else {"metas": metas})}
+    def __init__(
+        self,
+        us: object,
+        outputs: list[torch.Tensor] | None = None,
+        metas: list[dict] | None = None,
+        shared: list[int] | None = None,
+    ) -> None:
+        self.reply = {"us": us, "host_us": 2.5, "kept": shared or [], **({} if metas is None else {"metas": metas})}
         self.outputs = outputs or []
         self.asked: list[tuple[str, dict]] = []
 
@@ -123,12 +129,12 @@ class Contact:
         return self.outputs
 
 
-def once(monkeypatch, us: float, wall_us: float, *, blame: bool = True, right=None, **contact: object):
+def once(monkeypatch, us: float, wall_us: float, *, blame: bool = True, right=None, kept=None, **contact: object):
     ticks = iter([0, int(wall_us * 1e3)])
     monkeypatch.setattr(measured.time, "perf_counter_ns", lambda: next(ticks))
     side = Runner(Contact(us, **contact), None, blame)
     own = measurement(rng=random.Random(1), limits=[Allowed(0.01, 0.1)])
-    own.reference = SimpleNamespace(outputs=lambda inputs, seed: [torch.zeros(3)])
+    own.reference = SimpleNamespace(outputs=lambda inputs, seed: [torch.zeros(3)], kept=kept or set())
     return own._once(side, [torch.ones(2)], 7, right), side
 
 
@@ -148,6 +154,15 @@ def test_a_claim_must_be_a_time_and_no_longer_than_the_call(monkeypatch, us, wal
     assert (caught.value.verdict, caught.value.stage) == (Verdict.SUSPECT, "timing")
     assert caught.value.reason == "time.mismatch"
     once(monkeypatch, us, wall_us, blame=False)
+
+
+def test_an_output_of_a_timed_call_is_new_memory_unless_the_reference_keeps_its_own_too(monkeypatch):
+    with pytest.raises(Ended) as caught:
+        once(monkeypatch, 1.0, 10.0, shared=[1])
+    assert (caught.value.verdict, caught.value.reason) == (Verdict.STATE_VIOLATION, "state.kept_output")
+    assert caught.value.stage == "timing" and "output 1" in caught.value.message
+    once(monkeypatch, 1.0, 10.0, shared=[1], kept={1})
+    once(monkeypatch, 1.0, 10.0, shared=[1], blame=False)
 
 
 GOOD = {"dtype": "float32", "shape": [4]}
