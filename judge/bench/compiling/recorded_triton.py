@@ -26,6 +26,7 @@ from judge.bench.compiling.recorder import Recorder
 from judge.bench.compiling.recording_driver import RecordingDriver, Resources
 from judge.bench.compiling.shared_memory import refuse_early
 from judge.bench.interpreting import cuda_stand_in
+from judge.bench.interpreting.kernel_code import MOST_CODES, launch_code
 from judge.bench.interpreting.targets import target
 from judge.bench.interpreting.tuning_record import Group, tuning_key
 from judge.bench.processes.pool import Result, Ticket
@@ -52,6 +53,7 @@ def install(arch: int) -> Recorder:
     _record_compiles(recorder)
     _record_runs(recorder)
     _record_tuning(recorder)
+    recorder.reset()  # of the launches that warmed it up
     return recorder
 
 
@@ -174,12 +176,16 @@ def _record_runs(recorder: Recorder) -> None:
     original = JITFunction.run
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.resume()
         try:
-            return original(self, *args, **kwargs)
+            launched = original(self, *args, **kwargs)
         except Exception as error:
             if recorder.tuning is not None:
                 raise  # reported with the configuration
             raise recorder.fail(error, self.fn.__code__.co_filename) from error
+        if not kwargs.get("warmup") and len(recorder.codes) <= MOST_CODES:
+            recorder.codes[launch_code(self, args, kwargs)] = self.fn.__name__
+        return launched
 
     JITFunction.run = run
 
@@ -191,6 +197,7 @@ def _record_tuning(recorder: Recorder) -> None:
     triton.testing.do_bench_cudagraph = _run_once
 
     def prune_configs(self: Any, kwargs: Any) -> Any:
+        recorder.resume()
         configs = list(original_prune(self, kwargs))
         offered = configs[:CONFIG_LIMIT]
         names = [str(config) for config in offered]

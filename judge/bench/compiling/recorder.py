@@ -21,6 +21,7 @@ from triton.runtime.errors import OutOfResources
 
 from judge.bench.compiling.messages import clean, describe
 from judge.bench.exchange.uncomputed import Uncomputed, is_part_of_large
+from judge.bench.interpreting.kernel_code import Codes
 from judge.bench.interpreting.targets import Target
 from judge.bench.interpreting.tuning_record import Group, chosen, dropped_row, fits, group_row
 from judge.bench.processes.pool import Pool, Ticket, default_workers
@@ -69,10 +70,14 @@ class Recorder:
         self.workers = workers or default_workers()
         self.uncomputed = Uncomputed()
         self._shaping: AbstractContextManager[Any] = self.uncomputed
+        self.pool = Pool(self.workers, self.clock)
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was recorded, and use the temporary folder the environment names now."""
+        """Forget what was recorded, and give up on what has not been compiled."""
+        self.pool.close()  # a kernel whose ticket is dropped is compiled anew when it is launched again
+        self._ended = False
+        self.codes: Codes = {}  # what was launched and not refused at once
         self.kernels: list[dict[str, Any]] = []
         self.tuned: list[dict[str, Any]] = []
         self.groups: list[Group] = []
@@ -84,7 +89,11 @@ class Recorder:
         self._launches: list[Launch] = []
         self._reads = 0
         self._began = self.clock()
-        tempfile.tempdir = os.environ.get("TMPDIR")
+
+    def resume(self) -> None:
+        """Before a launch: what comes after a recording, as in `prepare()`, belongs to the next one."""
+        if self._ended:
+            self.reset()
 
     def begin(self) -> None:
         """Compute nothing large from here on, for good: also not while the candidate is imported and constructed."""
@@ -104,10 +113,13 @@ class Recorder:
     def recording(self) -> Iterator[Recorder]:
         """Run a candidate's forward within it. Raises CompileFailed, also when the candidate swallowed the failure.
 
+        Launches since the last recording, in the constructor or in `prepare()`, are recorded with it.
         An error of the candidate before its first launch passes through; after it, values that no kernel computed may
         be the cause, so it becomes compile.incomplete.
         """
-        self.reset()
+        self.resume()
+        self._began = self.clock()
+        tempfile.tempdir = os.environ.get("TMPDIR")
         try:
             with self._shaping, _Reads(self):
                 yield self
@@ -122,6 +134,7 @@ class Recorder:
             raise self.failure or self._incomplete(error) from error
         finally:
             self.pool.close()
+            self._ended = True
         if self.failure is not None:
             raise self.failure
 

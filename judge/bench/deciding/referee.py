@@ -46,6 +46,7 @@ from judge.values import (
 from judge.values import Audit as AuditState
 
 CONFIRMING = (2, 3)  # numbers of the fresh sets of children; the last one only for a narrow win
+COMPLETE, INCOMPLETE = "complete", "incomplete: "  # what became of the compilation beside an interpreter
 CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
 SCARCE = 0.3  # of it free at the end: nobody stays
 GAVE_UP_CHARS = 600
@@ -98,6 +99,7 @@ class Referee:
         self.records: list[CaseRecord] = []
         self.loads = False
         self.kernels: list[dict[str, Any]] = []
+        self.compiled: dict[str, str] = {}  # what the recorder launched: code -> name of the kernel
         self.timed = Measured()
         self.timing: TimingStage | None = None  # where times are measured
         self.findings: list[Finding] = []
@@ -196,6 +198,9 @@ class Referee:
         self.stage_log.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
         if rounds.fit.seeded:
             self.subjects.follow_seeds()
+        if self.interprets:
+            why = self.environment.get("compile", COMPLETE).removeprefix(COMPLETE).removeprefix(INCOMPLETE)
+            check_compiled(self.compiled, rounds.codes, answer.get("traffic"), why)
         if self.payload["timing"]:
             self.stage_log.doing("timing")
             self.stage_log.timed("timing", lambda: self._timing(reference, rounds.settled(first), answer))
@@ -299,13 +304,14 @@ class Referee:
             reply, _ = recorder.ask(first)
         except SubjectFailed as failed:
             if failed.reason == "compile.incomplete" or failed.kind in ("exception", "bounds", "unsupported"):
-                self.environment["compile"] = f"incomplete: {failed.message[:600]}"
+                self.environment["compile"] = f"{INCOMPLETE}{failed.message[:600]}"
                 return []
             raise of_candidate(failed, "compile") from failed
         tuned = reply.get("tuned", [])
         self.kernels = [dict(row) for row in reply.get("kernels", [])]
+        self.compiled = dict(reply.get("codes", []))
         self.findings += capped(tuned)
-        self.environment["compile"] = "; ".join(str(note) for note in reply.get("notes", [])) or "complete"
+        self.environment["compile"] = "; ".join(str(note) for note in reply.get("notes", [])) or COMPLETE
         return [
             {"kernel": row["kernel"], "key": row["key"], "config": row["chosen"]}
             for row in tuned
@@ -320,8 +326,6 @@ class Referee:
 
     def _timing(self, reference: Reference, first: Question, answer: Message) -> None:
         if self.interprets:
-            notes = self.environment.get("compile", "complete")
-            check_compiled(self.kernels, [] if notes == "complete" else [notes], answer.get("traffic"))
             self.timed = modelled(reference, first, answer, self.assignment.target)
             self.environment["baselines"] |= reference.no_alternatives(on_gpu=True)
             return

@@ -25,6 +25,7 @@ from judge.bench.interpreting import cuda_stand_in, libdevice_shims
 from judge.bench.interpreting.bounds import BoundsTable
 from judge.bench.interpreting.builder import RepairedBuilder, Unsupported
 from judge.bench.interpreting.counters import LaunchCounter
+from judge.bench.interpreting.kernel_code import MOST_CODES, Codes, launch_code, remember_texts
 from judge.bench.interpreting.op_traffic import counting_ops
 from judge.bench.interpreting.stand_in_driver import StandInDriver, TunedLists
 from judge.bench.interpreting.targets import Target
@@ -49,11 +50,17 @@ class Adapter:
         self.target = target
         self.counts = True
         self.ledger = Ledger()
+        self.codes: Codes = {}  # of the launches since they were taken last
         self.lists = TunedLists()
 
     def reset(self) -> None:
         """Forget every launch counted so far."""
         self.ledger.clear()
+
+    def take_codes(self) -> Codes:
+        """What was launched since the last time, counted or not."""
+        taken, self.codes = self.codes, {}
+        return taken
 
     def report(self) -> TrafficReport:
         """Every launch since `reset`, in order: Triton's always, torch's operators made inside `counting`."""
@@ -82,6 +89,7 @@ def install(target: str | Target) -> Adapter:
     _install_builder()
     _install_index()
     interpreter_reductions.install()
+    remember_texts(triton_interpreter.FunctionRewriter)
     libdevice_shims.install()
     _install_launches(adapter)
     _install_warmup()
@@ -123,6 +131,8 @@ def _install_launches(adapter: Adapter) -> None:
 
     def launch(self: Any, *args: Any, **kwargs: Any) -> None:
         name = self.fn.__name__
+        if len(adapter.codes) <= MOST_CODES:
+            adapter.codes[launch_code(self.fn, args, kwargs)] = name
         bounds = BoundsTable(_named(self.arg_names, args, kwargs))
         bounds.kernel = name
         counter = LaunchCounter(name, bounds, active=adapter.counts)

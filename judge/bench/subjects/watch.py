@@ -7,12 +7,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Any
 
 from judge.bench.exchange.wire import Message
+from judge.bench.interpreting.kernel_code import Codes
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.bench.processes.child import Assignment
 from judge.bench.subjects.gpu_trace import GpuTrace
 from judge.bench.subjects.launches import MODES, Launches, compiled_graphs, install
 
 MAX_ROWS = 5000  # launches written out one by one
+MOST_NAME = 200
 
 
 class Watch:
@@ -37,10 +39,11 @@ class Counted(Watch):
         return self.adapter.counting() if count else nullcontext()
 
     def report(self, *, count: bool) -> Message:
+        codes = {"codes": code_rows(self.adapter.take_codes())}
         if not count:
-            return {}
+            return codes
         found: TrafficReport = self.adapter.report()
-        return {"traffic": [traffic_row(row) for row in found.kernels[:MAX_ROWS]]}
+        return {**codes, "traffic": [traffic_row(row) for row in found.kernels[:MAX_ROWS]]}
 
 
 class Recorded(Watch):
@@ -55,7 +58,7 @@ class Recorded(Watch):
 
     def report(self, *, count: bool) -> Message:
         rows = {"kernels": self.recorder.kernels, "tuned": self.recorder.tuning_groups()}
-        rows["launchers"] = self.recorder.launchers
+        rows |= {"launchers": self.recorder.launchers, "codes": code_rows(self.recorder.codes)}
         return {**{name: list(found)[:MAX_ROWS] for name, found in rows.items()}, "notes": self.recorder.notes[:50]}
 
 
@@ -82,6 +85,10 @@ class Audited(Watch):
         if self.trace is not None and count:
             found |= {"gpu": self.trace.rows, "gpu_failure": self.trace.failure}
         return found
+
+
+def code_rows(codes: Codes) -> list[list[str]]:
+    return [[code, name[:MOST_NAME]] for code, name in codes.items()]
 
 
 def traffic_row(row: LaunchTraffic) -> Message:

@@ -6,11 +6,10 @@ from the compiler. Both end the evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from judge.bench.admission.graph import base_name, bytes_of, tensors_in, trace_report, users_of
 from judge.bench.exchange.nested import cloned
-from judge.bench.exchange.wire import Message
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.interpreting.traffic import TrafficReport
 from judge.bench.judging.asking import Question
@@ -53,24 +52,32 @@ def check_counts(reference: Reference, asked: Question, report: TrafficReport) -
         )
 
 
-def check_compiled(kernels: Iterable[Message], notes: Iterable[str], counted: object) -> None:
-    """Raise Ended (`compile.hidden`) for kernels that were interpreted and never shown to the compiler.
+def check_compiled(compiled: Mapping[str, str], launched: Mapping[str, str], counted: object, why: str) -> None:
+    """Raise Ended unless every kernel that was interpreted has been compiled for the target, from the same code.
 
-    `kernels`: what was compiled; `notes`: why that may be less than everything; `counted`: the traffic rows claimed.
+    `compiled` and `launched`: codes of kernels with their names; `counted`: the traffic rows claimed, which name
+    kernels too; `why`: what kept the compilation from being complete, "" where nothing did.
     """
-    if any(notes) or not isinstance(counted, list):
+    hidden = {name for code, name in launched.items() if code not in compiled}
+    rows = [row for row in counted if isinstance(row, dict)] if isinstance(counted, list) else []
+    hidden |= {str(row.get("name")) for row in rows if row.get("origin") == "triton"} - set(compiled.values())
+    if not hidden:
         return
-    compiled = {row.get("name") for row in kernels}
-    rows = [row for row in counted if isinstance(row, dict) and row.get("origin") == "triton"]
-    hidden = sorted({str(row.get("name"))[:80] for row in rows} - {str(name)[:80] for name in compiled})
-    if hidden:
+    names = ", ".join(sorted(name[:80] for name in hidden)[:8])
+    if why:
         raise Ended(
-            Verdict.SUSPECT,
+            Verdict.UNSUPPORTED,
             "compile",
-            "compile.hidden",
-            f"{', '.join(hidden[:8])} was interpreted, but where kernels are compiled for the target it is not "
-            "launched; launch the same kernels everywhere",
+            "compile.incomplete",
+            f"{names} was interpreted, but not compiled for the target, so that nobody knows whether it can be: {why}",
         )
+    raise Ended(
+        Verdict.SUSPECT,
+        "compile",
+        "compile.hidden",
+        f"{names} was interpreted, but where kernels are compiled for the target it is not launched, or not with the "
+        "same text and constants; launch the same kernels everywhere",
+    )
 
 
 def _read_whole(graph: OpGraph) -> int:

@@ -14,16 +14,34 @@ def row(name: str, origin: str = "triton") -> dict:
     return {"name": name, "origin": origin}
 
 
-def test_a_kernel_that_the_compiler_never_saw_is_named():
-    with pytest.raises(Ended) as caught:
-        check_compiled([row("seen")], [], [row("seen"), row("hidden"), row("aten::mul", "torch")])
-    assert caught.value.reason == "compile.hidden" and "hidden was interpreted" in caught.value.message
+SEEN = {"c0de": "seen", "c1de": "seen too"}
 
 
-def test_what_may_be_incomplete_for_a_reason_blames_nobody():
-    check_compiled([], ["a value decided which kernel is launched"], [row("hidden")])
-    check_compiled([row("seen")], [], [row("seen"), row("aten::mul", "torch")])
-    check_compiled([], [], "no list at all")
+@pytest.mark.parametrize(
+    ("launched", "counted"),
+    [
+        ({"c0de": "seen", "c2de": "hidden"}, []),  # another kernel
+        ({"c0de": "seen", "c2de": "hidden"}, "no list at all"),
+        ({"c2de": "hidden"}, [row("seen")]),  # another text under a name that was counted
+        ({}, [row("seen"), row("hidden"), row("aten::mul", "torch"), "no row"]),  # counted, and not told of
+    ],
+)
+def test_a_kernel_that_the_compiler_never_saw_is_named_and_is_no_pass(launched, counted):
+    endings = {}
+    for why in ("", "a value decided which kernel is launched"):
+        with pytest.raises(Ended) as caught:
+            check_compiled(SEEN, launched, counted, why)
+        assert "hidden was interpreted" in caught.value.message and why in caught.value.message
+        endings[why] = (caught.value.verdict, caught.value.stage, caught.value.reason)
+    assert [*endings.values()] == [
+        (Verdict.SUSPECT, "compile", "compile.hidden"),
+        (Verdict.UNSUPPORTED, "compile", "compile.incomplete"),
+    ]
+
+
+def test_a_compilation_that_saw_every_kernel_may_be_incomplete():
+    check_compiled(SEEN, {"c0de": "seen"}, [row("seen"), row("aten::mul", "torch")], "forward reads values back")
+    check_compiled({}, {}, [], "it raised where kernels are compiled")
 
 
 FORGED = """

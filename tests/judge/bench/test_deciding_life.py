@@ -147,28 +147,21 @@ def test_where_traffic_is_counted_every_candidate_is_asked_the_same_first():
     assert drawn[1:] == [None, None] and cache.modelled is question
 
 
-def timed(monkeypatch, *, interprets: bool = True, kernels: tuple[str, ...] = (), **environment: str) -> object:
-    """The time that `_timing` came to for an answer that counted kernel "k"."""
+def timed(monkeypatch, *, interprets: bool) -> object:
+    """What `_timing` came to."""
     one = SimpleNamespace(
-        interprets=interprets, environment=environment, kernels=[{"name": name} for name in kernels], timed=None,
-        assignment=SimpleNamespace(target="sm_90"),
-    )  # fmt: skip
+        interprets=interprets, timed=None, assignment=SimpleNamespace(target="sm_90"), environment={"baselines": {}}
+    )
     one._measure = lambda *row: setattr(one, "timed", ("measured", *row))
     monkeypatch.setattr(refereeing, "modelled", lambda *row: ("modelled", *row))
-    Referee._timing(one, "reference", "first", {"traffic": [{"name": "k", "origin": "triton"}]})
-    return one.timed
+    reference = SimpleNamespace(no_alternatives=lambda on_gpu: {})
+    Referee._timing(one, reference, "first", {"traffic": []})
+    assert one.timed[1] is reference
+    return one.timed[0]
 
 
-def test_a_modelled_time_needs_kernels_that_were_all_compiled_or_a_note_why_not(monkeypatch):
-    answer = {"traffic": [{"name": "k", "origin": "triton"}]}
-    expected = ("modelled", "reference", "first", answer, "sm_90")
-    assert timed(monkeypatch, kernels=("k",), compile="complete") == expected == timed(monkeypatch, kernels=("k",))
-    assert timed(monkeypatch, compile="incomplete: no such stub") == expected
-    for said in ({}, {"compile": "complete"}):
-        with pytest.raises(Ended) as caught:
-            timed(monkeypatch, kernels=("other",), **said)
-        assert (caught.value.verdict, caught.value.reason) == (Verdict.SUSPECT, "compile.hidden")
-    assert timed(monkeypatch, interprets=False) == ("measured", "reference", "first")
+def test_time_is_modelled_where_kernels_are_interpreted_and_measured_elsewhere(monkeypatch):
+    assert (timed(monkeypatch, interprets=True), timed(monkeypatch, interprets=False)) == ("modelled", "measured")
 
 
 # -- between two evaluations --

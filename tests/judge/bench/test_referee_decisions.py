@@ -378,10 +378,10 @@ def test_where_no_graph_is_to_be_had_outputs_alone_are_certain():
 def test_kernels_that_the_compiler_never_saw_are_named_in_order():
     rows = [{"name": name, "origin": "triton"} for name in ("z", "a", "seen", "z" * 200)]
     with pytest.raises(Ended) as caught:
-        check_compiled([{"name": "seen"}], [], [*rows, 3, {"name": "t", "origin": "torch"}])
+        check_compiled({"c0de": "seen"}, {}, [*rows, 3, {"name": "t", "origin": "torch"}], "")
     assert (caught.value.verdict, caught.value.stage) == (Verdict.SUSPECT, "compile")
     assert caught.value.message.startswith(f"a, z, {'z' * 80} was interpreted")
-    check_compiled([{"name": "seen"}], ["", ""], rows[2:3])
+    check_compiled({"c0de": "seen"}, {}, rows[2:3], "")
 
 
 def test_the_draw_whose_traffic_is_counted_goes_by_the_text():

@@ -148,6 +148,48 @@ def check_a_swallowed_failure_still_fails(recorder):
     assert _failure(recorder, forward).reason == "compile.error"
 
 
+def check_a_kernel_launched_before_a_recording_and_in_it_is_compiled_once(recorder):
+    """As by a candidate that packs its weights in prepare() with the kernel that forward launches."""
+    with recorder.recording():
+        pass
+    for _ in range(2):
+        add[(1,)](X, X, OUT, 1024, BLOCK=512, num_warps=2)
+        with recorder.recording():
+            add[(2,)](X, X, OUT, 1024, BLOCK=512, num_warps=2)
+        assert [(row["grid"], row["error"]) for row in recorder.kernels] == [([1, 1, 1], None), ([2, 1, 1], None)]
+        assert len(recorder.codes) == 1
+
+
+def check_a_kernel_that_is_launched_before_a_recording_only_must_compile_too(recorder):
+    breaks[(1,)](X, OUT, N=64)
+    assert _failure(recorder, lambda: add[(1,)](X, X, OUT, 1024, BLOCK=256)).reason == "compile.error"
+    with recorder.recording():
+        add[(1,)](X, X, OUT, 1024, BLOCK=256)
+    assert [row["name"] for row in recorder.kernels] == ["add"]
+
+
+def check_what_an_earlier_recording_gave_up_on_is_compiled_anew(recorder):
+    """A kernel stays in Triton's own cache with its ticket, whatever becomes of the pool that has it."""
+    add[(1,)](X, X, OUT, 1024, BLOCK=128, num_warps=2)
+    recorder.reset()
+    with recorder.recording():
+        add[(1,)](X, X, OUT, 1024, BLOCK=128, num_warps=2)
+    assert recorder.kernels[0]["error"] is None
+
+
+def check_the_code_of_a_launch_follows_text_constants_and_kinds_of_arguments(recorder):
+    codes = []
+    for kernel, args, constants in (
+        (add, (X, X, OUT, 1024), {"BLOCK": 64}), (add, (X, X, OUT, 512), {"BLOCK": 64}),
+        (add, (X, X, OUT, 1), {"BLOCK": 64}), (add, (X.half(), X, OUT, 8), {"BLOCK": 64}),
+        (add, (X, X, OUT, 8), {"BLOCK": 32}), (tile_product, (A, A, C, 64), {"BM": 16, "BK": 16}),
+    ):  # fmt: skip
+        with recorder.recording():
+            kernel[(1,)](*args, **constants)
+        codes += recorder.codes
+    assert codes[0] == codes[1] and len(set(codes)) == 5
+
+
 def check_a_configuration_that_does_not_fit_is_dropped(recorder):
     with recorder.recording():
         some_fit[(1,)](A, A, C, K=1024)
@@ -199,6 +241,7 @@ def check_nothing_is_blamed_for_a_list_that_was_cut_before_anything_fitted(recor
         recorder.on_launch({"name": "k", "grid": [1, 1, 1]}, group.tickets()[0])
         recorder._settle(0.0)
         assert recorder.failure.reason == reason and words in recorder.failure.message, recorder.failure.message
+    recorder.reset()
 
 
 def check_shared_memory_is_known_before_anything_is_lowered(recorder):

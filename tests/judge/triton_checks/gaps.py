@@ -9,6 +9,7 @@ from triton.language.extra import libdevice
 
 from judge.bench.interpreting import interpreter
 from judge.bench.interpreting.builder import Unsupported
+from judge.bench.interpreting.kernel_code import UNKNOWN
 
 
 @triton.jit
@@ -34,6 +35,13 @@ def unary(x, out, N: tl.constexpr, FN: tl.constexpr):
     else:
         r = tl.math.erf(v)
     tl.store(out + i, r)
+
+
+@triton.jit
+def add_up(x, out, N: tl.constexpr):
+    v = tl.load(x + tl.arange(0, N))
+    tl.store(out, tl.sum(v, 0))
+    tl.store(out + 1 + tl.arange(0, 2), tl.sum(tl.reshape(v, (N // 2, 2)), 0))
 
 
 @triton.jit
@@ -192,3 +200,36 @@ def check_versions_are_named(adapter):
     assert interpreter.supported()[0]
     fits, reason = interpreter.supported("3.8.0")
     assert not fits and "3.8.0" in reason and "3.7.1" in reason
+
+
+def check_sums_of_integers_wrap_around(adapter):
+    for dtype in (torch.int32, torch.int64):
+        x, out = torch.full((64,), torch.iinfo(dtype).max // 3, dtype=dtype), torch.zeros(3, dtype=dtype)
+        add_up[(1,)](x, out, N=64)
+        assert torch.equal(out, torch.stack([x.sum(dtype=dtype), *x.view(32, 2).sum(0, dtype=dtype)]))
+
+
+def check_the_code_of_a_launch_follows_text_constants_and_kinds_of_arguments(adapter):
+    codes = []
+    for kernel, args, constants in (
+        (guessed.fn, (X, X.clone(), 50), {"BLOCK": 64}), (guessed.fn, (X, X.clone(), 60), {"BLOCK": 64}),
+        (guessed.fn, (X, X.clone(), 1), {"BLOCK": 64}), (guessed.fn, (X.half(), X.half(), 60), {"BLOCK": 64}),
+        (guessed.fn, (X, X.clone(), 60), {"BLOCK": 32}), (optional, (X, X, X.clone(), True), {"N": 64}),
+        (optional, (X, None, X.clone(), True), {"N": 64}),
+    ):  # fmt: skip
+        adapter.take_codes()
+        kernel[(1,)](*args, **constants)
+        codes += adapter.take_codes()
+    assert codes[0] == codes[1] and len(set(codes)) == 6 and UNKNOWN not in codes
+
+
+def check_a_function_put_in_place_of_a_kernel_has_no_code(adapter):
+    def other(x, out, n, BLOCK):
+        pass
+
+    adapter.take_codes()
+    made = triton.jit(guessed.fn.fn)
+    type(made).rewritten_fn[made.fn] = other
+    made[(1,)](X, X, 1, BLOCK=64)
+    del type(made).rewritten_fn[made.fn]
+    assert list(adapter.take_codes()) == [UNKNOWN]
