@@ -260,6 +260,8 @@ JUDGED = [
     Sight("problem-degenerate", "/problems/sum-max-mean/"),
     Sight("problem-refused", "/problems/{refused}/"),
     Sight("problem-running", "/problems/{checking}/"),
+    Sight("problem-stopped", "/problems/{stopped}/"),
+    Sight("problem-quarantined", "/problems/{quarantined}/"),
     Sight("evaluation", "/evaluations/{best_evaluation}/"),
     Sight("evaluation-modelled", "/evaluations/{modelled_evaluation}/"),
     Sight("evaluation-wrong", "/evaluations/{wrong_evaluation}/"),

@@ -64,12 +64,15 @@ def doubted(run: Run) -> None:
 
 
 def judged() -> Names:
-    """A GPU that this machine may not have, preflights in two states, a result of the laboratory."""
+    """A GPU that this machine may not have, preflights in three states, a problem in quarantine, a result of the
+    laboratory."""
     return {
         **gpu_rows.history(),
         "interpreter": make_device().pk,
         "refused": uploaded("refused", message="It returns a dict."),
         "checking": uploaded("running"),
+        "stopped": uploaded("stopped", message="Stopped by ada."),
+        "quarantined": quarantined(),
         "lab": pages.lab_result().pk,
     }
 
@@ -94,6 +97,14 @@ def manual() -> Run:
     worker = Worker()
     worker.proposer = get_proposer
     return worker.run(run)
+
+
+def quarantined() -> str:
+    """A problem that has broken its bounds again and again; its slug."""
+    row = make_problem("endless")
+    said = "It breaks its bounds again and again. The last time: Model.forward did not return within 30 s"
+    Problem.objects.filter(pk=row.pk).update(quarantined_at=timezone.now(), quarantine_reason=said)
+    return row.slug
 
 
 def uploaded(state: str, **entry: str) -> str:

@@ -44,7 +44,7 @@ class Problem(models.Model):
     level = models.CharField(max_length=40, blank=True)  # KernelBench level folder, e.g. "level2"
     state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
     admission = models.JSONField(default=dict, blank=True)  # device name -> AdmissionReport.to_json()
-    strikes = models.PositiveSmallIntegerField(default=0)  # times in a row that it broke its bounds
+    strikes = models.PositiveSmallIntegerField(default=0)  # for broken bounds, as judge/problems/quarantine.py counts
     quarantined_at = models.DateTimeField(null=True, blank=True)  # nobody judges it until a person releases it
     quarantine_reason = models.CharField(max_length=300, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)

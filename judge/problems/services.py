@@ -26,7 +26,7 @@ from judge.devices.benches import with_retries
 from judge.devices.models import Device
 from judge.devices.services import device_learn
 from judge.problems.models import Problem
-from judge.problems.quarantine import strikes_count
+from judge.problems.quarantine import TIMEOUT, strikes_count
 from judge.sources.checks import ProblemRejected, case_for, check_problem, declared_cases
 from judge.values import (
     PRECISIONS,
@@ -304,7 +304,8 @@ def admission_keep(*, problem: Problem, device: Device, report: AdmissionReport)
 
 def _kept(problem: Problem, device: Device, report: AdmissionReport) -> None:
     """What a stored report tells of its problem and its device."""
-    strikes_count(problem, reason=report.reason if report.state == "refused" else "", message=report.message)
+    if report.reason != TIMEOUT:  # it is refused here by that; on a faster device it may be judged
+        strikes_count(problem, reason=report.reason if report.state == "refused" else "", message=report.message)
     if report.roofline is not None and report.roofline.source == "measured":
         device_learn(device=device, dram_gb_s=report.roofline.dram_gb_s)
 

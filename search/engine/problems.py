@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def problem_judged(*, evaluation: Evaluation) -> None:
-    """Count how often in a row a problem broke its bounds; the third time it is quarantined."""
+    """Count how often a problem broke its bounds; one that does so again and again is quarantined."""
     unclear, refused = evaluation.reason == UNCLEAR, evaluation.verdict == Verdict.REFUSED_PROBLEM
     if evaluation.verdict == Verdict.LOST and not unclear:
         return  # says nothing of it

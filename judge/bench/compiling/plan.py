@@ -60,9 +60,10 @@ class CompilePlan(Listening):
         child = group.members["compiler"]
         if not self.began:
             raise JudgeError(f"the compile stage ended before it began: {child.ending()} {child.tail()}")
+        why = child.ending() if self.broken is None else self.broken.message
         return CompileReport(
             Verdict.UNSUPPORTED,
             stage=self.doing,
             reason="compile.incomplete",
-            message=f"the compile stage came to no end while doing {self.doing}: {child.ending()}",
+            message=f"the compile stage came to no end while doing {self.doing}: {why}",
         )

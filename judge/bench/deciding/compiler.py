@@ -15,6 +15,7 @@ from judge.bench.exchange.sketch import SketchContact
 from judge.bench.exchange.uncomputed import Uncomputed
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.sources import LoadError, describe
+from judge.bench.foreign.whereabouts import Whereabouts
 from judge.bench.judging.completion import Ended, of_candidate
 from judge.bench.judging.reference import Reference
 from judge.bench.processes.child import Assignment
@@ -60,7 +61,8 @@ class CompileJudge:
         payload, folder = self.assignment.payload, self.assignment.folder
         try:
             policy = Policy.from_json(payload["policy"])
-            reference = Reference(load_problem(payload["source"], payload["case"], folder), "cpu", policy)
+            places = Whereabouts(self.assignment.boss.send)  # one call of its code has the time of a stage
+            reference = Reference(load_problem(payload["source"], payload["case"], folder, places), "cpu", policy)
             return reference, reference.inputs("given", payload["seed"])
         except Exception as error:
             message = error.message if isinstance(error, LoadError) else describe(error, folder / "problem.py")

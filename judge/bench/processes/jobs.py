@@ -200,7 +200,7 @@ class EvaluationPlan(Listening):
         for name in group.members:
             child = group.ended(name)
             if child is not None:
-                self.endings[name] = child.ending()
+                self.endings[name] = self.ended_for.get(name) or child.ending()
                 if child.killed_for_memory:
                     self.out_of_memory.add(name)
 

@@ -18,7 +18,7 @@ from judge.bench.processes.children import Child
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.kept_referees import KeptReferees
 from judge.bench.processes.watching import Broken, Watch
-from judge.values import Limits, ProblemSpec, StageRecord
+from judge.values import BASELINES, Limits, ProblemSpec, StageRecord
 
 Progress = Callable[[StageRecord], None]
 MOST_MESSAGES = 50_000  # of one evaluation; an honest referee sends two for every call of the problem's code
@@ -79,6 +79,7 @@ class Listening:
         self.began = False  # whether it has said that it does anything
         self.watch: Watch | None = None  # while its children run
         self.broken: Broken | None = None  # what the problem did beyond its bounds
+        self.ended_for: dict[str, str] = {}  # why we ended a child that took too much
         self._messages = 0
         self.inside = ""  # where the problem's own code was last known to run, one of PLACES; empty: in ours
         self.inside_s = 0.0  # for how long, known once settled
@@ -144,11 +145,21 @@ class Listening:
             self.broken = Broken("problem.forges", "it sent what is no message", FORGES_FIX)
         if self.broken is None and self.watch is not None:
             self.broken = self.watch.look(group.members[self.judge])
+            for name, beyond in self.watch.beyond(group.members).items():
+                self._took_too_much(name, beyond, group)
         if self.broken is None and self.inside and not self.waits:
             inside_s = time.monotonic() - self._entered
             if inside_s > limits.stage_s:
                 message = f"{self.inside} did not return within {_seconds(inside_s)}"
                 self.broken = Broken("problem.timeout", message, "look for an endless loop, or make the shapes smaller")
+
+    def _took_too_much(self, name: str, beyond: Broken, group: ChildGroup) -> None:
+        """The problem's fault where its code runs in that child; else the child's own, which is ended for it."""
+        if name == self.judge or name.partition("#")[0] in BASELINES:
+            self.broken = beyond
+        else:
+            self.ended_for[name] = beyond.message
+            group.members[name].server.kill(group.members[name])
 
     def settle(self, group: ChildGroup) -> None:
         """Note what is known only while the children still exist."""

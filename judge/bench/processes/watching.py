@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,8 @@ class Usage:
 
 
 class Watch:
-    """Looks at one child. `table` is that of the GPU's lock; with `memory` its memory is counted, which no limit of the
-    kernel does over several processes."""
+    """Looks at the children of one evaluation. `table` is that of the GPU's lock; with `memory` their memory is counted,
+    which no limit of the kernel does over several processes."""
 
     def __init__(
         self, limits: Limits, table: LockTable | None, *, memory: bool, clock: Callable[[], float] = time.monotonic
@@ -55,18 +55,21 @@ class Watch:
         self._locks_at = self._usage_at = clock()
 
     def look(self, child: Child) -> Broken | None:
-        """What it has broken by now. Cheap: most calls do nothing."""
+        """What the child that decides has broken by now, of the GPU's lock. Cheap: most calls do nothing."""
         now = self._clock()
-        if not child.pid:
+        if self._table is None or not child.pid or now - self._locks_at < LOCKS_S:
             return None
-        if self._table is not None and now - self._locks_at >= LOCKS_S:
-            passed, self._locks_at = now - self._locks_at, now
-            if (broken := self.saw(self._table.held(), child.pid, passed)) is not None:
-                return broken
-        if now - self._usage_at >= USAGE_S:
-            self._usage_at = now
-            return self._beyond(usage_of(child))
-        return None
+        passed, self._locks_at = now - self._locks_at, now
+        return self.saw(self._table.held(), child.pid, passed)
+
+    def beyond(self, members: Mapping[str, Child]) -> dict[str, Broken]:
+        """Who has more files, processes or memory than one may have, by name. Cheap, too."""
+        now = self._clock()
+        if now - self._usage_at < USAGE_S:
+            return {}
+        self._usage_at = now
+        found = {name: self._beyond(usage_of(child)) for name, child in members.items() if child.status is None}
+        return {name: broken for name, broken in found.items() if broken is not None}
 
     def saw(self, held: list[Held], leader: int, passed_s: float) -> Broken | None:
         """Take note of the lock as it is; `passed_s` since the last look."""

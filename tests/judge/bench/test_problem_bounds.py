@@ -36,7 +36,11 @@ def group(**changes: Any) -> Any:
     child = {"killed": False, "killed_for_memory": False, "pid": 0, "log": b"", "log_dropped": 0}
     child |= {"tail": lambda: "", "ending": lambda: "exited with status 3"}
     one = SimpleNamespace(**{**child, **changes})
-    return SimpleNamespace(members={"referee": one, "candidate": one}, garbled=set())
+    return group_of({"referee": one, "candidate": one})
+
+
+def group_of(members: dict[str, Any]) -> Any:
+    return SimpleNamespace(members=members, garbled=set())
 
 
 # -- messages --
@@ -193,9 +197,19 @@ def test_what_a_problem_takes_is_bounded(monkeypatch, usage, reason):
     for memory in (True, False):
         watch = Watch(Limits(memory_mb=256), None, memory=memory, clock=lambda: now[0])
         now[0] += 2.0
-        found = watch.look(SimpleNamespace(pid=1))
+        found = watch.beyond({"referee": SimpleNamespace(status=None), "gone": SimpleNamespace(status=0)})
         expected = "" if reason == "problem.memory" and not memory else reason
-        assert (found.reason if found else "") == expected
+        assert {name: one.reason for name, one in found.items()} == ({"referee": expected} if expected else {})
+        assert watch.beyond({"referee": SimpleNamespace(status=None)}) == {}, "it looks once a second"
+
+
+@pytest.mark.parametrize(("name", "blamed"), [("referee", True), ("eager#2", True), ("candidate", False)])
+def test_what_takes_too_much_is_the_problems_where_its_code_runs(name, blamed):
+    one, killed = plan(), []
+    child = SimpleNamespace(server=SimpleNamespace(kill=killed.append))
+    one._took_too_much(name, watching.Broken("problem.files", "it wrote too much", ""), group_of({name: child}))
+    assert (one.broken is not None, killed) == ((True, []) if blamed else (False, [child]))
+    assert one.ended_for == ({} if blamed else {"candidate": "it wrote too much"})
 
 
 def test_files_processes_and_memory_are_those_that_the_kernel_counts(tmp_path):
@@ -218,6 +232,20 @@ def test_files_processes_and_memory_are_those_that_the_kernel_counts(tmp_path):
 
 
 # -- real children --
+
+FILLS = "for number in range(200_000): open(str(number), 'w').close()"
+
+
+@pytest.mark.bench
+def test_a_candidate_that_fills_the_disk_is_ended_and_says_why(cpu_bench, monkeypatch):
+    monkeypatch.setattr(watching, "MOST_FILES", 2000)
+    monkeypatch.setattr(watching, "USAGE_S", 0.0)
+    limits = Limits(wall_s=20, stage_s=20)
+    job = Job("x", ProblemSpec(PROBLEM), candidate(f"{FILLS}\nreturn self.right(x)"), limits=limits, timing=False)
+    outcome = cpu_bench.evaluate(job)
+    assert (outcome.verdict, outcome.reason) == (Verdict.CRASHED, "run.died")
+    assert "wrote more than 2,000 files" in outcome.message
+
 
 HANGS_UNSEEN = PROBLEM.replace(
     "        return torch",

@@ -13,7 +13,7 @@ from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
-from judge.problems.quarantine import STRIKES, strikes_count
+from judge.problems.quarantine import STRIKE, strikes_count
 from judge.problems.services import problem_admit
 from judge.values import AdmissionReport, JudgeError, Outcome, UnclearFault, Verdict
 from search.engine.steps import step_judge
@@ -24,6 +24,7 @@ from tests.search.fakes import FakeBench
 from tests.search.makers import Worker, kinds, make_device, make_problem, make_run, told
 
 pytestmark = pytest.mark.django_db
+STRIKES = 3
 BREAKS = Outcome(Verdict.REFUSED_PROBLEM, "smoke", reason="problem.breaks_off", message="it came to no verdict")
 
 
@@ -33,18 +34,31 @@ def quarantined(**changes: Any) -> Problem:
     return Problem.objects.get(pk=row.pk)
 
 
-def test_the_third_time_in_a_row_counts_and_a_good_end_clears():
+def ended(*breaks: bool) -> int | None:
+    """Which of these ends brought the quarantine; None: none of them."""
     row = make_problem()
-    breaks = {"reason": "problem.timeout", "message": "no end"}
-    told_so = [strikes_count(row, **breaks) for _ in range(STRIKES - 1)]
-    assert not strikes_count(row, reason="problem.memory", message="") and not strikes_count(row, reason="", message="")
-    told_so += [strikes_count(row, **breaks) for _ in range(STRIKES)]
-    assert told_so == [False, False, False, False, True]
-    assert strikes_count(row, **breaks) is False, "it is quarantined already"
-    row.refresh_from_db()
-    assert row.quarantined and row.quarantine_reason.endswith("The last time: no end")
+    Problem.objects.update(strikes=0, quarantined_at=None)
+    for number, one in enumerate(breaks, start=1):
+        if strikes_count(row, reason="problem.timeout" if one else "", message="no end"):
+            return number
+    return None
+
+
+def test_three_times_in_a_row_are_too_many_and_so_is_every_other_time():
+    assert ended(True, True, True) == 3
+    assert ended(*[True, False] * 10) == 7
+    assert ended(*[True, *[False] * 5] * 20) is None, "a slow machine now and then"
+    assert ended(*[False] * 20, True, True, True) == 23, "good ends are not saved up"
+
+
+def test_a_quarantine_by_the_judge_is_written_once_with_its_reason():
+    assert ended(True, True, True)
+    row = Problem.objects.get()
+    assert row.quarantine_reason.endswith("The last time: no end")
     (act,) = AuditEntry.objects.filter(verb="problem.quarantine")
     assert act.actor is None and act.object_id == str(row.pk)
+    assert not strikes_count(row, reason="problem.timeout", message="no end")
+    assert not strikes_count(row, reason="problem.memory", message=""), "an error is no broken bound"
 
 
 def test_a_search_on_it_waits_and_the_device_stays_in_use():
@@ -58,7 +72,7 @@ def test_a_search_on_it_waits_and_the_device_stays_in_use():
     assert len(told(run)) == STRIKES and run.nodes.filter(state="judging").count() == 1, "no attempt is used up"
     operator = client_of("operator")
     page = operator.get(f"/s/{run.pk}/").content.decode()
-    assert "The problem is quarantined" in page and "It broke its bounds" in page
+    assert "The problem is quarantined" in page and "It breaks its bounds" in page
     operator.post(f"/problems/{run.problem.slug}/state", {"state": "released"})
     worker.work(worker.later(0))
     assert Run.objects.get().state == "finished" and len(told(run)) == 6
@@ -73,22 +87,21 @@ def test_what_a_known_problem_cleared_the_device_of_is_not_the_devices_fault(err
     bench = FakeBench(dict.fromkeys(range(tries), error))
     Worker(bench=bench).run(make_run(steps=1))
     assert (Evaluation.objects.get().verdict, len(bench.jobs)) == ("lost", tries)
-    assert (Device.objects.get().faults, Problem.objects.get().strikes) == (faults, strikes)
+    assert (Device.objects.get().faults, Problem.objects.get().strikes) == (faults, strikes * STRIKE)
 
 
 def test_preflights_that_break_a_bound_count_too():
     row, device = make_problem(), make_device()
-    broken = AdmissionReport("refused", reason="problem.timeout", message="Model.forward did not return")
+    broken = AdmissionReport("refused", reason="problem.forges", message="it sent a verdict of its own")
     for _ in range(STRIKES):
         problem_admit(problem=row, device=device, bench=Admits(broken))
     row.refresh_from_db()
     assert row.quarantined
-    wrong = AdmissionReport("refused", reason="problem.raises", message="NameError")
     other = make_problem("other")
-    for _ in range(STRIKES):
-        problem_admit(problem=other, device=device, bench=Admits(wrong))
+    for reason in ("problem.raises", "problem.timeout") * STRIKES:
+        problem_admit(problem=other, device=device, bench=Admits(AdmissionReport("refused", reason=reason)))
     other.refresh_from_db()
-    assert not other.quarantined, "an error is no broken bound"
+    assert not other.quarantined, "no broken bound, or too slow for this device alone"
 
 
 def test_nothing_of_it_is_run(monkeypatch):
