@@ -42,8 +42,8 @@ class Usage:
 
 
 class Watch:
-    """Looks at the children of one evaluation. `table` is that of the GPU's lock; with `memory` their memory is counted,
-    which no limit of the kernel does over several processes."""
+    """Looks at the children of one evaluation. `table` is that of the GPU's lock; with `memory` their memory is
+    counted, which no limit of the kernel does over several processes."""
 
     def __init__(
         self, limits: Limits, table: LockTable | None, *, memory: bool, clock: Callable[[], float] = time.monotonic
