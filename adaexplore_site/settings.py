@@ -119,7 +119,7 @@ CELERY_BEAT_SCHEDULE = {
     # One that waited too long for a worker is dropped: the next is on its way.
     **{
         name.replace("_", "-"): {"task": f"search.tasks.{name}", "schedule": 5.0, "options": {"expires": 5.0}}
-        for name in ("reap", "reap_rechecks", "watch_budget", "carry_campaigns", "carry_adapts")
+        for name in ("reap", "reap_rechecks", "watch_budget", "carry_campaigns", "carry_adapts", "carry_jobs")
     },
     # The first one is each worker's own, at its start.
     "check-devices": {"task": "search.tasks.check_devices", "schedule": 3600.0, "options": {"expires": 600.0}},

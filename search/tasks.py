@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 from celery import current_app, shared_task
 from celery.signals import worker_ready
+from django.conf import settings
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.benches import bench_for, heartbeat_start
+from judge.devices.keys import BadKey
 from judge.devices.services import served_devices
 from memory.distil.distillers import InstalledNames, TableDistiller
 from memory.distil.services import failure_learn
@@ -20,6 +23,7 @@ from search.batches.budgets import budget_watch
 from search.batches.campaigns import CAMPAIGNS
 from search.engine.leases import reap as reap_now
 from search.engine.steps import step_compile, step_judge, step_propose, step_reserve
+from search.fleet.exchange import folder_exchange
 from search.fleet.services import device_check
 from search.proposers import get as get_proposer
 from search.rechecks.services import recheck_run, rechecks_reap
@@ -94,7 +98,7 @@ def recheck_kernel(recheck_id: int) -> None:
 
 @shared_task(name="search.tasks.reap")  # type: ignore[untyped-decorator]
 def reap() -> None:
-    """Put back to work what lost its worker: each 5 s, like the four below. What fails in one keeps no other back."""
+    """Put back to work what lost its worker: each 5 s, like the five below. What fails in one keeps no other back."""
     send(reap_now())
 
 
@@ -120,6 +124,19 @@ def carry_campaigns() -> None:
 def carry_adapts() -> None:
     """Advance all adapt runs."""
     send(ADAPTS.advance_all())
+
+
+@shared_task(name="search.tasks.carry_jobs")  # type: ignore[untyped-decorator]
+def carry_jobs() -> None:
+    """Exchange jobs and outcomes with other machines through the shared folder, if there is one."""
+    if not settings.JUDGE_FOLDER:
+        return
+    try:
+        done = folder_exchange(root=Path(settings.JUDGE_FOLDER), now=timezone.now())
+    except (OSError, BadKey) as error:
+        log.warning("jobs in %s are not carried: %s", settings.JUDGE_FOLDER, error)
+        return
+    send(done.follow_ups)
 
 
 @shared_task(name="search.tasks.check_devices")  # type: ignore[untyped-decorator]

@@ -102,7 +102,7 @@ def summary(outcome: Outcome | AdmissionReport) -> str:
 def fingerprint(bench: Bench) -> dict[str, Any]:
     """What the outcomes of this run were made on. Raises JudgeError when the bench does not start."""
     facts = {name: value for name, value in bench.facts().items() if name != "sandbox"}
-    gpu = _gpu_of(bench.device)
+    gpu = gpu_of(bench.device)
     return {
         **facts,
         "kind": bench.device.partition(":")[0],
@@ -113,7 +113,7 @@ def fingerprint(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _gpu_of(device: str) -> Gpu | None:
+def gpu_of(device: str) -> Gpu | None:
     return next((gpu for gpu in gpus_here() if f"cuda:{gpu.ordinal}" == device), None)
 
 
@@ -124,38 +124,42 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0 when every job has its outcome, 1 when lines were refused or lost, 2 when nothing could be done,
     130 after SIGINT or SIGTERM. The same command again goes on where this one ended."""
     options = _options(arguments)
+    return ending(lambda: _run(options))
+
+
+def ending(run: Callable[[], int]) -> int:
+    """What `run` returns, or the status of how it ended. Signals end it as Ctrl-C does."""
     os.umask(0o077)  # outcomes are signed statements of this account
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell started us in the background
     try:
-        return _run(options)
+        return run()
     except KeyboardInterrupt:
-        _say("interrupted; finished outcomes are kept. Run the same command to continue")
+        say("interrupted; finished outcomes are kept. Run the same command to continue")
         return INTERRUPTED
     except (BadKey, Busy, JudgeError, ValueError) as error:
-        _say(str(error))
+        say(str(error))
         return UNUSABLE
     except OSError as error:
-        _say(f"{error.filename or 'a file'}: {error.strerror}")
+        say(f"{error.filename or 'a file'}: {error.strerror}")
         return UNUSABLE
 
 
 def _run(options: argparse.Namespace) -> int:
     key = read_key(options.key) if options.key else None
-    target = options.target or _arch(options.device)
     if not options.jobs.is_file():
         raise ValueError(f"{options.jobs} is no file: give the one that judge_export_jobs wrote")
     if options.jobs.exists() and options.out.exists() and options.jobs.samefile(options.out):
         raise ValueError("--jobs and --out are the same file")
     if key is None:
-        _say("without --key the outcomes are not signed: they can be imported to look at, never as a best")
+        say("without --key the outcomes are not signed: they can be imported to look at, never as a best")
     with (
         OutcomeFile(options.out) as out,
-        Bench(options.device, target=target, minimum_sandbox=required_layers(options.min_sandbox)) as bench,
+        bench_of(options) as bench,
     ):
-        tally = conduct(options.jobs, out, bench=bench, key=key, say=_say)
+        tally = conduct(options.jobs, out, bench=bench, key=key, say=say)
     counts = f"{tally.judged} judged, {tally.known} known before, {tally.refused} refused, {tally.lost} lost"
-    _say(f"{counts}: {options.out}")
+    say(f"{counts}: {options.out}")
     return REFUSED if tally.refused or tally.lost else DONE
 
 
@@ -163,7 +167,7 @@ def _arch(device: str) -> str:
     """The architecture of the GPU, or what the interpreter models by default. Raises ValueError without such a GPU."""
     if not device.startswith("cuda"):
         return os.environ.get("JUDGE_TARGET", "").strip() or "sm_90"
-    gpu = _gpu_of(device)
+    gpu = gpu_of(device)
     if gpu is None:
         known = ", ".join(f"cuda:{gpu.ordinal}" for gpu in gpus_here()) or "no GPU"
         raise ValueError(f"there is no device {device!r} here; the driver lists {known}")
@@ -173,19 +177,43 @@ def _arch(device: str) -> str:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m judge.bench",
-        description="Judge the jobs of a file on this machine: no database, no network. Run it in the project folder.",
+        description="Judge the jobs of a file on this machine: no database, no network. Run it in the project folder. "
+        "python -m judge.bench serve --help: judge what waits in a folder, until it is stopped.",
     )
-    parser.add_argument("--device", required=True, type=_device, help="cuda:N or interpreter")
+    bench_arguments(parser)
     parser.add_argument("--jobs", required=True, type=Path, help="job file, one JSON object a line")
     parser.add_argument("--out", required=True, type=Path, help="outcome file; finished jobs in it are skipped")
     parser.add_argument("--key", type=Path, help="key of the enrolled device: checks the jobs, signs the outcomes")
+    return parser.parse_args(arguments)
+
+
+def bench_arguments(parser: argparse.ArgumentParser) -> None:
+    """What a bench is opened with."""
+    parser.add_argument("--device", required=True, type=_device, help="cuda:N or interpreter")
     parser.add_argument("--target", help="GPU architecture to compile for (default: the GPU's own)")
     parser.add_argument(
         "--min-sandbox",
         default=os.environ.get("JUDGE_MIN_SANDBOX", "").strip() or "auto",
         help="sandbox layers that must be active (default: JUDGE_MIN_SANDBOX, else auto)",
     )
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adaexplore-judge",
+        help="compiled kernels and the times of torch.compile are kept here (default: %(default)s)",
+    )
+
+
+def bench_of(options: argparse.Namespace) -> Bench:
+    """The bench that the options ask for. Raises ValueError for a GPU that is not there."""
+    gpu = gpu_of(options.device)
+    return Bench(
+        options.device,
+        target=options.target or _arch(options.device),
+        minimum_sandbox=required_layers(options.min_sandbox),
+        artefacts=options.cache,
+        identity=gpu.uuid if gpu else "",
+    )
 
 
 def _device(text: str) -> str:
@@ -194,6 +222,6 @@ def _device(text: str) -> str:
     return text
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

@@ -31,6 +31,9 @@ class BatchJob(models.Model):
     unsigned: Any = models.JSONField(default=dict, blank=True)  # digest of an unsigned outcome -> id of its evaluation
     # Digests of the outcomes that told of a fault of the judge there; each gave the job a new nonce.
     lost: Any = models.JSONField(default=list, blank=True)
+    refusal = models.CharField(
+        max_length=300, blank=True
+    )  # why its last outcome was refused, or it could not be judged
     created_at = models.DateTimeField(auto_now_add=True)
     imported_at = models.DateTimeField(null=True, blank=True)
 

@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from adaexplore_site.core.text import clip
 from judge.batch.lines import BadLine, Returned, candidate_hash, digest_of, job_body, job_line, read_outcome
 from judge.batch.models import BatchJob
 from judge.devices.keys import DeviceKey
@@ -27,7 +28,11 @@ LIMITS = Limits(wall_s=180, stage_s=60)  # with an audit
 
 
 class OutcomesRefused(Exception):
-    """Nothing of the file was imported; the message names the line and the reason."""
+    """Nothing of the file was imported; the message names the line and the reason, `reason` is that alone."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ def jobs_export(*, requests: Sequence[Request], device: Device, key: DeviceKey) 
     """A signed line for each request. What still waits for its outcome leaves again as the same job, with the best of
     its first export."""
     with transaction.atomic():
+        Device.objects.select_for_update(no_key=True).get(pk=device.pk)  # of two exports at once the later one repeats
         return [_job(request, device, key) for request in requests]
 
 
@@ -135,7 +141,7 @@ def _read(data: bytes, keys: dict[str, DeviceKey]) -> list[tuple[int, Returned]]
         try:
             found.append((number, read_outcome(line, keys)))
         except BadLine as bad:
-            raise OutcomesRefused(f"Line {number}: {bad}. Nothing was imported.") from bad
+            raise OutcomesRefused(f"Line {number}: {bad}. Nothing was imported.", str(bad)) from bad
     if not found:
         raise OutcomesRefused("The file holds no outcome.")
     return found
@@ -173,7 +179,8 @@ def _take(number: int, line: Returned, job: BatchJob | None) -> Imported:
         return _wait_again(line, job)
     taken = _keep_report(line, line.outcome, job) if isinstance(line.outcome, AdmissionReport) else _keep(line, job)
     job.outcome_digest, job.imported_at = line.digest, timezone.now()
-    job.save(update_fields=["evaluation", "outcome_digest", "imported_at"])
+    job.refusal = ""
+    job.save(update_fields=["evaluation", "outcome_digest", "imported_at", "refusal"])
     return taken
 
 
@@ -286,5 +293,10 @@ def _origin(line: Returned) -> dict[str, Any]:
     return {"signed": line.signed, "job": line.id, "judged_at": line.judged_at, **line.fingerprint}
 
 
+def refusal_keep(*, uid: str, reason: str) -> None:
+    """Remember why a job that still waits has no outcome, for the page of its search."""
+    BatchJob.objects.filter(uid=uid, imported_at=None).update(refusal=clip(reason, 300))
+
+
 def _refused(number: int, name: str, reason: str) -> OutcomesRefused:
-    return OutcomesRefused(f"Line {number}, job {name[:12]}: {reason}. Nothing was imported.")
+    return OutcomesRefused(f"Line {number}, job {name[:12]}: {reason}. Nothing was imported.", reason)

@@ -58,7 +58,7 @@ Writer = Callable[[str, int, int], Composed]  # (composer's name, seed of the ad
 @dataclass(frozen=True)
 class Tools:
     """What a command drives a batch with. `report` is called after every follow-up task of a search, `admitting` before
-    a preflight, `decided` after a preflight or a refusal."""
+    a preflight, `decided` after a preflight or a refusal; `elsewhere` as `drive` calls it."""
 
     proposer_for: Callable[[str], Proposer]
     bench_for: Callable[[Device], Bench]
@@ -67,6 +67,7 @@ class Tools:
     admitting: Callable[[Any], None] = lambda _item: None
     decided: Callable[[Any], None] = lambda _item: None
     write: Writer | None = None
+    elsewhere: Callable[[], Iterable[FollowUp]] = tuple
 
 
 class Source(ABC):
@@ -374,7 +375,8 @@ class Source(ABC):
                 elif self._waits(batch):
                     return batch
                 else:
-                    tools.sleep(LOOK_AGAIN_S)  # another process does it
+                    tools.sleep(LOOK_AGAIN_S)  # another process or machine does it
+                    tools.elsewhere()
         finally:
             self.rows.objects.filter(pk=batch.pk).update(lease_until=None)
 
@@ -395,6 +397,7 @@ class Source(ABC):
             sleep=tools.sleep,
             report=report,
             first=first,
+            elsewhere=tools.elsewhere,
         )
 
     def do(self, follow_up: FollowUp, tools: Tools, begun: datetime) -> list[FollowUp]:

@@ -45,11 +45,13 @@ def drive(
     sleep: Callable[[float], None],
     report: Callable[[], None],
     first: Iterable[FollowUp] = (),
+    elsewhere: Callable[[], Iterable[FollowUp]] = tuple,
 ) -> Run:
     """Work until the run has ended, is paused or its device or problem is quarantined; returns it as it stands then.
 
     `first` is done before anything else. Calls `report` after every task. Tasks that another process has taken are
-    waited for, and taken back when their lease runs out.
+    waited for, and taken back when their lease runs out. `elsewhere` is called while something is waited for: it
+    exchanges jobs and outcomes with other machines, and returns what follows.
     """
     follow_ups = deque([*first, FollowUp("advance", run.pk)])
     while True:
@@ -66,6 +68,8 @@ def drive(
         if run.device.state == Device.State.QUARANTINED or run.problem.quarantined:
             return run
         sleep(LOOK_AGAIN_S)
+        follow_ups.extend(one for one in elsewhere() if one.task == "learn")  # other searches go on by themselves
+        report()
         follow_ups.append(FollowUp("advance", run.pk))
         in_flight = Node.objects.filter(run=run, state__in=Node.IN_FLIGHT)
         follow_ups.extend(in_flight.reap(timezone.now(), lease_expired))

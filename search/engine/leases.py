@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
-from uuid import uuid4
 
 from django.db import transaction
 from django.db.models import Count, F, Q
@@ -18,6 +14,7 @@ from adaexplore_site.core.leases import BATCH, beat
 from adaexplore_site.core.text import clip
 from judge.devices.models import Device
 from judge.values import JudgeError
+from judge.values.owners import here, owner_lives
 from memory.failures.models import Failure
 from search.engine.completion import node_cancel, node_complete, nodes_cancel, run_end, run_follow, run_locked
 from search.engine.spending import proposals_record
@@ -37,24 +34,6 @@ MAX_ATTEMPTS = 5
 QUEUED, RETRY, PERSON = Node.QUEUED, Node.RETRY, Node.PERSON
 
 
-def here() -> str:
-    """Where a process id of this process means something: host, boot and process namespace.
-
-    Containers may share a host name. Without /proc the name has to do.
-    """
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-        namespace = Path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return socket.gethostname()[:32]
-    return f"{socket.gethostname()[:32]}@{boot}-{namespace}"
-
-
-def owner_name() -> str:
-    """A name no other claim has, so that a late worker cannot be taken for its successor."""
-    return f"{here()}:{os.getpid()}:{uuid4().hex[:12]}"
-
-
 def leases_release(*, now: datetime, queue_lost: bool) -> int:
     """End the leases of dead processes that ran here; with `queue_lost` those of queued nodes too.
 
@@ -63,18 +42,8 @@ def leases_release(*, now: datetime, queue_lost: bool) -> int:
     """
     held = Node.objects.filter(state__in=Node.IN_FLIGHT).held(now)
     owners = held.filter(lease_owner__startswith=here() + ":").values_list("lease_owner", flat=True)
-    dead = [owner for owner in owners if not _lives(owner)]
+    dead = [owner for owner in owners if not owner_lives(owner)]
     return held.filter(lease_owner__in=(*dead, QUEUED, RETRY) if queue_lost else dead).release(now=now)
-
-
-def _lives(owner: str) -> bool:
-    try:
-        os.kill(int(owner.split(":")[1]), 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, ValueError, IndexError):
-        pass  # another user's process, or no process id: the lease expires by itself
-    return True
 
 
 def node_claim(*, node_id: int, state: Node.State, owner: str, now: datetime) -> bool:

@@ -27,6 +27,7 @@ from judge.evaluations.models import Evaluation
 from judge.evaluations.services import candidate_compile, evaluation_known, evaluation_run, wants_audit
 from judge.problems.models import Problem
 from judge.values import JudgeError, Stopped, Verdict, canonical_hash
+from judge.values.owners import owner_name
 from memory.prompting.places import toolchain_now
 from memory.prompting.queries import frozen_of, shown_to, uses_record
 from search.algorithm.decide import Decision, decide, node_rng
@@ -43,7 +44,6 @@ from search.engine.leases import (
     lease_held,
     lease_kept,
     node_claim,
-    owner_name,
     proposer_fault,
 )
 from search.engine.problems import problem_judged

@@ -20,9 +20,10 @@ from judge.problems.models import Problem
 from judge.problems.preflight import preflights_unfinished
 from judge.problems.services import admission_fail
 from judge.values import Verdict
+from judge.values.owners import owner_name
 from search.engine.completion import node_cancel, run_follow, run_locked
 from search.engine.devices import device_faulted
-from search.engine.leases import node_claim, owner_name
+from search.engine.leases import node_claim
 from search.engine.problems import problem_judged
 from search.engine.steps import bar_of, step_complete, step_judge_elsewhere
 from search.records.models import Node, Run

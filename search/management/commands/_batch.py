@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError
@@ -16,6 +18,7 @@ from search.algorithm.params import ALIASES, PRESETS
 from search.batches.engine import Source, Tools
 from search.batches.views import by_slugs
 from search.engine.driver import alone
+from search.management.console import JOBS, exchange_of
 
 WAITS = "Workers advance it within seconds: keep `manage.py up` running."
 
@@ -44,8 +47,9 @@ class BatchCommand(BaseCommand):
             raise CommandError(f"There is no {self.source.noun} {pk}.")
         return batch
 
-    def drive(self, batch: Batch, tools: Tools) -> Any:
-        """Drive it here; Ctrl-C pauses it. The batch as it stands then."""
+    def drive(self, batch: Batch, tools: Tools, folder: Path | None = None) -> Any:
+        """Drive it here; Ctrl-C pauses it. The batch as it stands then. `folder` carries jobs to an enrolled device."""
+        tools = replace(tools, elsewhere=exchange_of(batch.device, folder))
         with alone():
             try:
                 self.source.drive(batch, tools)
@@ -80,7 +84,8 @@ def named(slugs: list[str]) -> list[Problem]:
 
 def batch_arguments(parser: argparse.ArgumentParser, *, preset: str) -> None:
     """Settings that every batch has."""
-    parser.add_argument("--device", default="interpreter", help="interpreter or cuda:N")
+    parser.add_argument("--device", default="interpreter", help="interpreter, cuda:N, or an enrolled one")
+    parser.add_argument("--jobs", type=Path, metavar="FOLDER", help=JOBS)
     parser.add_argument("--proposer", default="builtin", help="builtin or openai")
     parser.add_argument("--preset", default=preset, choices=[*PRESETS, *ALIASES])
     parser.add_argument("--params", nargs="*", default=[], metavar="NAME=VALUE", help="over the preset")

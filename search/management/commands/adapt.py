@@ -21,6 +21,7 @@ from search.batches.composers import write_task
 from search.batches.engine import Tools
 from search.batches.views import Filter, filtered
 from search.management.commands._batch import WAITS, BatchCommand, batch_arguments, named
+from search.management.console import exchange_of
 from search.proposers import get as get_proposer
 from search.records.models import Run
 from search.records.queries import told_counts
@@ -66,6 +67,8 @@ class Command(BatchCommand):
         devices_sync()
         samples_seed()
         plan = _plan(options)
+        if not options["detach"]:
+            exchange_of(plan.device, options["jobs"])  # refused before anything is written
         if options["transfer"] is not None:
             learned_by = self.find(options["transfer"])
             adapt = transfer_start(learned_by=learned_by, problems=_problems(options), plan=plan)
@@ -80,7 +83,7 @@ class Command(BatchCommand):
             self.stdout.write(f"adapt run {adapt.pk}. {WAITS}")
             return
         tools = Tools(get_proposer, bench_for, self.sleep, _Reporter(self), decided=self._decided, write=write_task)
-        left = self.drive(adapt, tools)
+        left = self.drive(adapt, tools, options["jobs"])
         self._show(left, options["json"])
         self.check_ended(left)
         if left.state == AdaptRun.State.STOPPED:

@@ -27,6 +27,7 @@ from search.batches.engine import Tools
 from search.batches.models import Campaign, CampaignEntry
 from search.batches.views import Filter, by_slugs, filtered
 from search.management.commands._batch import WAITS, BatchCommand, batch_arguments, named
+from search.management.console import JOBS, exchange_of
 from search.proposers import get as get_proposer
 from search.records.models import Run
 from search.records.queries import told_counts
@@ -55,6 +56,7 @@ class Command(BatchCommand):
                 one.add_argument("--json", action="store_true")
             if verb == "resume":
                 one.add_argument("--detach", action="store_true", help=WAITS)
+                one.add_argument("--jobs", type=Path, metavar="FOLDER", help=JOBS)
         verbs.add_parser("list", help="all campaigns")
 
     def act(self, options: dict[str, Any]) -> None:
@@ -67,7 +69,7 @@ class Command(BatchCommand):
         elif verb == "status":
             self._status(self.find(options["id"]), options["json"])
         elif verb == "resume":
-            self._go(CAMPAIGNS.resume(self.find(options["id"]), user=None), options["detach"])
+            self._go(CAMPAIGNS.resume(self.find(options["id"]), user=None), options["detach"], options["jobs"])
         else:
             change = CAMPAIGNS.pause if verb == "pause" else CAMPAIGNS.stop
             self.stdout.write(_line(campaign_row(change(self.find(options["id"]), user=None))))
@@ -81,6 +83,8 @@ class Command(BatchCommand):
             memory = memory_chosen(options)
         except (DeviceMissing, ValueError) as error:
             raise CommandError(str(error)) from error
+        if not options["detach"]:
+            exchange_of(device, options["jobs"])  # refused before anything is written
         campaign = campaign_start(
             problems=problems,
             device=device,
@@ -91,7 +95,7 @@ class Command(BatchCommand):
             origin=Run.Origin.WEB if options["detach"] else Run.Origin.COMMAND,
         )
         self.stdout.write(f"campaign {campaign.pk}: {len(problems)} problems, {campaign.steps} steps")
-        self._go(campaign, options["detach"])
+        self._go(campaign, options["detach"], options["jobs"])
 
     def _problems(self, options: dict[str, Any]) -> list[Problem]:
         """Those of a folder, of a list, or of a filter. Raises CommandError when nothing is chosen."""
@@ -110,11 +114,12 @@ class Command(BatchCommand):
             )
         return filtered(chosen)
 
-    def _go(self, campaign: Campaign, detach: bool) -> None:
+    def _go(self, campaign: Campaign, detach: bool, folder: Path | None = None) -> None:
         if detach:
             self.stdout.write(WAITS)  # beat begins it: what this process decided would have to be sent from here
             return
-        left = self.drive(campaign, Tools(get_proposer, bench_for, self.sleep, _Reporter(self), self._admitting))
+        tools = Tools(get_proposer, bench_for, self.sleep, _Reporter(self), self._admitting)
+        left = self.drive(campaign, tools, folder)
         self._status(left, as_json=False)
         self.check_ended(left)
         row = campaign_row(left)

@@ -10,11 +10,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from judge.batch.folder import Folder
 from judge.batch.services import Request, jobs_export
 from judge.devices.keys import BadKey
 from judge.devices.models import Device
 from judge.devices.services import enrolled_keys
 from judge.problems.models import Problem
+from search.fleet.exchange import KEPT, MEASURED_AGAIN, jobs_write
 from search.fleet.remote import (
     NothingToSend,
     device_for,
@@ -24,7 +26,7 @@ from search.fleet.remote import (
     passes_of_run,
     requests_waiting,
 )
-from search.management.console import refusals
+from search.management.console import file_errors, refusals
 from search.records.models import Run
 
 
@@ -44,7 +46,10 @@ class Command(BaseCommand):
         parser.add_argument("--nodes", type=_numbers, metavar="3,7,12", help="only these nodes of the run")
         parser.add_argument("--top", type=int, metavar="K", help="only the K fastest that passed")
         parser.add_argument("--device", metavar="NAME", help="enrolled device (default: the run's own)")
-        parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="job file to write")
+        parser.add_argument(
+            "--out", type=Path, required=True, metavar="FILE", help="job file to write, or a folder that is served"
+        )
+        parser.add_argument("--priority", type=_priority, default=MEASURED_AGAIN, help="in a folder: 0 first, 99 last")
 
     def handle(self, *args: Any, **options: Any) -> None:
         run = self._run(options["run"])
@@ -56,6 +61,11 @@ class Command(BaseCommand):
                     f"The key of {device.name} is gone. judge_enroll_device {device.name} makes another."
                 )
             jobs = jobs_export(requests=self._requests(run, device, options), device=device, key=key)
+        if options["out"].is_dir():
+            with file_errors(options["out"], "written"):
+                jobs_write(Folder(options["out"]), jobs, options["priority"])
+            self.stdout.write(f"{len(jobs)} jobs for {device.name} in {options['out']}")
+            return
         _write(options["out"], b"".join(line + b"\n" for _, line in jobs))
         self.stdout.write(f"{len(jobs)} jobs for {device.name} in {options['out']} (mode 0600: keep it private)")
 
@@ -83,6 +93,12 @@ class Command(BaseCommand):
         if device.pk == run.device_id and top is None:
             return nodes_waiting(run=run)
         return passes_of_run(run=run, top=top)
+
+
+def _priority(text: str) -> int:
+    if not text.isdigit() or int(text) > 99 or int(text) in KEPT:
+        raise ArgumentTypeError(f"{text!r} is no priority: 0 to 99, without those of searches ({KEPT[0]}, {KEPT[1]})")
+    return int(text)
 
 
 def _numbers(text: str) -> list[int]:

@@ -19,15 +19,17 @@ from judge.devices.benches import bench_for, toolchain_of
 from judge.devices.models import Device
 from judge.evaluations.measures import Measure
 from judge.problems.models import Problem
-from judge.problems.services import problem_admit
+from judge.problems.preflight import preflight
+from judge.problems.services import admission_queue, problem_admit
 from judge.selftest.trust import doubt_about
 from judge.values import Basis, JudgeError, StageRecord, Stopped
+from memory.prompting.places import toolchain_now
 from search.algorithm.params import PRESELECTED, PRESETS, SearchParams, preset_get
-from search.engine.driver import alone, drive
+from search.engine.driver import LOOK_AGAIN_S, alone, drive
 from search.engine.leases import MAX_RETRIES
 from search.interchange.exports import kernel_file, run_document
 from search.ledger.limits import limits_from_texts
-from search.management.console import device_of, file_errors, refusals
+from search.management.console import JOBS, device_of, exchange_of, file_errors, refusals
 from search.proposers import NAMES
 from search.proposers import get as get_proposer
 from search.records.events import Event, LeaseExpired, NodeBest, NodeCompleted, NodeReserved, ProposerRetry
@@ -46,7 +48,8 @@ class Command(BaseCommand):
         parser.add_argument("--problem", required=True, metavar="SLUG")
         parser.add_argument("--steps", type=_positive, default=30)
         parser.add_argument("--proposer", default="builtin", metavar="|".join(NAMES))
-        parser.add_argument("--device", default="interpreter", help="interpreter or cuda:N")
+        parser.add_argument("--device", default="interpreter", help="interpreter, cuda:N, or an enrolled one")
+        parser.add_argument("--jobs", type=Path, metavar="FOLDER", help=JOBS)
         parser.add_argument("--seed", type=int, help="same seed, same tree; random when left out")
         parser.add_argument(
             "--limits",
@@ -69,12 +72,13 @@ class Command(BaseCommand):
             with file_errors(out, "created"):
                 out.mkdir(parents=True, exist_ok=True)
         problem, device = _problem(options["problem"]), device_of(options["device"])
+        self._exchange = exchange_of(device, options["jobs"])
         started = time.monotonic()
         with alone():
             run, interrupted = self._search(problem, device, options)
             document = run_document(
                 run,
-                toolchain=_toolchain(device),
+                toolchain=toolchain_now(problem, device) if device.remote else _toolchain(device),
                 wall_s=time.monotonic() - started,
                 command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
             )
@@ -114,6 +118,9 @@ class Command(BaseCommand):
         report = problem.report_for(device.name) or {}
         if report.get("state") not in {"admitted", "degenerate"}:
             self._say(f"preflight of {problem.slug} on {device.name}")
+        if device.remote:
+            report = self._admit_elsewhere(problem, device)
+        elif report.get("state") not in {"admitted", "degenerate"}:
             report = problem_admit(
                 problem=problem, device=device, bench=bench_for(device), on_stage=self._say_stage
             ).to_json()
@@ -121,6 +128,19 @@ class Command(BaseCommand):
             raise CommandError(f"{problem.slug} was refused on {device.name}: {report['message'] or report['reason']}")
         if report["state"] == "degenerate":
             self._say(f"warning: {problem.slug} is degenerate ({report['reason']}): a speedup here proves little")
+
+    def _admit_elsewhere(self, problem: Problem, device: Device) -> dict[str, Any]:
+        """The report of the preflight on another machine, once it is there."""
+        check = preflight(problem, device, now=timezone.now())
+        if not (check.usable or check.unfinished):
+            admission_queue(problem=problem, device=device)
+        while not (check := preflight(problem, device, now=timezone.now())).decided:
+            if check.state == "failed":
+                raise CommandError(check.why_not)
+            self._exchange()
+            self.sleep(LOOK_AGAIN_S)
+            problem.refresh_from_db()
+        return check.report
 
     def _start(self, problem: Problem, device: Device, options: dict[str, Any]) -> Run:
         with refusals(ActionRefused, ValueError):
@@ -153,7 +173,14 @@ class Command(BaseCommand):
                 if line:
                     self._say(line)
 
-        drive(run=run, proposer_for=get_proposer, bench_for=bench_for, sleep=self.sleep, report=report)
+        drive(
+            run=run,
+            proposer_for=get_proposer,
+            bench_for=bench_for,
+            sleep=self.sleep,
+            report=report,
+            elsewhere=self._exchange,
+        )
 
     def _say_stage(self, stage: StageRecord) -> None:
         self._say(f"  {stage.name}: {stage.state} {stage.wall_ms:.0f} ms {stage.detail or stage.fix}".rstrip())

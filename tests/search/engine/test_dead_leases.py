@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from search.engine import leases
-from search.engine.leases import QUEUED, here, leases_release, owner_name
+from judge.values import owners
+from judge.values.owners import here, owner_name
+from search.engine.leases import QUEUED, leases_release
 from search.records.models import Node
 from tests.search.makers import make_run
 
@@ -69,7 +70,7 @@ def test_a_name_fits_its_field_and_is_made_without_proc(monkeypatch: pytest.Monk
     monkeypatch.setattr(socket, "gethostname", lambda: "h" * 60)
     longest = Node._meta.get_field("lease_owner").max_length
     assert longest is not None and len(here()) + len(f":{1 << 22}:") + 12 <= longest
-    monkeypatch.setattr(leases, "Path", lambda name: Path("/nowhere") / name.lstrip("/"))
+    monkeypatch.setattr(owners, "Path", lambda name: Path("/nowhere") / name.lstrip("/"))
     assert here() == "h" * 32
     node = node_held_by(f"{here()}:{dead_process()}:abc")
     assert leases_release(now=NOW, queue_lost=False) == 1

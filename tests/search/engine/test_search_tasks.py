@@ -38,7 +38,14 @@ def post(monkeypatch):
 def test_tasks_have_the_names_the_queues_know():
     names = {task.name for task in (tasks.advance, tasks.propose, tasks.judge_node, tasks.reap)}
     assert names == {f"search.tasks.{name}" for name in ("advance", "propose", "judge_node", "reap")}
-    each = (tasks.reap, tasks.reap_rechecks, tasks.watch_budget, tasks.carry_campaigns, tasks.carry_adapts)
+    each = (
+        tasks.reap,
+        tasks.reap_rechecks,
+        tasks.watch_budget,
+        tasks.carry_campaigns,
+        tasks.carry_adapts,
+        tasks.carry_jobs,
+    )
     beats = {row["task"] for row in settings.CELERY_BEAT_SCHEDULE.values()}
     assert {task.name for task in each} <= beats  # a task of its own each: what fails in one keeps no other back
 

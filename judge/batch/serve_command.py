@@ -1,0 +1,60 @@
+"""The command `python -m judge.bench serve`: judge what waits in a folder until stopped. No Django."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from judge.batch.command import DONE, REFUSED, bench_arguments, bench_of, ending, fingerprint, say
+from judge.batch.folder import Folder
+from judge.batch.serving import FolderPlace, Place, serve
+from judge.devices.keys import DeviceKey, read_key
+
+
+def main(arguments: list[str]) -> int:
+    """Exit status as with files. SIGINT or SIGTERM ends it with 130, and the job at hand is given back."""
+    options = _options(arguments)
+    return ending(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    key = read_key(options.key)
+    place = _place(options, key)
+    with bench_of(options) as bench:
+        mark = fingerprint(bench)
+        say(f"{key.device} is served by {mark['device']}, {mark['toolchain']}; jobs from {options.place}")
+        done = serve(
+            place, bench=bench, key=key, fingerprint=mark, say=say, once=options.once, most_s=options.job_limit_s
+        )
+    say(f"{done.judged} judged, {done.refused} refused, {done.late} late")
+    return REFUSED if done.refused else DONE
+
+
+def _place(options: argparse.Namespace, key: DeviceKey) -> Place:
+    return FolderPlace(Folder(Path(options.place)), key.device)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m judge.bench serve",
+        description="Judge what waits in a folder, until it is stopped. Several may serve one folder, each with its "
+        "GPU. Needs torch and Triton alone. Run it in the project folder.",
+    )
+    parser.add_argument("place", metavar="FOLDER", help="a shared disk, or a folder that rsync or a person copies")
+    parser.add_argument("--key", type=Path, required=True, help="key of the enrolled device")
+    parser.add_argument("--once", action="store_true", help="end when no job is left, instead of waiting for more")
+    parser.add_argument(
+        "--job-limit-s", type=_seconds, metavar="S", help="no evaluation may take longer, whatever its job allows"
+    )
+    bench_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 1 to 86400")
+    return value
