@@ -198,18 +198,21 @@ class Trial:
 
 
 class _Replacing(Interpreter):  # type: ignore[misc]
-    """Runs a graph; the node called `victim` gives its mean everywhere instead of its values."""
+    """Runs a graph; the node called `victim` gives `number` everywhere instead of its values, its mean where None."""
 
-    def __init__(self, module: Any, victim: str = "") -> None:
+    def __init__(self, module: Any, victim: str = "", number: float | None = None) -> None:
         super().__init__(module)
         self.victim = victim
+        self.number = number
         self.changed = False  # the victim had other values than its mean
 
     def run_node(self, n: Node) -> Any:
         value = super().run_node(n)
         if n.name != self.victim:
             return value
-        flat = torch.full_like(value, value.double().mean().item())
+        if self.number is None:
+            self.number = value.double().mean().item()
+        flat = torch.full_like(value, self.number)
         self.changed = relative([value.double()], [flat.double()]) >= INVISIBLE
         return flat
 
@@ -227,7 +230,7 @@ def dead_flaw(
     stop = clock() + budget_s
     try:
         with torch.no_grad():
-            bases = [_run(module, own, trial)[0] for trial in trials]
+            bases = [_run(_Replacing(module), own, trial) for trial in trials]
             for node in _candidates(module):
                 if clock() > stop:
                     return None
@@ -241,23 +244,23 @@ def dead_flaw(
 def _is_dead(
     module: Any, own: dict[str, torch.Tensor], name: str, trials: Sequence[Trial], bases: list[list[torch.Tensor]]
 ) -> bool:
-    informative = False
+    """Whether one number stands for its result, whatever the inputs; a sum over all needs each one's own mean."""
+    informative, number = False, None
     for trial, base in zip(trials, bases, strict=True):
         if not all(bool(value.isfinite().all()) for value in base):
             return False
-        replaced, changed = _run(module, own, trial, name)
-        if relative(base, replaced) >= INVISIBLE:
+        runner = _Replacing(module, name, number)
+        if relative(base, _run(runner, own, trial)) >= INVISIBLE:
             return False
-        informative = informative or changed
+        informative, number = informative or runner.changed, runner.number
     return informative
 
 
-def _run(module: Any, own: dict[str, torch.Tensor], trial: Trial, victim: str = "") -> tuple[list[torch.Tensor], bool]:
+def _run(runner: _Replacing, own: dict[str, torch.Tensor], trial: Trial) -> list[torch.Tensor]:
     _load(own, trial.state)
     torch.manual_seed(SEED)
     copies = [item.clone() if isinstance(item, torch.Tensor) else item for item in trial.inputs]
-    runner = _Replacing(module, victim)
-    return leaves(runner.run(*copies)), runner.changed
+    return leaves(runner.run(*copies))
 
 
 def _load(own: dict[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
@@ -295,7 +298,7 @@ def _flaw(node: Node, line: str) -> Flaw:
     where = f" (`{line}`)" if line else ""
     return Flaw(
         "problem.dead_ops",
-        f"The result of {node.target} {shape}{where} has no effect: its mean alone gives the same output.",
+        f"The result of {node.target} {shape}{where} has no effect: one number in its places gives the same output.",
         "Remove what computes it, or the operator that cancels it.",
     )
 

@@ -14,7 +14,9 @@ IMAGES = inputs("2, 3, 10, 10")
 VOLUMES = inputs("2, 3, 6, 6, 6")
 LINEAR = "self.linear = nn.Linear(32, 8)"
 CONV = "self.conv = nn.Conv2d(3, 4, 3)"
-CORPUS = sorted((SAMPLES.parent / "selftest" / "problems").glob("*.py"))
+HOSTILE = {"ends_elsewhere", "floods_runner", "forges_verdict", "starts_processes"}  # only in a sandbox
+PROBLEMS = sorted((SAMPLES.parent / "selftest" / "problems").glob("*.py"))
+CORPUS = [path for path in PROBLEMS if path.stem not in HOSTILE]
 DEGENERATE_ON_PURPOSE = {"constant_output": "problem.constant"}
 
 # name -> (forward, constructor, reason, tail)
@@ -80,6 +82,7 @@ DEGENERATE = {
         "return torch.sum(torch.matmul(x, self.weight.T) / 2, dim=1, keepdim=True) * 1.5",
         "self.weight = nn.Parameter(torch.randn(64, 32))", "problem.collapses", TAIL,
     ),
+    "a shift that softmax takes away": ("return torch.softmax(x + x.sin().mean(), 1)", "", "problem.dead_ops", TAIL),
 }  # fmt: skip
 
 HONEST = {
@@ -88,6 +91,10 @@ HONEST = {
     "rms norm": ("return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)", "", TAIL),
     "log-sum-exp": ("return torch.logsumexp(x, dim=1)", "", TAIL),
     "argmax": ("return x.argmax(1)", "", TAIL),
+    "element-wise, mean over everything": ("return torch.tanh(x * 1.5).mean()", "", TAIL),
+    "element-wise, sum over everything": ("return (x.exp() + 1).log().sum()", "", TAIL),
+    "two inputs, mean over everything": ("return F.mse_loss(x, x.flip(0).sin()).sqrt()", "", TAIL),
+    "gemm, element-wise, mean of means": ("return F.silu(self.linear(x)).mean(1).mean()", LINEAR, TAIL),
     "one number": ("return x.sum()", "", TAIL),
     "unit rows": ("return F.normalize(x, dim=1)", "", TAIL),
     "causal attention": (
