@@ -6,22 +6,24 @@ The verdict stays the one that fits what is wrong; the reason says which of the 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 import torch
 
 from judge.bench.audit.setting import GIVEN, STAGE, Answer, Setting, ask, elements, other_question
+from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.wire import Message
 from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.correctness import Rounds
 from judge.bench.processes.inspection import Seen
-from judge.values import Verdict
+from judge.values import JudgeError, Verdict
 
 REPEATS, INTERPRETED_REPEATS = 6, 1  # further calls on equal input; races need several, the interpreter has none
 GRACE_S = 0.05  # a thread that is just ending
 INTERPRETED_GRACE_S = 1.0  # the same where no clock runs that it could cheat: on a busy machine it takes its time
-DRIVER_THREADS = ("cuda", "nv-", "cupti")  # started by the driver whenever it likes
+TRUSTED = "eager#audit"  # a child that runs the reference, to see which threads the driver starts late
 _VALUES = (Verdict.WRONG, Verdict.NOT_FINITE)
 
 
@@ -42,7 +44,7 @@ def examine(setting: Setting, name: str) -> Witness:
     witness = Witness(rounds, question)
     witness.reply = _repeat(setting, rounds, question).reply
     _change_parameters(rounds)
-    _left_over(setting, name, before)
+    _left_over(setting, name, before, question)
     return witness
 
 
@@ -104,33 +106,48 @@ def _why(rounds: Rounds, ended: Ended) -> Ended:
     return Ended(ended.verdict, STAGE, "audit.stale", f"after its parameters were replaced: {ended.message}")
 
 
-def _left_over(setting: Setting, name: str, before: Seen) -> None:
+def _left_over(setting: Setting, name: str, before: Seen, question: Question) -> None:
     """Threads and processes that outlive the calls could work on after a clock has stopped, or hinder a baseline.
 
-    It does not help to start them at import: nothing of ours forks, and without a GPU one thread is all a child has.
+    It helps neither to start them at import nor to name them like a driver's: those that were there before the
+    candidate was loaded are known, and of later ones as many of a name as the reference's own process has, too.
     """
-    known = {number for number, _ in (before.threads if setting.device != "cpu" else before.threads[:1])}
     after = setting.look(name)
     deadline = time.monotonic() + (INTERPRETED_GRACE_S if setting.interprets else GRACE_S)
     pause_s = GRACE_S
-    while _more(known, after) and time.monotonic() < deadline:
+    while _later(after) and time.monotonic() < deadline:
         time.sleep(pause_s)
         after = setting.look(name)
         pause_s *= 2  # a few looks: the runner answers a bounded number
-    found = _more(known, after)
+    found = _later(after)
+    if found and setting.device != "cpu":
+        found -= _drivers(setting, question)
     if found:
         raise Ended(
             Verdict.SUSPECT,
             STAGE,
             "audit.threads",
-            f"after its calls had returned, {len(found)} threads or processes that it started were still alive: "
-            f"{', '.join(found[:8])}; do all the work inside forward",
+            f"after its calls had returned, {found.total()} threads or processes that it started were still alive: "
+            f"{', '.join(list(found.elements())[:8])}; do all the work inside forward",
         )
     files = sorted(set(after.files) - set(before.files))
     if files:
         setting.note("audit.files", f"forward left {len(files)} files behind: {', '.join(files[:8])}", files=files[:20])
 
 
-def _more(known: set[int], after: Seen) -> list[str]:
-    later = [(number, name) for number, name in after.threads if number not in known] + list(after.processes)
-    return [name or str(number) for number, name in later if not name.startswith(DRIVER_THREADS)]
+def _later(seen: Seen) -> Counter[str]:
+    """Threads that started later than the candidate was loaded, and processes, by name."""
+    return Counter([*seen.late, *(name or str(number) for number, name in seen.processes)])
+
+
+def _drivers(setting: Setting, question: Question) -> Counter[str]:
+    """What is later in a process that answers the same question with the reference."""
+    setting.subjects.more({TRUSTED: "eager"})
+    try:
+        rounds, _ = setting.rounds(TRUSTED, question)
+        rounds.ask(question)
+        return _later(setting.look(TRUSTED))
+    except SubjectFailed as failed:
+        raise JudgeError(f"the reference's own process failed in an audit: {failed.message}") from failed
+    finally:
+        setting.subjects.release(TRUSTED)

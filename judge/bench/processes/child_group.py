@@ -115,11 +115,8 @@ class ChildGroup:
         """Sandbox layers the member reported before it had seen any foreign code."""
         child = self.members[name]
         if child.layers is None:
-            try:
-                first = child.boss.pump()
-            except (WireClosed, WireGarbage):
-                first = []
-            found = first[0].get("sandbox") if first else None
+            said = child.hear()
+            found = said[0].get("sandbox") if said else None
             child.layers = {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
         return child.layers
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from judge.bench.exchange.wire import Channel
+from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage
 
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -95,6 +95,7 @@ def _quietly(call: Callable[..., object], *arguments: object, **named: object) -
 PREFIX = "adaexplore-bench-"
 SYSTEM_PLACES = (Path("/tmp"), Path("/var/tmp"))
 END_S = 10.0  # that killed children may take to be gone
+FIRST_WORDS = 2
 
 
 class Server(Protocol):
@@ -133,6 +134,18 @@ class Child:
     log_dropped: int = 0
     log_open: bool = True
     layers: dict[str, str] | None = None
+    first_words: list[Message] = field(default_factory=list)  # at most FIRST_WORDS, see `hear`
+
+    def hear(self) -> list[Message]:
+        """What it said before it had seen any foreign code: its sandbox layers, and a subject its threads. Whatever may
+        come afterwards is dropped."""
+        if len(self.first_words) < FIRST_WORDS:
+            try:
+                self.first_words += self.boss.pump()
+            except (WireClosed, WireGarbage):
+                pass  # it has nothing more to say
+            del self.first_words[FIRST_WORDS:]
+        return self.first_words
 
     def drain(self, limit: int) -> None:
         """Take what the child printed; keep `limit` bytes of it, count the rest."""

@@ -21,6 +21,7 @@ MOST_LOOKS = 64
 MOST_ROWS = 200
 MOST_ENTRIES, MOST_DEPTH = 5000, 40
 ANSWER_S = 5.0
+STARTED = 19  # place of the start time in /proc/.../stat, counted from the state
 # Folders of compilers and drivers, and what the bench itself writes; see the child's first steps.
 CACHES = ("triton", "inductor", "cuda", "cache", "home/.triton", "home/.nv", "__pycache__", "tmp/torchinductor_judge")
 OURS = ("candidate.py", "problem.py")
@@ -28,34 +29,48 @@ OURS = ("candidate.py", "problem.py")
 
 @dataclass(frozen=True)
 class Seen:
-    """Threads and further processes as (id, name); files outside the compilers' caches, relative to the folder."""
+    """Threads and further processes as (id, name); files outside the compilers' caches, relative to the folder.
+
+    `late`: names of the threads that were not there yet when the child was about to load what it was given. A thread is
+    known by its id and by when it started: ids are given again.
+    """
 
     threads: tuple[tuple[int, str], ...]
     processes: tuple[tuple[int, str], ...]
     files: tuple[str, ...]
+    late: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Seen:
         """Raises KeyError, TypeError or ValueError when malformed."""
         threads = tuple((int(number), str(name)) for number, name in row["threads"])
         processes = tuple((int(number), str(name)) for number, name in row["processes"])
-        return cls(threads, processes, tuple(str(name) for name in row["files"]))
+        late = tuple(str(name) for name in row["late"])
+        return cls(threads, processes, tuple(str(name) for name in row["files"]), late)
 
 
 def look_at(child: Child) -> Message:
     """`Seen` of a child as JSON. One that has ended has nothing but files."""
+    threads = threads_in(Path(f"/proc/{child.pid}/task")) if child.pid and child.status is None else []
+    known = [row[:2] for said in child.hear()[1:] for row in said.get("threads", [])]
     return {
-        "threads": _threads(child.pid) if child.pid and child.status is None else [],
+        "threads": [[number, name] for number, _, name in threads],
+        "late": [name for number, started, name in threads if [number, started] not in known],
         "processes": _processes(child.pid) if child.pid and child.status is None else [],
         "files": _files(child.folder),
     }
 
 
-def _threads(pid: int) -> list[tuple[int, str]]:
+def threads_in(folder: Path = Path("/proc/self/task")) -> list[tuple[int, int, str]]:
+    """Threads of a process by its folder in /proc: id, when it started (clock ticks since boot), name."""
+    found = []
     try:
-        return [(int(path.name), _name(path)) for path in Path(f"/proc/{pid}/task").iterdir()][:MOST_ROWS]
+        for path in islice(folder.iterdir(), MOST_ROWS):
+            stat = (path / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            found.append((int(path.name), int(stat[STARTED]), _name(path)))
     except OSError:  # it ended while we looked
-        return []
+        pass
+    return found
 
 
 def _processes(leader: int) -> list[tuple[int, str]]:

@@ -27,6 +27,7 @@ from judge.bench.foreign.loading import load_candidate, load_problem
 from judge.bench.foreign.sources import LoadError
 from judge.bench.foreign.switches import Switchboard, neutral
 from judge.bench.processes.child import Assignment
+from judge.bench.processes.inspection import threads_in
 from judge.bench.subjects.baseline_models import as_baseline
 from judge.bench.subjects.burst_calls import BurstCalls
 from judge.bench.subjects.harness import Harness
@@ -40,6 +41,7 @@ MOST_MEMORY = 0.5  # of the GPU's: referee, baseline and neighbours need the sam
 def run(assignment: Assignment) -> None:
     """Role "subject": load the source, then answer the referee until it hangs up."""
     link = Channel(socket.socket(fileno=assignment.links[0]))
+    assignment.boss.send({"threads": threads_in()})
     assignment.boss.close()
     baseline = BASELINES.get(str(assignment.payload["mode"]))
     neutral(Policy.from_json(assignment.payload["policy"]), benchmark=baseline is not None and baseline.benchmark)

@@ -94,61 +94,86 @@ def test_other_parameters_are_asked_once_and_other_faults_pass_through(monkeypat
     assert ended(lambda: state_checks._change_parameters(None)) == (Verdict.CRASHED, "audit", "run.exception")
 
 
-def seen(*threads: tuple[int, str], processes: tuple[tuple[int, str], ...] = (), files: tuple[str, ...] = ()) -> Seen:
-    return Seen(threads=tuple(threads), processes=processes, files=files)
+def seen(*late: str, processes: tuple[tuple[int, str], ...] = (), files: tuple[str, ...] = ()) -> Seen:
+    threads = [(1, "python"), *enumerate(late, start=2)]
+    return Seen(threads=tuple(threads), processes=processes, files=files, late=late)
 
 
-def left_over(monkeypatch, before: Seen, *looks: Seen, device: str = "cuda:0", interprets: bool = False) -> Audited:
+class Trusting(Audited):
+    """An audit in which the reference's own process has these later threads."""
+
+    def __init__(self, drivers: Seen, **given: object) -> None:
+        super().__init__(looks=[], asked=[], drivers=drivers, **given)
+        self.subjects = SimpleNamespace(more=self.asked.append, release=self.asked.append)
+
+    def rounds(self, name, question):
+        return SimpleNamespace(ask=lambda asked: self.asked.append((name, asked))), question
+
+
+def left_over(
+    monkeypatch,
+    before: Seen,
+    *looks: Seen,
+    device: str = "cuda:0",
+    interprets: bool = False,
+    drivers: Seen = seen(),  # noqa: B008 - a value
+) -> Trusting:
     now, left = [0.0], list(looks)
     monkeypatch.setattr(state_checks.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(state_checks.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    setting = Audited(device=device, interprets=interprets, looks=[])
+    setting = Trusting(drivers, device=device, interprets=interprets)
 
     def look(name):
+        if name == state_checks.TRUSTED:
+            return setting.drivers
         setting.looks.append((name, round(now[0], 6)))
         return left.pop(0) if len(left) > 1 else left[0]
 
     setting.look = look
-    state_checks._left_over(setting, "audit", before)
+    state_checks._left_over(setting, "audit", before, "question")
     return setting
 
 
-MAIN, OTHER = (1, "python"), (2, "worker")
-
-
 def test_threads_and_processes_that_stay_are_suspect(monkeypatch):
-    for after in (seen(MAIN, OTHER), seen(MAIN, processes=((7, "sleep"),))):
-        with pytest.raises(Ended) as caught:
-            left_over(monkeypatch, seen(MAIN), after)
-        assert (caught.value.verdict, caught.value.reason) == (Verdict.SUSPECT, "audit.threads")
+    for after in (seen("worker"), seen(processes=((7, "sleep"),))):
+        for device in ("cuda:0", "cpu"):
+            with pytest.raises(Ended) as caught:
+                left_over(monkeypatch, seen(), after, device=device)
+            assert (caught.value.verdict, caught.value.reason) == (Verdict.SUSPECT, "audit.threads")
+            assert "1 threads or processes" in caught.value.message
+            assert ("worker" if after.late else "sleep") in caught.value.message
+
+
+def test_what_was_there_before_the_candidate_is_known(monkeypatch):
+    before = Seen(((1, "python"), (2, "cuda-EvtHandlr")), (), ())
+    setting = left_over(monkeypatch, before, before)
+    assert (setting.looks, setting.asked) == ([("audit", 0.0)], [])
+
+
+def test_a_name_alone_makes_no_thread_the_driver_s(monkeypatch):
+    """As many as the reference's own process has of that name are."""
+    two = seen("cuda-EvtHandlr", "cupti")
+    setting = left_over(monkeypatch, seen(), two, drivers=two)
+    assert setting.asked == [{state_checks.TRUSTED: "eager"}, (state_checks.TRUSTED, "question"), state_checks.TRUSTED]
+    for late in (seen("cuda-EvtHandlr", "cuda-EvtHandlr"), seen("cuda-EvtHandlr", "cupti", "nv-late")):
+        with pytest.raises(Ended, match=r"audit\.threads") as caught:
+            left_over(monkeypatch, seen(), late, drivers=two)
         assert "1 threads or processes" in caught.value.message
-        assert ("worker" if OTHER in after.threads else "sleep") in caught.value.message
-
-
-def test_what_was_there_before_is_known_where_a_gpu_needs_it(monkeypatch):
-    assert left_over(monkeypatch, seen(MAIN, OTHER), seen(MAIN, OTHER)).codes == []
     with pytest.raises(Ended):
-        left_over(monkeypatch, seen(MAIN, OTHER), seen(MAIN, OTHER), device="cpu")
-
-
-def test_threads_of_the_driver_are_nobodys(monkeypatch):
-    drivers = [(3, "cuda-EvtHandlr"), (4, "nv-smi"), (5, "cupti")]
-    assert left_over(monkeypatch, seen(MAIN), seen(MAIN, *drivers)).looks == [("audit", 0.0)]
-    with pytest.raises(Ended, match=r"audit\.threads"):
-        left_over(monkeypatch, seen(MAIN), seen(MAIN, (9, "")))
+        left_over(monkeypatch, seen(), two, drivers=two, device="cpu")
 
 
 @pytest.mark.parametrize(("interprets", "looks"), [(False, [0.0, 0.05]), (True, [0.0, 0.05, 0.15, 0.35, 0.75, 1.55])])
 def test_a_thread_that_is_ending_has_a_moment(monkeypatch, interprets, looks):
-    busy = [seen(MAIN, OTHER)] * (len(looks) - 1)
-    setting = left_over(monkeypatch, seen(MAIN), *busy, seen(MAIN), interprets=interprets)
+    busy = [seen("worker")] * (len(looks) - 1)
+    setting = left_over(monkeypatch, seen(), *busy, seen(), interprets=interprets)
     assert [at for _, at in setting.looks] == looks
     with pytest.raises(Ended):
-        left_over(monkeypatch, seen(MAIN), *busy, seen(MAIN, OTHER), interprets=interprets)
+        left_over(monkeypatch, seen(), *busy, seen("worker"), interprets=interprets)
 
 
 def test_files_left_behind_are_noted(monkeypatch):
-    setting = left_over(monkeypatch, seen(MAIN, files=("a",)), seen(MAIN, files=("c", "a", "b")))
+    setting = left_over(monkeypatch, seen(files=("a",)), seen(files=("c", "a", "b")))
     assert [(one.code, one.data) for one in setting.findings] == [("audit.files", {"files": ["b", "c"]})]
     assert setting.findings[0].message == "forward left 2 files behind: b, c"
 

@@ -12,16 +12,22 @@ import pytest
 
 from judge.bench.exchange.wire import Channel, WireTimeout
 from judge.bench.processes.children import Child
-from judge.bench.processes.inspection import MOST_LOOKS, Inspector, Seen, look, look_at
+from judge.bench.processes.inspection import MOST_LOOKS, Inspector, Seen, look, look_at, threads_in
 from judge.values import JudgeError
 
 
 @pytest.fixture
-def child(tmp_path):
+def said():
+    """What the child says, and where the runner hears it."""
     boss, theirs = Channel.pair()
-    yield Child(1, None, tmp_path, boss, -1, pid=os.getpid())
+    yield boss, Channel(theirs)
     boss.close()
     theirs.close()
+
+
+@pytest.fixture
+def child(tmp_path, said):
+    return Child(1, None, tmp_path, said[0], -1, pid=os.getpid())
 
 
 def seen(child) -> Seen:
@@ -38,7 +44,30 @@ def test_a_thread_is_seen_while_it_lives(child):
     assert len(during.threads) == len(before.threads) + 1
 
 
-def test_a_process_of_the_childs_session_is_seen(tmp_path):
+def test_a_thread_is_late_unless_the_child_told_of_it_before_it_saw_foreign_code(child, said):
+    ends = threading.Event()
+    threads = [threading.Thread(target=ends.wait) for _ in range(2)]
+    threads[0].start()
+    said[1].send({"sandbox": {}})
+    said[1].send({"threads": threads_in()})
+    threads[1].start()
+    said[1].send({"threads": threads_in()})  # a candidate that found the channel
+    try:
+        assert [*seen(child).late] == [*seen(child).late] == [Path("/proc/self/comm").read_text().strip()]
+        assert len(seen(child).threads) >= 3
+    finally:
+        ends.set()
+        [thread.join() for thread in threads]
+
+
+def test_a_thread_that_got_the_id_of_an_earlier_one_is_late(child, said):
+    number, started, name = threads_in()[0]
+    said[1].send({"sandbox": {}})
+    said[1].send({"threads": [(number, started - 1, name)]})
+    assert name in seen(child).late
+
+
+def test_a_process_of_the_childs_session_is_seen(tmp_path, said):
     code = (
         "import subprocess, sys; p = subprocess.Popen(['sleep', '20']); print(flush=True); sys.stdin.read(); p.kill()"
     )
@@ -46,7 +75,7 @@ def test_a_process_of_the_childs_session_is_seen(tmp_path):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as leader:
         assert leader.stdout is not None
         leader.stdout.readline()
-        found = seen(Child(1, None, tmp_path, None, -1, pid=leader.pid))
+        found = seen(Child(1, None, tmp_path, said[0], -1, pid=leader.pid))
         leader.communicate()
     assert [name for _, name in found.processes] == ["sleep"]
     assert [number for number, _ in found.threads] == [leader.pid]
