@@ -21,4 +21,5 @@ urlpatterns = [
     path("judge/", selftest_views.self_test_list, name="self-test-list"),
     path("judge/<str:device>/", selftest_views.self_test_detail, name="self-test-detail"),
     path("judge/<str:device>/start", action_view("selftest.start"), name="self-test-start"),
+    path("judge/<str:device>/stop", action_view("selftest.stop"), name="self-test-stop"),
 ]

@@ -306,6 +306,7 @@ NO_PAGES = {
     "evaluation-samples-csv": "file",
     "evaluation-samples-json": "file",
     "self-test-start": "form",
+    "self-test-stop": "form; a page asks",
     "rule-cards": "part of the page of the rules",
     "rule-undo": "form",
     "rule-import": "form",

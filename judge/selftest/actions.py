@@ -11,14 +11,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from kombu.exceptions import OperationalError
 
-from adaexplore_site.actions.action import Action, Call, Kind, Result, Subject, missing
+from adaexplore_site.actions.action import Action, Call, Kind, Question, Result, Subject, missing
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
 from judge.devices.services import judging_devices
 from judge.selftest.models import SelfTest
-from judge.selftest.services import selftest_queue
+from judge.selftest.services import STOP, selftest_queue, selftest_stop
 from judge.tasks import run_self_test
 
 log = logging.getLogger(__name__)
@@ -34,22 +34,31 @@ class SelfTestKind(Kind):
         return Subject("judge", name, reverse("self-test-detail", args=[name]) if name else "")
 
 
-@register
-class StartSelfTest(Action):
-    """Queue a self-test for the device's worker. A second start while one is under way changes nothing."""
+class SelfTestAction(Action):
+    """Something done to the self-test of a device, on its page."""
 
     kind = SelfTestKind()
-    name, label, done = "selftest.start", _("Start the self-test"), _("Self-test started")
-    takes, route = ("device",), "self-test-start"
+    takes = ("device",)
     pages = ("self-test-detail",)
-    own_words = True
-    irreversible = _("a self-test changes nothing; searches on the device wait until it ends")
 
     def locate(self, where: Mapping[str, Any]) -> Device:
         row = judging_devices().filter(name=where["device"]).first()
         if row is None:
             raise missing("such device that judges")
         return row
+
+    def home(self, target: Device) -> str:
+        return reverse("self-test-detail", args=[target.name])
+
+
+@register
+class StartSelfTest(SelfTestAction):
+    """Queue a self-test for the device's worker. A second start while one is under way changes nothing."""
+
+    name, label, done = "selftest.start", _("Start the self-test"), _("Self-test started")
+    route = "self-test-start"
+    own_words = True
+    irreversible = _("a self-test changes nothing; searches on the device wait until it ends")
 
     def run(self, target: Device, data: dict[str, Any], call: Call) -> Result:
         selftest = selftest_queue(device=target, **call.who)
@@ -62,8 +71,26 @@ class StartSelfTest(Action):
             then=lambda: _send(selftest),
         )
 
-    def home(self, target: Device) -> str:
-        return reverse("self-test-detail", args=[target.name])
+
+@register
+class StopSelfTest(SelfTestAction):
+    """Stop the self-test of a device, whether it waits or runs, so that searches there go on."""
+
+    name, label, done = STOP, _("Stop the self-test"), _("Self-test stopped")
+    route = "self-test-stop"
+    irreversible = _("start another one")
+
+    def question(self, target: Device, data: Mapping[str, Any]) -> Question:
+        return Question(
+            ask=gettext("Stop the self-test of %(device)s?") % {"device": target.name},
+            what=gettext("What was judged so far is not kept. The device is trusted as it was before."),
+            yes=gettext("Stop"),
+            back=self.home(target),
+        )
+
+    def run(self, target: Device, data: dict[str, Any], call: Call) -> Result:
+        selftest_stop(device=target, **call.who)
+        return Result(gettext("The self-test of %(device)s was stopped.") % {"device": target.name})
 
 
 def _send(selftest: SelfTest) -> None:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from judge.bench.processes.stopping import LOOK_S, stoppable
 from judge.bench.runner import Bench
 from judge.selftest.entries import Corpus, Entry
 from judge.selftest.results import EntryResult, Report, State
 from judge.sources.checks import case_for, declared_cases
-from judge.values import PROTOCOL, AdmissionReport, Audit, Job, JudgeError, Outcome, SpeedCall
+from judge.values import PROTOCOL, AdmissionReport, Audit, Job, JudgeError, Outcome, SpeedCall, Stopped
 
 WORTH_A_BENCH = 12  # entries that wait for a kind of bench for each one that is open
 ONCE = "faster in one pair of two"
@@ -54,12 +55,13 @@ def run_entries(
     whole: bool = True,
     progress: Progress | None = None,
     budget_s: float | None = None,
+    unwanted: Callable[[], bool] = lambda: False,
 ) -> Report:
     """Judge every entry that `device` can, `workers` at a time, each with benches of its own.
 
     `whole` says whether `found` is everything there is. A fault of the judge is retried, then stands as `lost` in the
-    result. After `budget_s`, or Ctrl-C, no further entry begins; the report then says how many are left. Raises
-    JudgeError when a bench cannot start.
+    result. After `budget_s`, or Ctrl-C, no further entry begins; the report then says how many are left. As soon as it
+    is `unwanted`, those under way end as well. Raises JudgeError when a bench cannot start.
     """
     started = time.time()
     groups: dict[str, list[Entry]] = defaultdict(list)
@@ -67,7 +69,7 @@ def run_entries(
     for entry in found:
         kind = bench_kind(entry, device)
         groups[kind].append(entry) if kind else skipped.append(entry.id)
-    group = _ChildGroup(device, open_bench, progress, budget_s)
+    group = _ChildGroup(device, open_bench, progress, budget_s, unwanted)
     todo = [(kind, entry) for kind in sorted(groups) for entry in groups[kind]]
     group.work(todo, workers)
     left = len(todo) - len(group.rows)
@@ -89,8 +91,17 @@ def run_entries(
 class _ChildGroup:
     """Threads that take entries off queues, one for each kind of bench. A bench belongs to one thread."""
 
-    def __init__(self, device: str, open_bench: Open, progress: Progress | None, budget_s: float | None) -> None:
+    def __init__(
+        self,
+        device: str,
+        open_bench: Open,
+        progress: Progress | None,
+        budget_s: float | None,
+        unwanted: Callable[[], bool],
+    ) -> None:
         self.device = device
+        self.unwanted = unwanted
+        self.given_up = False  # what is under way ends, too
         self.until = None if budget_s is None else time.monotonic() + budget_s
         self.stopped = False  # by the user or the budget, with entries left
         self.open_bench = open_bench
@@ -117,7 +128,12 @@ class _ChildGroup:
                 thread.start()
             left = len(threads)
             while left:
-                row = self._completed.get()
+                if self.unwanted():
+                    self.given_up = self.stopped = True
+                try:
+                    row = self._completed.get(timeout=LOOK_S)
+                except queue.Empty:
+                    continue
                 if row is None:
                     left -= 1
                     continue
@@ -150,9 +166,12 @@ class _ChildGroup:
 
     def _serve(self, kinds: list[str], queues: dict[str, queue.SimpleQueue[Entry]]) -> None:
         try:
-            for kind in kinds:
-                if self._worth_a_bench(kind, queues[kind].qsize()):
-                    self._empty(kind, queues[kind])
+            with stoppable(lambda: self.given_up):
+                for kind in kinds:
+                    if self._worth_a_bench(kind, queues[kind].qsize()):
+                        self._empty(kind, queues[kind])
+        except Stopped:
+            pass
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._faults.append(error)
         finally:

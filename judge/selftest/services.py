@@ -10,8 +10,9 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
-from adaexplore_site.core.audit import action_on
+from adaexplore_site.core.audit import ActionRefused, action_on
 from adaexplore_site.core.text import storable, storable_text
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
@@ -22,6 +23,7 @@ from judge.selftest.results import EntryResult, Report
 from judge.selftest.run import Open, Progress, bench_kind, run_entries
 from judge.values import JudgeError
 
+STOP = "selftest.stop"
 WORKERS = min(2, os.cpu_count() or 1)  # entries at a time: more wait for each other, and for contexts in the making
 GONE_AFTER_S = 3600  # a self-test that has not ended by then has lost its worker
 
@@ -55,7 +57,8 @@ def selftest_run(
     progress: Progress | None = None,
     budget_s: float | None = None,
 ) -> Report | None:
-    """Judge every entry and store the result. A row that is no longer queued is left alone: None.
+    """Judge every entry and store the result. A row that is no longer queued is left alone: None. One that a person
+    stops ends as that person left it.
 
     Raises JudgeError when no bench can start; the row then has state "failed" and the message.
     """
@@ -67,6 +70,7 @@ def selftest_run(
     )
     if not taken:
         return None
+    running = mine.filter(state=SelfTest.State.RUNNING)
     done = 0
 
     def completed(row: EntryResult) -> None:
@@ -84,15 +88,16 @@ def selftest_run(
             workers=workers or WORKERS,
             progress=completed,
             budget_s=budget_s,
+            unwanted=lambda: not running.exists(),
         )
     except JudgeError as error:
-        mine.update(state=SelfTest.State.FAILED, finished_at=timezone.now(), message=storable_text(str(error)))
+        running.update(state=SelfTest.State.FAILED, finished_at=timezone.now(), message=storable_text(str(error)))
         raise
     if report.left:
         message = f"stopped with {report.left} of {total} entries left"
-        mine.update(state=SelfTest.State.FAILED, finished_at=timezone.now(), message=message)
+        running.update(state=SelfTest.State.FAILED, finished_at=timezone.now(), message=message)
         return report
-    mine.update(
+    running.update(
         state=SelfTest.State.FINISHED,
         finished_at=timezone.now(),
         protocol=report.protocol,
@@ -101,6 +106,21 @@ def selftest_run(
         result=storable(report.to_json()),
     )
     return report
+
+
+def selftest_stop(*, device: Device, user: Any, key: str | None = None) -> None:
+    """Stop the self-test that waits for the device's worker or runs there. Raises ActionRefused."""
+    with transaction.atomic():
+        under_way = [SelfTest.State.QUEUED, SelfTest.State.RUNNING]
+        row = SelfTest.objects.select_for_update().filter(device=device, state__in=under_way).first()
+        if row is None:
+            raise ActionRefused(_("No self-test of %(device)s waits or runs.") % {"device": device.name})
+        before = {"state": row.state}
+        row.state, row.finished_at = SelfTest.State.FAILED, timezone.now()
+        row.message = f"Stopped by {user.get_username()}."
+        row.save(update_fields=["state", "finished_at", "message"])
+        after = {"device": device.name, "state": row.state}
+        action_on(verb=STOP, on=("selftest", row.pk), user=user, key=key, before=before, after=after)
 
 
 def bench_opener(device: Device) -> Open:

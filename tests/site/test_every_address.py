@@ -17,6 +17,7 @@ OPEN = {"sign-in", "sign-in-link", "sign-out", "javascript-catalog"}
 CHANGES = {
     "problem-upload",
     "self-test-start",
+    "self-test-stop",
     "device-state",
     "spend-budget",
     "spend-price",

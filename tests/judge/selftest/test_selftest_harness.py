@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from judge.bench.processes.stopping import look
 from judge.selftest.entries import Corpus
 from judge.selftest.results import Report, State
 from judge.selftest.run import bench_kind, kinds_of, run_entries
@@ -169,3 +170,15 @@ def test_ctrl_c_lets_what_is_under_way_finish_and_keeps_it():
 
     report = run(found, interrupted, workers=1)
     assert 2 <= len(report.results) < 6 and report.left == 6 - len(report.results)
+
+
+def test_one_that_is_not_wanted_any_more_gives_up_what_is_under_way():
+    def answer(job):
+        asked.append(job.id)
+        while True:
+            time.sleep(0.01)
+            look()
+
+    asked: list[str] = []
+    report = run([entry("e01"), entry("e02")], answer, workers=1, unwanted=lambda: bool(asked))
+    assert (report.left, len(asked), report.whole) == (2, 1, False)

@@ -79,6 +79,27 @@ def test_an_operator_starts_one_and_a_second_start_changes_nothing(device, monke
     assert "waiting for the worker" in page and "Run self-test" not in page and "every 5s" in page
 
 
+def test_one_that_waits_or_runs_is_stopped_after_a_question(device):
+    operator, address = client_of("operator"), reverse("self-test-stop", args=[device.name])
+    row = selftest_queue(device=device)
+    assert address in operator.get(reverse("self-test-detail", args=[device.name])).content.decode()
+    assert f"Stop the self-test of {device.name}?" in operator.post(address).content.decode()
+    assert operator.post(address, {"sure": "1"}).status_code == 302
+    assert selftest_run(selftest=row, found=[entry("e01")], open_bench=lambda name: pytest.fail("it would run")) is None
+    assert operator.post(address, {"sure": "1"}).status_code == 409
+    again = selftest_queue(device=device)
+
+    def stopped(row):
+        assert operator.post(address, {"sure": "1"}).status_code == 302
+
+    bench = FakeBench(lambda job: wrong())
+    report = selftest_run(
+        selftest=again, found=[entry("e01")], open_bench=lambda name: bench, workers=1, progress=stopped
+    )
+    again.refresh_from_db()
+    assert report.left == 0 and (again.state, again.message) == ("failed", "Stopped by some-operator."), "it stays so"
+
+
 def test_a_page_that_asked_how_far_it_is_shows_the_result_once_there_is_one(device):
     viewer, place = client_of("viewer"), reverse("self-test-detail", args=[device.name])
     waiting = selftest_queue(device=device)

@@ -14,6 +14,7 @@ from adaexplore_site.accounts.models import ApiToken
 from adaexplore_site.actions.registry import APPS
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.saved_views.models import SavedView
+from judge.selftest.models import SelfTest
 from memory.adapt.models import AdaptRun
 from memory.rules.models import Rule
 from search.batches.models import Campaign
@@ -148,6 +149,11 @@ def examined() -> Asked:
     row, name = make_problem(), make_device().name
     row.__class__.objects.update(admission={name: {"state": "running", "started": timezone.now().isoformat()}})
     return {"slug": row.slug}, {"device": name}
+
+
+def self_testing() -> Asked:
+    row = SelfTest.objects.create(device=make_device())
+    return {"device": row.device.name}, {"sure": True}
 
 
 def pruned() -> dict[str, object]:
@@ -285,6 +291,7 @@ ADDS: dict[str, Callable[[], Asked]] = {
     "node.revoke": held,
     "node.stop": held,
     "preflight.stop": examined,
+    "selftest.stop": self_testing,
     "kernel.verify": lambda: (measured(), {}),
     "kernel.dispute": lambda: (measured(), {"reason": "the  tail"}),
     "kernel.race": raced,
