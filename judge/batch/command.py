@@ -9,7 +9,8 @@ import platform
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from judge.batch.lines import BadLine, Busy, OutcomeFile, outcome_line, read_job
 from judge.bench.device.nvml import Gpu, gpus_here
+from judge.bench.probing.known_kernel import RECORD, prove
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.devices.keys import BadKey, DeviceKey, read_key
@@ -204,16 +206,20 @@ def bench_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def bench_of(options: argparse.Namespace) -> Bench:
-    """The bench that the options ask for. Raises ValueError for a GPU that is not there."""
+@contextmanager
+def bench_of(options: argparse.Namespace) -> Iterator[Bench]:
+    """The bench that the options ask for, once it has judged a known kernel: a fault of this machine is no outcome of a
+    job. Raises JudgeError for one, ValueError for a GPU that is not there."""
     gpu = gpu_of(options.device)
-    return Bench(
+    with Bench(
         options.device,
         target=options.target or _arch(options.device),
         minimum_sandbox=required_layers(options.min_sandbox),
         artefacts=options.cache,
         identity=gpu.uuid if gpu else "",
-    )
+    ) as bench:
+        prove(bench, options.cache / RECORD)
+        yield bench
 
 
 def _device(text: str) -> str:

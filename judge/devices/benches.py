@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from adaexplore_site.core.leases import beat
+from judge.bench.probing.known_kernel import RECORD, prove
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.devices.models import Device
@@ -30,20 +32,27 @@ _open: dict[tuple[int, str], Bench] = {}  # by process id: a forked worker must 
 
 
 def bench_for(device: Device) -> Bench:
-    """The bench of `device` in this process. Raises JudgeError when it cannot start, ValueError for external ones."""
+    """The bench of `device` in this process. Raises JudgeError when it cannot start, or cannot judge a known kernel as
+    its first; ValueError for external ones."""
     if device.imported:
         raise ValueError(f"{device.name} only holds imported numbers; nothing can be judged on it")
     if device.remote:
         raise JudgeError(f"{device.name} belongs to another machine: export jobs for it with judge_export_jobs")
     key = (os.getpid(), device.name)
     if key not in _open:
-        _open[key] = (import_string(settings.JUDGE_BENCH) if settings.JUDGE_BENCH else Bench)(
+        bench = (import_string(settings.JUDGE_BENCH) if settings.JUDGE_BENCH else Bench)(
             device.name,
             target=device.arch or settings.JUDGE_TARGET,
             minimum_sandbox=required_layers(settings.JUDGE_MIN_SANDBOX),
             artefacts=settings.DATA_DIR / "artefacts",
             identity=str(device.facts.get("uuid", "")),
         )
+        with ExitStack() as unproven:
+            unproven.callback(bench.close)
+            if not settings.JUDGE_BENCH:
+                prove(bench, settings.DATA_DIR / "artefacts" / RECORD)
+            unproven.pop_all()
+        _open[key] = bench
     return _open[key]
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from judge.bench.device.nvml import Gpu, gpus_here
 from judge.bench.exchange.wire import Message
+from judge.bench.probing.known_kernel import fault_of
+from judge.bench.processes.children import reachable, temporary_place
 from judge.bench.runner import Bench
 from judge.doctor.host import Host, read_host
 from judge.doctor.layers import layers_of
@@ -43,11 +46,51 @@ def _device(name: str, target: str, host: Host, required: tuple[str, ...], gpu: 
     cuda = name.startswith("cuda")
     try:
         with Bench(name, target=gpu.arch if gpu and gpu.arch else target, alternatives=False) as bench:
+            kernel = _known_kernel(bench)
             probed = probe(bench)
     except JudgeError as error:
-        return DeviceReport(name, fault=str(error))
-    facts = [*_toolchain(probed, cuda), *([_gpu(gpu)] if gpu else []), _exchange(probed, cuda)]
-    return DeviceReport(name, layers=layers_of(probed, host, required, cuda=cuda), facts=tuple(facts))
+        return DeviceReport(name, fault=str(error), facts=tuple(device_files() if cuda else ()))
+    facts = [*_toolchain(probed, cuda), *([_gpu(gpu), *device_files()] if gpu else []), _exchange(probed, cuda), kernel]
+    layers = layers_of(probed, host, required, cuda=cuda)
+    return DeviceReport(name, kernel.value if kernel.state == "bad" else "", layers, tuple(facts))
+
+
+def _known_kernel(bench: Bench) -> Fact:
+    """Whether a plain right kernel passes; one that does not is the machine's fault, and the other facts say which."""
+    began = time.monotonic()
+    try:
+        fault = fault_of(bench)
+    except JudgeError as error:
+        fault = str(error)
+    if fault:
+        advice = "the likely cause is marked BAD or failed here; no candidate is judged until this kernel passes"
+        return Fact("known kernel", fault, "bad", advice)
+    return Fact("known kernel", f"passes, in {time.monotonic() - began:.1f} s with an empty Triton cache")
+
+
+def device_files(folder: Path = Path("/dev")) -> Iterable[Fact]:
+    """The driver's files that this account cannot use, or that are missing."""
+    closed = [str(path) for path in sorted(folder.glob("nvidia*")) if path.is_char_device() and not _usable(path)]
+    if closed:
+        owners = ", ".join(sorted({_group(Path(path)) for path in closed}))
+        advice = f"add this account to the group that owns them ({owners}), then log in again"
+        yield Fact("GPU files", f"{', '.join(closed)}: this account may not use them", "bad", advice)
+    absent = [name for name in ("nvidiactl", "nvidia-uvm") if not (folder / name).exists()]
+    if absent:
+        advice = "run `nvidia-modprobe -u -c 0` once as root, or hand the files to the container"
+        yield Fact("GPU files", f"{', '.join(str(folder / name) for name in absent)}: absent", "bad", advice)
+
+
+def _usable(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.W_OK, effective_ids=True)
+
+
+def _group(path: Path) -> str:
+    """The name of a file's group, or its number where it has none."""
+    try:
+        return path.group()
+    except KeyError:
+        return str(path.stat().st_gid)
 
 
 def _machine(host: Host) -> Iterable[Fact]:
@@ -60,7 +103,7 @@ def _machine(host: Host) -> Iterable[Fact]:
     yield Fact("control group", host.cgroup.summary)
     yield Fact("bubblewrap", f"{host.bubblewrap}; the judge does without it")
     yield _clock(host)
-    yield _space("temp folder", tempfile.gettempdir(), TEMP_BYTES, "point TMPDIR to a larger disk")
+    yield temp_folder(os.environ.get("TMPDIR", ""), temporary_place())
     yield _space("/dev/shm", "/dev/shm", SHM_BYTES, "give it more: mount -o remount,size=2g /dev/shm, or --shm-size 2g")
 
 
@@ -90,6 +133,22 @@ def _space(name: str, path: str, wanted_bytes: int, advice: str) -> Fact:
         return Fact(name, f"{path}: {error.strerror}", "note", advice)
     value = f"{path}: {usage.free / 2**30:.1f} of {usage.total / 2**30:.1f} GiB free"
     return Fact(name, value) if usage.free >= wanted_bytes else Fact(name, value, "note", advice)
+
+
+def temp_folder(asked: str, place: Path) -> Fact:
+    """Whether children can use the temporary folder: enter it, load there what a compiler made, find room."""
+    if not reachable(place):
+        advice = "give the folders above it mode 711, or point TMPDIR to a folder that every account may enter"
+        return Fact("temp folder", f"{place}: children of root cannot enter it, compilers find none", "bad", advice)
+    if os.statvfs(place).f_flag & os.ST_NOEXEC:
+        advice = "point TMPDIR to a folder on a disk without it"
+        return Fact("temp folder", f"{place} is mounted noexec: what a compiler makes cannot be loaded", "bad", advice)
+    space = _space("temp folder", str(place), TEMP_BYTES, "point TMPDIR to a larger disk")
+    if asked and Path(asked).resolve() != place.resolve() and space.state == "ok":
+        why = "children of root cannot enter" if os.access(asked, os.W_OK | os.X_OK) else "this account cannot write"
+        advice = f"nothing to do; or give TMPDIR={asked} and the folders above it modes that let children in"
+        return Fact("temp folder", f"{space.value}, instead of TMPDIR, which {why}", "note", advice)
+    return space
 
 
 def _toolchain(probed: Probed, cuda: bool) -> Iterable[Fact]:

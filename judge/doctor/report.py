@@ -33,7 +33,8 @@ class Fact:
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """One device; `fault` is set when its bench does not start, and nothing else is known then."""
+    """One device; `fault` is set when its bench does not start, and little else is known then, or when a known kernel
+    does not pass."""
 
     device: str
     fault: str = ""
@@ -94,7 +95,7 @@ class Report:
         for device in self.devices:
             names = [f"{layer.name} ({layer.state})" for layer in device.layers if layer.fails]
             if names or device.fault:
-                wrong.append(f"{device.device}: {', '.join(names) or 'the bench does not start'}")
+                wrong.append(f"{device.device}: {', '.join(names) or 'it cannot judge'}")
         return f"Not fit to judge uploaded code with JUDGE_MIN_SANDBOX asking for {wanted}. {'; '.join(wrong)}."
 
 

@@ -221,10 +221,10 @@ def temporary_place() -> Path:
     """Python's temporary folder, or the system's where children could not use that one: below a folder of mode 700,
     such as the data folder, a root's child finds no temporary folder for its compiler (see `folder_mode`)."""
     first = Path(tempfile.gettempdir())
-    return next((place for place in (first, *SYSTEM_PLACES) if _reachable(place)), first)
+    return next((place for place in (first, *SYSTEM_PLACES) if reachable(place)), first)
 
 
-def _reachable(place: Path) -> bool:
+def reachable(place: Path) -> bool:
     """Whether access(2) lets a child through: as root it asks for user nobody and the group root."""
     if os.geteuid() != 0:
         return True

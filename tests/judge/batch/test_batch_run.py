@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from judge.batch import command as batch
 from judge.batch.command import conduct
 from judge.batch.lines import Busy, OutcomeFile, job_line, read_outcome
 from judge.devices.keys import make_key
@@ -208,3 +210,26 @@ def test_what_cannot_be_used_is_said_before_anything_starts(tmp_path) -> None:
     assert called(tmp_path, device="cuda:7").returncode == 2
     assert "neither interpreter nor cuda:N" in called(tmp_path, device="gpu").stderr
     assert not (tmp_path / "out.jsonl").exists() or not (tmp_path / "out.jsonl").read_bytes()
+
+
+def test_a_machine_that_cannot_judge_a_known_kernel_writes_no_outcome(tmp_path, monkeypatch, capsys) -> None:
+    def prove(bench: object, record: Path) -> None:
+        assert record == tmp_path / "cache" / "proven.json"
+        raise JudgeError("this machine cannot judge now: a known right kernel ended crashed")
+
+    monkeypatch.setattr(batch, "Bench", lambda *_, **__: nullcontext(FakeBench()))
+    monkeypatch.setattr(batch, "prove", prove)
+    monkeypatch.setattr(batch.signal, "signal", lambda *_: None)
+    mask = os.umask(0o022)
+    try:
+        jobs = job_file(tmp_path, signed("a"))
+        out = tmp_path / "out.jsonl"
+        assert (
+            batch.main(
+                ["--device", "interpreter", "--jobs", str(jobs), "--out", str(out), "--cache", f"{tmp_path}/cache"]
+            )
+            == batch.UNUSABLE
+        )
+    finally:
+        os.umask(mask)
+    assert out.read_bytes() == b"" and "cannot judge now" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from judge.bench.device.nvml import Gpu
 from judge.devices import benches
 from judge.devices.models import Device
 from judge.devices.services import DeviceMissing, device_get, devices_sync
+from judge.values import JudgeError
 
 GPUS = [
     Gpu(0, "GPU-aaaa-1", "NVIDIA H100 80GB HBM3", "sm_90", 81559, "570.12"),
@@ -49,6 +50,7 @@ def test_a_process_has_one_bench_per_device_and_closes_it(monkeypatch) -> None:
 
     monkeypatch.setattr(benches, "Bench", FakeBench)
     monkeypatch.setattr(benches, "_open", {})
+    monkeypatch.setattr(benches, "prove", lambda bench, record: None)
     device = Device(name="interpreter", kind="interpreter", arch="sm_80")
     bench = benches.bench_for(device)
     assert benches.bench_for(device) is bench and bench.options["target"] == "sm_80"
@@ -60,3 +62,29 @@ def test_a_process_has_one_bench_per_device_and_closes_it(monkeypatch) -> None:
 def test_nothing_is_judged_on_an_external_device() -> None:
     with pytest.raises(ValueError, match="imported numbers"):
         benches.bench_for(Device(name="external:A", kind="external"))
+
+
+def test_a_bench_that_cannot_judge_a_known_kernel_is_closed_and_tried_again(monkeypatch, settings, tmp_path) -> None:
+    opened, closed, records = [], [], []
+
+    class FakeBench:
+        def __init__(self, name: str, **options: object) -> None:
+            opened.append(name)
+
+        def close(self) -> None:
+            closed.append(self)
+
+    def prove(bench: object, record: object) -> None:
+        records.append(record)
+        if len(records) == 1:
+            raise JudgeError("this machine cannot judge now")
+
+    settings.DATA_DIR = tmp_path
+    for name, value in {"Bench": FakeBench, "_open": {}, "prove": prove}.items():
+        monkeypatch.setattr(benches, name, value)
+    device = Device(name="interpreter", kind="interpreter", arch="sm_80")
+    with pytest.raises(JudgeError, match="cannot judge now"):
+        benches.bench_for(device)
+    assert len(closed) == 1
+    assert benches.bench_for(device) is benches.bench_for(device) and len(opened) == 2 == len(records)
+    assert set(records) == {tmp_path / "artefacts" / "proven.json"} and len(closed) == 1
