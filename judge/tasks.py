@@ -11,7 +11,9 @@ from celery.signals import worker_process_shutdown, worker_ready, worker_shutdow
 from judge.devices.benches import bench_for, close_benches, rest_idle
 from judge.devices.models import Device
 from judge.devices.services import served_devices
+from judge.evaluations.services import case_of
 from judge.problems.models import Problem
+from judge.problems.sealing import problem_seal
 from judge.problems.services import admission_fail, problem_admit
 from judge.selftest.entries import entries
 from judge.selftest.models import SelfTest
@@ -38,6 +40,19 @@ def admit_problem(problem_id: int, device_id: int) -> None:
         problem_admit(problem=problem, device=device, bench=bench_for(device), waiting=True)
     except (JudgeError, Stopped):
         return  # stored as state "failed" with the message, for the page to show
+
+
+@shared_task(name="judge.tasks.seal_problem", acks_late=True)  # type: ignore[untyped-decorator]
+def seal_problem(problem_id: int, device_id: int) -> None:
+    """New sealed cases in place of opened ones, on a device whose preflight the problem has passed."""
+    problem = Problem.objects.filter(pk=problem_id).first()
+    device = Device.objects.filter(pk=device_id).first()
+    if problem is None or device is None or not device.judges or problem.quarantined:
+        return
+    try:
+        problem_seal(problem=problem, case=case_of(problem, device), bench=bench_for(device))
+    except JudgeError as error:
+        log.warning("no sealed cases for %s on %s: %s", problem.slug, device.name, error)
 
 
 @shared_task(name="judge.tasks.run_self_test", acks_late=True)  # type: ignore[untyped-decorator]

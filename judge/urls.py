@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from adaexplore_site.actions.views import action_view
+from adaexplore_site.actions.views import action_routes, action_view
 from judge.evaluations import views as evaluation_views
 from judge.problems import views
 from judge.selftest import views as selftest_views
@@ -22,4 +22,5 @@ urlpatterns = [
     path("judge/<str:device>/", selftest_views.self_test_detail, name="self-test-detail"),
     path("judge/<str:device>/start", action_view("selftest.start"), name="self-test-start"),
     path("judge/<str:device>/stop", action_view("selftest.stop"), name="self-test-stop"),
+    *action_routes("judge"),
 ]

@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 
 from adaexplore_site.actions.views import action_routes
 from search.batches import views as batches
+from search.compare import versions as problem_versions
 from search.compare import views as compare
 from search.failures import views as failures
 from search.fleet import views as devices
@@ -29,6 +30,7 @@ urlpatterns = [
     path("", runs.run_list, name="run-list"),
     path("new", runs.run_new, name="run-new"),
     path("compare", compare.compare, name="compare"),
+    path("problems/<slug:slug>/diff", problem_versions.problem_diff, name="problem-diff"),
     path("kernels/", kernels.kernel_list, name="kernel-list"),
     path("campaigns/", batches.campaign_list, name="campaign-list"),
     path("campaigns/new", batches.campaign_new, name="campaign-new"),

@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from judge.devices.models import Device
+from judge.problems.life_cycle import problem_archive, problem_delete, version_add
 from judge.problems.models import Problem
 from search.interchange.imports import search_import
 from search.proposers import get as get_proposer
@@ -74,7 +75,19 @@ def judged() -> Names:
         "stopped": uploaded("stopped", message="Stopped by ada."),
         "quarantined": quarantined(),
         "lab": pages.lab_result().pk,
+        **lives(),
     }
+
+
+def lives() -> Names:
+    """A problem of two versions, one that is archived, one that was deleted."""
+    person, _ = User.objects.get_or_create(username=pages.HOSTILE)
+    first = make_problem("versions")
+    second = version_add(problem=first, data=gpu_rows.SOURCE.replace("0.7", "0.9").encode(), user=person)
+    shelved, gone = make_problem("shelved"), make_problem("deleted")
+    problem_archive(problem=shelved, archived=True, user=person)
+    problem_delete(problem=gone, user=person)
+    return {"old_version": first.slug, "new_version": second.slug, "shelved": shelved.slug}
 
 
 def reviewed(run: Run | None = None) -> Names:

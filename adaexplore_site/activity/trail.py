@@ -86,7 +86,7 @@ def _row(entry: AuditEntry, kinds: dict[str, Any], user: User | None) -> ActRow:
 
 def _gone(entry: AuditEntry) -> Subject:
     values = {"kind": entry.object_type, "id": entry.object_id}
-    return Subject(entry.object_type, gettext("%(kind)s %(id)s (deleted)") % values)
+    return Subject(registry.kind_of(entry.object_type).noun, gettext("%(kind)s %(id)s (deleted)") % values)
 
 
 def _actor(entry: AuditEntry) -> tuple[StrOrPromise, StrOrPromise]:

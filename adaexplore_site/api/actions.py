@@ -114,7 +114,7 @@ def _said(error: Any) -> str:
     }.get(error["type"], f"{error['msg']}.")
 
 
-SHOWN_ONCE = ("link", "token_text", "secret")  # parts of an answer that nobody can read again
+SHOWN_ONCE = ("link", "token_text", "secret", "cases")  # parts of an answer that nobody can read again
 KEPT = timedelta(days=1)
 CONFLICT = "This Idempotency-Key was already used for another request. Use a new key for each action."
 

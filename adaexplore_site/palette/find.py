@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation
-from judge.problems.models import Problem
+from judge.problems.models import OFFERED, Problem
 from judge.sources.highlighting import visible
 from memory.failures.models import FailureCluster
 from memory.rules.models import Rule
@@ -78,7 +78,11 @@ def _node(number: int | None, node: str | None) -> list[Found]:
 
 
 def _problems(words: str) -> list[Found]:
-    rows = Problem.objects.filter(Q(title__icontains=words) | Q(slug__icontains=words)).order_by("title", "pk")
+    rows = (
+        Problem.objects.filter(OFFERED)
+        .filter(Q(title__icontains=words) | Q(slug__icontains=words))
+        .order_by("title", "pk")
+    )
     return [
         Found(gettext("Problems"), visible(row.title), row.slug, reverse("problem-detail", args=[row.slug]))
         for row in rows.only("title", "slug")[:PROBLEMS]

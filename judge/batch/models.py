@@ -8,7 +8,7 @@ from django.db import models
 
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
-from judge.problems.models import Problem
+from judge.problems.models import Problem, SealedSet
 
 
 class BatchJob(models.Model):
@@ -25,6 +25,9 @@ class BatchJob(models.Model):
     source = models.TextField(blank=True)
     beat = models.FloatField(null=True, blank=True)  # as it left: see Job.beat
     incumbent = models.TextField(blank=True)  # source of the best as it left: see Job.incumbent
+    sealed_set = models.ForeignKey(  # that went with it
+        SealedSet, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
     digest = models.CharField(max_length=64)  # of the job's signed body
     evaluation = models.OneToOneField(Evaluation, null=True, blank=True, on_delete=models.PROTECT)
     outcome_digest = models.CharField(max_length=64, blank=True)  # of the signed outcome that became the evaluation

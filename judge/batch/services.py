@@ -71,9 +71,11 @@ def jobs_export(*, requests: Sequence[Request], device: Device, key: DeviceKey) 
 
 def _job(request: Request, device: Device, key: DeviceKey) -> tuple[BatchJob, bytes]:
     problem, candidate = request.problem, candidate_hash(request.source)
+    sealed = problem.sealed_set(case_of(problem, device)) if request.source else None
     waiting = BatchJob.objects.filter(device=device, problem=problem, candidate_hash=candidate, imported_at=None)
+    waiting = waiting.filter(sealed_set=sealed)
     for row in waiting.order_by("-id"):
-        row.problem, row.device = problem, device
+        row.problem, row.device, row.sealed_set = problem, device, sealed
         if digest_of(_body(row)) == row.digest:
             return row, job_line(_sent(row), nonce=row.nonce, key=key)
     row = BatchJob(
@@ -85,6 +87,7 @@ def _job(request: Request, device: Device, key: DeviceKey) -> tuple[BatchJob, by
         source=request.source,
         beat=request.beat,
         incumbent=request.incumbent,
+        sealed_set=sealed,
     )
     row.digest = digest_of(_body(row))
     row.save()
@@ -102,7 +105,7 @@ def _sent(row: BatchJob) -> Job:
         return Job(id=row.uid, problem=problem.spec(case), candidate="", limits=PREFLIGHT_LIMITS)
     return Job(
         id=row.uid,
-        problem=problem.spec(case_of(problem, device)),
+        problem=problem.spec(case_of(problem, device), row.sealed_set),
         candidate=row.source,
         limits=LIMITS,
         beat=row.beat,
@@ -154,7 +157,7 @@ def _locked(found: Iterable[tuple[int, Returned]]) -> dict[str, BatchJob]:
     numbers = {device for _, device in rows}
     devices = {row.pk: row for row in Device.objects.select_for_update().filter(pk__in=numbers).order_by("pk")}
     jobs = BatchJob.objects.select_for_update(of=("self",)).filter(uid__in=wanted).order_by("pk")
-    found_jobs = {row.uid: row for row in jobs.select_related("problem", "evaluation")}
+    found_jobs = {row.uid: row for row in jobs.select_related("problem", "evaluation", "sealed_set")}
     for job in found_jobs.values():
         job.device = devices[
             job.device_id
@@ -193,6 +196,7 @@ def _keep(line: Returned, job: BatchJob) -> Imported:
         outcome=_with_origin(line),
         incumbent=job.incumbent or None,
         spec=_sent(job).problem,
+        sealed_set=job.sealed_set,
     )
     return Imported(evaluations=(job.evaluation,))
 

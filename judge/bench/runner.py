@@ -27,7 +27,7 @@ from judge.bench.processes.baselines import Baselines, KnownTimes
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child, private_folder, wipe
 from judge.bench.processes.forkserver import ForkServer
-from judge.bench.processes.jobs import BREAKS_OFF, BREAKS_OFF_FIX, AdmissionPlan, EvaluationPlan
+from judge.bench.processes.jobs import BREAKS_OFF, BREAKS_OFF_FIX, AdmissionPlan, EvaluationPlan, SealingPlan
 from judge.bench.processes.kept_referees import KeptReferees
 from judge.bench.processes.listening import FORGES_FIX, Listening
 from judge.bench.processes.stopping import look
@@ -40,6 +40,7 @@ from judge.values import (
     Limits,
     Outcome,
     ProblemSpec,
+    SealedCase,
     StageRecord,
     UnclearFault,
     Verdict,
@@ -160,6 +161,14 @@ class Bench:
             self.rest()
         plan = AdmissionPlan(self, problem, limits)
         return plan.admission(*self._conduct(plan, limits, progress))
+
+    def seal(self, problem: ProblemSpec, *, seed: str, limits: Limits = DEFAULT_LIMITS) -> tuple[SealedCase, ...]:
+        """Cases that the reference takes, derived from a secret `seed` (hexadecimal); () where there are none, or where
+        the problem ended its process on one. Raises JudgeError."""
+        if len(self.kept_referees):
+            self.rest()  # they hold memory that the reference may want
+        plan = SealingPlan(self, problem, seed, limits)
+        return plan.cases(*self._conduct(plan, limits, None))
 
     def evaluate(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """Judge one candidate. Always returns an Outcome; a hung or dead child is a verdict too."""

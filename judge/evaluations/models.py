@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from judge.devices.models import Device
-from judge.problems.models import Problem
+from judge.problems.models import Problem, SealedSet
 from judge.values import Audit, Basis, SpeedCall, Subject, Verdict
 
 PROTOCOL_ELSEWHERE = "adaexplore/reported"  # of evaluations that came with an imported search
@@ -34,6 +34,9 @@ class Evaluation(models.Model):
     message = models.TextField(blank=True)
     loads = models.BooleanField(default=False)
     audit = models.CharField(max_length=10, choices=[(a.value, a.name.lower()) for a in Audit], blank=True)
+    sealed_set = models.ForeignKey(  # that it was audited with
+        SealedSet, null=True, blank=True, on_delete=models.SET_NULL, related_name="evaluations"
+    )
     report = models.JSONField(default=dict)  # Outcome.to_json() without samples: stages, cases, environment, log
     # The headline speedup over eager, copied out of the report so that lists need not open it.
     speedup = models.FloatField(null=True, blank=True)
@@ -81,6 +84,12 @@ class Evaluation(models.Model):
         """What names the kernel, for all verdicts on it there."""
         names = ("problem_id", "device_id", "candidate_hash")
         return {name: getattr(self, name) for name in names}
+
+    @property
+    def sealed_set_known(self) -> bool:
+        """Whether somebody had seen the sealed cases that it was audited with."""
+        opened = self.sealed_set.opened_at if self.sealed_set else None
+        return opened is not None and opened < self.created_at
 
     @property
     def elsewhere(self) -> bool:

@@ -19,7 +19,7 @@ from judge.devices.models import Device
 from judge.devices.services import device_trusted
 from judge.evaluations.beside import beside
 from judge.evaluations.models import Evaluation, Measurement, Race
-from judge.problems.models import Problem
+from judge.problems.models import Problem, SealedSet
 from judge.sources.checks import case_for, declared_cases
 from judge.values import (
     ALTERNATIVES,
@@ -135,7 +135,9 @@ def _judged(
     *,
     losses: bool = True,
 ) -> Evaluation:
-    spec = problem.spec(case_of(problem, device))
+    case = case_of(problem, device)
+    sealed = problem.sealed_set(case)
+    spec = problem.spec(case, sealed)
     job = Job(
         id=uuid.uuid4().hex,
         problem=spec,
@@ -163,6 +165,7 @@ def _judged(
         incumbent=incumbent,
         losses=losses,
         spec=spec,
+        sealed_set=sealed,
     )
 
 
@@ -217,9 +220,11 @@ def evaluation_store(
     incumbent: str | None = None,
     losses: bool = True,
     spec: ProblemSpec | None = None,
+    sealed_set: SealedSet | None = None,
 ) -> Evaluation:
     """Write an outcome whole: the evaluation, every sample behind its numbers, and the race with `incumbent`, a lost
-    one with `losses` only. Marks of the kernel go over to it. With `spec` the report says which case was judged."""
+    one with `losses` only. Marks of the kernel go over to it. With `spec` the report says which case was judged; an
+    audited one remembers the sealed cases that went with it."""
     report = outcome.to_json()
     if spec is not None:
         report["case"] = spec.case
@@ -242,6 +247,7 @@ def evaluation_store(
             message=storable_text(outcome.message),
             loads=outcome.loads,
             audit=outcome.audit.value,
+            sealed_set=sealed_set if outcome.audit else None,
             report=storable(report),
             speedup=speedup.value if speedup else None,
             speedup_low=speedup.low if speedup else None,

@@ -53,7 +53,7 @@ def samples_json(request: SiteRequest, evaluation_id: int) -> HttpResponse:
 
 
 def _load(evaluation_id: int) -> Evaluation:
-    return get_object_or_404(Evaluation.objects.select_related("problem", "device"), pk=evaluation_id)
+    return get_object_or_404(Evaluation.objects.select_related("problem", "device", "sealed_set"), pk=evaluation_id)
 
 
 def _file(answer: HttpResponse, evaluation: Evaluation, suffix: str) -> HttpResponse:

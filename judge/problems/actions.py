@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -21,18 +20,16 @@ from adaexplore_site.actions.action import (
     Action,
     ActionForm,
     Call,
-    Kind,
     Recorded,
     Result,
     Standing,
-    Subject,
-    missing,
 )
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.audit import ActionRefused, FieldsRefused, action_on
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
+from judge.problems.kind import KIND, Problems, problem_at
 from judge.problems.models import Problem
 from judge.problems.services import STOP, STOPPED, ProblemRejected, admission_queue, admission_stop, problem_upload
 from judge.problems.views import preflight_panel, preflight_send
@@ -42,28 +39,6 @@ from judge.values import PRECISIONS, Precision
 PLAIN_NAME = 80  # characters of a file name on a page
 NO_FILE = _("No file was uploaded. Choose a .py file, or drop one on the dashed area.")
 
-Problems = Mapping[str, Problem]
-
-
-class ProblemKind(Kind):
-    name = "problem"
-
-    def objects(self) -> QuerySet[Problem]:
-        return Problem.objects.defer("source", "admission")
-
-    def load(self, entries: Sequence[AuditEntry]) -> Problems:
-        """With their preflights where an entry is about one."""
-        names = ["title", "slug", "quarantined_at"]
-        names += ["admission"] if any(entry.verb == STOP for entry in entries) else []
-        rows = Problem.objects.only(*names).in_bulk({int(entry.object_id) for entry in entries})
-        return {str(pk): row for pk, row in rows.items()}
-
-    def subject(self, entry: AuditEntry, loaded: Problems) -> Subject | None:
-        row = loaded.get(entry.object_id)
-        return None if row is None else Subject("problem", row.title, reverse("problem-detail", args=[row.slug]))
-
-
-KIND = ProblemKind()
 ASKED = "preflight.ask"
 
 
@@ -101,7 +76,7 @@ class UploadProblem(Action):
     def run(self, target: Any, data: dict[str, Any], call: Call) -> Result:
         sent: UploadedFile[bytes] = data["file"]
         try:
-            _check_size(sent)
+            check_size(sent)
             problem, created = problem_upload(
                 name=sent.name or "",
                 data=sent.read(),
@@ -111,6 +86,10 @@ class UploadProblem(Action):
             )
         except ProblemRejected as error:
             raise Rejected(error) from error
+        if problem.archived_at is not None:
+            text = gettext("This file is the archived problem “%(title)s”. Unarchive it there.")
+            where = reverse("problem-detail", args=[problem.slug])
+            return Result(text % {"title": problem.title}, location=where)
         known = gettext("This file was already uploaded as “%(title)s”.") % {"title": problem.title}
         return Result("" if created else known, location=reverse("run-new", query={"problem": problem.slug}))
 
@@ -135,7 +114,7 @@ class UploadProblem(Action):
         return render(request, template, facts, status=context["status"])
 
 
-def _check_size(sent: UploadedFile[bytes]) -> None:
+def check_size(sent: UploadedFile[bytes]) -> None:
     """Raise ProblemRejected for a file that is too large, before it is read."""
     if sent.size is not None and sent.size > settings.MAX_PROBLEM_BYTES:
         raise ProblemRejected(
@@ -169,10 +148,7 @@ class StopPreflight(Action):
     Form = PreflightForm
 
     def locate(self, where: Mapping[str, Any]) -> Problem:
-        found = Problem.objects.filter(slug=where["slug"]).first()
-        if found is None:
-            raise missing(self.kind)
-        return found
+        return problem_at(where["slug"])
 
     def run(self, target: Problem, data: dict[str, Any], call: Call) -> Result:
         admission_stop(problem=target, device=data["device"], **call.who)

@@ -52,16 +52,17 @@ def problem_page(
     state: str = "",
     origin: str = "",
     family: str = "",
+    archived: bool = False,
     sort: str = "family",
     start: int = 0,
     limit: int = 200,
 ) -> ProblemPage:
     """Problems by text in title, slug or family, by state, origin and family, from the row `start` on. Unknown values
-    filter nothing.
+    filter nothing. Of each problem the newest version; archived ones when they are asked for, and they alone.
 
     Synthetic ones are there only when their origin is asked for: an adapt run makes hundreds.
     """
-    chosen = _filtered(q.strip(), state, origin, family)
+    chosen = _filtered(q.strip(), state, origin, family).filter(superseded=False, archived_at__isnull=not archived)
     rows = _document(chosen, SORTS.get(sort, SORTS["family"]), start, limit + 1)
     total = len(rows) if not start and len(rows) <= limit else chosen.count()
     return ProblemPage(rows[:limit], total)
@@ -335,15 +336,3 @@ def flaws(checks: Iterable[Preflight]) -> list[dict[str, Any]]:
             row = found.setdefault((flaw["code"], flaw["message"]), {**flaw, "devices": []})
             row["devices"].append(check.device.name)
     return sorted(found.values(), key=lambda flaw: not flaw["flags"])
-
-
-def sealed_cases(problem: Problem, *, contents: bool) -> list[dict[str, Any]]:
-    """Names of the sealed cases; their constants only with `contents`."""
-    return [
-        {
-            "name": str(row.get("name", "")),
-            "derived": bool(row.get("derived")),
-            "constants": row.get("constants", {}) if contents else None,
-        }
-        for row in problem.sealed_cases
-    ]

@@ -27,7 +27,8 @@ from judge.devices.models import Device
 from judge.devices.services import device_learn
 from judge.problems.models import Problem
 from judge.problems.quarantine import TIMEOUT, strikes_count
-from judge.sources.checks import ProblemRejected, case_for, check_problem, declared_cases
+from judge.problems.sealing import sealing_stage
+from judge.sources.checks import ProblemRejected, SourceFacts, case_for, check_problem, declared_cases
 from judge.values import (
     PRECISIONS,
     AdmissionReport,
@@ -75,22 +76,29 @@ def problem_upload(
     named = f" ({PRECISIONS[precision]})" if precision is not Precision.STRICT else ""
     row = Problem(
         title=storable_text(title or facts.title or title_from(stem))[: 120 - len(named)] + named,
-        description=storable_text(facts.description),
-        source=facts.text,
+        **text_fields(facts),
         source_hash=spec.hash,
         policy=spec.policy.to_json(),
         origin=origin,
-        family=storable_text(facts.family),
         level=level[:40],
         created_by=user,
     )
     return _insert(row, base, key)
 
 
+def text_fields(facts: SourceFacts) -> dict[str, str]:
+    """What a text says of itself, as columns of its row."""
+    return {
+        "source": facts.text,
+        "description": storable_text(facts.description),
+        "family": storable_text(facts.family),
+    }
+
+
 def _insert(row: Problem, base: str, key: str | None) -> tuple[Problem, bool]:
     """Insert under the first free slug. Unique columns decide between simultaneous uploads; a lost race tries on."""
     for _try in range(_TRIES):
-        row.pk, row.slug = None, _free_slug(base)
+        row.pk, row.slug = None, free_slug(base)
         try:
             with transaction.atomic():
                 row.save(force_insert=True)
@@ -106,7 +114,7 @@ def _insert(row: Problem, base: str, key: str | None) -> tuple[Problem, bool]:
     raise ProblemRejected(_("Too many uploads named %(name)r at this moment; try again.") % {"name": base})
 
 
-def _free_slug(base: str) -> str:
+def free_slug(base: str) -> str:
     """`base`, or `base-2`, `base-3`, ...: the first that no row has."""
     taken = set(Problem.objects.filter(slug__startswith=base).values_list("slug", flat=True))
     number, slug = 1, base
@@ -249,9 +257,10 @@ def problem_admit(
 ) -> AdmissionReport:
     """Run the preflight and store it under `problem.admission[device.name]`, then settle `problem.state`.
 
-    Calls `on_stage` after each stage. Raises JudgeError when the bench failed three times; the entry then has state
-    "failed" and the problem's own state is untouched. Raises Stopped when a person stops it, or another preflight of
-    the same begins; with `waiting` also where it is decided or was stopped since it was queued.
+    The last stage derives sealed cases where they are due. Calls `on_stage` after each stage. Raises JudgeError when
+    the bench failed three times; the entry then has state "failed" and the problem's own state is untouched. Raises
+    Stopped when a person stops it, or another preflight of the same begins; with `waiting` also where it is decided or
+    was stopped since it was queued.
     """
     started, mine = timezone.now(), uuid.uuid4().hex[:12]
     stages: list[StageRecord] = []
@@ -291,6 +300,11 @@ def problem_admit(
         stages=(*(stage for stage in stages if stage.name not in repeated), *report.stages),
         environment={**report.environment, "at": started.isoformat()},
     )
+    if report.state != "refused" and problem.origin != Problem.Origin.SYNTHETIC:  # their searches decide nothing
+        with stoppable(unwanted):
+            stage = sealing_stage(problem=problem, case=report.case, bench=bench)
+        progress(stage)
+        report = dataclasses.replace(report, stages=(*report.stages, stage))
     store(report.to_json())
     _kept(problem, device, report)
     return report

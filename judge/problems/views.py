@@ -18,14 +18,17 @@ from kombu.exceptions import OperationalError
 from adaexplore_site.core.access import Role, can, require
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
-from judge.devices.services import search_devices
+from judge.devices.services import judging_devices, search_devices
+from judge.evaluations.services import case_of
 from judge.problems import queries as problem_facts
-from judge.problems.models import Problem
+from judge.problems.kind import problem_at
+from judge.problems.models import OFFERED, Problem
 from judge.problems.preflight import Preflight, preflight
 from judge.problems.queries import problem_page
+from judge.problems.sealing import kinds_said, sealing_due, sets_in_force, sets_to_open
 from judge.problems.services import admission_queue
 from judge.sources.highlighting import listing
-from judge.tasks import admit_problem
+from judge.tasks import admit_problem, seal_problem
 from judge.values import Policy
 
 log = logging.getLogger(__name__)
@@ -37,8 +40,9 @@ GRAPH_ROWS = 200
 @require_safe
 def problem_list(request: SiteRequest) -> HttpResponse:
     """All problems by family, with what the preflight said, the eager baselines and the best speedup per basis."""
-    chosen = {name: request.GET.get(name, "").strip()[:80] for name in ("q", "state", "origin")}
-    page = problem_page(q=chosen["q"], state=chosen["state"], origin=chosen["origin"])
+    chosen = {name: request.GET.get(name, "").strip()[:80] for name in ("q", "state", "origin", "shelf")}
+    archived = chosen["shelf"] == "archived"
+    page = problem_page(q=chosen["q"], state=chosen["state"], origin=chosen["origin"], archived=archived)
     families: dict[str, list[Problem]] = {}
     for row in page.rows:
         families.setdefault(row.family, []).append(row)
@@ -50,22 +54,26 @@ def problem_list(request: SiteRequest) -> HttpResponse:
         "filtered": any(chosen.values()),
         "states": Problem.State.choices,
         "origins": Problem.Origin.choices,
-        "synthetic": 0 if chosen["origin"] else Problem.objects.filter(origin=Problem.Origin.SYNTHETIC).count(),
+        "synthetic": 0 if chosen["origin"] or archived else _composed(),
+        "archived": archived,
     }
     return render(request, "problems/problem_list.html", context)
+
+
+def _composed() -> int:
+    return Problem.objects.filter(OFFERED, origin=Problem.Origin.SYNTHETIC).count()
 
 
 @never_cache
 @require_safe
 def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
-    """Source, policy, what it costs where, baselines, flaws, sealed cases, operators, searches."""
-    problem = get_object_or_404(Problem.objects.select_related("created_by"), slug=slug)
+    """Source, versions, policy, what it costs where, baselines, flaws, cases, operators, searches."""
+    problem = problem_at(slug)
     now = timezone.now()
     known = [
         preflight(problem, device, now=now) for device in Device.objects.judging().order_by("remote", "-kind", "name")
     ]
     checks = [check for check in known if check.device.state == Device.State.ACTIVE]
-    sealed_open = can(request.user, Role.ADMIN)
     context = {
         "problem": problem,
         "code": listing(problem.source),
@@ -75,8 +83,9 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
         "flaws": problem_facts.flaws(known),
         "costs": problem_facts.costs(problem, known),
         "graph": problem_facts.graph_summary(known, GRAPH_ROWS),
-        "sealed": problem_facts.sealed_cases(problem, contents=sealed_open),
-        "sealed_open": sealed_open,
+        "sealed": [(one, kinds_said(one.as_cases())) for one in sets_in_force(problem)],
+        "to_open": can(request.user, Role.ADMIN) and bool(sets_to_open(problem)),
+        "versions": list(problem.versions.select_related("created_by").defer("source", "admission", "description")),
         "runs": problem.runs.select_related("device").order_by("-id")[:20],
         "run_count": problem.runs.count(),
     }
@@ -141,3 +150,13 @@ def preflight_send(problem: Problem, device: Device) -> None:
         admit_problem.apply_async(args=[problem.pk, device.pk], queue=device.queue, retry=False)
     except OperationalError as error:
         log.warning("preflight of %s on %s waits: the broker is away (%s)", problem.slug, device.name, error)
+
+
+def sealing_start(problem: Problem) -> None:
+    """Have sealed cases derived where they are due, on each device whose preflight the problem has passed."""
+    for device in judging_devices():
+        if preflight(problem, device, now=timezone.now()).usable and sealing_due(problem, case_of(problem, device)):
+            try:
+                seal_problem.apply_async(args=[problem.pk, device.pk], queue=device.queue, retry=False)
+            except OperationalError as error:
+                log.warning("sealed cases of %s wait for the next preflight: the broker is away (%s)", problem, error)

@@ -79,6 +79,9 @@ class Limits:
             raise ValueError("limits must be positive, memory at least 256 MiB")
 
 
+KINDS = {"": "size", "resized": "size", "strided": "stride", "broadcast": "broadcast", "special": "special values"}
+
+
 @dataclass(frozen=True)
 class SealedCase:
     """Module constants that no proposer sees. Failing a declared one is `wrong`; a derived one only labels.
@@ -91,6 +94,11 @@ class SealedCase:
     constants: dict[str, Any]
     derived: bool = False  # made by the preflight, not given by a person
     change: str = ""
+
+    @property
+    def kind(self) -> str:
+        """All that may be told of it: what it changes."""
+        return KINDS.get(self.change.partition(" ")[0], "other")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from adaexplore_site.core.llm import ChatClient, LLMError, endpoint_from_setting
 from adaexplore_site.core.text import escaped as storable
 from adaexplore_site.core.text import fenced
 from judge.libraries.operators import operators_document
-from judge.problems.models import Problem
+from judge.problems.models import OFFERED, Problem
 from memory.adapt.composing import SEEDS, Catalogue, Composed, Seed, catalogue_of, compose, drawn
 from search.ledger.prices import call_of
 from search.proposers.exchange import FOLDER, fenced_blocks
@@ -41,7 +41,7 @@ def catalogue() -> Catalogue:
 
 def seed_problems() -> list[Seed]:
     """The shipped samples. Imported problems are left for the transfer: what was learned on them proves nothing."""
-    rows = Problem.objects.filter(origin=Problem.Origin.SAMPLE).order_by("slug")
+    rows = Problem.objects.filter(OFFERED, origin=Problem.Origin.SAMPLE).order_by("slug")
     return [Seed(slug, source) for slug, source in rows.values_list("slug", "source")]
 
 
@@ -51,7 +51,7 @@ def check_composer(name: str) -> None:
         raise ActionRefused(gettext("There is no composer %(name)r. Choose builtin or model.") % {"name": name})
     if name == MODEL and endpoint_from_settings().missing():
         raise ActionRefused(endpoint_from_settings().missing())
-    if Problem.objects.filter(origin=Problem.Origin.SAMPLE).count() < SEEDS:
+    if Problem.objects.filter(OFFERED, origin=Problem.Origin.SAMPLE).count() < SEEDS:
         text = gettext("Composing needs sample problems, at least %(n)d of them. Run manage.py seed_samples.")
         raise ActionRefused(text % {"n": SEEDS})
 

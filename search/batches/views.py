@@ -31,7 +31,7 @@ from adaexplore_site.core.llm import endpoint_from_settings
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
 from judge.devices.services import search_devices
-from judge.problems.models import Problem
+from judge.problems.models import OFFERED, Problem
 from memory.adapt.effect import curve_of
 from memory.adapt.models import AdaptRun, Batch
 from memory.prompting.choices import MemoryChoice
@@ -82,7 +82,7 @@ class Filter:
 
 def filtered(chosen: Filter) -> list[Problem]:
     """Problems that match, without sources, in numeric order of level and title; composed ones by their origin only."""
-    rows = Problem.objects.defer("source", "description")
+    rows = Problem.objects.filter(OFFERED).defer("source", "description")
     if chosen.level:
         rows = rows.filter(Q(level__iexact=chosen.level) | Q(level__iregex=rf"^level[\s_-]?{re.escape(chosen.level)}$"))
     if chosen.state:
@@ -94,9 +94,10 @@ def filtered(chosen: Filter) -> list[Problem]:
 
 
 def by_slugs(slugs: Iterable[str]) -> tuple[list[Problem], list[str]]:
-    """(problems in the order given, slugs that no problem has)."""
+    """(problems in the order given, slugs that no problem has but an archived one)."""
     wanted = list(dict.fromkeys(slugs))
-    rows = {problem.slug: problem for problem in Problem.objects.defer("source", "description").filter(slug__in=wanted)}
+    chosen = Problem.objects.filter(slug__in=wanted, archived_at=None).defer("source", "description")
+    rows = {problem.slug: problem for problem in chosen}
     return [rows[slug] for slug in wanted if slug in rows], [slug for slug in wanted if slug not in rows]
 
 
@@ -107,7 +108,7 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 
 def levels() -> list[str]:
     """The levels there are, in numeric order."""
-    found = Problem.objects.exclude(level="").order_by().values_list("level", flat=True).distinct()
+    found = Problem.objects.filter(OFFERED).exclude(level="").order_by().values_list("level", flat=True).distinct()
     return sorted(found, key=lambda level: (_number(level), level))
 
 
@@ -439,8 +440,8 @@ def adapt_detail(request: SiteRequest, adapt_id: int) -> HttpResponse:
 
 def _real_problems() -> list[Problem]:
     """Problems that were not composed and taught nothing, in the order a benchmark counts them."""
-    rows = Problem.objects.filter(origin__in=(Problem.Origin.IMPORT, Problem.Origin.UPLOAD)).exclude(state__in=LEFT_OUT)
-    return in_order(rows.defer("source", "description", "admission"))
+    rows = Problem.objects.filter(OFFERED, origin__in=(Problem.Origin.IMPORT, Problem.Origin.UPLOAD))
+    return in_order(rows.exclude(state__in=LEFT_OUT).defer("source", "description", "admission"))
 
 
 @never_cache

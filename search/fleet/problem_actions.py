@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from adaexplore_site.actions.action import CHANGED, UNDO, Action, Call, Result, Standing, missing
 from adaexplore_site.actions.registry import register
 from adaexplore_site.core.models import AuditEntry
-from judge.problems.actions import KIND, Problems
+from judge.problems.kind import KIND, Problems
 from judge.problems.models import Problem
 from judge.problems.quarantine import QUARANTINE, RELEASE
 from search.engine.problems import problem_quarantine, problem_release

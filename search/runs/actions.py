@@ -59,6 +59,8 @@ class StartRun(Action):
 
     def run(self, target: None, data: dict[str, Any], call: Call) -> Result:
         problem, device = data["problem"], data["device"]
+        if problem.archived_at is not None:
+            raise FieldsRefused({NON_FIELD_ERRORS: _("This problem is archived. Unarchive it on its page first.")})
         check = preflight(problem, device, now=timezone.now())
         if not check.barred and (check.state == "new" or check.stalled):
             return Result(pending=PREFLIGHT, then=partial(preflight_start, problem, device))

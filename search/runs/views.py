@@ -21,7 +21,7 @@ from adaexplore_site.core.audit import ActionRefused
 from adaexplore_site.core.requests import SiteRequest, form_key
 from judge.devices.models import Device
 from judge.devices.services import search_devices, served_devices
-from judge.problems.models import Problem
+from judge.problems.models import OFFERED, Problem
 from judge.problems.preflight import preflight
 from search import proposers
 from search.records.models import Run
@@ -59,7 +59,7 @@ def run_list(request: SiteRequest) -> HttpResponse:
 
 
 def _first_sample() -> Problem | None:
-    samples = Problem.objects.filter(origin=Problem.Origin.SAMPLE).defer("source", "admission")
+    samples = Problem.objects.filter(OFFERED, origin=Problem.Origin.SAMPLE).defer("source", "admission")
     return samples.filter(slug=FIRST_SAMPLE).first() or samples.order_by("pk").first()
 
 
@@ -84,11 +84,12 @@ def run_new(request: SiteRequest) -> HttpResponseBase:
 
 
 def _samples() -> dict[str, Any]:
-    samples = Problem.objects.filter(origin=Problem.Origin.SAMPLE).defer("source", "admission")
+    samples = Problem.objects.filter(OFFERED, origin=Problem.Origin.SAMPLE).defer("source", "admission")
     rows = samples.order_by("family", "title")
+    others = Problem.objects.filter(OFFERED).exclude(origin__in=(Problem.Origin.SAMPLE, Problem.Origin.SYNTHETIC))
     return {
         "families": [(family, list(group)) for family, group in groupby(rows, key=lambda row: row.family)],
-        "others": Problem.objects.exclude(origin__in=(Problem.Origin.SAMPLE, Problem.Origin.SYNTHETIC)).count(),
+        "others": others.count(),
     }
 
 

@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation, Measurement
-from judge.problems.models import Problem
+from judge.problems.models import Problem, SealedSet
+from judge.problems.sealing import RULES
 from judge.values import PROTOCOL, text_hash
 
 TOOLCHAIN = "torch 2.11.0 triton 3.6.0 sm_90"
@@ -186,6 +187,16 @@ def _environment() -> dict[str, Any]:
     return {"gpu": "NVIDIA H200", "cuda": "13.0", "gpu_alone_s": 0.31, "sandbox": LAYERS, "children": children}
 
 
+def sealed(problem: Problem, **changes: Any) -> SealedSet:
+    """A sealed set of two cases; 4097 is the secret."""
+    cases = [
+        {"name": "derived 1", "constants": {"ROWS": 4097}, "derived": True, "change": ""},
+        {"name": "derived 2", "constants": {}, "derived": True, "change": "strided"},
+    ]
+    number = problem.sealed_sets.count() + 1
+    return SealedSet.objects.create(problem=problem, **{"number": number, "rules": RULES, "cases": cases} | changes)
+
+
 def _measure(evaluation: Evaluation, subject: str, middle: float, n: int = 64) -> Measurement:
     source = random.Random(f"{subject} {middle}")
     samples = [middle * source.lognormvariate(0, 0.012) for _ in range(n)]
@@ -199,7 +210,8 @@ def _measure(evaluation: Evaluation, subject: str, middle: float, n: int = 64) -
 def history() -> dict[str, int]:
     """A GPU that has judged a good deal; ids of the rows whose pages are worth looking at."""
     device = gpu()
-    good, bad = problem(sealed_cases=[{"name": "odd rows", "constants": {"ROWS": 4097}, "derived": False}]), flagged()
+    good, bad = problem(), flagged()
+    sealed(good)
     best = passed(good, device, 243.7)
     for us in (260.0, 301.5, 388.2, 512.4, 244.9, 270.3):
         passed(good, device, us, audit="")

@@ -7,7 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge.values import Audit, Basis, Job, Outcome, SpeedCall, Speedup, Subject, Timing, Verdict
+from judge.values import (
+    Audit,
+    Basis,
+    Job,
+    Outcome,
+    ProblemSpec,
+    SealedCase,
+    SpeedCall,
+    Speedup,
+    Subject,
+    Timing,
+    Verdict,
+)
 from search.proposers.protocol import Call, Reply, Task
 
 Answer = Callable[[Task], Reply]
@@ -53,6 +65,10 @@ class FakeBench:
         if isinstance(given, Exception):
             raise given
         return given or passed(1.0 + (sum(job.candidate.encode()) % 97) / 50)
+
+    def seal(self, problem: ProblemSpec, *, seed: str, limits: Any = None) -> tuple[SealedCase, ...]:
+        """Derives nothing."""
+        return ()
 
     def facts(self) -> dict[str, object]:
         return {"toolchain": "fake 1"}

@@ -16,6 +16,10 @@ pytestmark = pytest.mark.django_db
 OPEN = {"sign-in", "sign-in-link", "sign-out", "javascript-catalog"}
 CHANGES = {
     "problem-upload",
+    "problem-version",
+    "problem-archive",
+    "problem-delete",
+    "problem-unseal",
     "self-test-start",
     "self-test-stop",
     "device-state",
@@ -108,7 +112,7 @@ def test_a_viewer_reads_every_page_and_changes_nothing(run):
 
 def role_for(name: str) -> str:
     """Who may POST there."""
-    if name.startswith(("member-", "webhook-")):
+    if name.startswith(("member-", "webhook-")) or name in ("problem-delete", "problem-unseal"):
         return "admin"
     return "reviewer" if name in DECIDES or name.startswith("rule-") else "operator"
 

@@ -24,6 +24,7 @@ ROLES = {
     "referee": "judge.bench.deciding.referee",
     "subject": "judge.bench.subjects.subject",
     "admit": "judge.bench.admission.preflight",
+    "seal": "judge.bench.admission.sealing_child",
     "probe": "judge.bench.probing.probe",
     "compiler": "judge.bench.deciding.compiler",
     "stubs": "judge.bench.compiling.stub_build",

@@ -24,6 +24,7 @@ from judge.values import (
     Limits,
     Outcome,
     ProblemSpec,
+    SealedCase,
     StageRecord,
     UnclearFault,
     Verdict,
@@ -43,7 +44,7 @@ TIMING_S = 8.0  # a slow reference gets fewer repetitions after this
 class AdmissionPlan(Listening):
     """One sandboxed child that imports the problem and examines it."""
 
-    judge = "admit"
+    judge = role = "admit"
 
     def __init__(self, bench: Host, problem: ProblemSpec, limits: Limits) -> None:
         super().__init__()
@@ -53,8 +54,12 @@ class AdmissionPlan(Listening):
         group.start("admit", self.bench.server("plain"))
         device = "cuda:0" if self.bench.device.startswith("cuda") else self.bench.device
         problem = {"source": self.problem.source, "case": self.problem.case, "policy": self.problem.policy.to_json()}
-        payload = {"role": "admit", "key": key, "nonce": nonce, **problem, "device": device}
+        payload = {"role": self.role, "key": key, "nonce": nonce, **problem, "device": device, **self.more()}
         group.assign("admit", payload, lock_fd=self.bench.gpu_lock())
+
+    def more(self) -> dict[str, Any]:
+        """What the child is told beside the problem."""
+        return {}
 
     def admission(self, body: dict[str, Any] | None, group: ChildGroup) -> AdmissionReport:
         """The child's report, or a refusal that says how the problem ended its process."""
@@ -84,6 +89,31 @@ class AdmissionPlan(Listening):
             case=self.problem.case,
             stages=(*self.stages, stage),
         )
+
+
+class SealingPlan(AdmissionPlan):
+    """One sandboxed child that derives sealed cases from a secret seed (hexadecimal)."""
+
+    role = "seal"
+
+    def __init__(self, bench: Host, problem: ProblemSpec, seed: str, limits: Limits) -> None:
+        super().__init__(bench, problem, limits)
+        self.seed = seed
+
+    def more(self) -> dict[str, Any]:
+        return {"seed": self.seed}
+
+    def cases(self, body: dict[str, Any] | None, group: ChildGroup) -> tuple[SealedCase, ...]:
+        """What the child found; () where the problem ended its process. Raises JudgeError."""
+        if body is None:
+            if not self.began:
+                ending = group.members["admit"].ending()
+                raise JudgeError(f"the sealing child ended before it read the problem: {ending}")
+            return ()
+        try:
+            return tuple(SealedCase(**row) for row in body["cases"])
+        except MALFORMED:
+            return ()
 
 
 class EvaluationPlan(Listening):

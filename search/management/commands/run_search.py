@@ -18,7 +18,7 @@ from judge.bench.interpreting.calibration import model_for
 from judge.devices.benches import bench_for, toolchain_of
 from judge.devices.models import Device
 from judge.evaluations.measures import Measure
-from judge.problems.models import Problem
+from judge.problems.models import OFFERED, Problem
 from judge.problems.preflight import preflight
 from judge.problems.services import admission_queue, problem_admit
 from judge.selftest.trust import doubt_about
@@ -261,11 +261,13 @@ def _problem(slug: str) -> Problem:
         slugs = ", ".join(_known_slugs())
         known = f"Known: {slugs}." if slugs else "There are none yet: run `manage.py seed_samples` first."
         raise CommandError(f"There is no problem {slug!r}. {known}")
+    if found.archived_at is not None:
+        raise CommandError(f"The problem {slug!r} is archived. Unarchive it on its page first.")
     return found
 
 
 def _known_slugs() -> list[str]:
-    known = Problem.objects.exclude(origin=Problem.Origin.SYNTHETIC).order_by("slug")
+    known = Problem.objects.filter(OFFERED).exclude(origin=Problem.Origin.SYNTHETIC).order_by("slug")
     return list(known.values_list("slug", flat=True)[:60])
 
 

@@ -41,9 +41,11 @@ def lab() -> Device:
 @pytest.fixture
 def problem() -> Problem:
     sealed = [{"name": "odd", "constants": {"SIZE": 33}, "derived": False}]
-    return Problem.objects.create(
-        slug="norm", title="norm", source=PROBLEM, source_hash=text_hash(PROBLEM), sealed_cases=sealed, origin="upload"
+    row = Problem.objects.create(
+        slug="norm", title="norm", source=PROBLEM, source_hash=text_hash(PROBLEM), origin="upload"
     )
+    row.sealed_sets.create(number=1, cases=sealed)
+    return row
 
 
 def exported(problem: Problem, device: Device, *sources: str, key: DeviceKey = KEY) -> list[bytes]:
@@ -208,9 +210,10 @@ def test_what_still_waits_leaves_again_as_the_same_job(problem, lab) -> None:
     (line,) = exported(problem, lab, SAME)
     assert exported(problem, lab, SAME, SLOWER)[0] == line
     assert BatchJob.objects.count() == 2
-    problem.sealed_cases = []
-    problem.save()
+    problem.sealed_sets.create(number=2, cases=[])
     assert exported(problem, lab, SAME)[0] != line  # another job: it asks something else
+    (row,) = taken(answered(line)).evaluations
+    assert row.sealed_set.number == 1  # the set that went with the job
 
 
 def test_no_worker_here_serves_a_remote_device(problem, lab) -> None:

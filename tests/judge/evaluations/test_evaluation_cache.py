@@ -60,6 +60,9 @@ class FakeBench:
         self.jobs.append(job)
         return self._next()
 
+    def seal(self, problem, *, seed, limits=None):
+        return ()
+
     def admit(self, problem, *, limits=None, progress=None):
         self.jobs.append(problem)
         if progress is not None:
@@ -157,7 +160,7 @@ def test_a_preflight_is_visible_while_it_runs_and_stored_at_the_end(problem: Pro
     report = problem_admit(
         problem=problem, device=device, bench=FakeBench(AdmissionReport("admitted", flops=1.0)), on_stage=look
     )
-    assert seen == [("running", ["import"])] and report.state == "admitted"
+    assert seen == [("running", ["import"]), ("running", ["import", "sealed"])] and report.state == "admitted"
     problem.refresh_from_db()
     assert problem.state == Problem.State.ADMITTED and AdmissionReport.from_json(problem.report_for("interpreter"))
 

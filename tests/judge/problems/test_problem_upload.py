@@ -85,7 +85,7 @@ def test_a_refused_file_leaves_no_row() -> None:
 def test_a_slug_taken_in_between_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     problem_upload(name="scale.py", data=text(1))
     answers = iter(["scale", "scale-2"])  # the first answer is stale, as after a lost race
-    monkeypatch.setattr(problems, "_free_slug", lambda base: next(answers))
+    monkeypatch.setattr(problems, "free_slug", lambda base: next(answers))
     problem, created = problem_upload(name="scale.py", data=text(2))
     assert created and problem.slug == "scale-2"
 
@@ -93,7 +93,7 @@ def test_a_slug_taken_in_between_is_tried_again(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.django_db
 def test_where_every_slug_is_taken_the_upload_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     problem_upload(name="scale.py", data=text(1))
-    monkeypatch.setattr(problems, "_free_slug", lambda base: "scale")
+    monkeypatch.setattr(problems, "free_slug", lambda base: "scale")
     with pytest.raises(ProblemRejected, match="Too many uploads named 'scale' at this moment"):
         problem_upload(name="scale.py", data=text(2))
 

@@ -24,7 +24,7 @@ from search.proposers import get as get_proposer
 from search.rechecks.models import Recheck
 from search.records.models import Run
 from tests import pages
-from tests.judge.gpu_rows import gpu
+from tests.judge.gpu_rows import gpu, sealed
 from tests.memory import failure_rows, rule_rows
 from tests.memory.decisions import rule_edit
 from tests.search import kernel_rows, steered
@@ -42,8 +42,8 @@ REPLY = "```python\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass
 # Their forms hold files or a whole page of fields; the suites of their rooms do them.
 ELSEWHERE = {
     "run.start", "run.import", "gallery.import", "campaign.start", "adapt.start", "adapt.transfer", "problem.upload",
-    "selftest.start", "rule.split", "rules.import", "rules.bulk", "rule.undo", "cluster.propose", "cluster.undo",
-    "action.undo", "member.invite", "member.link", "token.issue", "webhook.add", "webhook.test",
+    "problem.version", "selftest.start", "rule.split", "rules.import", "rules.bulk", "rule.undo", "cluster.propose",
+    "cluster.undo", "action.undo", "member.invite", "member.link", "token.issue", "webhook.add", "webhook.test",
 }  # fmt: skip
 
 
@@ -162,6 +162,18 @@ def pruned() -> dict[str, object]:
     return where
 
 
+def shelved(when: Any) -> dict[str, object]:
+    row = make_problem()
+    row.__class__.objects.filter(pk=row.pk).update(archived_at=when)
+    return {"slug": row.slug}
+
+
+def unsealed() -> Asked:
+    row = make_problem()
+    sealed(row)
+    return {"slug": row.slug}, {"sure": True}
+
+
 NODE = {"number": 1}
 # What sets something: a repeat finds it so already.
 SETS: dict[str, Callable[[], Asked]] = {
@@ -188,6 +200,8 @@ SETS: dict[str, Callable[[], Asked]] = {
     "adapt.pause": lambda: (adapting("running"), {}),
     "adapt.resume": lambda: (adapting("paused"), {}),
     "adapt.stop": lambda: (adapting("running"), {"sure": "1"}),
+    "problem.archive": lambda: (shelved(None), {}),
+    "problem.unarchive": lambda: (shelved(timezone.now()), {}),
     "device.activate": lambda: (device("draining"), {}),
     "device.drain": lambda: (device("active"), {}),
     "device.quarantine": lambda: (device("active"), {}),
@@ -296,6 +310,8 @@ ADDS: dict[str, Callable[[], Asked]] = {
     "kernel.dispute": lambda: (measured(), {"reason": "the  tail"}),
     "kernel.race": raced,
     "kernel.recheck.cancel": cancelled,
+    "problem.delete": lambda: (shelved(None), {"sure": True}),
+    "problem.unseal": unsealed,
     "device.check": lambda: ({"device_id": gpu().pk}, {}),
     "rule.defer": lambda: (ruled(), {}),
     "rule.create": lambda: ({}, {"text": "Do not call tl.any in a loop."}),

@@ -17,7 +17,7 @@ from tests.site.api.test_api_acts import API, Program
 
 pytestmark = pytest.mark.django_db
 each = pytest.mark.parametrize("name", sorted(READY.keys() - {"member.roles"}))  # no token may do that one
-GONE = {"run.remove", "webhook.remove"}  # there is nothing left to find, or to undo
+GONE = {"run.remove", "webhook.remove", "problem.delete"}  # there is nothing left to find, or to undo
 
 
 @pytest.fixture
