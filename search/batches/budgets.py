@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
-from adaexplore_site.core.text import clip
+from adaexplore_site.core.text import clip, counted
 from judge.devices.models import Device
 from judge.problems.preflight import preflight
 from judge.problems.services import PREFLIGHT_LIMITS
@@ -268,7 +268,11 @@ def used_facts(adapt: AdaptRun) -> list[tuple[str, str]]:
         device.append(gettext("%(time)s of it for preflights") % {"time": duration(found.preflight_s)})
     cost = [
         _used(dollars(booked.usd), most.get("usd") and f"${most['usd']}", booked.unpriced),
-        _used(ngettext("%(n)d token", "%(n)d tokens", 0) % {"n": booked.tokens}, most.get("tokens"), booked.untold),
+        _used(
+            ngettext("%(n)d token", "%(n)d tokens", booked.tokens) % {"n": booked.tokens},
+            most.get("tokens"),
+            booked.untold,
+        ),
     ]
     gaps = [
         (
@@ -307,9 +311,9 @@ def spent_line(spent: dict[str, Any]) -> str:
     if spent["unclocked"]:
         seconds = f"{least}{seconds} ({spent['unclocked']} preflights of unknown time)"
     if spent["untold"]:
-        tokens = f"{least}{tokens} ({spent['untold']} calls without a token count)"
+        tokens = f"{least}{tokens} ({counted(spent['untold'], 'call')} without a token count)"
     if spent["unpriced"]:
-        usd = f"{least}{usd} ({spent['unpriced']} calls unpriced)"
+        usd = f"{least}{usd} ({counted(spent['unpriced'], 'call')} unpriced)"
     return f"{seconds}, {tokens}, {usd}"
 
 

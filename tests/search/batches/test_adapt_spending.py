@@ -11,13 +11,14 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
+from adaexplore_site.core.text import counted
 from memory.adapt.models import AdaptRun
 from memory.distil.distillers import ModelDistiller
 from memory.distil.services import failure_learn
 from memory.failures.models import Failure
 from search.batches.adapt_results import adapt_document, effect_lines
 from search.batches.adapts import ADAPTS
-from search.batches.budgets import room_of, spent_of
+from search.batches.budgets import room_of, spent_of, used_facts
 from search.engine.spending import adapt_call_add
 from search.ledger.models import Spending
 from search.management.commands import learn
@@ -133,8 +134,8 @@ def test_its_price_counts_where_somebody_knows_it(usd, unpriced):
     assert spent.usd - was.usd == Decimal(usd or 0)
     assert (spent.unpriced - was.unpriced, spent.untold - was.untold) == (unpriced, 1)
     line = effect_lines(adapt_document(adapt))[1]
-    assert f"at least {spent.tokens} tokens (1 calls without a token count)" in line
-    assert f"at least ${spent_of(adapt).to_json()['usd']} ({spent.unpriced} calls unpriced)" in line
+    assert f"at least {spent.tokens} tokens (1 call without a token count)" in line
+    assert f"at least ${spent_of(adapt).to_json()['usd']} ({counted(spent.unpriced, 'call')} unpriced)" in line
 
 
 @pytest.mark.parametrize(("limits", "asked"), [({"tokens": 60_000}, 1), ({"tokens": 1}, 0), ({}, 1)])
@@ -171,3 +172,11 @@ def test_without_a_price_a_failure_waits_and_no_model_is_asked(monkeypatch):
     monkeypatch.setattr(learn, "_distiller", lambda **given: ModelDistiller(chat))
     call_command("learn", "--all", "--model", stdout=out)
     assert chat.asked == [] and "1 left for later" in out.getvalue()
+
+
+@pytest.mark.parametrize(("tokens", "said"), [(1, "1 token"), (2, "2 tokens")])
+def test_tokens_of_a_run_are_counted_in_words(tokens, said):
+    adapt = make_adapt(tasks=1)
+    CHARGED(adapt.pk, {"model": "m", "tokens_in": tokens, "tokens_out": 0, "usd": "0.5"})
+    cost = dict(used_facts(adapt))["Cost"]
+    assert cost.split(", ")[1] == said
