@@ -30,6 +30,7 @@ from judge.devices.carrying import carry_commands
 from judge.devices.models import Device
 from judge.devices.services import served_devices
 from judge.evaluations.models import Evaluation
+from judge.problems.models import Problem
 from memory.adapt.models import AdaptRun
 from memory.rules.queries import review_rows
 from search.batches.budgets import ALERT, PAUSE
@@ -94,6 +95,11 @@ def quarantined_rows() -> QuerySet[Device]:
     return Device.objects.filter(state=Device.State.QUARANTINED, state_at__isnull=False)
 
 
+def barred_rows() -> QuerySet[Problem]:
+    """Problems in quarantine."""
+    return Problem.objects.filter(quarantined_at__isnull=False).defer("source", "admission")
+
+
 MOST = 100  # of each kind
 MOST_SILENT = 20  # searches that are looked at closely
 SILENT_KEPT_S = 15
@@ -126,7 +132,8 @@ def notices(since: datetime, *, now: datetime, reviewer: bool) -> list[Notice]:
 
 def notices_count(since: datetime, *, now: datetime, reviewer: bool) -> int:
     """How many those are, for the bell of every page: one query, and one more for silent searches."""
-    counts = [*_happened(since), _count(quarantined_rows().filter(state_at__gt=since))]
+    held = quarantined_rows().filter(state_at__gt=since), barred_rows().filter(quarantined_at__gt=since)
+    counts = [*_happened(since), *map(_count, held)]
     newest = Subquery(review_rows(now).order_by("-created_at").values("created_at")[:1])
     found = User.objects.order_by("pk").values(total=reduce(add, counts), newest=newest)[:1].get()
     waits = reviewer and found["newest"] is not None and found["newest"] > since
@@ -155,8 +162,8 @@ def _count(rows: QuerySet[Any], how: Count | None = None) -> Coalesce:
 
 
 def holding(now: datetime, *, reviewer: bool) -> list[Notice]:
-    """What is so now and wants somebody: quarantined devices, silent searches, rules to review."""
-    return [*_quarantined(), *_silent(now), *(_reviews(now) if reviewer else ())]
+    """What is so now and wants somebody: quarantined devices and problems, silent searches, rules to review."""
+    return [*_quarantined(), *_barred(), *_silent(now), *(_reviews(now) if reviewer else ())]
 
 
 def _ended(since: datetime) -> Iterable[Notice]:
@@ -206,6 +213,14 @@ def _itself(since: datetime) -> Iterable[Notice]:
         look = "quarantined" if quarantined else "paused" if action.verb != ALERT else "warned"
         detail = str(action.after.get("reason") or "")
         yield Notice(action.created_at, look, text, subject.label, subject.url, detail)
+
+
+def _barred() -> Iterable[Notice]:
+    for problem in barred_rows().order_by("-quarantined_at")[:MOST]:
+        assert problem.quarantined_at is not None
+        text, url = _("Quarantined: nothing of this problem is run"), _at("problem-detail", problem.slug)
+        reason = problem.quarantine_reason
+        yield Notice(problem.quarantined_at, "quarantined", text, problem.title, url, reason, holds=True)
 
 
 def _quarantined() -> Iterable[Notice]:
@@ -320,7 +335,7 @@ def _of_run(run: Run) -> tuple[str, str]:
     return f"{run.title or run.problem.title} #{run.pk}", _at("run-detail", run.pk)
 
 
-def _at(route: str, *parts: int) -> str:
+def _at(route: str, *parts: int | str) -> str:
     return reverse(route, args=parts)
 
 

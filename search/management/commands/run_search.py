@@ -89,6 +89,9 @@ class Command(BaseCommand):
             raise CommandError("Interrupted: the search was stopped, its tree is kept.", returncode=130)
         if not run.ended and run.device.state == Device.State.QUARANTINED:
             raise CommandError(_waits(run.device))
+        if not run.ended and run.problem.quarantined:
+            said = run.problem.quarantine_reason
+            raise CommandError(f"The problem is quarantined ({said}); the search waits. Release it on its page.")
         if run.state != Run.State.FINISHED:
             nothing = "" if document["nodes"] else " No node was made."
             raise CommandError(f"The search is {run.state}: {run.stop_reason.removeprefix('Paused: ')}{nothing}")

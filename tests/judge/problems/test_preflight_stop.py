@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from adaexplore_site.actions import registry, runner
 from adaexplore_site.core.models import AuditEntry
@@ -139,6 +140,13 @@ def test_the_panel_offers_it_to_operators_while_it_waits(problem, operator):
     assert "every 500ms" not in html
     refused = operator.post(address, {"device": "interpreter"}, headers=HTMX)
     assert refused.status_code == 409 and "No preflight of this problem" in refused.content.decode()
+
+
+def test_the_fleet_offers_it_beside_what_runs(problem, device, operator):
+    services._store(problem, device, services._entry("running", timezone.now(), []))
+    html = operator.get("/fleet/").content.decode()
+    button = f'formaction="/problems/{problem.slug}/preflight/stop" name="device" value="interpreter"'
+    assert button in html
 
 
 def test_a_stopped_preflight_says_why_no_search_starts(problem, device, operator):

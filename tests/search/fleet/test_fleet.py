@@ -93,6 +93,7 @@ def test_a_preflight_is_work_of_its_device_and_a_waiting_or_lost_one_is_not():
         if at_work:
             html = page()
             assert "preflight of <a" in html and "&lt;relu&gt;" in html and "idle" not in html
+            assert "/preflight/stop" not in html, "a viewer stops nothing"
             assert reverse("problem-detail", args=[problem.slug]) in html
         if waiting:
             assert found.oldest == started

@@ -18,9 +18,10 @@ from memory.rules.models import Rule
 from search.batches.models import Campaign
 from search.engine.completion import run_end
 from search.engine.devices import device_quarantine
+from search.engine.problems import problem_quarantine, problem_release
 from search.records.models import Run, RunEvent
 from tests.pages import HOSTILE, client_of, full_run
-from tests.search.makers import make_device, make_run
+from tests.search.makers import make_device, make_problem, make_run
 
 pytestmark = pytest.mark.django_db
 
@@ -107,6 +108,19 @@ def test_a_device_that_no_worker_serves_is_named_where_others_are_served():
 def test_without_a_silent_search_nothing_is_said_of_workers():
     make_device()
     assert holding(timezone.now(), reviewer=False) == []
+
+
+def test_a_quarantined_problem_is_told_while_it_is():
+    User.objects.create_user("ada")
+    problem = make_problem()
+    problem_quarantine(problem=problem, reason="it hangs", user=None)
+    (one,) = notices(ago(hours=1), now=timezone.now(), reviewer=False)
+    assert (one.subject, one.detail, one.holds) == (problem.title, "it hangs", True)
+    assert one.url == f"/problems/{problem.slug}/"
+    assert notices_count(ago(hours=1), now=timezone.now(), reviewer=False) == 1
+    problem_release(problem=problem, user=None)
+    assert notices(ago(hours=1), now=timezone.now(), reviewer=False) == []
+    assert notices_count(ago(hours=1), now=timezone.now(), reviewer=False) == 0
 
 
 def test_a_quarantined_device_is_told_once_while_it_is_and_after_that_as_what_happened():
