@@ -209,8 +209,15 @@ def bench_arguments(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def bench_of(options: argparse.Namespace) -> Iterator[Bench]:
     """The bench that the options ask for, once it has judged a known kernel: a fault of this machine is no outcome of a
-    job. Raises JudgeError for one, ValueError for a GPU that is not there."""
+    job. Raises JudgeError for one, ValueError for a GPU that is not there and a cache that cannot be written."""
     gpu = gpu_of(options.device)
+    try:
+        options.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        why = f"{options.cache} cannot be made ({error.strerror})"
+        raise ValueError(f"{why}: name another folder by --cache") from error
+    if not os.access(options.cache, os.W_OK | os.X_OK):
+        raise ValueError(f"this account cannot write to {options.cache}: name another folder by --cache")
     with Bench(
         options.device,
         target=options.target or _arch(options.device),

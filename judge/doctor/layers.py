@@ -40,6 +40,8 @@ def _landlock(host: Host, cuda: bool) -> list[str]:
 
 def _files(host: Host, cuda: bool) -> list[str]:
     made_of = "It is made of user and mount namespaces: see namespaces."
+    if not host.namespaces and host.container in ("docker", "podman"):
+        made_of = f"The container's profiles refuse mounts: start it with {DOCKER_FREE}."
     if not cuda:
         return [f"{made_of} Landlock guards the same files on this device."]
     return [f"{made_of} Without it and before Linux 7.0, a driver's threads reach the files of this account."]

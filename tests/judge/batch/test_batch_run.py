@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -210,6 +211,17 @@ def test_what_cannot_be_used_is_said_before_anything_starts(tmp_path) -> None:
     assert called(tmp_path, device="cuda:7").returncode == 2
     assert "neither interpreter nor cuda:N" in called(tmp_path, device="gpu").stderr
     assert not (tmp_path / "out.jsonl").exists() or not (tmp_path / "out.jsonl").read_bytes()
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_the_option(tmp_path, monkeypatch) -> None:
+    """As where another account runs it, or one without a home."""
+    options = Namespace(device="interpreter", target=None, min_sandbox="rlimits", cache=Path("/proc/none/cache"))
+    with pytest.raises(ValueError, match=r"/proc/none/cache cannot be made .*--cache"), batch.bench_of(options):
+        pass
+    options.cache = tmp_path
+    monkeypatch.setattr(batch.os, "access", lambda path, mode: path != tmp_path)
+    with pytest.raises(ValueError, match=r"this account cannot write .*--cache"), batch.bench_of(options):
+        pass
 
 
 def test_a_machine_that_cannot_judge_a_known_kernel_writes_no_outcome(tmp_path, monkeypatch, capsys) -> None:

@@ -71,6 +71,17 @@ def test_what_fails_without_a_sandbox_too_counts_for_no_layer() -> None:
     assert results["trace the parent"] == "moot" and results["signal the parent"] == "held"
 
 
+def test_landlock_that_leaves_out_a_driver_s_threads_is_partial_with_advice_and_enough_for_auto() -> None:
+    claim = "partial (3 threads of the driver without it; abi 7)"
+    said = dataclasses.replace(PROBED, layers={**PROBED.layers, "landlock": claim, "files": "unavailable"})
+    found = layer("landlock", said, required=("landlock",), cuda=True)
+    assert (found.state, found.claim, found.fails) == ("partial", claim, False) and "Linux 7.0" in found.advice[0]
+    files = layer("files", said, required=("files",), cuda=True)
+    assert files.fails and "a driver's threads reach the files of this account" in files.advice[0]
+    leaky = dataclasses.replace(said, inside={**PROBED.inside, "read_file": THROUGH})
+    assert layer("landlock", leaky, cuda=True).state == "BROKEN"
+
+
 @pytest.mark.parametrize("name", ["namespaces", "landlock"])
 def test_a_missing_layer_fails_only_where_it_is_required(name) -> None:
     without = dataclasses.replace(PROBED, layers={**PROBED.layers, name: "unavailable"})
@@ -107,6 +118,8 @@ def test_a_child_that_outlives_its_server_fails_in_any_case() -> None:
         ("namespaces", {"max_user_namespaces": 0}, "sysctl -w user.max_user_namespaces"),
         ("namespaces", {"apparmor_userns": 1}, "apparmor_restrict_unprivileged_userns=0"),
         ("namespaces", {"container": "podman"}, "profile that allows unshare"),
+        ("files", {"namespaces": "EPERM"}, "Landlock guards the same files"),
+        ("files", {"container": "docker"}, "--security-opt apparmor=unconfined"),
         ("process_limit", {"container": "docker"}, "--pids-limit"),
         ("process_limit", {}, "TasksMax"),
         ("process_limit", {"cgroup": Cgroup("/a", 2, 500, None, True)}, "500 processes"),
