@@ -33,8 +33,10 @@ X32 = 0x40000000  # from here on x86-64 numbers calls of its x32 convention, whi
 AF_UNIX = 1
 ITSELF = 0  # first argument of prlimit64: a process id, 0 for the caller
 SIGNALS = ("kill", "tkill", "tgkill")
-# Naming another process as a descriptor's owner lets the kernel send it any signal, SIGKILL too, when data arrives.
-OWNERS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}  # F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP
+# Naming another process as a descriptor's owner lets the kernel send it any signal, SIGKILL too, when data arrives:
+# F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP. And the kernel's table of locks names nobody for F_OFD_SETLK
+# and F_OFD_SETLKW, so that whoever kept the GPU by one would not be found.
+NEVER = {"fcntl": (8, 10, 15, 37, 38), "ioctl": (0x8901, 0x8902)}
 CLONE_THREAD, NEW_NAMESPACES = 0x00010000, 0x7E020000
 
 
@@ -114,7 +116,7 @@ def program(
     ]
     for name in SIGNALS:
         ops += _only(number(name), own_pid)
-    for name, values in OWNERS.items():
+    for name, values in NEVER.items():
         ops += _never(number(name), values)
     ops += _only(number("prlimit64"), ITSELF)
     ops += _only(number("socket"), AF_UNIX)

@@ -76,6 +76,7 @@ print(json.dumps({"facts": facts, "layers": layers, **{name: attempt(step) for n
     "signal_by_other_owner": lambda: fcntl.fcntl(0, 15, array.array("i", [1, parent]).tobytes()),
     "choose_signal": lambda: fcntl.fcntl(0, 10, 9),
     "signal_by_ioctl": lambda: fcntl.ioctl(socket.socketpair()[0], 0x8902, array.array("i", [parent]).tobytes()),
+    "lock_without_a_name": lambda: fcntl.fcntl(0, 37, bytes(32)),
     "ordinary_fcntl": lambda: fcntl.fcntl(0, fcntl.F_GETFD),
     "memory": lambda: bytearray(1 << 30),
     "connect": lambda: socket.socket(socket.AF_UNIX).connect("/nowhere/at/all"),
@@ -121,6 +122,7 @@ def test_inside_only_the_private_folder_can_be_written(tmp_path, forking):
         assert found["signal_self"] == found["ordinary_fcntl"] == "done"
         owners = ("signal_by_owner", "signal_by_other_owner", "choose_signal", "signal_by_ioctl")
         assert {found[name] for name in owners} == {"PermissionError"}
+        assert found["lock_without_a_name"] == "PermissionError"
         assert found["fork"] == ("PermissionError" if forking == "alone" else "done")
 
 

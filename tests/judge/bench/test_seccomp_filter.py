@@ -128,9 +128,12 @@ def test_signals_and_limits_reach_only_the_child_itself(name) -> None:
     assert ask("prlimit64", 0) == ALLOWED and ask("prlimit64", PID) == ask("prlimit64", 1) == errno.EPERM
 
 
-def test_no_other_process_becomes_the_owner_of_a_descriptor(name) -> None:
+def test_no_other_process_becomes_the_owner_of_a_descriptor_and_no_lock_is_without_one(name) -> None:
     ask = Filter(name)
-    for call, refused, fine in (("fcntl", (8, 10, 15), (1, 2, 9, 11)), ("ioctl", (0x8901, 0x8902), (0x5401, 0x8903))):
+    for call, refused, fine in (
+        ("fcntl", (8, 10, 15, 37, 38), (1, 2, 6, 7, 9, 11)),
+        ("ioctl", (0x8901, 0x8902), (0x5401, 0x8903)),
+    ):
         assert {ask(call, 3, value) for value in refused} == {errno.EPERM}
         assert {ask(call, value, other) for other in fine for value in refused} == {ALLOWED}
 
