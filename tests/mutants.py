@@ -201,7 +201,7 @@ def seconds_of(output: str) -> dict[str, float]:
     seconds = Counter[str]()
     for took, test in re.findall(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", output, re.MULTILINE):
         seconds[test] += float(took)  # type: ignore[assignment]
-    for test in re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE):
+    for test in re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE):
         seconds.pop(test, None)
     return dict(seconds)
 
@@ -254,7 +254,7 @@ def judge(mutant: Mutant, tests: list[str], sound: set[str]) -> Mutant:
         path.write_text(whole)
     if done.returncode == 4 and any("::" in test for test in tests):  # one of them has another name now
         return judge(mutant, sorted({test.partition("::")[0] for test in tests})[:MOST_FILES], sound)
-    failed = set(re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)) - sound
+    failed = set(re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)) - sound
     if done.returncode == 1 and failed:
         if pytest(["--reuse-db", *failed], None).returncode != 0:
             return judge(mutant, [*tests, *(f"--deselect={test}" for test in failed)], sound)

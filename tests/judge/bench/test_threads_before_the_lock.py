@@ -38,6 +38,12 @@ STEPS = {
     "write_library": lambda: open(os.__file__, "a"),
     "set_kernel": lambda: open("/proc/sys/kernel/printk", "a"),
     "read_environment": lambda: open(f"/proc/{parent}/environ").read(1),
+    "parents_root": lambda: os.stat(f"/proc/{parent}/root/etc"),
+    "parents_folder": lambda: os.listdir(f"/proc/{parent}/cwd/"),
+    "init_s_root": lambda: os.stat("/proc/1/root/etc"),
+    "parents_descriptors": lambda: open(f"/proc/{parent}/fd/0"),
+    "parents_memory": lambda: open(f"/proc/{parent}/mem", "rb"),
+    "parents_maps": lambda: open(f"/proc/{parent}/maps").read(1),
     "leave_root": lambda: os.stat("/../home") and None,
     "write_own": lambda: open(folder + "/own", "w").close(),
     "read_library": lambda: open(os.__file__).read(1),
@@ -111,6 +117,8 @@ def test_nothing_gets_through_on_it_where_namespaces_can_be_made(tmp_path) -> No
     assert (tried["write_outside"], tried["write_library"], tried["set_kernel"], tried["read_environment"]) == (
         errno.EROFS, errno.EROFS, errno.EROFS, errno.EACCES,
     )  # fmt: skip
+    others = ("parents_root", "parents_folder", "init_s_root", "parents_descriptors", "parents_memory", "parents_maps")
+    assert {tried[name] for name in others} <= {errno.EACCES, errno.EPERM}
     assert tried["write_own"] == tried["read_library"] == "done"
     for status in found["statuses"]:
         assert (status["Seccomp"], status["NoNewPrivs"]) == ("2", "1")
