@@ -43,6 +43,7 @@ STAGES = {
     "load": _("Load"),
     "smoke": _("Smoke"),
     "correctness": _("Correctness"),
+    "cases": _("Other declared cases"),
     "timing": _("Timing"),
     "audit": _("Audit"),
     "run": _("Run"),

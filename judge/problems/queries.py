@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from judge.devices.services import served_devices
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight
+from judge.sources.checks import declared_cases
 from judge.templatetags.units import flop_rate
 from judge.values import ALTERNATIVES, Basis, Library, Mode, Policy, Precision, Subject
 
@@ -326,6 +327,28 @@ def _references(value: Any) -> list[str]:
     if isinstance(value, list | tuple):
         return [name for item in value for name in _references(item)]
     return []
+
+
+@dataclass(frozen=True)
+class DeclaredCase:
+    """A case of get_cases(): its inputs as a preflight saw them, and what each device does with it."""
+
+    name: str
+    inputs: Sequence[Mapping[str, Any]]
+    uses: tuple[tuple[str, StrOrPromise], ...]  # device, what for
+
+
+def declared_rows(problem: Problem, checks: Iterable[Preflight]) -> list[DeclaredCase]:
+    """In the order of the text; without a finished preflight the names that the text says."""
+    found: dict[str, DeclaredCase] = {name: DeclaredCase(name, (), ()) for name in declared_cases(problem.source)}
+    for check in checks:
+        for row in check.report.get("declared", ()):
+            known = found.get(row["name"]) or DeclaredCase(row["name"], (), ())
+            timed, why = row["name"] == check.report.get("case"), row.get("left_out")
+            said = _("timed on") if timed else _("not asked on") if why else _("correctness on")
+            uses = (*known.uses, (check.device.name, said))
+            found[row["name"]] = replace(known, inputs=row.get("inputs") or known.inputs, uses=uses)
+    return list(found.values())
 
 
 def flaws(checks: Iterable[Preflight]) -> list[dict[str, Any]]:

@@ -83,6 +83,7 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
         "flaws": problem_facts.flaws(known),
         "costs": problem_facts.costs(problem, known),
         "graph": problem_facts.graph_summary(known, GRAPH_ROWS),
+        "declared": problem_facts.declared_rows(problem, known),
         "sealed": [(one, kinds_said(one.as_cases())) for one in sets_in_force(problem)],
         "to_open": can(request.user, Role.ADMIN) and bool(sets_to_open(problem)),
         "versions": list(problem.versions.select_related("created_by").defer("source", "admission", "description")),

@@ -6,12 +6,11 @@ import ast
 from dataclasses import dataclass
 
 from judge.bench.foreign.sources import LoadError, check_source
+from judge.values.jobs import GPU_CASE, INTERPRETER_CASE
 from judge.values.parsing import parsed
 from judge.values.texts import uniform_text
 
 MAX_BYTES = 1 << 20
-GPU_CASE = "gpu"
-INTERPRETER_CASE = "interpreter"
 
 _WHAT_TO_ADD = {
     "Model": "Add `class Model(torch.nn.Module)` with `__init__` and `forward`: the reference to make faster.",

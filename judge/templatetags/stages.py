@@ -32,6 +32,7 @@ LABELS = {
     "algebra": _("Every operator shows in the output"),
     "null": _("Empty outputs are distinguished from correct ones"),
     "baseline": _("Eager baseline"),
+    "cases": _("Every declared case runs"),
     "sealed": _("Sealed cases are derived"),
 }
 

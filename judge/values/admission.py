@@ -105,6 +105,9 @@ class AdmissionReport:
     message: str = ""
     case: str | None = None  # the case used on this device
     cases: tuple[str, ...] = ()  # every declared case name
+    declared: tuple[
+        dict[str, Any], ...
+    ] = ()  # of each case: name, inputs, left_out (why no candidate is asked it here)
     stages: tuple[StageRecord, ...] = ()
     flaws: tuple[Flaw, ...] = ()
     inputs: tuple[dict[str, Any], ...] = ()  # shape, dtype

@@ -13,6 +13,8 @@ from judge.values.numerics import Precision
 from judge.values.rebuilding import json_object, rebuilt
 from judge.values.texts import text_hash
 
+GPU_CASE, INTERPRETER_CASE = "gpu", "interpreter"  # cases that devices of the kind are judged and timed on
+
 
 class Mode(StrEnum):
     """Mode of the reference and the candidate."""

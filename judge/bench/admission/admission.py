@@ -13,12 +13,13 @@ import torch
 from torch.utils import _pytree as pytree
 
 from judge.bench.admission.costs import Costs
+from judge.bench.admission.declared import other_cases, with_case
 from judge.bench.admission.degeneracy import Draw
 from judge.bench.admission.graph import Trace, tensors_in, trace_report
 from judge.bench.admission.op_algebra import algebra_flaws
 from judge.bench.admission.reference_run import SEED, Reference, leaves, relative
 from judge.bench.admission.size import check_size, preview
-from judge.bench.admission.stages import Refused, Stages, described, listed, problem_code, short
+from judge.bench.admission.stages import Note, Refused, Stages, described, listed, problem_code, short
 from judge.bench.admission.worth import Worth
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.nested import NotCarried, encode
@@ -113,6 +114,32 @@ class _Preflight:
                 self._note(note, examine())
         with self.stages.stage("baseline") as note, problem_code("Model.forward", self.path):
             self.facts |= costs.baseline(reference, inputs, note)
+        if len(self.loaded.cases) > (self.loaded.case is not None):
+            with self.stages.stage("cases") as note:
+                self.facts["declared"] = self._declared(note)
+
+    def _declared(self, note: Note) -> tuple[dict[str, Any], ...]:
+        """Shapes of each case of get_cases(); the reference is run on those that a candidate is asked here."""
+        evaluated = {"name": self.loaded.case, "inputs": self.facts["inputs"], "left_out": ""}
+        rows = [evaluated] if self.loaded.case is not None else []
+        for name, why in other_cases(self.loaded, on_gpu=self.on_gpu).items():
+            with problem_code(f"the module in case {name!r}", self.path), with_case(self.loaded, name) as other:
+                seen = preview(other)
+                inputs = () if seen is None else described(seen.inputs)
+                if not why:
+                    inputs = described(self._runs(other, name))
+            rows.append({"name": name, "inputs": inputs, "left_out": why})
+        asked = sum(not row["left_out"] for row in rows)
+        note.detail = f"{asked} of {len(rows)} are asked here" if asked < len(rows) else f"all {asked} run"
+        return tuple(rows)
+
+    def _runs(self, other: LoadedProblem, name: str) -> list[Any]:
+        """The inputs of a case, on which the reference gives an answer. Raises Refused, with its name."""
+        model = under(self.policy, other.Model(*other.get_init_inputs()), self.device)
+        inputs = made(other.get_inputs, self.policy, self.device, SEED)
+        with self.whereabouts.inside(FORWARD), torch.no_grad():
+            self._check_output(model(*inputs))
+        return inputs
 
     def _shapes(self) -> bool:
         """What shapes alone say, then whether they fit the interpreter. False when only running tells the shapes."""

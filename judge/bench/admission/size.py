@@ -58,6 +58,19 @@ def check_size(loaded: LoadedProblem, seen: Preview | None, stages: Stages, fact
             note.detail += f": about {steps:,} program steps a run"
 
 
+def too_large(loaded: LoadedProblem, seen: Preview | None) -> str:
+    """Why the interpreter cannot run it; empty where it can, or where only running tells the shapes."""
+    if seen is None:
+        return ""
+    try:
+        _check_bytes(loaded, [*tensors_in(seen.inputs), *seen.model.parameters(), *seen.model.buffers()])
+        if seen.traced.graph is not None:
+            _check_steps(loaded, seen.traced.graph)
+    except Refused as refusal:
+        return refusal.message
+    return ""
+
+
 def _check_bytes(loaded: LoadedProblem, held: list[torch.Tensor]) -> None:
     total = sum(tensor.numel() * tensor.element_size() for tensor in held)
     if total <= MAX_BYTES:

@@ -7,6 +7,7 @@ A declared case that fails ends the evaluation; a derived one only labels the ke
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -61,7 +62,7 @@ def check_sealed(setting: Setting) -> str:
         found.append((case, result))
         if not case.derived and result in (GUARDED, WRONG):
             raise _declared_failed(number, sum(not case.derived for _, case in cases), result)
-    _label(setting, [result for case, result in found if case.derived])
+    _label(setting, [(case.kind, result) for case, result in found if case.derived])
     return ", ".join(f"{sum(result == kind for _, result in found)} {kind}" for kind in _kinds(found))
 
 
@@ -80,15 +81,17 @@ def _declared_failed(number: int, declared: int, result: str) -> Ended:
     )
 
 
-def _label(setting: Setting, results: list[str]) -> None:
+def _label(setting: Setting, results: list[tuple[str, str]]) -> None:
+    """Say how many derived cases failed, and of which kinds: never which."""
     for result, code, verb in (
         (GUARDED, "shape.guarded", "refuses"),
         (WRONG, "shape.unsafe", "gives wrong answers for"),
     ):
-        count = results.count(result)
-        if count:
-            message = f"made for the published shapes: {verb} {count} of {len(results)} other sizes"
-            setting.note(code, message, cases=len(results), failed=count)
+        kinds = Counter(kind for kind, found in results if found == result)
+        if kinds:
+            count, told = kinds.total(), ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+            message = f"made for the published inputs: {verb} {count} of {len(results)} others ({told})"
+            setting.note(code, message, cases=len(results), failed=count, kinds=dict(sorted(kinds.items())))
 
 
 def _ask_case(setting: Setting, name: str, case: SealedCase, number: int) -> str:

@@ -5,13 +5,16 @@ It may stay for the next candidate of the same problem; what it keeps until then
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import Any
 
 from judge.bench.audit.audit import audit
 from judge.bench.audit.setting import STAGE as AUDIT
+from judge.bench.audit.setting import Setting
 from judge.bench.compiling.report import capped
 from judge.bench.deciding.alternatives import KNOWN, Alternatives
+from judge.bench.deciding.declared_check import CASES, cases_to_ask, check_declared
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu
 from judge.bench.device.gpu_lock import GpuLock
@@ -198,6 +201,7 @@ class Referee:
         self.stage_log.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
         if rounds.fit.seeded:
             self.subjects.follow_seeds()
+        self._declared(reference, first)
         if self.interprets:
             why = self.environment.get("compile", COMPLETE).removeprefix(COMPLETE).removeprefix(INCOMPLETE)
             check_compiled(self.compiled, rounds.codes, answer.get("traffic"), why)
@@ -210,6 +214,18 @@ class Referee:
             self.audit = AuditState.PASSED
             self._time_alternatives(reference, first)
         self._numerics_hold()
+
+    def _declared(self, reference: Reference, first: Question) -> None:
+        """The problem's other cases, in a time of their own."""
+        cases = cases_to_ask(self.cache, reference, self.device)
+        if not cases:
+            return
+        setting = Setting(self.assignment, self.subjects, reference, self.findings, None)
+        self.stage_log.doing(CASES)
+        started = time.monotonic()
+        with self.deadline.paused():
+            said = check_declared(setting, cases, first, self.records, self.payload["wall_s"])
+        self.stage_log.record(CASES, "ok", (time.monotonic() - started) * 1000, said)
 
     def _to_be_audited(self) -> bool:
         """Whether it would be the best: without a bar every pass is looked at, timed or not."""

@@ -49,6 +49,7 @@ class RefereeCache:
         self.reference: Reference | None = None
         self.questions: Questions | None = None
         self.modelled: Question | None = None  # the one whose traffic is counted; always the same
+        self.declared: dict[str, str] | None = None  # other cases of the problem, with why they are left out
         self.arenas = Arenas()
         self.kept: dict[str, tuple[Contact, Binding]] = {}
         self.uses = 0

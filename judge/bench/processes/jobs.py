@@ -194,11 +194,14 @@ class EvaluationPlan(Listening):
             self.inspector.answer(self.group.members, message["look"], self.group.members["referee"].boss)
             return None
         self._audits = self._audits or message.get("doing") == "audit"
+        if message.get("doing") == "cases":  # those of get_cases() that are not timed
+            self._own_s["cases"] = self.job.limits.wall_s
         self._own_s |= {one.name: one.limit_s for one in self._beside_best if message.get("doing") == one.stage}
         return super().hear(message, progress)
 
     def waited_s(self) -> float:
-        """Seconds by which the wall limit is exceeded rightly: an audit has one of its own, and so has a baseline."""
+        """Seconds by which the wall limit is exceeded rightly: an audit has one of its own, and so have a
+        baseline and the cases that are not timed."""
         return super().waited_s() + (self.job.limits.wall_s if self._audits else 0.0) + sum(self._own_s.values())
 
     def _questions(self) -> Message:

@@ -246,10 +246,13 @@ def test_derived_cases_only_label(monkeypatch):
     setting = sealed_with(monkeypatch, results, case("a"), *(case(name, derived=True) for name in "bcde"))
     assert check_sealed(setting) == "1 right, 1 guarded, 2 wrong, 1 left out"
     assert [(one.code, one.message, one.data) for one in setting.findings] == [
-        ("shape.guarded", "made for the published shapes: refuses 1 of 4 other sizes", {"cases": 4, "failed": 1}),
         (
-            "shape.unsafe", "made for the published shapes: gives wrong answers for 2 of 4 other sizes",
-            {"cases": 4, "failed": 2},
+            "shape.guarded", "made for the published inputs: refuses 1 of 4 others (size 1)",
+            {"cases": 4, "failed": 1, "kinds": {"size": 1}},
+        ),
+        (
+            "shape.unsafe", "made for the published inputs: gives wrong answers for 2 of 4 others (size 2)",
+            {"cases": 4, "failed": 2, "kinds": {"size": 2}},
         ),
     ]  # fmt: skip
 

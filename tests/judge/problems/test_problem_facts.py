@@ -7,6 +7,7 @@ import pytest
 from judge.problems.models import Problem
 from tests.judge.gpu_rows import flagged, gpu, judged, passed, problem, report, sealed
 from tests.pages import client_of
+from tests.search.makers import make_device
 
 pytestmark = pytest.mark.django_db
 
@@ -33,8 +34,6 @@ def test_without_evaluations_the_preflight_s_own_time_is_shown():
 
 
 def test_a_modelled_time_says_so_and_has_no_n():
-    from tests.search.makers import make_device
-
     make_device()
     eager = {"median_us": 8.0, "low_us": 4.8, "high_us": 14.4, "n": 0, "modelled": True}
     html = page(problem(admission={"interpreter": report(eager=eager)}))
@@ -91,3 +90,25 @@ def test_the_page_costs_the_same_number_of_queries_however_many_kernels_passed(d
         passed(row, device, float(us), audit="")
     with django_assert_max_num_queries(len(first.captured_queries)):
         assert client.get(f"/problems/{row.slug}/").status_code == 200
+
+
+def test_declared_cases_stand_with_shapes_and_what_each_device_does_with_them():
+    rows = [
+        {"name": "gpu", "inputs": [{"shape": [16384, 5000], "dtype": "float32"}], "left_out": ""},
+        {"name": "odd", "inputs": [{"shape": [7, 5000], "dtype": "float32"}], "left_out": ""},
+    ]
+    make_device()
+    gpu()
+    small = report(case=None, declared=[{**rows[0], "left_out": "it is made for GPUs"}, rows[1]])
+    html = page(problem(admission={"cuda:0": report(case="gpu", declared=rows), "interpreter": small}))
+    told = html.split('id="declared-title"')[1].split("</section>")[0]
+    assert "7×5000" in told
+    assert 'timed on <span translate="no">cuda:0' in told and 'not asked on <span translate="no">interpreter' in told
+    assert told.count("correctness on") == 2
+
+
+def test_before_a_preflight_declared_cases_are_the_names_of_the_text():
+    gpu()
+    source = "def get_cases():\n    return {'wide': {'N': 2}}\n"
+    html = page(problem(source=source, admission={}))
+    assert "wide" in html and "shapes not known yet" in html

@@ -1,0 +1,66 @@
+"""Every entry of get_cases() is a correctness case: asked of each candidate, and of the reference by the preflight."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.values import Outcome, Verdict
+from tests.judge.audit_kernels import audited
+from tests.judge.bench.test_audit_sealed import REFUSES_ELSEWHERE, WRONG_ELSEWHERE, sized
+from tests.judge.bench_problems import PROBLEM, SAME
+from tests.judge.problem_texts import examine, module
+
+pytestmark = pytest.mark.bench
+CASES = '{"gpu": {"SIZE": 1 << 20}, "wide": {"SIZE": 96}, "huge": {"SIZE": 1 << 34}}'
+MANY = PROBLEM + f"\n\ndef get_cases():\n    return {CASES}\n"
+
+
+def rows(outcome: Outcome) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for record in outcome.cases:
+        found.setdefault(record.case, []).append(record.detail)
+    return found
+
+
+def test_a_candidate_is_asked_every_case_that_fits(cpu_bench):
+    outcome = audited(cpu_bench, SAME, problem=MANY)
+    assert outcome.verdict is Verdict.PASS
+    assert next(stage.detail for stage in outcome.stages if stage.name == "cases") == "1 right, 2 left out"
+    told = rows(outcome)
+    assert len(told["wide"]) == 2 and told["gpu"] == ["left out: it is made for GPUs"]
+    assert "the interpreter takes" in told["huge"][0]
+
+
+@pytest.mark.parametrize("source", [WRONG_ELSEWHERE, REFUSES_ELSEWHERE])
+def test_what_is_wrong_in_one_case_is_no_pass_and_its_name_is_told(cpu_bench, source):
+    outcome = audited(cpu_bench, sized(source), problem=MANY)
+    assert outcome.verdict in (Verdict.WRONG, Verdict.CRASHED) and outcome.stage == "correctness"
+    assert outcome.message.startswith("in case 'wide' of get_cases(): ")
+    assert audited(cpu_bench, sized(source)).verdict is Verdict.PASS
+
+
+def test_without_other_cases_there_is_no_such_stage(cpu_bench):
+    assert "cases" not in [stage.name for stage in audited(cpu_bench, SAME).stages]
+
+
+def declaring(cases: str, forward: str = "return x * 2") -> str:
+    return module(forward) + f"\ndef get_cases():\n    return {cases}\n"
+
+
+def test_the_preflight_runs_each_case_and_tells_its_shapes(tmp_path):
+    found = examine(declaring('{"gpu": {"SIZE": 1 << 34}, "wide": {"SIZE": 48}}'), tmp_path)
+    assert found.state != "refused" and found.stages[-1].detail == "1 of 2 are asked here"
+    told = {row["name"]: (row["inputs"][0]["shape"], row["left_out"]) for row in found.declared}
+    assert told == {"gpu": ([1 << 34, 32], "it is made for GPUs"), "wide": ([48, 32], "")}
+
+
+def test_the_evaluated_case_is_told_first(tmp_path):
+    found = examine(declaring('{"a": {"SIZE": 4}, "interpreter": {"SIZE": 8}}'), tmp_path, case="interpreter")
+    assert [(row["name"], row["inputs"][0]["shape"][0]) for row in found.declared] == [("interpreter", 8), ("a", 4)]
+
+
+def test_a_case_on_which_the_reference_fails_refuses_the_problem(tmp_path):
+    source = declaring('{"odd": {"SIZE": 7}}', "assert x.shape[0] % 2 == 0, 'even rows only'\nreturn x * 2")
+    found = examine(source, tmp_path)
+    assert (found.state, found.reason) == ("refused", "problem.raises")
+    assert "in case 'odd'" in found.message and "even rows only" in found.message
