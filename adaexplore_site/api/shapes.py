@@ -40,6 +40,9 @@ class MeasureOut(Schema):
     device: str
     basis: str = Field(description="measured, MODELLED, SIMULATED or reported")
     audit: str = Field(description="passed, failed, none, or elsewhere")
+    over_shipped: float | None = Field(description="speedup over eager as PyTorch ships; null where it was not timed")
+    over_fastest: float | None = Field(description="speedup over the fastest baseline that was timed")
+    fastest: str | None = Field(description="which one that is")
 
 
 class Money(Schema):
@@ -450,6 +453,9 @@ class Measures:
             device=self.devices[evaluation.device_id],
             basis=basis_word(measure.basis.value),
             audit="elsewhere" if evaluation.elsewhere else evaluation.audit or "none",
+            over_shipped=measure.over_shipped,
+            over_fastest=measure.over_fastest,
+            fastest=measure.fastest or None,
         )
 
 

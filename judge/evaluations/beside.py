@@ -1,4 +1,4 @@
-"""How a kernel stands against each baseline that it has a time beside: read from reports, stored for lists."""
+"""How a kernel stands against each baseline that it has a time beside, and what baselines and numerics are called."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext_lazy as _
 
-from judge.values import ALTERNATIVES, BASELINES, Needs, Subject
+from judge.values import ALTERNATIVES, BASELINES, Needs, Precision, Subject
 
 _BY_SUBJECT = {one.subject: one for one in BASELINES.values()}
 _TEXTS = (  # labels of baselines that are words
@@ -22,6 +23,19 @@ _TEXTS = (  # labels of baselines that are words
 )
 SHIPPED = BASELINES["shipped"]
 SAME = f"left out: {Needs.TF32.value}"  # what a report says of a baseline that would be eager again
+
+
+_NUMERICS = {
+    Precision.STRICT: _("strict: as exact as the reference in its data type; no TF32"),
+    Precision.SHIPPED: _("as PyTorch ships: cuDNN may use TF32 (convolutions, recurrent layers), products may not"),
+    Precision.TF32: _("TF32: products, convolutions and recurrent layers may use it"),
+    Precision.HALF: _("half: 16-bit and TF32 arithmetic are allowed"),
+}
+
+
+def numerics_text(precision: Precision) -> str:
+    """What these numerics mean, in words."""
+    return str(_NUMERICS[precision])
 
 
 def baseline_text(subject: Subject) -> str:

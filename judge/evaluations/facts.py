@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -15,13 +15,14 @@ from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.plots import Strips, Times, strips
 from judge.bench.processes.artefacts import artefact_key, kept_texts
+from judge.evaluations.beside import numerics_text
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
 from judge.evaluations.services import case_of
 from judge.problems.models import flag_codes
 from judge.sources.highlighting import visible
 from judge.templatetags.units import microseconds
-from judge.values import ALTERNATIVES, Basis, SpeedCall, Subject
+from judge.values import ALTERNATIVES, BASELINES, Basis, SpeedCall, Subject
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -75,15 +76,10 @@ FINDINGS = {
     "compile.capped": _("Not every configuration was compiled"),
     "compile.incomplete": _("Not every kernel was compiled ahead of time"),
 }
-_COMPARED: dict[str, StrOrPromise] = {
-    **{one.key: one.label for one in ALTERNATIVES},
-    "versus_incumbent": _("the previous best"),
-}
 SUBJECTS: dict[Subject, StrOrPromise] = {
     Subject.CANDIDATE: _("this kernel"),
     Subject.INCUMBENT: _("previous best"),
-    Subject.EAGER: "eager",
-    **{one.subject: one.label for one in ALTERNATIVES},
+    **{one.subject: _(one.label) for one in BASELINES.values()},
 }
 _KINDS = {Subject.CANDIDATE: "best", Subject.INCUMBENT: "incumbent", Subject.EAGER: "eager"}
 _CIRCUMSTANCES: dict[str, StrOrPromise] = {
@@ -101,6 +97,7 @@ _CIRCUMSTANCES: dict[str, StrOrPromise] = {
     "triton_launches": _("of them its own kernels"),
     "unique_bytes": _("bytes moved"),
 }
+LEFT_OUT = "left out: "
 PTX = ".ptx"
 OPTIONS = ".json"
 _AUTOTUNER = ".autotune.json"
@@ -111,8 +108,10 @@ def speeds(evaluation: Evaluation) -> list[dict[str, Any]]:
     measure, its call (a SpeedCall) and what that says of the interval."""
     report = evaluation.report
     headline = Measure.of(evaluation)
-    rows: list[tuple[Measure | None, Any, StrOrPromise]] = [(headline, report.get("speedup"), gettext("eager"))]
-    rows += [(measure_of(report.get(key)), report.get(key), over) for key, over in _COMPARED.items()]
+    eager = None if headline is None else replace(headline, over_shipped=None, over_fastest=None)  # they are here, too
+    rows: list[tuple[Measure | None, Any, StrOrPromise]] = [(eager, report.get("speedup"), SUBJECTS[Subject.EAGER])]
+    compared = {**{one.key: SUBJECTS[one.subject] for one in ALTERNATIVES}, "versus_incumbent": _("the previous best")}
+    rows += [(measure_of(report.get(key)), report.get(key), over) for key, over in compared.items()]
     found = []
     for measure, row, over in rows:
         if measure is not None:
@@ -156,6 +155,8 @@ def evaluation_context(evaluation: Evaluation, rows: Sequence[Measurement]) -> d
         "cases_hidden": max(0, len(cases) - ROWS),
         "kernels": kernels(evaluation),
         "environment": environment(evaluation),
+        "numerics": numerics(evaluation),
+        "left_out": left_out(evaluation),
         "layers": sandbox(report.get("environment", {})),
     }
 
@@ -257,13 +258,32 @@ def log_of(evaluation: Evaluation | None) -> str:
     return visible(str(evaluation.report.get("log", ""))[:TEXT_CHARS]) if evaluation else ""
 
 
+def numerics(evaluation: Evaluation) -> tuple[str, list[tuple[str, str]]]:
+    """(what they mean, torch's switches as they stood in the judge's process); the switches are unknown of old ones."""
+    found = evaluation.report.get("environment", {}).get("numerics")
+    rows = found if isinstance(found, dict) else {}
+    shown = [(visible(str(name)), visible(str(value))[:40]) for name, value in rows.items() if name != "precision"]
+    return numerics_text(evaluation.problem.numerics), shown[:ROWS]
+
+
+def left_out(evaluation: Evaluation) -> list[tuple[StrOrPromise, str]]:
+    """Baselines without a time, each with the reason."""
+    found = evaluation.report.get("environment", {}).get("baselines")
+    notes = found if isinstance(found, dict) else {}
+    return [
+        (SUBJECTS[one.subject], visible(str(notes[one.name]))[:2000].removeprefix(LEFT_OUT))
+        for one in ALTERNATIVES
+        if str(notes.get(one.name, "")).startswith(LEFT_OUT)
+    ]
+
+
 def environment(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """Plain facts of the environment; the sandbox has a table of its own."""
+    """Plain facts of the environment; sandbox, numerics and baselines have tables of their own."""
     found = evaluation.report.get("environment", {})
     return [
         (visible(str(name).replace("_", " ")), visible(str(value))[:2000])
         for name, value in found.items()
-        if name not in {"sandbox", "children"} and value is not None
+        if name not in {"sandbox", "children", "numerics", "baselines"} and value is not None
     ]
 
 

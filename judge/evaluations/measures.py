@@ -9,7 +9,8 @@ from typing import Any, Self
 from django.utils.translation import gettext as _
 
 from judge.bench.interpreting.calibration import claim, factor
-from judge.values import Basis, Verdict
+from judge.evaluations.beside import baseline_text
+from judge.values import Basis, Subject, Verdict
 
 EVEN = 1e-3  # of a logarithm: what rounding leaves of a range that reaches as far down as up
 _STYLES = {
@@ -26,13 +27,19 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A speedup over eager with its evidence. `low`, `high` and `n` are None only for reported numbers."""
+    """A speedup over eager with its evidence. `low`, `high` and `n` are None only for reported numbers.
+
+    Beside it, where they are known: the speedup over eager as PyTorch ships, and over the fastest baseline (a Subject).
+    """
 
     value: float
     low: float | None
     high: float | None
     n: int | None
     basis: Basis
+    over_shipped: float | None = None
+    over_fastest: float | None = None
+    fastest: str = ""
 
     def __post_init__(self) -> None:
         if self.basis is not Basis.REPORTED and (self.low is None or self.high is None):
@@ -50,7 +57,9 @@ class Measure:
         low, high = _either(row, "speedup_low", "low"), _either(row, "speedup_high", "high")
         if basis != Basis.REPORTED and (low is None or high is None):
             return None  # a number without its evidence is not shown
-        return cls(value, low, high, _either(row, "speedup_n", "n"), Basis(basis))
+        others = {name: getattr(row, name, None) for name in ("over_shipped", "over_fastest")}
+        named = getattr(row, "fastest", None) or ""
+        return cls(value, low, high, _either(row, "speedup_n", "n"), Basis(basis), **others, fastest=named)
 
     @property
     def number(self) -> str:
@@ -78,6 +87,28 @@ class Measure:
     def source(self) -> str:
         """What must stand beside the number."""
         return basis_text(self.basis)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Speedups over other baselines in words, where eager is not the one to beat."""
+        by_shipped = self.fastest == Subject.SHIPPED
+        found = []
+        if self.over_shipped is not None and not by_shipped and self.over_shipped != self.value:
+            text = _("%(speedup)s over eager as PyTorch ships")
+            found.append(text % {"speedup": self._times(self.over_shipped)})
+        if self.over_fastest is not None and self.fastest not in ("", Subject.EAGER):
+            text = _("%(speedup)s over the fastest baseline, %(baseline)s")
+            named = baseline_text(Subject(self.fastest))
+            found.append(text % {"speedup": self._times(self.over_fastest), "baseline": named})
+        return tuple(found)
+
+    def _times(self, value: float) -> str:
+        return f"{_digits(value, self.basis)}×"
+
+    @property
+    def whole(self) -> str:
+        """The text with what stands beside it, for files and commands that say `over eager` of the number."""
+        return "; ".join([f"{self} over eager", *self.beside])
 
     def __str__(self) -> str:
         if self.error is not None:

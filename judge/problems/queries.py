@@ -17,12 +17,13 @@ from django.utils.translation import gettext_lazy as _
 from adaexplore_site.core.plots import Roof, RooflinePlot, roofline_plot
 from judge.devices.models import Device
 from judge.devices.services import served_devices
+from judge.evaluations.beside import baseline_text, numerics_text
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight
 from judge.sources.checks import declared_cases
 from judge.templatetags.units import flop_rate
-from judge.values import ALTERNATIVES, Basis, Library, Mode, Policy, Precision, Subject
+from judge.values import ALTERNATIVES, BASELINES, Basis, Library, Mode, Policy, Subject
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -125,12 +126,8 @@ def _number(value: object) -> float | None:
 
 MOST_KERNELS = 300  # drawn in a plot
 FASTEST = 5  # listed beside it
-BASELINES: dict[Subject, StrOrPromise] = {Subject.EAGER: _("Eager"), **{one.subject: one.label for one in ALTERNATIVES}}
-_POLICY: dict[Precision | Mode | Library, StrOrPromise] = {
-    Precision.STRICT: _("strict: as exact as the reference in its data type; no TF32"),
-    Precision.SHIPPED: _("as PyTorch ships: cuDNN may use TF32 (convolutions, recurrent layers), products may not"),
-    Precision.TF32: _("TF32: products, convolutions and recurrent layers may use it"),
-    Precision.HALF: _("half: 16-bit and TF32 arithmetic are allowed"),
+SUBJECTS = [one.subject for one in BASELINES.values()]
+_POLICY: dict[Mode | Library, StrOrPromise] = {
     Mode.CONSTRUCTED: _("as set by the constructor"),
     Mode.TRAIN: _("train"),
     Mode.EVAL: _("eval"),
@@ -140,16 +137,11 @@ _POLICY: dict[Precision | Mode | Library, StrOrPromise] = {
 }
 
 
-def numerics_text(precision: Precision) -> str:
-    """What these numerics mean, in words."""
-    return str(_POLICY[precision])
-
-
 def policy_rows(policy: Policy) -> list[tuple[str, StrOrPromise]]:
     """(name, what it means) in reading order."""
     on_device = policy.inputs == "device"
     rows: list[tuple[str, StrOrPromise]] = [
-        (gettext("Numerics"), _POLICY[policy.precision]),
+        (gettext("Numerics"), numerics_text(policy.precision)),
         (gettext("Data type"), policy.dtype or gettext("as in the source")),
         (gettext("Mode"), _POLICY[policy.mode]),
         (gettext("Library compute"), _POLICY[policy.library]),
@@ -231,7 +223,7 @@ def costs(problem: Problem, checks: Sequence[Preflight]) -> list[Cost]:
     slim = rows.select_related("evaluation").defer(
         "samples_us", "detail", "evaluation__source", "evaluation__report", "evaluation__message"
     )
-    last = rows.filter(subject__in=list(BASELINES)).order_by().values("evaluation__device", "subject")
+    last = rows.filter(subject__in=SUBJECTS).order_by().values("evaluation__device", "subject")
     newest = slim.filter(pk__in=last.annotate(last=Max("pk")).values("last"))
     baselines = {(row.evaluation.device_id, row.subject): row for row in newest}
     kernels: dict[int, list[Measurement]] = {check.device.pk: [] for check in decided}
@@ -247,7 +239,7 @@ def _cost(check: Preflight, timed: dict[tuple[int, str], Measurement], kernels: 
         return bound_us / us if bound_us and us else None
 
     fastest = [Kernel(row.evaluation, row.median_us, reach(row.median_us)) for row in kernels[:FASTEST]]
-    found = [_baseline(check, Subject(name), timed.get((check.device.pk, name))) for name in BASELINES]
+    found = [_baseline(check, Subject(name), timed.get((check.device.pk, name))) for name in SUBJECTS]
     since = check.device.baselines_at
     baselines = tuple(
         replace(one, reach=reach(one.median_us), stale=bool(since and one.at and one.at < since)) for one in found
@@ -256,7 +248,7 @@ def _cost(check: Preflight, timed: dict[tuple[int, str], Measurement], kernels: 
 
 
 def _baseline(check: Preflight, subject: Subject, row: Measurement | None) -> Baseline:
-    label = BASELINES[subject]
+    label = baseline_text(subject)
     if row is not None:
         modelled = row.basis == Basis.MODELLED.value
         figures = (row.median_us, row.low_us, row.high_us, None if modelled else row.n)

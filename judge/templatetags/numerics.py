@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from judge.problems.queries import numerics_text
+from judge.evaluations.beside import numerics_text
 from judge.values import Precision
 
 register = template.Library()
@@ -14,6 +14,3 @@ register = template.Library()
 def numerics() -> list[tuple[str, str]]:
     """`{% numerics as choices %}`: (value, what it means) of each."""
     return [(one.value, numerics_text(one)) for one in Precision]
-
-
-register.filter("numerics_text", numerics_text)

@@ -215,6 +215,9 @@ def figure_of(evaluation: Evaluation | None) -> dict[str, Any]:
         "high": evaluation and evaluation.speedup_high,
         "n": evaluation and evaluation.speedup_n,
         "basis": evaluation.basis if evaluation else "",
+        "over_shipped": evaluation and evaluation.over_shipped,
+        "over_fastest": evaluation and evaluation.over_fastest,
+        "fastest": evaluation.fastest if evaluation else "",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import io
 import json
 import re
@@ -22,7 +23,7 @@ from judge.devices.models import Device
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
 from judge.problems.models import Problem, flag_codes
-from judge.values import Basis, Verdict, canonical_hash
+from judge.values import PRECISIONS, Basis, Policy, Verdict, canonical_hash
 from judge.values.parsing import parse_module
 from memory.prompting.queries import uses_at
 from search.interchange.own import memory_document
@@ -57,7 +58,7 @@ def headline(node: Node) -> str:
     verdict = "pass as reported, not judged here" if evaluation.device.imported else "pass"
     if measure is None:
         return f"{verdict}, not timed"
-    return f"{verdict}, {measure} over eager" + ("" if beats_torch(evaluation) else "; not faster than PyTorch")
+    return f"{verdict}, {measure.whole}" + ("" if beats_torch(evaluation) else "; not faster than PyTorch")
 
 
 def problem_flag(problem: Problem) -> list[tuple[str, str]]:
@@ -76,6 +77,7 @@ def facts(node: Node) -> list[tuple[str, str]]:
         ("problem title", run.problem.title),
         ("problem sha256", run.problem.source_hash),
         *problem_flag(run.problem),
+        ("numerics", PRECISIONS[run.problem.numerics]),
         ("candidate hash", node.source_hash or canonical_hash(node.source)),
         ("verdict", headline(node)),
     ]
@@ -173,6 +175,7 @@ def verdict_document(node: Node) -> dict[str, Any]:
         "problem": {
             **{key: getattr(run.problem, key) for key in ("slug", "title", "source_hash", "origin", "state")},
             "flags": flag_codes(run.problem),
+            "policy": dataclasses.asdict(Policy.from_json(run.problem.policy)),
         },
         "run": {
             **{key: getattr(run, key) for key in ("id", "proposer", "seed", "steps", "params", "origin")},
@@ -197,7 +200,16 @@ def _evaluation(node: Node) -> dict[str, Any]:
     assert evaluation is not None
     device = evaluation.device
     names = ("verdict", "stage", "reason", "message", "protocol", "toolchain", "candidate_hash", "wall_ms", "report")
-    speedup = ("speedup", "speedup_low", "speedup_high", "speedup_n", "basis")
+    speedup = (
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "speedup_n",
+        "basis",
+        "over_shipped",
+        "over_fastest",
+        "fastest",
+    )
     return {
         **{key: getattr(evaluation, key) for key in (*names, *speedup)},
         "device": {key: getattr(device, key) for key in ("name", "kind", "title", "arch")},
@@ -242,6 +254,7 @@ def _readme(node: Node, calls: list[str]) -> str:
         "underline": "=" * len(title),
         "headline": escaped(headline(node)),
         "problem_hash": node.run.problem.source_hash,
+        "numerics": PRECISIONS[node.run.problem.numerics],
         "calls": [f"{name:<15}{about}" for name in calls],
         "modelled": basis == Basis.MODELLED.value,
         "imported": imported,

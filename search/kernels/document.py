@@ -10,7 +10,7 @@ from judge.evaluations.measures import basis_word
 from search.kernels.winners import Kernel, Winner
 
 MOST = 5_000
-_NUMBERS = ("speedup", "low", "high", "n", "basis")
+_NUMBERS = ("speedup", "low", "high", "n", "basis", "over_shipped", "over_fastest", "fastest")
 
 
 def winners_json(rows: Iterable[Winner]) -> list[dict[str, Any]]:
@@ -62,6 +62,9 @@ def _kernel(one: Kernel) -> dict[str, Any]:
         "high": measure.high,
         "n": measure.n,
         "basis": basis_word(measure.basis),
+        "over_shipped": measure.over_shipped,
+        "over_fastest": measure.over_fastest,
+        "fastest": measure.fastest or None,
         "audit": one.evaluation.audit or "none",
         "assisted": one.node.touched,
     }

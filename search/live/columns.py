@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from judge.evaluations.models import Evaluation
-from judge.values import Basis
+from judge.values import Basis, Subject
 from search.algorithm.steering import Steering
 from search.proposers import BY_HAND
 from search.rechecks.models import Recheck
@@ -84,7 +84,7 @@ def _given_back(events: Iterable[RunEvent]) -> set[int]:
 
 
 KINDS: dict[str, int] = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
-COLUMNS = ("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o", "b", "t", "c", "u", "d", "m", "a")
+COLUMNS = ("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o", "b", "t", "c", "u", "d", "m", "a", "f", "w")
 
 
 def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, list[Any]]:
@@ -94,7 +94,8 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     r reason code, x/lo/hi speedup over eager with its interval, ns samples, bs basis, o completion order, b/t seconds
     from the start of the run to reservation/completion, c numbers of the context nodes, u 1 when the verdict of an
     equal candidate was reused, d what the proposer says it changed, m the flags of manual changes, a 1 when it may be
-    the best (audited here, or reported), 2 when it beat PyTorch, too. Unknown is null.
+    the best (audited here, or reported), 2 when it beat PyTorch, too, f speedup over the fastest baseline and w which
+    it is (a Subject) where that is not eager. Unknown is null.
     """
     rows = node_rows(run.pk, numbers)
     started, by_hand = run.created_at.timestamp(), run.proposer in BY_HAND
@@ -103,6 +104,7 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     asked = set(Recheck.objects.filter(node__run=run, state__in=Recheck.OPEN).values_list("node__number", flat=True))
     for row in rows:
         marks = flags.get(row.number, 0) | DOUBTS.get(row.doubt or "", 0)
+        other = row.fastest not in (None, "", Subject.EAGER)
         marks |= (TOUCHED if row.touched else 0) | (ASKED if row.number in asked else 0)
         values = (
             row.number,
@@ -124,6 +126,8 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
             row.summary if len(row.summary) <= 80 else f"{row.summary[:79]}…",
             marks,
             int(row.may_be_best) + (row.number in won),
+            _short(row.over_fastest) if other else None,
+            row.fastest if other else "",
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)

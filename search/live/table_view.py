@@ -109,4 +109,5 @@ def _measure(columns: dict[str, list[Any]], index: int) -> Measure | None:
     value, basis = columns["x"][index], columns["bs"][index]
     if value is None or not basis:
         return None
-    return Measure(value, columns["lo"][index], columns["hi"][index], columns["ns"][index], Basis(basis))
+    ends = columns["lo"][index], columns["hi"][index], columns["ns"][index]
+    return Measure(value, *ends, Basis(basis), over_fastest=columns["f"][index], fastest=columns["w"][index])

@@ -14,6 +14,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from adaexplore_site.actions import registry
+from judge.evaluations.beside import baseline_text
+from judge.values import BASELINES
 from search.live import frames
 from search.live.chart import chart_of
 from search.live.columns import node_columns, packed, replay_columns
@@ -61,6 +63,7 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponseBase:
         "chart": chart,
         "feed": frames.recent_feed(run)[::-1],
         "selected": _whole(request.GET.get("n")) if request.GET.get("n") else None,
+        "baselines": {one.subject: baseline_text(one.subject) for one in BASELINES.values()},
         "styles": {"names": STYLES, "labels": LABELS},
         "legend": LEGEND,
         "can_replay": total > 1,

@@ -175,13 +175,16 @@ class NodeJudging(Event, name="node.judging"):
 
 
 class Figure(Event):
-    """An event with the headline figure of a verdict."""
+    """An event with the headline figure of a verdict, and what stands beside it where that is known."""
 
     speedup: float | None
     low: float | None
     high: float | None
     n: int | None
     basis: str
+    over_shipped: float | None = None
+    over_fastest: float | None = None
+    fastest: str = ""
 
 
 class NodeCompleted(Figure, name="node.told"):

@@ -108,6 +108,9 @@ class NodeRow(NamedTuple):
     basis: str | None
     audit: str | None
     doubt: str | None
+    over_shipped: float | None
+    over_fastest: float | None
+    fastest: str | None
     depth: int = 0
     visits: int = 0
     pending: int = 0
@@ -165,7 +168,10 @@ class NodeRow(NamedTuple):
 _NODE = (
     "number parent__number kind state told_order source_hash summary reason reused touched context created_at told_at"
 )
-_EVALUATION = "verdict stage reason loads speedup speedup_low speedup_high speedup_n basis audit doubt"
+_EVALUATION = (
+    "verdict stage reason loads speedup speedup_low speedup_high speedup_n basis audit doubt over_shipped over_fastest "
+    "fastest"
+)
 _COLUMNS = ("id", *_NODE.split(), *(f"evaluation__{name}" for name in _EVALUATION.split()))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from django.db.models.fields.json import KeyTransform
 
 from judge.problems.models import Problem
-from judge.values import Audit, Basis, Verdict
+from judge.values import PRECISIONS, Audit, Basis, Subject, Verdict
 from memory.prompting.lift import wilson
 from search.algorithm.ranking import rank
 from search.proposers import BY_HAND
@@ -21,8 +21,9 @@ from search.records.models import Node, Run
 from search.records.queries import told_counts
 from search.reports.values import (
     BEST,
-    COMPILE,
     EAGER,
+    FASTEST,
+    OVER,
     Block,
     Figure,
     Kernel,
@@ -76,12 +77,13 @@ def _kernels(ids: list[int], *, unassisted: bool) -> tuple[dict[int, list[Kernel
         left_out = passed.filter(touched=True).count()
         passed = passed.filter(touched=False)
     rows = passed.annotate(over_compile=KeyTransform("speedup_compile", "evaluation__report")).order_by("told_order")
-    columns = ("speedup", "speedup_low", "speedup_high", "speedup_n", "audit", "basis")
+    beside = ("over_shipped", "over_fastest", "fastest")
+    columns = ("speedup", "speedup_low", "speedup_high", "speedup_n", "audit", "basis", *beside)
     names = ("evaluation", "run", "number", "told_order", *(f"evaluation__{name}" for name in columns), "over_compile")
     kernels: dict[int, list[Kernel]] = defaultdict(list)
     found = list(rows.values_list(*names))
     won = won_of({row[0] for row in found})
-    for pk, run, number, order, speedup, low, high, n, audit, basis, over_compile in found:
+    for pk, run, number, order, speedup, low, high, n, audit, basis, shipped, fastest, named, over_compile in found:
         kernels[run].append(
             Kernel(
                 number=number,
@@ -89,6 +91,9 @@ def _kernels(ids: list[int], *, unassisted: bool) -> tuple[dict[int, list[Kernel
                 audited=audit == Audit.PASSED,
                 eager=Ratio(speedup, low, high, n) if speedup else None,
                 compile=_ratio(over_compile, basis),
+                shipped=Ratio(shipped) if shipped else None,
+                fastest=Ratio(fastest) if fastest else None,
+                named=named,
                 won=pk in won,
             )
         )
@@ -283,9 +288,7 @@ def _block(basis: Basis, runs: list[Run], read: Read, rule: str) -> Block:
         runs=len(counted),
         unended=sum(not run.ended for run in counted),
         unbegun=len(sound) - len(counted),
-        tables=tuple(
-            _table(groups, population, over, rule, basis) for population in populations for over in (EAGER, COMPILE)
-        ),
+        tables=tuple(_table(groups, population, over, rule, basis) for population in populations for over in OVER),
         provisional_only=sum(_only_provisional(group) for group in groups) if AUDITED in populations else 0,
         provisional_faster=sum(_faster_provisional(group) for group in groups) if AUDITED in populations else 0,
         curve=_curve(groups),
@@ -305,7 +308,10 @@ def _score(outcome: Outcome, population: str, over: str) -> Score:
 def _table(groups: list[list[Outcome]], population: str, over: str, rule: str, basis: Basis) -> Table:
     scores = [[_score(outcome, population, over) for outcome in group] for group in groups]
     found, unknown = figures(scores, rule=rule, basis=basis)
-    timed = any(kernel.over(over) for group in groups for outcome in group for kernel in outcome.kernels)
+    kernels = [kernel for group in groups for outcome in group for kernel in outcome.kernels]
+    timed = any(kernel.over(over) for kernel in kernels)
+    if over == FASTEST:  # else it is the same table as over eager
+        timed = any(kernel.named not in ("", Subject.EAGER) for kernel in kernels)
     return Table(population, over, found, unknown, timed or over == EAGER)
 
 
@@ -321,6 +327,10 @@ def _line(problem: Problem, outcomes: list[Outcome], basis: Basis) -> Line:
         number=top[1].number if top else None,
         speedup=top[1].eager if top else None,
         compile=top[1].compile if top else None,
+        shipped=top[1].shipped if top else None,
+        fastest=top[1].fastest if top else None,
+        named=top[1].named if top else "",
+        numerics=PRECISIONS[problem.numerics],
         audited=bool(top and top[1].audited),
         correct_runs=len(bests),
         basis=basis,

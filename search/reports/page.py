@@ -23,6 +23,8 @@ from search.reports.values import OVER, RULES, Block, Figure, Line, Report
 LEAST_P = 0.1
 # Texts of values that know no Django, and of files, which read the same for everybody.
 _TEXTS = (
+    gettext_noop("eager as PyTorch ships"),
+    gettext_noop("the fastest baseline"),
     gettext_noop("judged"),
     gettext_noop("audited"),
     gettext_noop("correct"),
@@ -183,9 +185,12 @@ def _block_lines(block: Block) -> Iterator[str]:
         for figure in table.figures:
             yield f"    {figure.label:<28} {figure}"
     for line in block.lines:
-        shown = str(line.measure) if line.measure else ("correct, not timed" if line.run else "no correct kernel")
+        shown = line.measure.whole if line.measure else ("correct, not timed" if line.run else "no correct kernel")
         mark = "" if not line.run or line.audited or block.elsewhere else ", provisional"
-        yield f"  {line.slug:<32} {shown}{mark}" + (f" (run {line.run}, node {line.number})" if line.run else "")
+        where = f" (run {line.run}, node {line.number})" if line.run else ""
+        yield f"  {line.slug:<32} {shown}, numerics {line.numerics}{mark}{where}" + (
+            f" (run {line.run}, node {line.number})" if line.run else ""
+        )
 
 
 def _unknown(count: int) -> str:
@@ -255,7 +260,7 @@ def shown(block: Block) -> Shown:
     tables = [table for table in block.tables if table.timed and block.lines]
     metrics = [figure.label for figure in tables[0].figures] if tables else []
     heads = tuple(
-        _("%(population)s, over %(baseline)s") % {"population": _(table.population), "baseline": OVER[table.over]}
+        _("%(population)s, over %(baseline)s") % {"population": _(table.population), "baseline": _(OVER[table.over])}
         for table in tables
     )
     columns = list(zip(heads, tables, strict=True))
@@ -274,7 +279,7 @@ def shown(block: Block) -> Shown:
         rows=tuple(rows),
         unknown=tuple(
             _("%(count)d correct, not timed against %(baseline)s (%(population)s): not in that column.")
-            % {"count": table.unknown, "baseline": OVER[table.over], "population": _(table.population)}
+            % {"count": table.unknown, "baseline": _(OVER[table.over]), "population": _(table.population)}
             for table in tables
             if table.unknown
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django import template
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -36,6 +36,7 @@ def metric(name: str, value: Any, of: Any = "") -> SafeString:
 def measure(row: Any, empty: str = "—", metric: str = "speedup", of: Any = "") -> SafeString:
     """`{% measure evaluation %}` -> `2.31× [2.24–2.38] n=48 measured`. Takes anything `Measure.of` takes, or None.
 
+    Where another baseline is faster than eager, the speedup over it stands beside: no page shows one without the other.
     `metric` and `of` name its field in the API, as the tag `metric` does.
     """
     value = Measure.of(row)
@@ -44,7 +45,7 @@ def measure(row: Any, empty: str = "—", metric: str = "speedup", of: Any = "")
     count = f" n={value.n}" if value.n and value.basis is Basis.MEASURED else ""
     return format_html(
         '<span class="measure"{}{}><strong>{}</strong>'
-        ' <span class="measure-more">{}{}</span> <span class="basis basis-{}">{}</span></span>',
+        ' <span class="measure-more">{}{}</span> <span class="basis basis-{}">{}</span>{}</span>',
         named(metric, value.value, of),
         format_html(' title="{}"', value) if value.error is not None else "",
         value.number,
@@ -52,6 +53,7 @@ def measure(row: Any, empty: str = "—", metric: str = "speedup", of: Any = "")
         count,
         value.basis.value,
         value.source,
+        format_html_join("", ' <span class="measure-beside">{}</span>', ((text,) for text in value.beside)),
     )
 
 
@@ -102,4 +104,4 @@ def compared(verdict: str) -> StrOrPromise:
 def measure_text(row: Any) -> str:
     """The same as plain text, for titles and labels; empty when there is no speedup."""
     value = Measure.of(row)
-    return "" if value is None else str(value)
+    return "" if value is None else "; ".join([str(value), *value.beside])

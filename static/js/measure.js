@@ -27,16 +27,28 @@ function range(node) {
   return within ? interpolate(gettext("within %(factor)s×"), { factor: within.toFixed(1) }) : `[${digits(node.lo, node.bs)}–${digits(node.hi, node.bs)}]`;
 }
 
+// Names of baselines by subject, as the page gives them.
+function baselines() {
+  return JSON.parse(document.getElementById("baselines")?.textContent ?? "{}");
+}
+
+// The speedup over the fastest baseline, where that is not eager.
+function beside(node) {
+  if (node.f === null || node.f === undefined || !node.w) return "";
+  const values = { speedup: `${digits(node.f, node.bs)}×`, baseline: baselines()[node.w] ?? node.w };
+  return interpolate(gettext("%(speedup)s over the fastest baseline, %(baseline)s"), values);
+}
+
 export function parts(node) {
   if (node.x === null || !node.bs) return null;
   const interval = range(node);
   const count = node.bs === "measured" && node.ns ? `n=${node.ns}` : "";
-  return { number: times(node), more: [interval, count].filter(Boolean).join(" "), basis: node.bs, source: SOURCES[node.bs] };
+  return { number: times(node), more: [interval, count].filter(Boolean).join(" "), basis: node.bs, source: SOURCES[node.bs], beside: beside(node) };
 }
 
 export function text(node) {
   const p = parts(node);
-  return p ? [p.number, p.more, p.source].filter(Boolean).join(" ") : "";
+  return p ? [[p.number, p.more, p.source].filter(Boolean).join(" "), p.beside].filter(Boolean).join("; ") : "";
 }
 
 // The element that the server's tag makes.
@@ -51,6 +63,7 @@ export function element(node) {
   };
   const whole = span("measure", span("strong", p.number));
   whole.append(" ", span("measure-more", p.more), " ", span(`basis basis-${p.basis}`, p.source));
+  if (p.beside) whole.append(" ", span("measure-beside", p.beside));
   return whole;
 }
 

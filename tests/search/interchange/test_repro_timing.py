@@ -71,13 +71,26 @@ def pair(kernel: torch.nn.Module) -> SimpleNamespace:
 def test_paired_times_become_a_speedup_with_interval_count_and_device(script, capsys):
     script["measure"](pair(Halves()), SimpleNamespace(seed=1, pairs=16), 1e-6)
     printed = capsys.readouterr().out
-    assert "reference: median 3.00 µs" in printed
+    assert "reference: median 3.00 µs" in printed and "as PyTorch ships" not in printed
     assert "speedup over eager: 1.500× [1.500-1.500] n=16, measured here on Stand-in" in printed
 
 
 def test_a_kernel_that_errs_only_while_timed_is_wrong(script):
     with pytest.raises(script["Wrong"], match="in a timed call"):
         script["measure"](pair(Halves(wrong_from=12)), SimpleNamespace(seed=1, pairs=16), 1e-6)
+
+
+def test_a_reference_that_ships_with_other_switches_is_timed_under_them_too(script, capsys):
+    class Convolves(torch.nn.Module):
+        def forward(self, x):
+            return torch.conv1d(x[None, None], torch.full((1, 1, 1), 0.5))[0, 0]
+
+    both = pair(Halves())
+    both.model = Convolves()
+    script["measure"](both, SimpleNamespace(seed=1, pairs=16), 1e-6)
+    printed = capsys.readouterr().out
+    assert "speedup over eager: 1.500×" in printed and "speedup over eager as PyTorch ships: 1.500×" in printed
+    assert not torch.backends.cudnn.allow_tf32
 
 
 @pytest.mark.parametrize(("n", "ranks"), [(16, (3, 12)), (64, (23, 40)), (1, (0, 0))])

@@ -211,7 +211,7 @@ def test_the_command_prints_text_json_csv_and_a_page(tmp_path):
     )
     rows = list(csv.DictReader(io.StringIO(texts["--csv"])))
     assert {(row["basis"], row["device"]) for row in rows} == {("measured", "cuda:0")}
-    assert len(rows) == 4 * 11
+    assert len(rows) == 8 * 11
     call_command("report", "--all", "--html", str(tmp_path / "r.html"), stdout=StringIO())
     html = (tmp_path / "r.html").read_text()
     assert "<script" not in html and not re.search(r'(?:src|href)="', html) and "prefers-color-scheme" in html
