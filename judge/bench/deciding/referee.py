@@ -26,7 +26,7 @@ from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.switches import neutral, numerics_now, numerics_of
 from judge.bench.foreign.whereabouts import DeviceLost
 from judge.bench.judging.asking import Question, Slots
-from judge.bench.judging.completion import Ended, broken_device, of_candidate, of_reference
+from judge.bench.judging.completion import BaselineFailed, Ended, broken_device, of_candidate, of_reference
 from judge.bench.judging.correctness import REPEATS, Rounds
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
@@ -64,7 +64,8 @@ def run(assignment: Assignment) -> None:
         try:
             stays = _judged(more, cache)
         except JudgeError as error:
-            more.boss.send({"gave_up": str(error)[:GAVE_UP_CHARS]})  # else its end would be blamed on the problem
+            said = "baseline" if isinstance(error, BaselineFailed) else "gave_up"  # that is not blamed on the problem
+            more.boss.send({said: str(error)[:GAVE_UP_CHARS]})
             raise
         more = cache.next(more) if stays else None
 

@@ -23,6 +23,10 @@ class Ended(Exception):
         self.subject = "candidate"  # the child it is about
 
 
+class BaselineFailed(JudgeError):
+    """A child that runs the problem's own code, and nothing else, came to no answer."""
+
+
 _PLACES = {
     "load": "the import",
     "construct": "ModelNew(...)",
@@ -108,7 +112,7 @@ def of_baseline(failed: SubjectFailed) -> Exception:
         return Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.tampers", text)
     if failed.kind == "too_large":
         return Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.unsupported", failed.message)
-    return JudgeError(f"the {failed.subject} baseline failed while doing {failed.doing}: {failed.message}")
+    return BaselineFailed(f"the {failed.subject} baseline failed while doing {failed.doing}: {failed.message}")
 
 
 def of_reference(error: Exception, path: Path, place: str) -> Ended:

@@ -277,6 +277,8 @@ class EvaluationPlan(Listening):
             raise JudgeError(f"another process kept the GPU for {super().waited_s():.0f} s")
         if not self.began:
             raise JudgeError(f"the referee ended before it read the problem: {referee.ending()} {referee.tail()}")
+        if self.baseline:
+            raise UnclearFault(self.baseline)
         if self.gave_up and self.doing == "problem":  # later ones may tell of sealed cases
             raise UnclearFault(self.gave_up)
         if not self._is_the_problems(referee):

@@ -88,6 +88,7 @@ class Listening:
         self.layers: dict[str, str] = {}
         self.stays: list[str] = []  # who can take another assignment: the child that decides, and whom it keeps
         self.gave_up = ""  # the child's own message about a fault that is nobody's
+        self.baseline = ""  # its message about a child that runs the problem's own code
         self.scarce = False  # so little of the GPU's memory is free that nobody should stay
 
     def hear(self, message: Message, progress: Progress | None) -> dict[str, Any] | None:
@@ -115,6 +116,8 @@ class Listening:
             self._enters(message["inside"])
         elif "gave_up" in message:
             self.gave_up = str(message["gave_up"])[:600]
+        elif "baseline" in message:
+            self.baseline = str(message["baseline"])[:600]
         elif "stage" in message:
             try:
                 record = _clipped(StageRecord(**message["stage"]))

@@ -264,6 +264,23 @@ def judged(bench: Bench, problem: str, limits: Limits = LIMITS) -> Outcome:
     return bench.evaluate(Job("x", ProblemSpec(problem), SAME, limits=limits, timing=False, beat=float("inf")))
 
 
+DIES_AS_BASELINE = PROBLEM.replace(
+    "        return torch",
+    """        import gc, os
+        if not any(type(one).__name__ == "Referee" for one in gc.get_objects()):
+            os._exit(3)
+        return torch""",
+)
+
+
+@pytest.mark.bench
+def test_a_problem_that_ends_its_baseline_is_refused(cpu_bench):
+    job = Job("x", ProblemSpec(DIES_AS_BASELINE), SAME, limits=Limits(wall_s=20, stage_s=20), beat=float("inf"))
+    outcome = cpu_bench.evaluate(job)
+    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.breaks_off")
+    assert "the eager baseline failed" in outcome.message
+
+
 @pytest.mark.bench
 def test_a_problem_that_says_it_is_elsewhere_and_hangs_is_refused(cpu_bench, monkeypatch):
     monkeypatch.setattr(EvaluationPlan, "grace_s", 0.0)
