@@ -27,7 +27,7 @@ from pydantic import BaseModel, Field, create_model
 from adaexplore_site.accounts.services import user_of
 from adaexplore_site.actions import registry
 from adaexplore_site.actions.action import Action
-from adaexplore_site.api import library, running, searches
+from adaexplore_site.api import jobs, library, running, searches
 from adaexplore_site.api.actions import (
     BadBody,
     FileIn,
@@ -113,7 +113,7 @@ api = Api(
     title="AdaExplore Dashboard", version="1", description=WORDS, urls_namespace="api", auth=AUTH, openapi_url=None,
     docs_url=None,
 )  # fmt: skip
-for _room in (searches.router, library.router, running.router):
+for _room in (searches.router, library.router, running.router, jobs.router):
     api.add_router("", _room)
 acts = Router()
 

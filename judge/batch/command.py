@@ -23,7 +23,8 @@ from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.devices.keys import BadKey, DeviceKey, read_key
 from judge.sources.checks import case_for
-from judge.values import AdmissionReport, Job, JudgeError, Outcome, Verdict
+from judge.values import AdmissionReport, Job, JudgeError, Outcome, UnclearFault, Verdict
+from judge.values.outcomes import UNCLEAR
 
 TRIES = 3  # a fault of the judge is no verdict on the candidate
 Say = Callable[[str], None]
@@ -77,7 +78,8 @@ def answer(bench: Bench, job: Job) -> Outcome | AdmissionReport:
             return bench.evaluate(job) if job.candidate else _admit(bench, job)
         except JudgeError as error:
             if attempt == TRIES - 1:
-                return Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message=str(error)[:2000])
+                reason = UNCLEAR if isinstance(error, UnclearFault) else "judge.failed"
+                return Outcome(Verdict.LOST, stage="judge", reason=reason, message=str(error)[:2000])
     raise AssertionError("TRIES is positive")
 
 

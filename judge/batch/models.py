@@ -6,12 +6,13 @@ from typing import Any
 
 from django.db import models
 
+from adaexplore_site.core.leases import Leased
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem, SealedSet
 
 
-class BatchJob(models.Model):
+class BatchJob(Leased):
     """A job that left for a device of another machine, and what came back. The same outcome counts once.
 
     A job without a source asks for the problem's preflight.
@@ -37,6 +38,7 @@ class BatchJob(models.Model):
     refusal = models.CharField(
         max_length=300, blank=True
     )  # why its last outcome was refused, or it could not be judged
+    lease_owner = models.CharField(max_length=120, blank=True)  # the process that took it over HTTPS
     created_at = models.DateTimeField(auto_now_add=True)
     imported_at = models.DateTimeField(null=True, blank=True)
 

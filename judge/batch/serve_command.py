@@ -1,4 +1,4 @@
-"""The command `python -m judge.bench serve`: judge what waits in a folder until stopped. No Django."""
+"""The command `python -m judge.bench serve`: judge what waits in a folder or at a server until stopped. No Django."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from judge.batch.command import DONE, REFUSED, bench_arguments, bench_of, ending, fingerprint, say
 from judge.batch.folder import Folder
+from judge.batch.https import ServerPlace, ServerRefused, read_token
 from judge.batch.serving import FolderPlace, Place, serve
 from judge.devices.keys import DeviceKey, read_key
 
@@ -31,16 +32,23 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _place(options: argparse.Namespace, key: DeviceKey) -> Place:
-    return FolderPlace(Folder(Path(options.place)), key.device)
+    if "://" not in options.place:
+        return FolderPlace(Folder(Path(options.place)), key.device)
+    if options.token_file is None:
+        raise ServerRefused("--token-file is needed: a token of Settings, Tokens that may steer searches, in a file")
+    return ServerPlace(options.place, key, read_token(options.token_file))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m judge.bench serve",
-        description="Judge what waits in a folder, until it is stopped. Several may serve one folder, each with its "
-        "GPU. Needs torch and Triton alone. Run it in the project folder.",
+        description="Judge what waits in a folder or at a server, until it is stopped. Several may serve one, each "
+        "with its GPU. Needs torch and Triton alone. Run it in the project folder.",
     )
-    parser.add_argument("place", metavar="FOLDER", help="a shared disk, or a folder that rsync or a person copies")
+    parser.add_argument(
+        "place", metavar="FOLDER|URL", help="a shared disk, a folder that is copied, or https://dashboard.example.org"
+    )
+    parser.add_argument("--token-file", type=Path, metavar="F", help="for a server: holds a token, mode 0600")
     parser.add_argument("--key", type=Path, required=True, help="key of the enrolled device")
     parser.add_argument("--once", action="store_true", help="end when no job is left, instead of waiting for more")
     parser.add_argument(

@@ -49,6 +49,14 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """A job that met a fault of the judge, and what the other machine said of it."""
+
+    job: BatchJob
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
 class Imported:
     """What an import did. `evaluations` are new; `known` were there before; `unsigned` are new, and only to look at;
     `preflights` are jobs whose report is new; `lost` are jobs that met a fault of the judge and wait again.
@@ -58,7 +66,7 @@ class Imported:
     known: tuple[Evaluation, ...] = ()
     unsigned: tuple[Evaluation, ...] = ()
     preflights: tuple[BatchJob, ...] = ()
-    lost: tuple[BatchJob, ...] = ()
+    lost: tuple[Lost, ...] = ()
 
 
 def jobs_export(*, requests: Sequence[Request], device: Device, key: DeviceKey) -> list[tuple[BatchJob, bytes]]:
@@ -179,7 +187,7 @@ def _take(number: int, line: Returned, job: BatchJob | None) -> Imported:
     if job.imported_at is not None:
         raise _refused(number, line.id, "the job has another outcome already; export it anew to measure again")
     if isinstance(line.outcome, Outcome) and line.outcome.verdict in UNCACHED:
-        return _wait_again(line, job)
+        return _wait_again(line, line.outcome, job)
     taken = _keep_report(line, line.outcome, job) if isinstance(line.outcome, AdmissionReport) else _keep(line, job)
     job.outcome_digest, job.imported_at = line.digest, timezone.now()
     job.refusal = ""
@@ -197,6 +205,7 @@ def _keep(line: Returned, job: BatchJob) -> Imported:
         incumbent=job.incumbent or None,
         spec=_sent(job).problem,
         sealed_set=job.sealed_set,
+        gpu=str((line.fingerprint.get("gpu") or {}).get("uuid") or ""),
     )
     return Imported(evaluations=(job.evaluation,))
 
@@ -207,13 +216,13 @@ def _keep_report(line: Returned, report: AdmissionReport, job: BatchJob) -> Impo
     return Imported(preflights=(job,))
 
 
-def _wait_again(line: Returned, job: BatchJob) -> Imported:
+def _wait_again(line: Returned, outcome: Outcome, job: BatchJob) -> Imported:
     """A fault of the judge says nothing about the kernel: the job waits for another outcome, under a new nonce."""
     job.lost = [*job.lost, line.digest]
     job.nonce = secrets.token_hex(16)
     job.digest = digest_of(_body(job))
     job.save(update_fields=["lost", "nonce", "digest"])
-    return Imported(lost=(job,))
+    return Imported(lost=(Lost(job, outcome),))
 
 
 def _check(number: int, line: Returned, job: BatchJob) -> None:
@@ -251,15 +260,39 @@ def _check_fingerprint(number: int, line: Returned, device: Device) -> None:
     if isinstance(line.outcome, Outcome) and any(one.basis != device.basis for one in line.outcome.timings):
         raise _refused(number, line.id, f"times on {device.name} must be {device.basis}")
     gpu = mark.get("gpu") or {}
-    known = device.facts.get("uuid")
     if device.is_gpu and not gpu.get("uuid"):
         raise _refused(number, line.id, "it does not say on which GPU it was judged")
+    if device.pooled:
+        _check_class(number, line, device, gpu)
+        return
+    known = device.facts.get("uuid")
     if known and gpu.get("uuid") != known:
-        raise _refused(number, line.id, f"it was judged on another GPU than {device.name}: enroll that one by itself")
+        raise _refused(number, line.id, f"it was judged on another GPU than {device.name}: {ANOTHER_GPU}")
     if gpu and not known:
         device.facts = {**device.facts, **{name: gpu.get(name) for name in ("uuid", "memory_mb", "driver")}}
         device.title = str(gpu.get("title") or device.title)[:120]
         device.save(update_fields=["facts", "title"])
+
+
+CLASS = {"title": "model", "driver": "driver", "toolchain": "torch, Triton and target"}
+ANOTHER_GPU = "enroll that one by itself, or both as one class (judge_enroll_device --class)"
+
+
+def _check_class(number: int, line: Returned, device: Device, gpu: dict[str, Any]) -> None:
+    """GPUs of one class are of one model, with one driver, torch and Triton; the first outcome says which."""
+    found = {"title": gpu.get("title"), "driver": gpu.get("driver"), "toolchain": line.fingerprint["toolchain"]}
+    known = device.facts.get("class")
+    if known is None:
+        device.facts = {**device.facts, **{name: found[name] for name in ("driver", "toolchain")}, "class": found}
+        device.title = str(found["title"] or device.title)[:120]
+        device.save(update_fields=["facts", "title"])
+        return
+    for name, label in CLASS.items():
+        if found[name] != known[name]:
+            text = (
+                f"its {label} is {found[name]}, that of the class {device.name} is {known[name]}: enroll another class"
+            )
+            raise _refused(number, line.id, text)
 
 
 def _keep_unsigned(number: int, line: Returned, job: BatchJob) -> Imported:

@@ -94,6 +94,10 @@ class Device(models.Model):
     seen_at = models.DateTimeField(null=True, blank=True)
     remote = models.BooleanField(default=False)  # enrolled: jobs go there as files, no worker here serves it
 
+    # A class: any GPU of one model with the same driver, torch and Triton, which its facts hold. Each evaluation says
+    # which GPU it was; numbers of two of its GPUs are compared by races alone.
+    pooled = models.BooleanField(default=False)
+
     objects = DeviceQuerySet.as_manager()
 
     class Meta:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from adaexplore_site.core.audit import action_on
@@ -118,6 +118,12 @@ def judging_devices() -> QuerySet[Device]:
     return served_devices().filter(state=Device.State.ACTIVE)
 
 
+def device_seen(*, device: Device, now: datetime) -> None:
+    """The machine of an enrolled device asked for work; written twice a minute at most."""
+    stale = Q(seen_at=None) | Q(seen_at__lt=now - timedelta(seconds=30))
+    Device.objects.filter(stale, pk=device.pk).update(seen_at=now)
+
+
 def search_devices() -> QuerySet[Device]:
     """Active devices that a search may start on: those that a worker of ours serves, then those of other machines."""
     active = Device.objects.judging().filter(state=Device.State.ACTIVE)
@@ -144,8 +150,11 @@ class EnrolmentRefused(Exception):
     """The device cannot be enrolled; the message says what to change. Nothing was written."""
 
 
-def device_enroll(*, name: str, kind: Device.Kind, arch: str) -> tuple[Device, Path]:
-    """Make the device's row and its key file (mode 0600). Raises EnrolmentRefused."""
+def device_enroll(*, name: str, kind: Device.Kind, arch: str, pooled: bool = False) -> tuple[Device, Path]:
+    """Make the device's row and its key file (mode 0600). Raises EnrolmentRefused.
+
+    `pooled`: a device class, which any GPU of one model with one driver, torch and Triton may serve.
+    """
     if not _NAME.fullmatch(name) or name == "interpreter" or name.startswith("external"):
         raise EnrolmentRefused(
             f"{name!r} is not a valid name: use up to 60 letters, digits and . _ : -, such as lab-h200"
@@ -155,6 +164,10 @@ def device_enroll(*, name: str, kind: Device.Kind, arch: str) -> tuple[Device, P
     if name in {f"cuda:{gpu.ordinal}" for gpu in gpus_here()}:
         raise EnrolmentRefused(f"{name} is a GPU of this machine and needs no enrolment")
     known = Device.objects.filter(name=name).first()
+    if known is not None and known.pooled != pooled and known.evaluations.exists():
+        raise EnrolmentRefused(
+            f"{name} has verdicts as {'a class' if known.pooled else 'one GPU'}: choose another name"
+        )
     if known is not None and known.kind != kind:
         raise EnrolmentRefused(f"{name} already exists and is of kind {known.kind}")
     path = key_path(name)
@@ -166,8 +179,14 @@ def device_enroll(*, name: str, kind: Device.Kind, arch: str) -> tuple[Device, P
         with transaction.atomic():
             device, _ = Device.objects.update_or_create(
                 name=name,
-                defaults={"remote": True, "arch": arch},
-                create_defaults={"kind": kind, "title": f"{name} (another machine)", "remote": True, "arch": arch},
+                defaults={"remote": True, "arch": arch, "pooled": pooled},
+                create_defaults={
+                    "kind": kind,
+                    "title": f"{name} ({'other machines' if pooled else 'another machine'})",
+                    "remote": True,
+                    "arch": arch,
+                    "pooled": pooled,
+                },
             )
     except BaseException:
         path.unlink()

@@ -279,7 +279,7 @@ def left_out(evaluation: Evaluation) -> list[tuple[StrOrPromise, str]]:
 
 def environment(evaluation: Evaluation) -> list[tuple[str, str]]:
     """Plain facts of the environment; sandbox, numerics and baselines have tables of their own."""
-    found = evaluation.report.get("environment", {})
+    found = {**evaluation.report.get("environment", {}), **({"GPU": evaluation.gpu} if evaluation.gpu else {})}
     return [
         (visible(str(name).replace("_", " ")), visible(str(value))[:2000])
         for name, value in found.items()

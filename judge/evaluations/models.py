@@ -28,6 +28,7 @@ class Evaluation(models.Model):
     source = models.TextField()
     protocol = models.CharField(max_length=40)
     toolchain = models.CharField(max_length=120)
+    gpu = models.CharField(max_length=80, blank=True)  # UUID of the GPU that all its measurements are of
     verdict = models.CharField(max_length=20, choices=[(v.value, v.value) for v in Verdict])
     stage = models.CharField(max_length=20)
     reason = models.CharField(max_length=60, blank=True)

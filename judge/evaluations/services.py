@@ -35,9 +35,9 @@ from judge.values import (
     Verdict,
     canonical_hash,
 )
+from judge.values.outcomes import UNCLEAR as UNCLEAR
 
 REASON_CHARS = 300
-UNCLEAR = "judge.unclear"  # lost, although the device works
 
 
 @dataclass(frozen=True)
@@ -221,10 +221,12 @@ def evaluation_store(
     losses: bool = True,
     spec: ProblemSpec | None = None,
     sealed_set: SealedSet | None = None,
+    gpu: str = "",
 ) -> Evaluation:
     """Write an outcome whole: the evaluation, every sample behind its numbers, and the race with `incumbent`, a lost
     one with `losses` only. Marks of the kernel go over to it. With `spec` the report says which case was judged; an
-    audited one remembers the sealed cases that went with it."""
+    audited one remembers the sealed cases that went with it. `gpu` is the UUID of the GPU, where that is not the
+    device's own."""
     report = outcome.to_json()
     if spec is not None:
         report["case"] = spec.case
@@ -241,6 +243,7 @@ def evaluation_store(
             source=storable_text(source),
             protocol=PROTOCOL,
             toolchain=toolchain,
+            gpu=(gpu or str(device.facts.get("uuid") or ""))[:80] if device.is_gpu else "",
             verdict=outcome.verdict.value,
             stage=outcome.stage[:20],
             reason=outcome.reason[:60],

@@ -82,6 +82,9 @@ class JudgeError(Exception):
     """A fault of the judge itself (a child could not start, the runner broke). Never blames the candidate."""
 
 
+UNCLEAR = "judge.unclear"  # reason of what is lost by an UnclearFault: the device works
+
+
 class UnclearFault(JudgeError):
     """A process that runs the problem's code came to no verdict by its own word, although a known problem was judged
     right after it: not the device's fault, and perhaps nobody's."""

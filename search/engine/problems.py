@@ -31,6 +31,13 @@ def problem_judged(*, evaluation: Evaluation) -> None:
             _searches_tell(quarantine.problem_locked(evaluation.problem_id), ProblemQuarantined)
 
 
+def problem_unclear(*, problem: Problem, message: str) -> None:
+    """Count a fault of the judge that the problem brought about on another machine, where no evaluation is stored."""
+    with transaction.atomic():
+        if quarantine.strikes_count(problem, reason=UNCLEAR, message=message):
+            _searches_tell(quarantine.problem_locked(problem.pk), ProblemQuarantined)
+
+
 def problem_quarantine(*, problem: Problem, reason: str, user: AbstractBaseUser | None, key: str | None = None) -> bool:
     """Run nothing of a problem until it is released; the logs of its searches say why they wait. False when it was
     quarantined before."""

@@ -23,7 +23,7 @@ from adaexplore_site.core.text import escaped as storable
 from judge.bench.processes.stopping import stoppable
 from judge.bench.runner import Bench
 from judge.devices.models import Device
-from judge.evaluations.models import Evaluation
+from judge.evaluations.models import Evaluation, Race
 from judge.evaluations.services import candidate_compile, evaluation_known, evaluation_run, wants_audit
 from judge.problems.models import Problem
 from judge.values import JudgeError, Stopped, Verdict, canonical_hash
@@ -358,6 +358,17 @@ def bar_of(run_id: int) -> tuple[float | None, str]:
     return best.evaluation.speedup, best.source if has_won(best.evaluation) else ""
 
 
+def wants_race(evaluation: Evaluation, best: Node | None) -> bool:
+    """Whether a kernel would become the best by numbers of two GPUs of one class, which are not compared: it has to
+    meet the best on one GPU first. Its next evaluation races them, and is audited where it wins."""
+    bar = best.evaluation if best is not None else None
+    if bar is None or not evaluation.device.pooled or evaluation.gpu == bar.gpu or not evaluation.may_be_best:
+        return False
+    if (evaluation.speedup or 0.0) <= (bar.speedup or 0.0) or evaluation.candidate_hash == bar.candidate_hash:
+        return False
+    return not Race.objects.filter(evaluation=evaluation, second_hash=bar.candidate_hash).exists()
+
+
 def step_judge_elsewhere(*, node_id: int, clock: Clock = timezone.now) -> list[FollowUp]:
     """Complete a node on a device of another machine if an equal candidate has a verdict there, with the versions that
     judge there now. Otherwise it leaves as a job, and the outcome completes it.
@@ -369,7 +380,7 @@ def step_judge_elsewhere(*, node_id: int, clock: Clock = timezone.now) -> list[F
     toolchain, beat = toolchain_now(problem, device), bar_of(node.run_id)[0]
     known = evaluation_known(problem=problem, device=device, candidate_hash=node.source_hash, toolchain=toolchain)
     owner = owner_name()
-    if known is None or wants_audit(known, beat):
+    if known is None or wants_audit(known, beat) or wants_race(known, best_node(node.run_id)):
         return []
     if not node_claim(node_id=node_id, state=Node.State.JUDGING, owner=owner, now=clock()):
         return []

@@ -86,7 +86,7 @@ def _tell(found: Imported, done: Exchanged) -> None:
     told, follow_ups = nodes_answered(evaluations=(*found.evaluations, *found.known))
     done.outcomes += len(found.evaluations) + len(found.preflights)
     done.completed += len(told)
-    done.follow_ups += [*follow_ups, *jobs_lost(jobs=found.lost)]
+    done.follow_ups += [*follow_ups, *jobs_lost(lost=found.lost)]
 
 
 def _withdraw(folder: Folder, wanted: set[str]) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 RECENT = 20
-_HIDDEN = frozenset({"measured", "sandbox", "noise_floor"})  # facts that have a place of their own
+_HIDDEN = frozenset({"measured", "sandbox", "noise_floor", "class"})  # facts that have a place of their own
 _NAMES = {"memory_mb": "memory, MiB", "uuid": "UUID"}
 
 
@@ -62,6 +62,26 @@ def facts(device: Device) -> list[tuple[str, str]]:
     rows = [(_NAMES.get(name, name.replace("_", " ")), value) for name, value in device.facts.items()]
     hidden = {_NAMES.get(name, name.replace("_", " ")) for name in _HIDDEN}
     return [(name, str(value)[:200]) for name, value in rows if name not in hidden and value not in (None, "", {})]
+
+
+@dataclass(frozen=True)
+class ClassGpu:
+    """A GPU that has served a device class: its UUID, its verdicts, the newest one, and its newest noise check."""
+
+    uuid: str
+    verdicts: int
+    last_at: datetime
+    check: DeviceCheck | None
+
+
+def class_gpus(device: Device) -> list[ClassGpu]:
+    """The GPUs of a device class, the busiest first; none of other devices."""
+    if not device.pooled:
+        return []
+    checks = {check.identity: check for check in DeviceCheck.objects.filter(device=device).order_by("pk")}
+    rows = device.evaluations.exclude(gpu="").order_by().values_list("gpu").annotate(Count("pk"), Max("created_at"))
+    found = [ClassGpu(uuid, count, last, checks.get(uuid)) for uuid, count, last in rows]
+    return sorted(found, key=lambda one: (-one.verdicts, one.uuid))
 
 
 def record(device: Device) -> dict[str, Any]:

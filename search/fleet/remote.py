@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from judge.batch.lines import candidate_hash
 from judge.batch.models import BatchJob
-from judge.batch.services import Request
+from judge.batch.services import Lost, Request
 from judge.devices.models import Device
 from judge.devices.services import faults_clear
 from judge.evaluations.models import Evaluation
@@ -20,13 +20,15 @@ from judge.problems.models import Problem
 from judge.problems.preflight import preflights_unfinished
 from judge.problems.services import admission_fail
 from judge.values import Verdict
+from judge.values.outcomes import UNCLEAR
 from judge.values.owners import owner_name
 from search.engine.completion import node_cancel, run_follow, run_locked
 from search.engine.devices import device_faulted
 from search.engine.leases import node_claim
-from search.engine.problems import problem_judged
-from search.engine.steps import bar_of, step_complete, step_judge_elsewhere
+from search.engine.problems import problem_judged, problem_unclear
+from search.engine.steps import bar_of, step_complete, step_judge_elsewhere, wants_race
 from search.records.models import Node, Run
+from search.records.queries import best_node
 from search.records.queue import FollowUp
 
 MOST_LOST = 5  # faults of the judge on one job: its step is then withdrawn, and another one is tried
@@ -118,6 +120,8 @@ def nodes_answered(
         faults_clear(evaluation.device)
         problem_judged(evaluation=evaluation)
         for node in _nodes_of(evaluation.device_id, evaluation.problem_id, evaluation.candidate_hash):
+            if wants_race(evaluation, best_node(node.run_id)):
+                continue  # it leaves once more, beside the best
             owner = owner_name()
             if not node_claim(node_id=node.pk, state=Node.State.JUDGING, owner=owner, now=clock()):
                 continue
@@ -127,19 +131,23 @@ def nodes_answered(
     return completed, follow_ups
 
 
-def jobs_lost(*, jobs: Iterable[BatchJob]) -> list[FollowUp]:
-    """What faults of the judge on another machine lead to: three in a row quarantine its device, as they do here. They
-    are no verdict on a kernel: its job waits for another try, and after `MOST_LOST` the step is withdrawn, which costs
-    the search none.
+def jobs_lost(*, lost: Iterable[Lost]) -> list[FollowUp]:
+    """What faults of the judge on another machine lead to: three in a row quarantine its device, and those that a
+    problem brings about the problem, as they do here. They are no verdict on a kernel: its job waits for another try,
+    and after `MOST_LOST` the step is withdrawn, which costs the search none.
     """
     follow_ups: list[FollowUp] = []
-    for job in jobs:
+    for one in lost:
+        job = one.job
         if job.preflight:
             if len(job.lost) >= MOST_LOST:
                 admission_fail(problem=job.problem, device=job.device, message=LOST)
         elif len(job.lost) >= MOST_LOST:
             follow_ups += _withdraw(job)
-        device_faulted(device=job.device, message=LOST)
+        if one.outcome.reason == UNCLEAR:
+            problem_unclear(problem=job.problem, message=one.outcome.message)
+        else:
+            device_faulted(device=job.device, message=one.outcome.message or LOST)
     return follow_ups
 
 

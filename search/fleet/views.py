@@ -71,6 +71,7 @@ def device_detail(request: SiteRequest, device_id: int) -> HttpResponse:
         "tested": tested,
         "peaks": queries.peaks(device),
         "facts": queries.facts(device),
+        "class_gpus": queries.class_gpus(device),
         "noise": noise_last(device) if device.measures else None,
         "checked": check_last(device) if device.judges else None,
         "record": queries.record(device),

@@ -37,7 +37,7 @@ class Command(BaseCommand):
                 data=_read(options["file"]), keys=enrolled_keys(), accept_unsigned=options["accept_unsigned"]
             )
         told, follow_ups = nodes_answered(evaluations=(*done.evaluations, *done.known))
-        send([*follow_ups, *jobs_lost(jobs=done.lost)])
+        send([*follow_ups, *jobs_lost(lost=done.lost)])
         for job in done.preflights:
             report = job.problem.report_for(job.device.name) or {}
             self.stdout.write(f"preflight of {job.problem.slug} on {job.device.name}: {report.get('state')}")
