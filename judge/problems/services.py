@@ -397,10 +397,10 @@ def _store(
     only: Callable[[dict[str, Any]], bool] | None = None,
 ) -> None:
     """Replace one device's entry under the row lock, so that two devices never overwrite each other. Raises Stopped
-    where the entry that is there is not one that `only` holds of."""
+    where the problem was removed, or the entry that is there is not one that `only` holds of."""
     with transaction.atomic():
-        row = Problem.objects.select_for_update().only("admission", "state").get(pk=problem.pk)
-        if only is not None and not only(row.report_for(device.name) or {}):
+        row = Problem.objects.select_for_update().only("admission", "state").filter(pk=problem.pk).first()
+        if row is None or (only is not None and not only(row.report_for(device.name) or {})):
             raise Stopped(f"the preflight of {problem.slug} on {device.name} is not wanted any more")
         row.admission = {**row.admission, device.name: storable(entry)}
         row.state = settled_state(row.admission, before=row.state)

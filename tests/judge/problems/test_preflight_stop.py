@@ -122,6 +122,19 @@ def test_of_two_workers_at_one_preflight_the_first_gives_up(problem, device):
     assert entry(problem)["flops"] == 1.0
 
 
+def test_a_problem_that_is_removed_meanwhile_ends_its_preflight(problem, device, monkeypatch):
+    class Removes(FakeBench):
+        def admit(self, problem, *, limits=None, progress=None):
+            Problem.objects.all().delete()
+            look()
+            pytest.fail("its processes work on")
+
+    monkeypatch.setattr(tasks, "bench_for", lambda device: Removes())
+    tasks.admit_problem(problem.pk, device.pk)
+    with pytest.raises(Stopped):
+        admission_queue(problem=problem, device=device)
+
+
 def test_nothing_is_stopped_where_nothing_waits(problem, operator):
     stop(operator, problem)
     answer = operator.post(f"/problems/{problem.slug}/preflight/stop", {"device": "interpreter"})
