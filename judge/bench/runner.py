@@ -20,6 +20,9 @@ from judge.bench.device.gpu_lock import open_lock
 from judge.bench.device.lock_table import LockTable
 from judge.bench.device.nvml import gpu_readings
 from judge.bench.exchange import seal
+from judge.bench.exchange.fields import BadClaim
+from judge.bench.exchange.reports import Sealed, heard
+from judge.bench.exchange.wire import WireGarbage
 from judge.bench.foreign.sources import LoadError, check_source
 from judge.bench.interpreting.calibration import model_for
 from judge.bench.interpreting.targets import target as target_named
@@ -214,7 +217,9 @@ class Bench:
         self.times.remember(job, outcome)
         if report is not None:
             outcome = dataclasses.replace(
-                outcome, kernels=report.kernels, findings=(*report.findings(), *outcome.findings)
+                outcome,
+                kernels=tuple(row.to_json() for row in report.kernels),
+                findings=(*report.findings(), *outcome.findings),
             )
         return outcome, before
 
@@ -403,10 +408,10 @@ class Bench:
 
     def _conduct(
         self, plan: AdmissionPlan | EvaluationPlan | CompilePlan | StubPlan, limits: Limits, progress: Progress | None
-    ) -> tuple[dict[str, Any] | None, ChildGroup]:
+    ) -> tuple[Any, ChildGroup]:
         """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
         key, nonce = secrets.token_hex(32), secrets.token_hex(16)
-        body: dict[str, Any] | None = None
+        sealed: Sealed | None = None
         self.settle()
         waits = not self.device.startswith("cuda")
         staying: dict[str, Child] = {}
@@ -415,21 +420,23 @@ class Bench:
             plan.start(group, key=key, nonce=nonce)
             plan.watch = Watch(limits, self._lock_table(), memory=waits)
             deadline = time.monotonic() + limits.wall_s + plan.grace_s  # from here: starting a bench is not its time
-            while body is None and plan.broken is None and (left := deadline + plan.waited_s() - time.monotonic()) > 0:
+            while (
+                sealed is None and plan.broken is None and (left := deadline + plan.waited_s() - time.monotonic()) > 0
+            ):
                 look()
-                body = self._heard(plan, group, min(STEP_S, left), progress)
-                if body is None and group.ended(plan.judge):
-                    body = self._heard(plan, group, 0, progress)
+                sealed = self._heard(plan, group, min(STEP_S, left), nonce, progress)
+                if sealed is None and group.ended(plan.judge):
+                    sealed = self._heard(plan, group, 0, nonce, progress)
                     break
                 plan.look(group, limits)
-            if body is not None and not seal.genuine(body, key=key, nonce=nonce):
+            if sealed is not None and not seal.verified(sealed.body, sealed.mac, key=key, nonce=nonce):
                 plan.broken = Broken("problem.forges", "it sent a verdict of its own", FORGES_FIX)
             if plan.broken is not None:
-                body = None
+                sealed = None
             plan.settle(group)
             self._last_layers = {name: child.layers or {} for name, child in group.members.items()}
             self._require_layers()
-            staying = plan.staying(group) if isinstance(plan, EvaluationPlan) and body is not None else {}
+            staying = plan.staying(group) if isinstance(plan, EvaluationPlan) and sealed is not None else {}
             if staying and not all(fit_to_stay(child, self._lock_table()) for child in staying.values()):
                 staying = {}
             group.kept = set(staying)
@@ -437,14 +444,21 @@ class Bench:
             self.kept_referees.keep(plan.problem_key, staying, freeze_after_s=0.0 if waits else AHEAD_S)
         if plan.scarce:
             self.kept_referees.clear()
-        return (body["body"] if body else None), group
+        return (sealed.body if sealed else None), group
 
     @staticmethod
-    def _heard(plan: Listening, group: ChildGroup, wait_s: float, progress: Progress | None) -> dict[str, Any] | None:
-        """The signed body, once it has come; every message until then is taken note of."""
-        for message in group.step(wait_s, plan.judge):
-            if plan.broken is None and (body := plan.hear(message, progress)) is not None:
-                return body
+    def _heard(
+        plan: Listening, group: ChildGroup, wait_s: float, nonce: str, progress: Progress | None
+    ) -> Sealed | None:
+        """The verdict, once it has come; every message until then is taken note of. One that is none of ours breaks a
+        bound of the problem."""
+        try:
+            for message in group.step(wait_s, plan.judge):
+                verdict = plan.hear(heard(message, nonce), progress)
+                if verdict is not None:
+                    return verdict
+        except (BadClaim, WireGarbage) as error:
+            plan.broken = Broken("problem.forges", f"it sent {error}", FORGES_FIX)
         return None
 
     def _lock_table(self) -> LockTable | None:

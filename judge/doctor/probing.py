@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.bench.exchange.wire import Message
+from judge.bench.exchange.wire import Message, WireGarbage
 from judge.bench.probing.attempts import Targets
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.forkserver import ForkServer
@@ -177,7 +177,11 @@ class _Member:
         deadline = time.monotonic() + PROBE_S
         while key not in self._said and (left := deadline - time.monotonic()) > 0:
             gone = self.group.ended(self.name)
-            for message in self.group.step(0 if gone else min(1.0, left), self.name):
+            try:
+                messages = self.group.step(0 if gone else min(1.0, left), self.name)
+            except WireGarbage as error:
+                raise JudgeError(f"the {self.name} probe sent {error}") from error
+            for message in messages:
                 self._said.update({name: dict(value) for name, value in message.items() if isinstance(value, dict)})
             if gone:
                 break

@@ -15,8 +15,8 @@ Value = TypeVar("Value")
 def rebuilt(kind: type[Value], row: dict[str, Any]) -> Value:
     """The inverse of `dataclasses.asdict`: the dataclass `kind`, which checks itself.
 
-    Properties that were written beside the fields are passed over. Raises TypeError, KeyError or ValueError when
-    malformed.
+    Properties that were written beside the fields are passed over. Raises TypeError, KeyError, ValueError or
+    OverflowError when malformed.
     """
     hints = _hints(kind)
     given = {
@@ -36,14 +36,28 @@ _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)
 
 
 def _value(hint: Any, value: Any) -> Any:
-    """Plain values pass as they are: what their class demands of them, it checks."""
+    """A value of the type that was annotated; what else its class demands of it, that checks."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is UnionType:  # X | None
         return None if value is None else _value(inner[0], value)
     if origin is tuple:  # of any length
-        return tuple(_value(inner[0], item) for item in value)
+        return tuple(_value(inner[0], item) for item in _plain(list | tuple, value))
     if origin is dict:
         return {key: _value(inner[1], item) for key, item in json_object(value).items()}
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return rebuilt(hint, value)
-    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(value)
+    return _plain(_PLAIN[hint], value) if hint in _PLAIN else value
+
+
+_PLAIN: dict[Any, Any] = {str: str, bool: bool, int: int, float: int | float}
+
+
+def _plain(kinds: Any, value: Any) -> Any:
+    """`value` if it is of one of these kinds: a truth value is no number, and a number fits a float."""
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise TypeError(f"{type(value).__name__} is none of what is needed here")
+    if type(value) is int:
+        float(value)  # raises OverflowError
+    return value

@@ -16,6 +16,7 @@ from judge.bench.audit.setting import STAGE, Setting
 from judge.bench.audit.share import Share, check_compiler, check_share, from_trace, from_traffic
 from judge.bench.audit.state_checks import Witness, examine
 from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.judging.completion import Ended, of_candidate
 from judge.bench.judging.reference import Reference
@@ -102,16 +103,16 @@ class Audit:
         if setting.device != "cpu":
             share = self._traced(witness, kernels)
         else:
-            share = from_traffic(witness.reply.get("traffic"), setting.assignment.target)
+            share = from_traffic(witness.reply.traffic or (), setting.assignment.target)
         check_compiler(setting, share, kernels)
         return check_share(setting, share, kernels) if share is not None else "not known"
 
     def _traced(self, witness: Witness, kernels: Kernels) -> Share | None:
         """One more call, under the driver's trace: its threads come after those were counted."""
         slots = witness.rounds.tell(witness.question, count=True)
-        reply = witness.rounds.contact.answer()
+        reply = witness.rounds.contact.answer(Forwarded)
         witness.rounds.judge(witness.question, reply, slots, STAGE)
-        share = from_trace(reply.get("gpu", []), kernels)
+        share = from_trace(reply.traced, kernels)
         if share is None:
-            self.setting.note("profile.unavailable", str(reply.get("gpu_failure", "the trace is malformed"))[:300])
+            self.setting.note("profile.unavailable", reply.untraced or "the GPU ran nothing")
         return share

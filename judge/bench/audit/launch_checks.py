@@ -16,11 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from judge.bench.audit.setting import STAGE, Setting, dishonest, survives
+from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import Deadline, SubjectFailed
-from judge.bench.exchange.wire import Message
 from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended
-from judge.bench.subjects.launches import MOST_ROWS
 from judge.values import Library, Verdict
 from judge.values.units import counted
 
@@ -43,21 +42,16 @@ class Kernels:
         return self.ran | self.always_failed
 
     @classmethod
-    def of(cls, reply: Message) -> Kernels:
-        """From what a child reported; malformed rows are left out."""
-        graphs = reply.get("compiled_graphs")
-        rows = [row for row in reply.get("launches", []) if isinstance(row, dict) and isinstance(row.get("name"), str)][
-            :MOST_ROWS
-        ]
-        rows = [{**row, "name": row["name"][:200]} for row in rows]
-        own = [row for row in rows if row.get("origin") == "own"]
-        failed = [row for row in own if row.get("raised") and not row.get("completed")]
+    def of(cls, reply: Forwarded) -> Kernels:
+        """From what a child reported."""
+        own = [row for row in reply.launches if row.origin == "own"]
+        failed = [row for row in own if row.raised and not row.completed]
         return cls(
-            ran=frozenset(row["name"] for row in own if row.get("completed")),
-            always_failed=frozenset(row["name"] for row in failed),
-            unsupported=any(row.get("kind") == "unsupported" for row in failed),
-            compiler=frozenset(row["name"] for row in rows if row.get("origin") == "compiler"),
-            graphs=graphs if isinstance(graphs, int) else 0,
+            ran=frozenset(row.name for row in own if row.completed),
+            always_failed=frozenset(row.name for row in failed),
+            unsupported=any(row.kind == "unsupported" for row in failed),
+            compiler=frozenset(row.name for row in reply.launches if row.origin == "compiler"),
+            graphs=reply.compiled_graphs,
         )
 
 
@@ -88,7 +82,9 @@ def _survives(setting: Setting, name: str, question: Question) -> bool:
     try:
         rounds, _ = setting.rounds(name, question)
         return survives(rounds, question)
-    except (SubjectFailed, Ended):
+    except (SubjectFailed, Ended) as failed:
+        if failed.reason == "load.died":  # it told nothing about its launches, and had loaded before
+            raise
         return False
     finally:
         setting.subjects.release(name)

@@ -121,6 +121,8 @@ def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) ->
         larger = elements(question) > LARGER * setting.elements
         return _of_failure(failed, case, excused=larger)
     except Ended as ended:
+        if ended.reason == "load.died":
+            raise
         if ended.verdict is Verdict.DISHONEST:
             raise Ended(ended.verdict, STAGE, ended.reason, "the candidate broke the protocol") from None
         return GUARDED if ended.reason.startswith("load.") else WRONG

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
+from judge.bench.exchange.claims import Forwarded, Loaded
 from judge.bench.exchange.contact import SubjectFailed
-from judge.bench.exchange.wire import Message
 from judge.bench.judging.asking import HOPELESS, Question, Questions
 from judge.bench.judging.comparison import check_structure
-from judge.bench.judging.completion import Ended, of_candidate
+from judge.bench.judging.completion import Ended, of_candidate, of_subject
 from judge.bench.judging.correctness import Rounds
 from judge.bench.judging.expected import holds
 from judge.bench.judging.reference import REFUSALS, Reference
@@ -69,8 +69,10 @@ class Setting:
         try:
             fit = self.subjects.introduce(name, reference, question)
         except SubjectFailed as failed:
-            if failed.kind == "died" and failed.doing == "load":  # it loaded before: most likely we had no room for it
-                raise JudgeError(f"the {name} child ended before it had imported the candidate") from failed
+            if (
+                failed.kind == "died" and failed.doing == Loaded.op
+            ):  # it had loaded before; how it ended, the runner knows
+                raise of_subject(failed, STAGE) from failed
             raise
         rounds = Rounds(reference, self.subjects.contacts[name], fit, None)
         rounds.questions.seeded = rounds.fit.seeded
@@ -87,7 +89,7 @@ def elements(question: Question) -> int:
 class Answer:
     """A reply with the referee's own copy of what was handed over."""
 
-    reply: Message
+    reply: Forwarded
     values: list[torch.Tensor]
 
 
@@ -95,7 +97,7 @@ def ask(rounds: Rounds, question: Question, *, poison: bool = False, count: bool
     """One question, judged like those of the correctness stage. Raises Ended."""
     try:
         slots = rounds.tell(question, poison=poison, count=count)
-        reply = rounds.contact.answer()
+        reply = rounds.contact.answer(Forwarded)
         rounds.judge(question, reply, slots, STAGE)
     except SubjectFailed as failed:
         raise of_candidate(failed, STAGE) from failed

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from judge.bench.audit.launch_checks import FOREIGN, Kernels
 from judge.bench.audit.setting import Setting, dishonest
-from judge.bench.exchange.wire import Message
+from judge.bench.exchange.rows import CountedRow, TracedRow
 from judge.bench.interpreting.targets import target as target_named
 from judge.bench.interpreting.timemodel import kernel_time_us
 from judge.bench.interpreting.traffic import TrafficReport
@@ -43,16 +42,11 @@ class Share:
         return [(name, us) for name, us in self.spent if name not in self.own]
 
 
-def from_trace(rows: Iterable[Message], kernels: Kernels) -> Share | None:
-    """From what the GPU ran in one call (name, us); None when the rows are no trace."""
+def from_trace(rows: Iterable[TracedRow], kernels: Kernels) -> Share | None:
+    """From what the GPU ran in one call; None when it ran nothing."""
     spent: dict[str, float] = {}
     for row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
-            return None
-        us = row.get("us")
-        if not isinstance(us, int | float) or not math.isfinite(us) or us < 0:
-            return None
-        spent[row["name"]] = spent.get(row["name"], 0.0) + us
+        spent[row.name] = spent.get(row.name, 0.0) + row.us
     if not spent:
         return None
     own = frozenset(name for name in spent if name in kernels.ran)
@@ -60,12 +54,9 @@ def from_trace(rows: Iterable[Message], kernels: Kernels) -> Share | None:
     return _share(spent, own, compiler, modelled=False)
 
 
-def from_traffic(rows: object, target: str) -> Share | None:
+def from_traffic(rows: Sequence[CountedRow], target: str) -> Share | None:
     """From counted traffic, by the time model; None when nothing was counted."""
-    try:
-        report = traffic_report(rows)  # type: ignore[arg-type]  # a claim: anything at all
-    except (TypeError, ValueError):
-        return None
+    report = traffic_report(rows)
     if not report.kernels:
         return None
     spent: dict[str, float] = {}

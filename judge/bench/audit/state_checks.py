@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
 from judge.bench.audit.setting import GIVEN, STAGE, Answer, Setting, ask, elements, other_question
+from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import SubjectFailed
-from judge.bench.exchange.wire import Message
 from judge.bench.judging.asking import Question
-from judge.bench.judging.completion import Ended
+from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.correctness import Rounds
 from judge.bench.processes.inspection import Seen
-from judge.values import JudgeError, Verdict
+from judge.values import Verdict
 
 REPEATS, INTERPRETED_REPEATS = 6, 1  # further calls on equal input; races need several, the interpreter has none
 GRACE_S = 0.05  # a thread that is just ending
@@ -33,7 +33,7 @@ class Witness:
 
     rounds: Rounds
     question: Question
-    reply: Message = field(default_factory=dict)
+    reply: Forwarded
 
 
 def examine(setting: Setting, name: str) -> Witness:
@@ -41,8 +41,7 @@ def examine(setting: Setting, name: str) -> Witness:
     rounds, question = setting.rounds(name)
     setting.elements = elements(question)
     before = setting.look(name)
-    witness = Witness(rounds, question)
-    witness.reply = _repeat(setting, rounds, question).reply
+    witness = Witness(rounds, question, _repeat(setting, rounds, question).reply)
     _change_parameters(rounds)
     _left_over(setting, name, before, question)
     return witness
@@ -148,6 +147,6 @@ def _drivers(setting: Setting, question: Question) -> Counter[str]:
         rounds.ask(question)
         return _later(setting.look(TRUSTED))
     except SubjectFailed as failed:
-        raise JudgeError(f"the reference's own process failed in an audit: {failed.message}") from failed
+        raise of_subject(failed, STAGE) from failed
     finally:
         setting.subjects.release(TRUSTED)

@@ -9,9 +9,10 @@ import socket
 from typing import Any
 
 from judge.bench.compiling.report import CompileReport
+from judge.bench.exchange.fields import BadClaim
 from judge.bench.processes.artefacts import Artefacts
 from judge.bench.processes.child_group import ChildGroup
-from judge.bench.processes.listening import MALFORMED, Host, Listening
+from judge.bench.processes.listening import Host, Listening
 from judge.values import Job, JudgeError, Verdict
 
 STAGE_S = 45.0  # a recorder stops its compilers after 30 s by itself
@@ -50,20 +51,18 @@ class CompilePlan(Listening):
         if self.pool is not None and group.ended("recorder", 5.0) is not None:
             self.pool.take(recorder.folder / "triton", self.key)
 
-    def report(self, body: dict[str, Any] | None, group: ChildGroup) -> CompileReport:
+    def report(self, body: Any, group: ChildGroup) -> CompileReport:
         """The signed report; what the problem did to its own child says nothing about the candidate."""
         if body is not None:
             try:
-                return CompileReport.from_json(body)
-            except MALFORMED as error:
-                raise JudgeError(f"the compile report is signed but malformed: {error}") from error
+                return CompileReport.read(body)
+            except BadClaim as error:
+                return self._without_report(f"the problem forged the report: {error}")
         child = group.members["compiler"]
         if not self.began:
             raise JudgeError(f"the compile stage ended before it began: {child.ending()} {child.tail()}")
         why = child.ending() if self.broken is None else self.broken.message
-        return CompileReport(
-            Verdict.UNSUPPORTED,
-            stage=self.doing,
-            reason="compile.incomplete",
-            message=f"the compile stage came to no end while doing {self.doing}: {why}",
-        )
+        return self._without_report(f"the compile stage came to no end while doing {self.doing}: {why}")
+
+    def _without_report(self, message: str) -> CompileReport:
+        return CompileReport(Verdict.UNSUPPORTED, stage=self.doing, reason="compile.incomplete", message=message)

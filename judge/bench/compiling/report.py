@@ -7,22 +7,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
+from judge.bench.exchange.claims import MOST_GROUPS, MOST_KERNELS, MOST_NOTES
+from judge.bench.exchange.fields import BadClaim, Fields, text_of
+from judge.bench.exchange.rows import MESSAGE_CHARS, KernelRow, LauncherRow, TunedRow
 from judge.values import Finding, Verdict
-from judge.values.rebuilding import rebuilt
 
-Row = dict[str, Any]
+NEVER = frozenset({Verdict.PASS, Verdict.LOST, Verdict.CANCELLED})
+VERDICTS = frozenset(verdict.value for verdict in Verdict)
 
 
-def capped(tuned: Iterable[Row]) -> list[Finding]:
+def capped(tuned: Iterable[TunedRow]) -> list[Finding]:
     """What became of lists too long or too slow to compile as a whole."""
     found = []
     for row in tuned:
-        dropped = int(row["over_limit"]) + int(row["late"])
+        dropped = row.over_limit + row.late
         if dropped:
-            data = {name: row[name] for name in ("kernel", "total", "over_limit", "late", "unfit")}
+            data = {name: getattr(row, name) for name in ("kernel", "total", "over_limit", "late", "unfit")}
             text = (
-                f"{row['kernel']}: {dropped} of {row['total']} configurations were not compiled "
-                f"(at most 64, and 20 s); {len(row['compiled'])} compete"
+                f"{row.kernel}: {dropped} of {row.total} configurations were not compiled "
+                f"(at most 64, and 20 s); {len(row.compiled)} compete"
             )
             found.append(Finding("compile.capped", text, data))
     return found
@@ -42,14 +45,16 @@ class CompileReport:
     message: str = ""
     final: bool = False
     loads: bool = False
-    kernels: tuple[Row, ...] = ()  # one for each launch, in order
-    tuned: tuple[Row, ...] = ()  # one for each autotuner's list, see tuning_record.group_row
-    launchers: tuple[Row, ...] = ()  # signatures of host stubs, see toolchain_build
+    kernels: tuple[KernelRow, ...] = ()  # one for each launch, in order
+    tuned: tuple[TunedRow, ...] = ()  # one for each autotuner's list
+    launchers: tuple[LauncherRow, ...] = ()  # signatures of host stubs, see stub_build
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.verdict is not Verdict.COMPILED_ONLY and not self.reason:
             raise ValueError("a failed compilation needs a reason code")
+        if self.verdict in NEVER:
+            raise ValueError(f"compiling alone does not end in {self.verdict}")
         if self.verdict is Verdict.COMPILED_ONLY and self.final:
             raise ValueError("what compiled ends no evaluation")
 
@@ -64,10 +69,25 @@ class CompileReport:
             found.append(Finding("compile.incomplete", self.message))
         return tuple(found)
 
-    def to_json(self) -> Row:
-        return dataclasses.asdict(self)
+    def to_json(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "kernels": [row.to_json() for row in self.kernels]}
 
     @classmethod
-    def from_json(cls, data: Row) -> Self:
-        """Rebuild and re-check. Raises ValueError, KeyError or TypeError when malformed."""
-        return rebuilt(cls, data)
+    def read(cls, value: Any) -> Self:
+        """From a process that runs the problem's code, or from a file. Raises BadClaim."""
+        row = Fields(value, "a compile report")
+        try:
+            return cls(
+                Verdict(row.word("verdict", VERDICTS)),
+                stage=row.text("stage", 20),
+                reason=row.text("reason", 60),
+                message=row.text("message", MESSAGE_CHARS),
+                final=row.flag("final"),
+                loads=row.flag("loads"),
+                kernels=row.rows("kernels", KernelRow.read, MOST_KERNELS),
+                tuned=row.rows("tuned", TunedRow.read, MOST_GROUPS),
+                launchers=row.rows("launchers", LauncherRow.read, MOST_KERNELS),
+                notes=row.rows("notes", lambda one: text_of(one, "a note"), MOST_NOTES),
+            )
+        except ValueError as error:
+            raise BadClaim(str(error)) from error

@@ -17,16 +17,17 @@ from typing import Any
 from judge.bench.compiling.plan import ADDRESS_MB, WALL_S, CompilePlan
 from judge.bench.compiling.report import CompileReport
 from judge.bench.compiling.tuning_choices import MOST_ROWS, read_choices
+from judge.bench.exchange.fields import BadClaim
 from judge.bench.processes.artefacts import Artefacts, Handover, artefact_key, pool_name
 from judge.bench.processes.child_group import ChildGroup
-from judge.bench.processes.listening import MALFORMED, Host, Listening
+from judge.bench.processes.listening import Host, Listening
 from judge.values import Job, Limits, Outcome, ProblemSpec, StageRecord
 from judge.values.units import counted
 
 COMPILE = "compile:"  # a device that compiles for the target named after it, and runs nothing
 
 Progress = Callable[[StageRecord], None]
-Conduct = Callable[[Any, Limits, Progress | None], tuple[dict[str, Any] | None, ChildGroup]]
+Conduct = Callable[[Any, Limits, Progress | None], tuple[Any, ChildGroup]]
 
 
 class CompileStage:
@@ -86,8 +87,8 @@ class CompileStage:
         """Only what ended for sure: what came to no end is tried again."""
         found = self.pool.known(key)
         try:
-            report = CompileReport.from_json(found["report"]) if found else None
-        except MALFORMED:
+            report = CompileReport.read(found.get("report")) if found else None
+        except BadClaim:
             return None
         if report is None or report.reason == "compile.timeout":  # the machine may have been busy
             return None
@@ -120,7 +121,8 @@ class CompileStage:
         if self._no_stubs:
             return
         index = self.pool.stubs()
-        wanted = [row for row in report.launchers if _digest(row) not in index["launchers"]]
+        launchers = [dataclasses.asdict(row) for row in report.launchers]
+        wanted = [row for row in launchers if _digest(row) not in index["launchers"]]
         if index["utilities"] and (index["generic"] or not wanted):
             return
         plan = StubPlan(self.bench, self.pool, wanted)
@@ -165,7 +167,7 @@ def outcome_of(report: CompileReport) -> Outcome:
         reason=report.reason or "compile.only",
         message=report.message or "every kernel compiles; nothing was run",
         loads=report.loads,
-        kernels=report.kernels,
+        kernels=tuple(row.to_json() for row in report.kernels),
         findings=report.findings(),
         environment={"compile": "; ".join(report.notes) or ("complete" if report.complete else "failed")},
     )
@@ -178,7 +180,7 @@ def _digest(row: dict[str, Any]) -> str:
 def _detail(report: CompileReport, cached: bool) -> str:
     if not report.complete:
         return report.reason if report.final else f"left to the GPU: {report.message}"[:600]
-    count = len({(row["name"], row["regs"], row["num_warps"]) for row in report.kernels})
+    count = len({(row.name, row.regs, row.num_warps) for row in report.kernels})
     launched = (
         f"{counted(len(report.kernels), 'launch', 'es')} of {counted(count, 'kernel')}"
         if report.kernels

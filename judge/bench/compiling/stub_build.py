@@ -7,15 +7,12 @@ never sees a candidate builds them once, from types alone. Launchers have been g
 from __future__ import annotations
 
 import importlib
-import re
 from typing import Any
 
 from judge.bench.exchange import seal
+from judge.bench.exchange.fields import BadClaim
+from judge.bench.exchange.rows import LauncherRow
 from judge.bench.processes.child import Assignment
-
-_TYPE = re.compile(r"constexpr|nvTmaDesc|\*?[a-z]{1,4}[0-9]{1,2}[a-z0-9]{0,8}|\*k?(?:i|u|fp|bf)[0-9]{1,2}")
-_DESCRIPTOR = re.compile(r"tensordesc<[a-z0-9]{2,12}\[[0-9, ]{1,60}\][A-Za-z0-9=,. ]{0,80}>")
-MOST_TYPES = 400
 
 
 def run(assignment: Assignment) -> None:
@@ -40,8 +37,8 @@ def build(launchers: list[dict[str, Any]]) -> dict[str, Any]:
 def _build_launcher(nvidia: Any, row: dict[str, Any]) -> bool:
     """Whether the row was a signature; what a candidate's process claims goes into C only as known types."""
     try:
-        types = checked(row["signature"])
-    except (KeyError, ValueError):
+        types = LauncherRow.read(row).signature
+    except BadClaim:
         return False
     descriptors = sum(isinstance(item, str) and item.startswith("tensordesc") for item in types)
     meta: list[dict[str, Any]] | None = [{}] * descriptors if row.get("descriptors") else None
@@ -54,18 +51,3 @@ def _build_launcher(nvidia: Any, row: dict[str, Any]) -> bool:
         libraries=nvidia.libraries,
     )
     return True
-
-
-def checked(signature: Any, depth: int = 0) -> tuple[Any, ...]:
-    """The types as Triton writes them, nested tuples included. Raises ValueError for anything else."""
-    if not isinstance(signature, list | tuple) or len(signature) > MOST_TYPES or depth > 4:
-        raise ValueError("no signature")
-    found: list[Any] = []
-    for item in signature:
-        if isinstance(item, list | tuple):
-            found.append(checked(item, depth + 1))
-        elif isinstance(item, str) and (_TYPE.fullmatch(item) or _DESCRIPTOR.fullmatch(item)):
-            found.append(item)
-        else:
-            raise ValueError(f"{item!r:.60} is no type")
-    return tuple(found)

@@ -9,6 +9,7 @@ from typing import Any
 
 from judge.bench.compiling.report import CompileReport
 from judge.bench.exchange import seal
+from judge.bench.exchange.claims import Constructed, Forwarded, Loaded
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.sketch import SketchContact
@@ -22,7 +23,6 @@ from judge.bench.processes.child import Assignment
 from judge.values import Policy, Verdict
 
 FINAL = frozenset({"compile.error", "compile.resources", "compile.timeout", "tamper.channel", "tamper.harness"})
-MAX_ROWS = 5000
 
 
 def run(assignment: Assignment) -> None:
@@ -72,12 +72,12 @@ class CompileJudge:
 
     def _load(self, reference: Reference, inputs: list[Any]) -> None:
         """Import, construct, parameters; as the referee does it on the device."""
-        self.recorder.answer()  # the import
+        self.recorder.answer(Loaded)  # the import
         template, init = packed(reference.init)
         metas = [TensorMeta.of(tensor) for tensor in packed(inputs)[1]]
         self.recorder.make_arena(metas, [TensorMeta.of(tensor) for tensor in (*reference.first.values(), *init)])
         slots = [slot.to_json() for slot in self.recorder.place(init)]
-        built = self.recorder.ask("construct", args=template, slots=slots, seed=reference.construct_seed)
+        built = self.recorder.ask(Constructed, args=template, slots=slots, seed=reference.construct_seed)
         found = reference.bound(built)
         self.recorder.put_state(found.of(reference.first), hook=found.hook, again=False)
         self.loads = True
@@ -86,14 +86,15 @@ class CompileJudge:
         template, tensors = packed(inputs)
         slots = [slot.to_json() for slot in self.recorder.place(tensors)]
         reply = self.recorder.ask(
-            "forward", args=template, slots=slots, out=[], seed=reference.construct_seed, poison=False, count=False
+            Forwarded, args=template, slots=slots, out=[], seed=reference.construct_seed, poison=False, count=False
         )
-        kernels, tuned, launchers = (
-            tuple(dict(row) for row in reply.get(name, [])[:MAX_ROWS]) for name in ("kernels", "tuned", "launchers")
-        )
-        notes = tuple(str(note)[:400] for note in reply.get("notes", [])[:50])
         return CompileReport(
-            Verdict.COMPILED_ONLY, loads=True, kernels=kernels, tuned=tuned, launchers=launchers, notes=notes
+            Verdict.COMPILED_ONLY,
+            loads=True,
+            kernels=reply.kernels,
+            tuned=reply.tuned,
+            launchers=reply.launchers,
+            notes=reply.notes,
         )
 
     def _failed(self, failed: SubjectFailed) -> CompileReport:

@@ -19,14 +19,15 @@ from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange import seal
+from judge.bench.exchange.claims import Chosen, Forwarded
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.exchange.nested import NotCarried, packed
-from judge.bench.exchange.wire import Message
+from judge.bench.exchange.rows import KernelRow
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.switches import neutral, numerics_now, numerics_of
 from judge.bench.foreign.whereabouts import DeviceLost
 from judge.bench.judging.asking import Question, Slots
-from judge.bench.judging.completion import BaselineFailed, Ended, broken_device, of_candidate, of_reference
+from judge.bench.judging.completion import Ended, broken_device, of_candidate, of_reference
 from judge.bench.judging.correctness import REPEATS, Rounds
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
@@ -64,8 +65,7 @@ def run(assignment: Assignment) -> None:
         try:
             stays = _judged(more, cache)
         except JudgeError as error:
-            said = "baseline" if isinstance(error, BaselineFailed) else "gave_up"  # that is not blamed on the problem
-            more.boss.send({said: str(error)[:GAVE_UP_CHARS]})
+            more.boss.send({"gave_up": str(error)[:GAVE_UP_CHARS]})  # else its end would be blamed on the problem
             raise
         more = cache.next(more) if stays else None
 
@@ -102,7 +102,7 @@ class Referee:
         self.whereabouts = cache.whereabouts
         self.records: list[CaseRecord] = []
         self.loads = False
-        self.kernels: list[dict[str, Any]] = []
+        self.kernels: tuple[KernelRow, ...] = ()
         self.compiled: dict[str, str] = {}  # what the recorder launched: code -> name of the kernel
         self.timed = Measured()
         self.timing: TimingStage | None = None  # where times are measured
@@ -151,7 +151,7 @@ class Referee:
             findings=(*self.findings, *noticed),
             stages=tuple(self.stage_log.stages),
             cases=tuple(self.records),
-            kernels=tuple(self.kernels),
+            kernels=tuple(row.to_json() for row in self.kernels),
             environment=self.environment,
             **fields,
         )
@@ -197,7 +197,7 @@ class Referee:
             if unfit:
                 slots = guarded("smoke", lambda: self._ask_again(rounds, first, unfit, count=counted))
         self.stage_log.doing("smoke")
-        answer = self.stage_log.timed("smoke", lambda: guarded("smoke", rounds.contact.answer))
+        answer = self.stage_log.timed("smoke", lambda: guarded("smoke", lambda: rounds.contact.answer(Forwarded)))
         self.stage_log.doing("correctness")
         self.stage_log.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
         if rounds.fit.seeded:
@@ -205,7 +205,7 @@ class Referee:
         self._declared(reference, first)
         if self.interprets:
             why = self.environment.get("compile", COMPLETE).removeprefix(COMPLETE).removeprefix(INCOMPLETE)
-            check_compiled(self.compiled, rounds.codes, answer.get("traffic"), why)
+            check_compiled(self.compiled, rounds.codes, answer.traffic or (), why)
         if self.payload["timing"]:
             self.stage_log.doing("timing")
             self.stage_log.timed("timing", lambda: self._timing(reference, rounds.settled(first), answer))
@@ -324,24 +324,22 @@ class Referee:
                 self.environment["compile"] = f"{INCOMPLETE}{failed.message[:600]}"
                 return []
             raise of_candidate(failed, "compile") from failed
-        tuned = reply.get("tuned", [])
-        self.kernels = [dict(row) for row in reply.get("kernels", [])]
-        self.compiled = dict(reply.get("codes", []))
-        self.findings += capped(tuned)
-        self.environment["compile"] = "; ".join(str(note) for note in reply.get("notes", [])) or COMPLETE
+        self.kernels, self.compiled = reply.kernels, dict(reply.codes)
+        self.findings += capped(reply.tuned)
+        self.environment["compile"] = "; ".join(reply.notes) or COMPLETE
         return [
-            {"kernel": row["kernel"], "key": row["key"], "config": row["chosen"]}
-            for row in tuned
-            if row["chosen"] not in ("", row["first"])
+            {"kernel": row.kernel, "key": row.key, "config": row.chosen}
+            for row in reply.tuned
+            if row.chosen not in ("", row.first)
         ]
 
     def _ask_again(self, rounds: Rounds, first: Question, choices: list[dict[str, str]], *, count: bool) -> Slots:
         """Ask the first question of autotuners that take what fits; what was interpreted meanwhile could not run."""
-        rounds.contact.answer()
-        rounds.contact.ask("choose", choices=choices)
+        rounds.contact.answer(Forwarded)
+        rounds.contact.ask(Chosen, choices=choices)
         return rounds.tell(first, count=count)
 
-    def _timing(self, reference: Reference, first: Question, answer: Message) -> None:
+    def _timing(self, reference: Reference, first: Question, answer: Forwarded) -> None:
         if self.interprets:
             self.timed = modelled(reference, first, answer, self.assignment.target)
             self.environment["baselines"] |= reference.no_alternatives(on_gpu=True)
@@ -356,7 +354,7 @@ class Referee:
             case=self.payload["case"],
             budget_s=self.payload["timing_s"],
             lock=self.lock,
-            introduce=lambda name: self.subjects.ready(name, reference, first),
+            introduce=lambda name: guarded("timing", lambda: self.subjects.ready(name, reference, first)),
             precision=self.policy.precision.value,
             beat=self.payload.get("beat"),
         )
@@ -377,7 +375,7 @@ class Referee:
             return False
         try:
             self.subjects.ready("incumbent", reference, first)
-        except SubjectFailed as failed:
+        except (SubjectFailed, Ended) as failed:
             self.environment["incumbent"] = f"left out: {failed.message}"[:600]
             return False
         return True

@@ -27,7 +27,7 @@ from judge.bench.judging.completion import Ended
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.subjects import Subjects
-from judge.bench.processes.child import Assignment
+from judge.bench.processes.child import Assignment, stamp_of
 from judge.bench.processes.kept_referees import BASELINE
 from judge.values import JudgeError
 
@@ -88,6 +88,7 @@ class RefereeCache:
                 with self.whereabouts.unheard(), _unread():
                     self._draw_until(boss.fileno())
             payload = boss.receive(None)
+            boss.stamp = stamp_of(payload)
         except (WireClosed, Ended, DeviceLost, JudgeError):  # a new process will find out, and say, what is wrong
             return None
         return replace(assignment, payload=payload, links=boss.take_fds())

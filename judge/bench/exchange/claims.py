@@ -1,157 +1,257 @@
-"""Checks the form of what a subject says before anything reads it: every answer is a claim by hostile code."""
+"""What a subject may answer: one frozen value for each question. Every answer is a claim by hostile code, and becomes
+one of these or raises BadClaim before anything reads it. Standard library only.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
-from judge.bench.exchange.nested import DEPTH_LIMIT
-from judge.bench.exchange.wire import Message
+from judge.bench.exchange.fields import NAME, TEXT, Fields, is_finite, name_of, need, text_of
+from judge.bench.exchange.rows import (
+    DTYPE,
+    MOST_BYTES,
+    NAME_CHARS,
+    CountedRow,
+    Described,
+    Fault,
+    KernelRow,
+    LaunchedRow,
+    LauncherRow,
+    Owned,
+    TracedRow,
+    TunedRow,
+)
 
-MAX_DIMS, MAX_ROWS, MAX_NAME = 32, 20_000, 400
-MAX_CONFIGS, MAX_TEXT = 64, 2000
-TUNED = {
-    "kernel": str, "key": str, "total": int, "compiled": list, "over_limit": int, "late": int, "unfit": int,
-    "first": str, "chosen": str,
-}  # fmt: skip
-_SCALARS = (str, int, float, bool, type(None))
-
-
-class BadClaim(Exception):
-    """The answer does not have the form that was agreed."""
-
-
-def check_claim(op: str, reply: Message) -> None:
-    """Raise BadClaim unless `reply` is a well-formed answer to `op`."""
-    _CHECKS[op](reply)
-
-
-def _need(fits: bool, what: str) -> None:
-    if not fits:
-        raise BadClaim(what)
-
-
-def _lists(reply: Message, *names: str) -> None:
-    for name in names:
-        _need(isinstance(reply.get(name, []), list) and len(reply.get(name, [])) <= MAX_ROWS, f"bad {name}")
+SCALAR_LIMIT = 1 << 16  # characters of a string value
+DEPTH_LIMIT = 16
+SCALAR_BITS = 1024  # of a whole number beside the tensors
+MOST_TENSORS, MOST_ROWS, MOST_LAUNCHES, MOST_KERNELS = 20_000, 5000, 200, 1000
+MOST_GROUPS, MOST_NOTES, MOST_SWITCHES = 200, 50, 64
+_DEVICE = re.compile(r"[a-z]{1,20}")
 
 
-def _is_int(value: Any) -> bool:
-    return type(value) is int and abs(value) < 1 << 62
+@dataclass(frozen=True)
+class Beside:
+    """What every reply may say beside its answer. `touched`: parts of ours that foreign code replaced."""
+
+    switched: tuple[str, ...] = ()  # torch's switches that were turned
+    touched: tuple[str, ...] = ()
+    prepare_us: float | None = None
+    fault: Fault | None = None
+
+    @classmethod
+    def read(cls, reply: Fields) -> Self:
+        return cls(
+            reply.rows("switched", lambda one: name_of(one, "a switch", NAME), MOST_SWITCHES),
+            reply.rows("touched", lambda one: text_of(one, "a part", NAME), MOST_SWITCHES),
+            reply.micros("prepare_us") if "prepare_us" in reply else None,
+            Fault.read(reply.raw("error")) if "error" in reply else None,
+        )
 
 
-def _meta(row: Any) -> None:
-    _need(isinstance(row, dict) and isinstance(row.get("dtype"), str), "a tensor without a dtype")
-    for name in ("shape", "stride"):
-        sizes = row.get(name)
-        _need(isinstance(sizes, list) and len(sizes) <= MAX_DIMS and all(map(_is_int, sizes)), f"a bad {name}")
+@dataclass(frozen=True)
+class Claim:
+    """The answer to the question `op`."""
+
+    op: ClassVar[str]
+
+    @classmethod
+    def read(cls, reply: Fields) -> Self:
+        """Raises BadClaim."""
+        return cls()
 
 
-def _template(data: Any, depth: int = 0) -> None:
-    _need(depth <= DEPTH_LIMIT + 1 and isinstance(data, dict) and len(data) == 1, "a bad nesting")
+@dataclass(frozen=True)
+class Loaded(Claim):
+    op = "load"
+
+
+@dataclass(frozen=True)
+class ArenaOpened(Claim):
+    op = "arena"
+
+
+@dataclass(frozen=True)
+class Constructed(Claim):
+    """`state`: parameters, then buffers, each name once. `hook`: it takes the reference's state by a method."""
+
+    op = "construct"
+    state: tuple[Owned, ...]
+    hook: bool
+
+    @classmethod
+    def read(cls, reply: Fields) -> Self:
+        state = reply.rows("state", Owned.read, MOST_TENSORS, most_bytes=4 * MOST_BYTES)
+        need(len({row.name for row in state}) == len(state), "two parameters of one name")
+        return cls(state, reply.flag("hook"))
+
+
+@dataclass(frozen=True)
+class StateTaken(Claim):
+    op = "parameters"
+
+
+@dataclass(frozen=True)
+class Chosen(Claim):
+    op = "choose"
+
+
+@dataclass(frozen=True)
+class BurstReady(Claim):
+    op = "burst_ready"
+
+
+@dataclass(frozen=True)
+class BurstCaptured(Claim):
+    op = "burst_capture"
+
+
+@dataclass(frozen=True)
+class BurstDone(Claim):
+    op = "burst"
+
+
+@dataclass(frozen=True)
+class Output(Claim):
+    """What a call returned. `refused`: why it cannot be carried, "" where it can; then `template` is its nesting with
+    the tensors' numbers, `metas` are the tensors in that order, and `stored` says that their bytes were handed over.
+    """
+
+    refused: str
+    template: Any
+    metas: tuple[Described, ...]
+    stored: bool
+    aliases: tuple[tuple[int, int], ...] = ()  # [output, input] that share memory
+    kept: tuple[int, ...] = ()  # outputs in memory that the model keeps
+
+    @staticmethod
+    def fields(reply: Fields) -> dict[str, Any]:
+        shared = {
+            "aliases": reply.rows("alias", _pair, MOST_TENSORS),
+            "kept": reply.rows("kept", _number, MOST_TENSORS),
+        }
+        if "structure" in reply:
+            refused = reply.text("structure", 5 * TEXT)
+            return {"refused": refused or "nothing", "template": None, "metas": (), "stored": False, **shared}
+        metas = reply.rows("metas", Described.read, MOST_TENSORS)
+        template, count = reply.raw("template"), Numbered()
+        check_template(template, count)
+        need(count.tensors == len(metas), "a nesting and a list of tensors that disagree")
+        return {"refused": "", "template": template, "metas": metas, "stored": reply.flag("stored"), **shared}
+
+
+@dataclass(frozen=True)
+class Forwarded(Output):
+    """One call, and what a watch saw of it."""
+
+    op = "forward"
+    missing: frozenset[str] = frozenset()  # names that were asked for and are not there
+    drew: bool = False
+    grads: bool = False
+    kernels: tuple[KernelRow, ...] = ()
+    tuned: tuple[TunedRow, ...] = ()
+    launchers: tuple[LauncherRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    codes: tuple[tuple[str, str], ...] = ()  # of the kernels that were launched, with their names
+    traffic: tuple[CountedRow, ...] | None = None  # None: nothing was said about it
+    launches: tuple[LaunchedRow, ...] = ()
+    compiled_graphs: int = 0
+    traced: tuple[TracedRow, ...] = ()
+    untraced: str = ""  # why there is no trace
+
+    @classmethod
+    def read(cls, reply: Fields) -> Self:
+        return cls(
+            **cls.fields(reply),
+            missing=frozenset(reply.rows("missing", lambda one: name_of(one, "a name", NAME_CHARS), MOST_TENSORS)),
+            drew=reply.flag("drew", False),
+            grads=reply.flag("grads", False),
+            kernels=reply.rows("kernels", KernelRow.read, MOST_KERNELS, most_bytes=MOST_BYTES),
+            tuned=reply.rows("tuned", TunedRow.read, MOST_GROUPS, most_bytes=MOST_BYTES),
+            launchers=reply.rows("launchers", LauncherRow.read, MOST_KERNELS, most_bytes=MOST_BYTES),
+            notes=reply.rows("notes", lambda one: text_of(one, "a note"), MOST_NOTES),
+            codes=reply.rows("codes", _code, MOST_ROWS),
+            traffic=reply.rows("traffic", CountedRow.read, MOST_ROWS) if "traffic" in reply else None,
+            launches=reply.rows("launches", LaunchedRow.read, MOST_LAUNCHES),
+            compiled_graphs=reply.whole("compiled_graphs", 0),
+            traced=reply.rows("gpu", TracedRow.read, MOST_LAUNCHES),
+            untraced=reply.text("gpu_failure"),
+        )
+
+
+@dataclass(frozen=True)
+class Timed(Output):
+    """One timed call: microseconds by the subject's own clock, and what launching took."""
+
+    op = "timed"
+    us: float = 0.0
+    host_us: float = 0.0
+
+    @classmethod
+    def read(cls, reply: Fields) -> Self:
+        return cls(**cls.fields(reply), us=reply.micros("us"), host_us=reply.micros("host_us", 0.0))
+
+
+class Numbered:
+    """Counts the tensors of a nesting: they are numbered in the order in which they are met."""
+
+    tensors = 0
+
+    def next(self, number: Any) -> None:
+        need(type(number) is int and number == self.tensors, "a tensor out of order")
+        self.tensors += 1
+
+
+def check_template(data: Any, count: Numbered, depth: int = 0) -> None:
+    """Raise BadClaim unless `data` is a nesting as `nested.encode` writes it."""
+    need(depth <= DEPTH_LIMIT + 1 and type(data) is dict and len(data) == 1, "a bad nesting")
     ((tag, body),) = data.items()
     if tag in ("list", "tuple"):
-        _need(isinstance(body, list), "a bad list")
+        need(type(body) is list, "a bad list")
         for item in body:
-            _template(item, depth + 1)
+            check_template(item, count, depth + 1)
     elif tag == "dict":
-        _need(isinstance(body, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in body), "a bad dict")
-        for _, item in body:
-            _template(item, depth + 1)
+        need(type(body) is list and all(type(pair) is list and len(pair) == 2 for pair in body), "a bad dict")
+        for key, item in body:
+            need(is_scalar(key) and key is not None and type(key) is not float, "a bad key of a dict")
+            check_template(item, count, depth + 1)
+    elif tag == "t":
+        count.next(body)
     else:
-        _need(tag in ("t", "v", "f", "c", "dtype", "device"), "an unknown kind of value")
+        need(tag in _LEAVES and _LEAVES[tag](body), "an unknown kind of value")
 
 
-def _output(reply: Message) -> None:
-    if "structure" in reply:
-        _need(isinstance(reply["structure"], str), "a bad structure")
-        return
-    rows = reply.get("metas")
-    _need(isinstance(rows, list) and len(rows) <= MAX_ROWS, "no list of tensors")
-    for row in rows or []:
-        _meta(row)
-    _template(reply.get("template"))
-    _need(type(reply.get("stored")) is bool, "no word on what was stored")
+def is_scalar(value: Any) -> bool:
+    """Whether it may stand beside the tensors of nested values as it is."""
+    if type(value) is int:
+        return value.bit_length() <= SCALAR_BITS
+    if type(value) is str:
+        return len(value) <= SCALAR_LIMIT
+    return value is None or type(value) is bool or is_finite(value)
 
 
-def _forward(reply: Message) -> None:
-    _output(reply)
-    _left_behind(reply)
-    _lists(reply, "kernels", "traffic", "notes", "launches", "gpu", "codes")
-    for row in reply.get("codes", []):
-        _need(isinstance(row, list) and len(row) == 2 and all(map(_is_text, row)), "a bad code of a kernel")
-    for row in reply.get("kernels", []):
-        _need(isinstance(row, dict) and all(_plain(value) for value in row.values()), "a bad kernel row")
-    _compiled(reply)
-
-
-def _shared(reply: Message) -> None:
-    """Which outputs lie in whose memory."""
-    _lists(reply, "alias", "kept")
-    for pair in reply.get("alias", []):
-        _need(isinstance(pair, list) and len(pair) == 2 and all(map(_is_int, pair)), "a bad pair of tensors")
-    _need(all(map(_is_int, reply.get("kept", []))), "a bad number of an output")
-
-
-def _left_behind(reply: Message) -> None:
-    """What a call did to memory, state and generators."""
-    _shared(reply)
-    _lists(reply, "missing")
-    _need(all(map(_is_text, reply.get("missing", []))), "a bad name")
-    _need(all(type(reply.get(name, False)) is bool for name in ("drew", "grads")), "neither yes nor no")
-
-
-def _compiled(reply: Message) -> None:
-    """What a recorder adds: the lists of autotuners, the signatures of launchers."""
-    _lists(reply, "tuned", "launchers")
-    for row in reply.get("tuned", []):
-        _need(isinstance(row, dict) and set(row) == set(TUNED), "a bad autotuner's list")
-        _need(all(type(row[key]) is kind for key, kind in TUNED.items()), "a bad autotuner's list")
-        _need(len(row["compiled"]) <= MAX_CONFIGS and all(map(_is_text, row["compiled"])), "bad configurations")
-    for row in reply.get("launchers", []):
-        _need(isinstance(row, dict) and isinstance(row.get("signature"), list), "a bad signature")
-
-
-def _is_text(value: Any) -> bool:
-    return type(value) is str and len(value) <= MAX_TEXT
-
-
-def _plain(value: Any) -> bool:
-    return isinstance(value, _SCALARS) or (
-        isinstance(value, list) and len(value) <= MAX_DIMS and all(isinstance(item, _SCALARS) for item in value)
-    )
-
-
-def _timed(reply: Message) -> None:
-    _output(reply)
-    _shared(reply)
-    _need(type(reply.get("us")) in (int, float), "no time")
-    _need(type(reply.get("host_us", 0.0)) in (int, float), "a bad launch time")
-
-
-def _constructed(reply: Message) -> None:
-    rows = reply.get("state")
-    _need(isinstance(rows, list) and len(rows) <= MAX_ROWS, "no list of parameters")
-    for row in rows or []:
-        _meta(row)
-        _need(isinstance(row.get("name"), str) and len(row["name"]) <= MAX_NAME, "a bad parameter name")
-        _need(row.get("kind") in ("parameter", "buffer"), "neither parameter nor buffer")
-    _need(type(reply.get("hook")) is bool, "no word on the hook")
-
-
-def _has(name: str) -> Callable[[Message], None]:
-    return lambda reply: _need(name in reply, f"no {name}")
-
-
-_CHECKS: dict[str, Callable[[Message], None]] = {
-    "load": _has("loaded"),
-    "arena": _has("arena"),
-    "construct": _constructed,
-    "parameters": _has("parameters"),
-    "forward": _forward,
-    "timed": _timed,
-    "choose": _has("chosen"),
-    "burst_ready": _has("ready"),
-    "burst_capture": _has("captured"),
-    "burst": _has("done"),
+_LEAVES: dict[str, Callable[[Any], bool]] = {
+    "v": is_scalar,
+    "f": lambda body: body in ("nan", "inf", "-inf"),
+    "c": lambda body: type(body) is list and len(body) == 2 and all(type(part) is float for part in body),
+    "dtype": lambda body: type(body) is str and DTYPE.fullmatch(body) is not None,
+    "device": lambda body: type(body) is str and _DEVICE.fullmatch(body) is not None,
 }
+
+
+def _number(value: Any) -> int:
+    need(type(value) is int and 0 <= value < MOST_TENSORS, "a bad number of a tensor")
+    return int(value)
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    need(type(value) is list and len(value) == 2, "a bad pair of tensors")
+    return _number(value[0]), _number(value[1])
+
+
+def _code(value: Any) -> tuple[str, str]:
+    need(type(value) is list and len(value) == 2, "a bad code of a kernel")
+    return name_of(value[0], "the code of a kernel"), name_of(value[1], "the name of a kernel")

@@ -9,26 +9,28 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from judge.bench.device.gpu import IpcRefused
 from judge.bench.device.gpu_lock import LONGEST_WAIT_S
 from judge.bench.exchange.arenas import Arena, Arenas, Slot, capacity, plan
-from judge.bench.exchange.claims import BadClaim, check_claim
+from judge.bench.exchange.claims import MOST_SWITCHES, ArenaOpened, Beside, Claim, Constructed, StateTaken
+from judge.bench.exchange.fields import BadClaim, Fields
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.poison import poison
-from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
+from judge.bench.exchange.wire import Channel, WireClosed, WireGarbage, WireTimeout
 
-MOST_SWITCHES = 64  # names that are kept
+Answer = TypeVar("Answer", bound=Claim)
 
 
 @dataclass(eq=False)  # not frozen: a context manager sets an exception's traceback
 class SubjectFailed(Exception):
     """A subject did not answer as asked.
 
-    `kind`: died, timeout, garbage, touched (code of ours), too_large (what we asked), or a fault that it reported.
+    `kind`: died, timeout, garbage, touched (code of ours), too_large (what we asked), or a fault that it reported, one
+    of FAULTS.
     """
 
     subject: str
@@ -36,7 +38,6 @@ class SubjectFailed(Exception):
     doing: str
     message: str
     reason: str = ""
-    line: int | None = None
 
 
 class Deadline:
@@ -93,73 +94,62 @@ class Contact:
         assert self._arena is not None, "make_arena comes first"
         return self._arena
 
-    def ask(self, op: str, **fields: Any) -> Message:
-        """Send a command and wait for its answer. Raises SubjectFailed."""
-        self.tell(op, **fields)
-        return self.answer()
+    def ask(self, kind: type[Answer], /, **fields: Any) -> Answer:
+        """Ask the question that `kind` answers, and wait. Raises SubjectFailed."""
+        self.tell(kind, **fields)
+        return self.answer(kind)
 
-    def tell(self, op: str, fds: tuple[int, ...] = (), **fields: Any) -> None:
-        self.doing, self._number = op, secrets.token_hex(8)
+    def tell(self, kind: type[Claim], /, fds: tuple[int, ...] = (), **fields: Any) -> None:
+        self.doing, self._number = kind.op, secrets.token_hex(8)
         limit = self.deadline.stage()
         try:
-            self.link.send({"op": op, "number": self._number, **fields}, fds, timeout=limit)
+            self.link.send({"op": kind.op, "number": self._number, **fields}, fds, timeout=limit)
         except WireTimeout as error:
             raise self._failed("timeout", f"no sign of listening within {limit:.1f} s") from error
         except WireClosed as error:
             raise self._failed("died", "it ended without an answer") from error
         except WireGarbage as error:
-            raise self._failed("too_large", f"the problem's arguments of {op} do not fit: {error}") from error
+            raise self._failed("too_large", f"the problem's arguments of {kind.op} do not fit: {error}") from error
 
-    def answer(self) -> Message:
-        """The next answer. Raises SubjectFailed for faults it reported, and when it is late, gone or not understood."""
+    def answer(self, kind: type[Answer]) -> Answer:
+        """The answer to the question told last, which `kind` answers. No other code sees what a subject sent.
+
+        Raises SubjectFailed for faults it reported, and when it is late, gone or not understood.
+        """
+        assert kind.op == self.doing, f"{kind.op} was not asked"
         limit = self.deadline.stage()
         try:
-            reply = self.link.receive(limit)
+            reply = Fields(self.link.receive(limit), "a reply")
+            if reply.raw("number") != self._number:
+                raise self._failed("garbage", "it sent an answer to another question")
+            self._note(Beside.read(reply))
+            return kind.read(reply)
         except WireTimeout as error:
             raise self._failed("timeout", f"no answer within {limit:.1f} s") from error
         except WireClosed as error:
             raise self._failed("died", "it ended without an answer") from error
         except WireGarbage as error:
             raise self._failed("garbage", f"it sent {error} instead of an answer") from error
-        if reply.get("number", "") != self._number:
-            raise self._failed("garbage", "it sent an answer to another question")
-        self._note(reply)
-        touched = reply.get("touched")
-        if isinstance(touched, list) and touched:
-            raise self._failed("touched", ", ".join(str(name)[:80] for name in touched[:MOST_SWITCHES]))
-        fault = reply.get("error")
-        if isinstance(fault, dict):
-            line = fault.get("line")
-            raise SubjectFailed(
-                self.name,
-                str(fault.get("kind", "exception")),
-                self.doing,
-                str(fault.get("message", ""))[:4000],
-                str(fault.get("reason", ""))[:60],
-                line if isinstance(line, int) else None,
-            )
-        try:
-            check_claim(self.doing, reply)
         except BadClaim as error:
             raise self._failed("garbage", f"it sent {error} instead of an answer to {self.doing}") from error
-        return reply
 
-    def _note(self, reply: Message) -> None:
-        """Keep what it says about itself beside the answer. Only shown: it is a claim like all else."""
-        switched = reply.get("switched")
-        if isinstance(switched, list):
-            for name in switched[:MOST_SWITCHES]:
-                self.switched.setdefault(str(name)[:80], self.doing)
-        took = reply.get("prepare_us")
-        if type(took) is float and 0 <= took < 1e12:
-            self.prepare_us.append(took)
+    def _note(self, beside: Beside) -> None:
+        """Keep what it says about itself beside the answer. Raises SubjectFailed for a fault."""
+        for name in beside.switched[: MOST_SWITCHES - len(self.switched)]:
+            self.switched.setdefault(name, self.doing)
+        if beside.prepare_us is not None:
+            self.prepare_us.append(beside.prepare_us)
+        if beside.touched:
+            raise self._failed("touched", ", ".join(beside.touched))
+        if beside.fault is not None:
+            raise SubjectFailed(self.name, beside.fault.kind, self.doing, beside.fault.message, beside.fault.reason)
 
-    def construct(self, init: Any, seed: int) -> Message:
+    def construct(self, init: Any, seed: int) -> Constructed:
         """Let it build its model from the reference's arguments when its generators stand at `seed`."""
         template, tensors = packed(init)
         ins, _ = self.lay_out(tensors, [], 0)
         self._init, self._seed = init, seed
-        return self.ask("construct", args=template, slots=[slot.to_json() for slot in ins], seed=seed)
+        return self.ask(Constructed, args=template, slots=[slot.to_json() for slot in ins], seed=seed)
 
     def reconstruct(self, seed: int) -> None:
         """Build anew, unless this seed's model is there already."""
@@ -180,8 +170,8 @@ class Contact:
                 in_place = False
                 continue
             try:
-                self.tell("arena", fds, **offer)
-                self.answer()
+                self.tell(ArenaOpened, fds, **offer)
+                self.answer(ArenaOpened)
             except SubjectFailed as error:
                 if in_place and self.device != "cpu" and "IpcRefused" in error.message:
                     in_place = False
@@ -201,7 +191,7 @@ class Contact:
             self.arena.put(slot, tensor)
         self._settle()
         rows = [[name, slot.to_json()] for slot, (name, _) in zip(slots, state, strict=True)]
-        self.ask("parameters", state=rows, hook=hook, again=again)
+        self.ask(StateTaken, state=rows, hook=hook, again=again)
         if rows:
             self._seed = None  # no longer what a seed gave it
 

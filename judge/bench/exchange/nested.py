@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-SCALAR_LIMIT = 1 << 16  # characters of a string value
-DEPTH_LIMIT = 16
+from judge.bench.exchange.claims import DEPTH_LIMIT, MOST_TENSORS, is_scalar
 
 
 class NotCarried(Exception):
@@ -81,12 +80,10 @@ def encode(value: Any, put: Callable[[torch.Tensor], int], where: str = "value",
         return {"t": put(value)}
     if isinstance(value, torch.Tensor):
         raise NotCarried(f"{where} is a {kind.__name__}, a tensor subclass; a plain torch.Tensor is needed")
-    if value is None or kind in (bool, int):
+    if kind is float and not math.isfinite(value):
+        return {"f": repr(value)}
+    if is_scalar(value):
         return {"v": value}
-    if kind is str and len(value) <= SCALAR_LIMIT:
-        return {"v": value}
-    if kind is float:
-        return {"v": value} if math.isfinite(value) else {"f": repr(value)}
     if kind is complex:
         return {"c": [value.real, value.imag]}
     if isinstance(value, torch.dtype):
@@ -96,7 +93,7 @@ def encode(value: Any, put: Callable[[torch.Tensor], int], where: str = "value",
     if isinstance(value, tuple | list):
         items = [encode(item, put, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
         return {"tuple" if isinstance(value, tuple) else "list": items}
-    if isinstance(value, dict) and all(type(key) in (str, int, bool) for key in value):
+    if isinstance(value, dict) and all(type(key) in (str, int, bool) and is_scalar(key) for key in value):
         return {"dict": [[key, encode(item, put, f"{where}[{key!r}]", depth + 1)] for key, item in value.items()]}
     raise NotCarried(f"{where} is a {kind.__name__}; tensors, numbers, strings, lists, tuples and dicts are supported")
 
@@ -140,6 +137,8 @@ def packed(value: Any, where: str = "value") -> tuple[Any, list[torch.Tensor]]:
     tensors: list[torch.Tensor] = []
 
     def put(tensor: torch.Tensor) -> int:
+        if len(tensors) == MOST_TENSORS:
+            raise NotCarried(f"{where} has more than {MOST_TENSORS:,} tensors")
         tensors.append(tensor)
         return len(tensors) - 1
 

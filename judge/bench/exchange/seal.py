@@ -8,11 +8,11 @@ import json
 from typing import Any
 
 
-def canonical(body: dict[str, Any]) -> bytes:
+def canonical(body: Any) -> bytes:
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def sign(body: dict[str, Any], *, key: str, nonce: str) -> str:
+def sign(body: Any, *, key: str, nonce: str) -> str:
     """HMAC-SHA256 over nonce and canonical JSON. `key` is hexadecimal."""
     return hmac.new(bytes.fromhex(key), nonce.encode() + b"\0" + canonical(body), hashlib.sha256).hexdigest()
 
@@ -23,13 +23,9 @@ def signed(report: dict[str, Any], payload: dict[str, Any], **more: Any) -> dict
     return {"verdict": body, "mac": sign(body, key=payload["key"], nonce=payload["nonce"]), **more}
 
 
-def verified(body: dict[str, Any], mac: str, *, key: str, nonce: str) -> bool:
-    return hmac.compare_digest(sign(body, key=key, nonce=nonce), mac)
-
-
-def genuine(message: dict[str, Any], *, key: str, nonce: str) -> bool:
-    """Whether a message {"body", "mac"} is signed so; a hostile one may have any form."""
+def verified(body: Any, mac: str, *, key: str, nonce: str) -> bool:
+    """Whether the body is signed so; a hostile one may have any form."""
     try:
-        return verified(message["body"], message["mac"], key=key, nonce=nonce)
-    except (KeyError, TypeError, ValueError, RecursionError):  # no signature could be like this
+        return hmac.compare_digest(sign(body, key=key, nonce=nonce), mac)
+    except (TypeError, ValueError, RecursionError):  # no signature could be like this
         return False

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from judge.bench.exchange.arenas import Arena, Slot, plan
+from judge.bench.exchange.claims import StateTaken
 from judge.bench.exchange.contact import Contact
 from judge.bench.exchange.nested import TensorMeta
 from judge.bench.exchange.uncomputed import LARGE, blank
@@ -59,4 +60,4 @@ class SketchContact(Contact):
     def put_state(self, state: list[tuple[str, torch.Tensor]], *, hook: bool, again: bool) -> None:
         slots = self.place([tensor for _, tensor in state])
         rows: list[Any] = [[name, slot.to_json()] for slot, (name, _) in zip(slots, state, strict=True)]
-        self.ask("parameters", state=rows, hook=hook, again=again)
+        self.ask(StateTaken, state=rows, hook=hook, again=again)

@@ -36,6 +36,8 @@ class Channel:
         self.sock = sock
         self._fds: list[int] = []
         self._buffer = bytearray()
+        self._garbage: WireGarbage | None = None  # came after messages that were whole
+        self.stamp: Message = {}  # fields of everything sent
 
     @classmethod
     def pair(cls) -> tuple[Self, socket.socket]:
@@ -48,7 +50,7 @@ class Channel:
 
     def send(self, message: Message, fds: tuple[int, ...] = (), timeout: float = 30.0) -> None:
         """Send one message. Raises WireClosed, WireTimeout, or WireGarbage when it is too big."""
-        body = json.dumps(message, allow_nan=True).encode()
+        body = json.dumps({**message, **self.stamp}, allow_nan=True).encode()
         if len(body) > MAX_MESSAGE:
             raise WireGarbage(f"message of {len(body)} bytes")
         data = memoryview(_HEADER.pack(len(body)) + body)
@@ -77,7 +79,10 @@ class Channel:
             self._read()
 
     def pump(self) -> list[Message]:
-        """Every message that is complete by now, without waiting. Raises WireClosed when nothing more can come."""
+        """Every message that is complete by now, without waiting. Raises WireClosed when nothing more can come, and
+        WireGarbage when what comes next is none."""
+        if self._garbage is not None:
+            raise self._garbage
         self.sock.settimeout(0)
         closed: WireClosed | None = None
         try:
@@ -87,7 +92,13 @@ class Channel:
             pass
         except WireClosed as error:
             closed = error
-        messages = list(iter(self._parse, None))
+        messages: list[Message] = []
+        try:
+            messages += iter(self._parse, None)
+        except WireGarbage as error:
+            self._garbage = error
+            if not messages:
+                raise
         if closed is not None and not messages:
             raise closed
         return messages
@@ -104,7 +115,7 @@ class Channel:
         del self._buffer[: _HEADER.size + size]
         try:
             message = json.loads(body)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, MemoryError) as error:
             raise WireGarbage("not JSON") from error
         if not isinstance(message, dict):
             raise WireGarbage("not a JSON object")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from judge.bench.foreign.sources import describe, line_of
+from judge.bench.exchange.rows import REASON
+from judge.bench.foreign.sources import describe
 
 _BY_NAME = {
     "OutOfBounds": "bounds",
@@ -35,15 +36,12 @@ def kind_of(error: BaseException) -> str:
 
 
 def describe_fault(error: BaseException, path: Path) -> dict[str, Any]:
-    """`kind` (see `kind_of`), reason code if it has one, message, line."""
+    """`kind` (see `kind_of`), reason code if it has one, message: as a Fault of the exchange is."""
     cause = cause_of(error)
     kind = _kind(cause)
-    return {
-        "kind": kind,
-        "reason": str(getattr(cause, "reason", "") or "") if kind != "exception" else "",
-        "message": _message(cause, error, path),
-        "line": line_of(error, path),
-    }
+    reason = getattr(cause, "reason", "") if kind != "exception" else ""
+    known = isinstance(reason, str) and REASON.fullmatch(reason) is not None
+    return {"kind": kind, "reason": reason if known else "", "message": _message(cause, error, path)}
 
 
 def _message(cause: BaseException, error: BaseException, path: Path) -> str:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 
 from judge.bench.exchange.arenas import JITTER, Slot
+from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import Contact
 from judge.bench.exchange.nested import TensorMeta, packed
-from judge.bench.exchange.wire import Message
 from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.judging.comparison import STAGE, Fault
@@ -80,7 +80,7 @@ def _tells_digits(question: Question, most: float) -> bool:
     )
 
 
-def call(template: Any, ins: list[Slot], outs: list[Slot], seed: int) -> Message:
+def call(template: Any, ins: list[Slot], outs: list[Slot], seed: int) -> dict[str, Any]:
     """Fields of a call: arguments as JSON, places of inputs and outputs, the RNG seed."""
     places = {"slots": [slot.to_json() for slot in ins], "out": [slot.to_json() for slot in outs]}
     return {"args": template, **places, "seed": seed}
@@ -292,15 +292,15 @@ class Asker:
         slots = Slots(ins, outs, dict(zip(expected.state, rest, strict=True)))
         keep = [[self.fit.theirs(name), slot.to_json()] for name, slot in slots.kept.items()]
         asked = call(packed(question.inputs)[0], ins, outs, question.seed)
-        self.contact.tell("forward", **asked, keep=keep, poison=poison, count=count)
+        self.contact.tell(Forwarded, **asked, keep=keep, poison=poison, count=count)
         if expected.state:
             self._used = None  # the call changes what it was given: the next one gets it anew
         return slots
 
-    def ask(self, question: Question, *, poison: bool = False) -> tuple[Message, Slots]:
+    def ask(self, question: Question, *, poison: bool = False) -> tuple[Forwarded, Slots]:
         """Tell and wait. Raises SubjectFailed."""
         slots = self.tell(question, poison=poison)
-        return self.contact.answer(), slots
+        return self.contact.answer(Forwarded), slots
 
     def _use(self, state: State) -> None:
         if not self._put or state is not self._used:

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from judge.bench.exchange.nested import TensorMeta, shape_of
+from judge.bench.exchange.claims import Forwarded, Output
+from judge.bench.exchange.nested import shape_of
 from judge.bench.exchange.poison import poisoned
-from judge.bench.exchange.wire import Message
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.expected import Expected, Target
 from judge.bench.judging.precision import Errors
@@ -29,24 +29,21 @@ class Fault:
     found: Errors | None = None
 
 
-def check_structure(reply: Message, expected: Expected, stage: str) -> None:
+def check_structure(reply: Forwarded, expected: Expected, stage: str) -> None:
     """Nesting, exact types, shapes and dtypes must be the reference's. Raises Ended."""
-    if "structure" in reply:
-        raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.type", str(reply["structure"])[:2000])
-    metas = [TensorMeta.from_json(row) for row in reply["metas"]]
-    if not alike(reply["template"], expected.template, expected.exact_template, expected.scalar_slack):
-        text = f"the output is nested as {shape_of(reply['template'])}, the reference as {shape_of(expected.template)}"
+    if reply.refused:
+        raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.type", reply.refused)
+    if not alike(reply.template, expected.template, expected.exact_template, expected.scalar_slack):
+        text = f"the output is nested as {shape_of(reply.template)}, the reference as {shape_of(expected.template)}"
         raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.nesting", text[:2000])
-    if len(metas) != len(expected.metas):
-        raise Ended(Verdict.DISHONEST, stage, "tamper.channel", "the output's nesting and its list of tensors disagree")
-    for number, (got, wanted) in enumerate(zip(metas, expected.metas, strict=True)):
+    for number, (got, wanted) in enumerate(zip(reply.metas, expected.metas, strict=True)):
         if got.shape != wanted.shape:
             text = f"output {number} has shape {list(got.shape)}, the reference's has {list(wanted.shape)}"
             raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.shape", text)
         if got.dtype != wanted.dtype:
             text = f"output {number} has dtype {got.dtype}, the reference's has {wanted.dtype}"
             raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.dtype", text)
-    if not reply.get("stored"):
+    if not reply.stored:
         raise Ended(Verdict.DISHONEST, stage, "tamper.channel", "the output was described but not handed over")
 
 
@@ -74,10 +71,10 @@ def alike(got: Any, wanted: Any, exact: Any, slack: float) -> bool:
     return False
 
 
-def check_aliases(reply: Message, expected: Expected) -> None:
+def check_aliases(reply: Forwarded, expected: Expected) -> None:
     """An output may lie in an input's memory only where the reference's does. Raises Ended."""
-    for pair in reply.get("alias", []):
-        if pair not in expected.aliases:
+    for pair in reply.aliases:
+        if list(pair) not in expected.aliases:
             raise Ended(
                 Verdict.STATE_VIOLATION,
                 STAGE,
@@ -87,9 +84,9 @@ def check_aliases(reply: Message, expected: Expected) -> None:
             )
 
 
-def check_kept(reply: Message, kept: set[int], stage: str) -> None:
+def check_kept(reply: Output, kept: set[int], stage: str) -> None:
     """An output may lie in memory that the model keeps only where the reference's does (`kept`). Raises Ended."""
-    for number in reply.get("kept", []):
+    for number in reply.kept:
         if number not in kept:
             raise Ended(
                 Verdict.STATE_VIOLATION,

@@ -8,7 +8,7 @@ from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.foreign.faults import describe_fault, kind_of
 from judge.bench.foreign.sources import LoadError
 from judge.bench.foreign.whereabouts import KEEP_IN_RANGE, DeviceLost
-from judge.values import BASELINES, JudgeError, Verdict
+from judge.values import BASELINES, Verdict
 
 
 class Ended(Exception):
@@ -21,10 +21,6 @@ class Ended(Exception):
         self.reason = reason
         self.message = message
         self.subject = "candidate"  # the child it is about
-
-
-class BaselineFailed(JudgeError):
-    """A child that runs the problem's own code, and nothing else, came to no answer."""
 
 
 _PLACES = {
@@ -98,21 +94,24 @@ def _of_candidate(failed: SubjectFailed, stage: str) -> Ended:
     return Ended(Verdict.CRASHED, stage, "run.exception", message)
 
 
-def of_baseline(failed: SubjectFailed) -> Exception:
-    """A baseline that fails is the problem's fault when the reference raised, else the judge's."""
-    if failed.kind in ("exception", "load", "oom", "timeout"):
-        return Ended(
-            Verdict.REFUSED_PROBLEM,
-            "timing",
-            "problem.timeout" if failed.kind == "timeout" else "problem.raises",
-            f"the reference itself failed as a baseline: {failed.message}",
-        )
-    if failed.kind == "touched":
-        text = f"the problem's module replaces parts of the harness that runs it: {failed.message}"
-        return Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.tampers", text)
-    if failed.kind == "too_large":
-        return Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.unsupported", failed.message)
-    return BaselineFailed(f"the {failed.subject} baseline failed while doing {failed.doing}: {failed.message}")
+def of_baseline(failed: SubjectFailed) -> Ended:
+    """A baseline runs the problem's code alone: what fails there is the problem's doing.
+
+    Of one that died only the runner knows how (`problem.died`).
+    """
+    reason, text = {
+        "timeout": ("problem.timeout", f"the reference itself failed as a baseline: {failed.message}"),
+        "died": ("problem.died", f"the reference ended its process as the {failed.subject} baseline"),
+        "touched": (
+            "problem.tampers",
+            f"the problem's module replaces parts of the harness that runs it: {failed.message}",
+        ),
+        "garbage": ("problem.tampers", f"the problem's module speaks for the harness that runs it: {failed.message}"),
+        "too_large": ("problem.unsupported", failed.message),
+    }.get(failed.kind, ("problem.raises", f"the reference itself failed as a baseline: {failed.message}"))
+    ended = Ended(Verdict.REFUSED_PROBLEM, "timing", reason, text)
+    ended.subject = failed.subject
+    return ended
 
 
 def of_reference(error: Exception, path: Path, place: str) -> Ended:

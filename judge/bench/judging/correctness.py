@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from judge.bench.exchange.wire import Message
+from judge.bench.exchange.claims import Forwarded
 from judge.bench.judging import diagnosis, stochastic
 from judge.bench.judging.asking import Asker, Question, Questions, Slots
 from judge.bench.judging.comparison import STAGE, check_aliases, check_kept, check_structure, compared, fault_of
@@ -45,10 +45,10 @@ class Rounds(Asker):
 
     bits: Bits | None = None
 
-    def judge(self, question: Question, reply: Message, slots: Slots, stage: str) -> CaseRecord:
+    def judge(self, question: Question, reply: Forwarded, slots: Slots, stage: str) -> CaseRecord:
         """Check one answer: structure, neighbouring memory, state, values. Raises Ended."""
         expected = question.expected
-        self.codes |= dict(reply.get("codes", []))
+        self.codes |= dict(reply.codes)
         self._note_switches(reply, expected)
         check_structure(reply, expected, stage)
         self.values = values = self.contact.take(slots.outs)
@@ -61,7 +61,7 @@ class Rounds(Asker):
         self.records.append(record)
         return record
 
-    def run(self, asked: Question, answer: Message, slots: Slots) -> None:
+    def run(self, asked: Question, answer: Forwarded, slots: Slots) -> None:
         """All rounds; the first question was already asked in the smoke stage.
 
         Under equal seeding a candidate may derive what it needs in its constructor, where parameters given later do not
@@ -89,7 +89,7 @@ class Rounds(Asker):
         text = f"with the reference's parameters it ended as {ended.verdict} ({ended.reason})"
         self.findings[:] = [Finding("load.derived", text)]
 
-    def _run(self, asked: Question, answer: Message, slots: Slots) -> None:
+    def _run(self, asked: Question, answer: Forwarded, slots: Slots) -> None:
         self.questions.seeded = self.fit.seeded
         self._note_facts(asked)
         self.judge(asked, answer, slots, "smoke")
@@ -100,7 +100,7 @@ class Rounds(Asker):
             slots = self.tell(question, poison=number in POISONED_ROUNDS)
             ahead = question.nbytes <= AHEAD_BYTES
             following = next(coming, (0, None)) if ahead else None  # drawn while the candidate computes
-            self.judge(question, self.contact.answer(), slots, STAGE)
+            self.judge(question, self.contact.answer(Forwarded), slots, STAGE)
             self._look_closer(number, question, repeat=number == repeated)
             number, question = following or next(coming, (0, None))
         for family, why in self.questions.left_out:
@@ -133,10 +133,10 @@ class Rounds(Asker):
             found.append(Finding("time.prepare", text, {"us": self.contact.prepare_us}))
         return found
 
-    def _note_switches(self, reply: Message, expected: Expected) -> None:
-        if reply.get("drew") and not expected.random:
+    def _note_switches(self, reply: Forwarded, expected: Expected) -> None:
+        if reply.drew and not expected.random:
             self.contact.switched.setdefault("random_state", self.contact.doing)
-        if reply.get("grads"):
+        if reply.grads:
             self.contact.switched.setdefault("grad_mode", self.contact.doing)
 
     def _look_closer(self, number: int, question: Question, *, repeat: bool) -> None:
@@ -195,16 +195,15 @@ class Rounds(Asker):
         if kept is not None and own is not None and (self.bits is None or kept < self.bits.kept):
             self.bits = Bits(kept, own, family)
 
-    def _check_kept(self, question: Question, reply: Message, slots: Slots) -> None:
+    def _check_kept(self, question: Question, reply: Forwarded, slots: Slots) -> None:
         """What forward writes to buffers (running statistics in train mode) must be what the reference writes."""
-        missing = set(reply.get("missing", []))
         copies = self.contact.take(list(slots.kept.values()))
         for (name, target), value in zip(question.expected.state.items(), copies, strict=True):
             theirs = self.fit.theirs(name)
             fault = fault_of(target, value)
-            if theirs not in missing and fault is None:
+            if theirs not in reply.missing and fault is None:
                 continue
-            text = "it has none of that name and shape" if theirs in missing or fault is None else fault.text
+            text = "it has none of that name and shape" if theirs in reply.missing or fault is None else fault.text
             raise Ended(
                 Verdict.STATE_VIOLATION,
                 STAGE,

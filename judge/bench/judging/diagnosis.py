@@ -99,7 +99,7 @@ def try_layout(rounds: Asker, question: Question, values: list[torch.Tensor]) ->
         _label(rounds, *(("layout.unsafe", UNSAFE) if failed.kind == "bounds" else ("layout.guarded", GUARDED)))
         return
     rounds.check_bands(slots)
-    if "structure" not in reply and reply.get("stored"):
+    if reply.stored:
         found = rounds.contact.take(slots.outs)
         if not any(fault_of(target, value) for target, value in zip(expected.outputs, found, strict=True)):
             _record(rounds, "")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from judge.bench.exchange.contact import Contact
+from judge.bench.exchange.rows import Owned
 from judge.bench.judging.completion import Ended
 from judge.values import Verdict
 
@@ -149,7 +149,7 @@ SEEDED = Binding((), hook=False, seeded=True)
 
 
 def bind(
-    rows: list[dict[str, Any]],
+    rows: Sequence[Owned],
     hook: bool,
     state: dict[str, torch.Tensor],
     parameters: list[str],
@@ -161,15 +161,15 @@ def bind(
     A hook is asked before positions count: who writes one knows better than the order of a constructor.
     """
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    named = [row["name"] for row in rows if shapes.get(row["name"]) == tuple(row["shape"])]
-    own = [row for row in rows if row["kind"] == "parameter"]
-    all_named = all(row["name"] in named for row in own)
+    named = [row.name for row in rows if shapes.get(row.name) == row.shape]
+    own = [row for row in rows if row.kind == "parameter"]
+    all_named = all(row.name in named for row in own)
     if all_named and set(parameters) <= set(named):
         return Binding(tuple((name, name) for name in named), hook=False)
     if hook:
         return Binding((), hook=True)
-    positions = [(row["name"], name) for row, name in zip(own, parameters, strict=False)]
-    agree = all(tuple(row["shape"]) == shapes[name] for row, name in zip(own, parameters, strict=False))
+    positions = [(row.name, name) for row, name in zip(own, parameters, strict=False)]
+    agree = all(row.shape == shapes[name] for row, name in zip(own, parameters, strict=False))
     if len(own) == len(parameters) and agree:
         taken = {theirs for theirs, _ in positions}
         buffers = [(name, name) for name in named if name not in taken and name not in parameters]
@@ -181,8 +181,8 @@ def bind(
     raise Ended(Verdict.LOAD_FAILED, "load", "load.params", _message(own, shapes, parameters))
 
 
-def _message(own: list[dict[str, Any]], shapes: dict[str, tuple[int, ...]], parameters: list[str]) -> str:
-    theirs = ", ".join(f"{row['name']} {list(row['shape'])}" for row in own[:40]) or "none"
+def _message(own: list[Owned], shapes: dict[str, tuple[int, ...]], parameters: list[str]) -> str:
+    theirs = ", ".join(f"{row.name} {list(row.shape)}" for row in own[:40]) or "none"
     ours = ", ".join(f"{name} {list(shapes[name])}" for name in parameters[:40]) or "none"
     return (
         f"the parameters of ModelNew do not fit the reference's, neither by name nor by position.\n"

@@ -12,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from judge.bench.exchange.claims import Constructed
 from judge.bench.exchange.nested import cloned, copied, mapped, ordered, packed
 from judge.bench.foreign import factories, random_state
 from judge.bench.foreign.aliasing import HandedOut, overlaps
@@ -190,10 +191,10 @@ class Reference:
         with torch.no_grad():
             return factories.under(self.policy, self.loaded.Model(*init), self.device)
 
-    def bound(self, built: dict[str, Any]) -> states.Binding:
+    def bound(self, built: Constructed) -> states.Binding:
         """How the parameters of a child that answered `built` match these. Raises Ended("load.params")."""
         names, seeding = states.parameter_names(self.model), self.policy.equal_seeding
-        return states.bind(built["state"], bool(built["hook"]), self.first, names, equal_seeding=seeding)
+        return states.bind(built.state, built.hook, self.first, names, equal_seeding=seeding)
 
     def redrawn(self, *, gently: bool = False) -> State:
         """New parameters. Buffers that every construction makes alike are part of the module and stay."""

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from judge.bench.exchange.arenas import Arenas
+from judge.bench.exchange.claims import Constructed, Loaded
 from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.judging.asking import Question
-from judge.bench.judging.completion import of_subject
+from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.parameters import SEEDED, Binding
 from judge.bench.judging.reference import Reference
 from judge.bench.processes.child import Assignment
@@ -59,14 +60,20 @@ class Subjects:
     def introduce(self, name: str, reference: Reference, first: Question) -> Binding:
         """Let a child construct its model, in memory that holds `first`. Raises SubjectFailed or Ended."""
         contact = self.contacts[name]
-        contact.answer()  # the import
+        contact.answer(Loaded)  # the import
         others = [TensorMeta.of(t) for t in (*reference.first.values(), *packed(reference.init)[1])]
         contact.make_arena(first.room(), others)
         built = contact.construct(reference.init, reference.construct_seed)
-        if self._seeded and name.partition("#")[0] not in OTHERS:
+        other = name.partition("#")[0] in OTHERS
+        if self._seeded and not other:
             self.fits[name] = SEEDED
             return SEEDED
-        self.fits[name] = reference.bound(built)
+        try:
+            self.fits[name] = reference.bound(built)
+        except Ended as ended:
+            if other:  # it had these parameters, or passed with them
+                raise SubjectFailed(name, "garbage", Constructed.op, "other parameters than it has") from ended
+            raise
         return self.fits[name]
 
     def ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Binding]:

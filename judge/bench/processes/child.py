@@ -46,6 +46,11 @@ class Assignment:
     layers: Layers
 
 
+def stamp_of(payload: Message) -> Message:
+    """Fields by which the runner knows that a message is about this assignment, and ours."""
+    return {"nonce": payload["nonce"]} if "nonce" in payload else {}
+
+
 def begin(boss_fd: int, log_fd: int, order: Message, context: dict[str, Any]) -> NoReturn:
     """First code of a forked child. The only place that catches everything: nothing may unwind into the zygote."""
     status = 1
@@ -120,6 +125,7 @@ def _serve(boss_fd: int, order: Message, context: dict[str, Any]) -> None:
     if sandbox.missing(layers, order["required"]):
         return  # before anybody's code runs; the runner reads why
     payload = boss.receive(None)
+    boss.stamp = stamp_of(payload)
     assignment = Assignment(
         role=payload["role"],
         payload=payload,

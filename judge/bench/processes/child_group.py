@@ -9,7 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Self
 
-from judge.bench.exchange.wire import Message, WireClosed, WireGarbage
+from judge.bench.exchange.reports import Layers
+from judge.bench.exchange.wire import Message, WireClosed, WireGarbage, WireTimeout
 from judge.bench.processes.children import END_S, Child, wipe
 from judge.bench.processes.forkserver import ForkServer
 from judge.values import JudgeError, Limits
@@ -37,7 +38,6 @@ class ChildGroup:
         """Without `waits` the end of the block only kills; `close` has to be called before others start."""
         self.waits = waits
         self.kept: set[str] = set()  # names of members that outlive the block
-        self.garbled: set[str] = set()  # of those who wrote what is no message
         self.limits = limits
         self.sandbox = sandbox
         self.required = required
@@ -72,6 +72,8 @@ class ChildGroup:
             self.members[name].boss.send(payload, fds)
         except WireClosed:
             pass  # it died already; its exit status will say so
+        except (WireTimeout, WireGarbage) as error:
+            raise JudgeError(f"the {name} child was not given its assignment: {error}") from error
         finally:
             for link in links:
                 link.close()
@@ -79,7 +81,10 @@ class ChildGroup:
                 os.close(lock_fd)
 
     def step(self, timeout: float, listen: str) -> list[Message]:
-        """Wait for anything to happen; messages of the member `listen`. All output is drained meanwhile."""
+        """Wait for anything to happen; messages of the member `listen`. All output is drained meanwhile.
+
+        Raises WireGarbage for what is no message.
+        """
         boss = self.members[listen].boss
         servers = {child.server for child in self.members.values()}
         logs = [child.log_fd for child in self.members.values() if child.log_open]
@@ -92,9 +97,6 @@ class ChildGroup:
             return []
         try:
             return boss.pump()
-        except WireGarbage:
-            self.garbled.add(listen)
-            return []
         except WireClosed:
             if self.members[listen].status is None:
                 time.sleep(0.002)  # its exit report is on the way; do not spin until then
@@ -115,9 +117,8 @@ class ChildGroup:
         """Sandbox layers the member reported before it had seen any foreign code."""
         child = self.members[name]
         if child.layers is None:
-            said = child.hear()
-            found = said[0].get("sandbox") if said else None
-            child.layers = {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+            first = next(iter(child.hear()), None)
+            child.layers = first.states if isinstance(first, Layers) else {}
         return child.layers
 
     def close(self) -> None:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage
+from judge.bench.exchange.fields import BadClaim
+from judge.bench.exchange.reports import Report, heard
+from judge.bench.exchange.wire import Channel, WireClosed, WireGarbage
 
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -134,15 +136,15 @@ class Child:
     log_dropped: int = 0
     log_open: bool = True
     layers: dict[str, str] | None = None
-    first_words: list[Message] = field(default_factory=list)  # at most FIRST_WORDS, see `hear`
+    first_words: list[Report] = field(default_factory=list)  # at most FIRST_WORDS, see `hear`
 
-    def hear(self) -> list[Message]:
+    def hear(self) -> list[Report]:
         """What it said before it had seen any foreign code: its sandbox layers, and a subject its threads. Whatever may
         come afterwards is dropped."""
         if len(self.first_words) < FIRST_WORDS:
             try:
-                self.first_words += self.boss.pump()
-            except (WireClosed, WireGarbage):
+                self.first_words += [heard(message, "") for message in self.boss.pump()]
+            except (WireClosed, WireGarbage, BadClaim):
                 pass  # it has nothing more to say
             del self.first_words[FIRST_WORDS:]
         return self.first_words

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from judge.bench.exchange.reports import Threads
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireTimeout
 from judge.bench.processes.children import Child
 from judge.bench.processes.plain_files import opened
@@ -52,10 +53,10 @@ class Seen:
 def look_at(child: Child) -> Message:
     """`Seen` of a child as JSON. One that has ended has nothing but files."""
     threads = threads_in(Path(f"/proc/{child.pid}/task")) if child.pid and child.status is None else []
-    known = [row[:2] for said in child.hear()[1:] for row in said.get("threads", [])]
+    known = frozenset[tuple[int, int]]().union(*(said.known for said in child.hear()[1:] if isinstance(said, Threads)))
     return {
         "threads": [[number, name] for number, _, name in threads],
-        "late": [name for number, started, name in threads if [number, started] not in known],
+        "late": [name for number, started, name in threads if (number, started) not in known],
         "processes": _processes(child.pid) if child.pid and child.status is None else [],
         "files": _files(child.folder),
     }
@@ -128,11 +129,11 @@ class Inspector:
     def __init__(self) -> None:
         self._looks = 0
 
-    def answer(self, members: dict[str, Child], wanted: object, referee: Channel) -> None:
+    def answer(self, members: dict[str, Child], wanted: str, referee: Channel) -> None:
         self._looks += 1
         if self._looks > MOST_LOOKS:
             return
-        child = members.get(wanted) if isinstance(wanted, str) else None
+        child = members.get(wanted)
         try:
             referee.send({"seen": look_at(child)} if child else {"refused": "no such child"}, timeout=ANSWER_S)
         except (WireClosed, WireTimeout):

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from dataclasses import asdict, replace
 from typing import Any
 
+from judge.bench.exchange.reports import Doing, Looks, Needs, Report, Sealed
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.sources import defined_kernels
 from judge.bench.processes.child_group import ChildGroup
@@ -15,6 +16,7 @@ from judge.bench.processes.inspection import Inspector
 from judge.bench.processes.kept_referees import BASELINE
 from judge.bench.processes.listening import FORGES_FIX, MALFORMED, Host, Listening, Progress
 from judge.bench.processes.subject_starter import SubjectStarter
+from judge.bench.processes.watching import Broken
 from judge.values import (
     ALTERNATIVES,
     AdmissionReport,
@@ -29,6 +31,7 @@ from judge.values import (
     UnclearFault,
     Verdict,
 )
+from judge.values.rebuilding import rebuilt
 
 FIXES = {
     "problem.timeout": "look for an endless loop, or make the shapes smaller",
@@ -61,13 +64,13 @@ class AdmissionPlan(Listening):
         """What the child is told beside the problem."""
         return {}
 
-    def admission(self, body: dict[str, Any] | None, group: ChildGroup) -> AdmissionReport:
+    def admission(self, body: Any, group: ChildGroup) -> AdmissionReport:
         """The child's report, or a refusal that says how the problem ended its process."""
         if body is not None:
             try:
                 return AdmissionReport.from_json(body)
             except MALFORMED:
-                return self._refused("problem.raises", "the problem forged the report of its own preflight", FORGES_FIX)
+                self.broken = Broken("problem.forges", "it sent a report that is none", FORGES_FIX)
         if self.broken is not None:
             return self._refused(self.broken.reason, self.broken.message, self.broken.fix)
         child = group.members["admit"]
@@ -103,7 +106,7 @@ class SealingPlan(AdmissionPlan):
     def more(self) -> dict[str, Any]:
         return {"seed": self.seed}
 
-    def cases(self, body: dict[str, Any] | None, group: ChildGroup) -> tuple[SealedCase, ...]:
+    def cases(self, body: Any, group: ChildGroup) -> tuple[SealedCase, ...]:
         """What the child found; () where the problem ended its process. Raises JudgeError."""
         if body is None:
             if not self.began:
@@ -111,7 +114,7 @@ class SealingPlan(AdmissionPlan):
                 raise JudgeError(f"the sealing child ended before it read the problem: {ending}")
             return ()
         try:
-            return tuple(SealedCase(**row) for row in body["cases"])
+            return tuple(rebuilt(SealedCase, row) for row in body["cases"])
         except MALFORMED:
             return ()
 
@@ -186,18 +189,18 @@ class EvaluationPlan(Listening):
             and self.bench.times.unknown(self.job.problem, one.subject)
         ]
 
-    def hear(self, message: dict[str, Any], progress: Progress | None) -> dict[str, Any] | None:
-        if "need" in message and self.group is not None:
-            self.starter.provide(self.group, message["need"], self.group.members["referee"].boss)
-            return None
-        if "look" in message and self.group is not None:
-            self.inspector.answer(self.group.members, message["look"], self.group.members["referee"].boss)
-            return None
-        self._audits = self._audits or message.get("doing") == "audit"
-        if message.get("doing") == "cases":  # those of get_cases() that are not timed
-            self._own_s["cases"] = self.job.limits.wall_s
-        self._own_s |= {one.name: one.limit_s for one in self._beside_best if message.get("doing") == one.stage}
-        return super().hear(message, progress)
+    def hear(self, report: Report, progress: Progress | None) -> Sealed | None:
+        match report:
+            case Needs() if self.group is not None:
+                self.starter.provide(self.group, report.wanted, self.group.members["referee"].boss)
+            case Looks() if self.group is not None:
+                self.inspector.answer(self.group.members, report.name, self.group.members["referee"].boss)
+            case Doing():
+                self._audits = self._audits or report.stage == "audit"
+                if report.stage == "cases":  # those of get_cases() that are not timed
+                    self._own_s["cases"] = self.job.limits.wall_s
+                self._own_s |= {one.name: one.limit_s for one in self._beside_best if report.stage == one.stage}
+        return super().hear(report, progress)
 
     def waited_s(self) -> float:
         """Seconds by which the wall limit is exceeded rightly: an audit has one of its own, and so have a
@@ -237,7 +240,7 @@ class EvaluationPlan(Listening):
                 if child.killed_for_memory:
                     self.out_of_memory.add(name)
 
-    def outcome(self, body: dict[str, Any] | None, group: ChildGroup) -> Outcome:
+    def outcome(self, body: Any, group: ChildGroup) -> Outcome:
         """The referee's verdict, completed by what only the runner knows: exit status, output, sandbox."""
         log = _log(group.members["candidate"])
         if body is None:
@@ -246,8 +249,9 @@ class EvaluationPlan(Listening):
             outcome = replace(Outcome.from_json(body), log=log)
             if self.handed_over:
                 outcome = replace(outcome, environment={**outcome.environment, "handover": self.handed_over})
-        except MALFORMED as error:
-            raise JudgeError(f"the verdict is signed but malformed: {error}") from error
+        except MALFORMED:
+            self.broken = Broken("problem.forges", "it sent a verdict that is none", FORGES_FIX)
+            return replace(self._without_verdict(group), log=log)
         if outcome.reason.endswith(".died"):
             return self._died(outcome, group)
         return outcome
@@ -258,6 +262,10 @@ class EvaluationPlan(Listening):
         how = self.endings.get(name) or child.ending()
         if not child.layers:  # it says them before it reads anything foreign: no memory for a CUDA context, say
             raise JudgeError(f"the {name} child ended before it had an assignment: {how} {child.tail()}")
+        if outcome.verdict is Verdict.REFUSED_PROBLEM:  # a baseline
+            if name in self.out_of_memory:
+                raise UnclearFault(f"the {name} child found too little memory: {how}")
+            return replace(outcome, reason="problem.raises", message=f"{outcome.message}: {how}")
         if name in self.out_of_memory:
             reason = outcome.reason.replace(".died", ".oom")
             message = f"{outcome.message}, which used too much memory: {how}"
@@ -277,8 +285,6 @@ class EvaluationPlan(Listening):
             raise JudgeError(f"another process kept the GPU for {super().waited_s():.0f} s")
         if not self.began:
             raise JudgeError(f"the referee ended before it read the problem: {referee.ending()} {referee.tail()}")
-        if self.baseline:
-            raise UnclearFault(self.baseline)
         if self.gave_up and self.doing == "problem":  # later ones may tell of sealed cases
             raise UnclearFault(self.gave_up)
         if not self._is_the_problems(referee):

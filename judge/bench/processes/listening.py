@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from judge.bench.device.gpu_lock import LONGEST_WAIT_S
-from judge.bench.exchange.wire import Message
+from judge.bench.exchange.fields import need
+from judge.bench.exchange.reports import Doing, Finished, GaveUp, Inside, Layers, Report, Sealed
 from judge.bench.foreign.whereabouts import PLACES
 from judge.bench.processes.artefacts import Handover
 from judge.bench.processes.baselines import Baselines, KnownTimes
@@ -23,7 +23,6 @@ from judge.values import BASELINES, Limits, ProblemSpec, StageRecord
 Progress = Callable[[StageRecord], None]
 MOST_MESSAGES = 50_000  # of one evaluation; an honest referee sends two for every call of the problem's code
 MOST_STAGES = 200  # the rest is left out
-NAME_CHARS, TEXT_CHARS = 40, 2000
 FORGES_FIX = "remove what writes to the process's open descriptors"
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
 
@@ -88,50 +87,33 @@ class Listening:
         self.layers: dict[str, str] = {}
         self.stays: list[str] = []  # who can take another assignment: the child that decides, and whom it keeps
         self.gave_up = ""  # the child's own message about a fault that is nobody's
-        self.baseline = ""  # its message about a child that runs the problem's own code
         self.scarce = False  # so little of the GPU's memory is free that nobody should stay
 
-    def hear(self, message: Message, progress: Progress | None) -> dict[str, Any] | None:
-        """Take one message; the signed verdict is returned.
-
-        The problem runs in that child and may forge messages: what is malformed is left out, like bytes that are none,
-        and too many of them are its end.
-        """
+    def hear(self, report: Report, progress: Progress | None) -> Sealed | None:
+        """Take one message; the verdict is returned. Raises BadClaim for what our own code does not say."""
         self._messages += 1
-        if self._messages > MOST_MESSAGES:
-            self.broken = Broken("problem.forges", f"it sent more than {MOST_MESSAGES:,} messages", FORGES_FIX)
-            return None
-        if "verdict" in message:
-            named = message.get("stays")
-            self.stays = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
-            self.scarce = message.get("scarce") is True
-            return {"body": message["verdict"], "mac": str(message.get("mac", ""))}
-        if "sandbox" in message:
-            found = message["sandbox"]
-            if not self.layers and isinstance(found, dict):  # the first comes before any foreign code
-                self.layers = {str(k): str(v) for k, v in found.items()}
-        elif "doing" in message:
-            self.doing, self.began = str(message["doing"])[:NAME_CHARS], True
-        elif "inside" in message:
-            self._enters(message["inside"])
-        elif "gave_up" in message:
-            self.gave_up = str(message["gave_up"])[:600]
-        elif "baseline" in message:
-            self.baseline = str(message["baseline"])[:600]
-        elif "stage" in message:
-            try:
-                record = _clipped(StageRecord(**message["stage"]))
-            except MALFORMED:
-                return None
-            if len(self.stages) < MOST_STAGES:
-                self.stages.append(record)
+        need(self._messages <= MOST_MESSAGES, f"more than {MOST_MESSAGES:,} messages")
+        match report:
+            case Sealed():
+                self.stays, self.scarce = list(report.stays), report.scarce
+                return report
+            case Layers():
+                self.layers = self.layers or report.states  # the first comes before any foreign code
+            case Doing():
+                self.doing, self.began = report.stage, True
+            case Inside():
+                self._enters(report.place)
+            case GaveUp():
+                self.gave_up = report.why
+            case Finished() if len(self.stages) < MOST_STAGES:
+                self.stages.append(report.record)
                 if progress is not None:
-                    progress(record)
+                    progress(report.record)
         return None
 
-    def _enters(self, place: object) -> None:
-        if place in ("", *PLACES):
-            self.inside, self._entered = str(place), time.monotonic()
+    def _enters(self, place: str) -> None:
+        need(place in ("", *PLACES), "an unknown place")
+        self.inside, self._entered = place, time.monotonic()
 
     def waited_s(self) -> float:
         """Seconds spent waiting for the GPU, as the kernel says; they extend the wall limit."""
@@ -144,8 +126,6 @@ class Listening:
 
     def look(self, group: ChildGroup, limits: Limits) -> None:
         """See whether the child that decides has broken a bound of the problem."""
-        if self.judge in group.garbled:
-            self.broken = Broken("problem.forges", "it sent what is no message", FORGES_FIX)
         if self.broken is None and self.watch is not None:
             self.broken = self.watch.look(group.members[self.judge])
             for name, beyond in self.watch.beyond(group.members).items():
@@ -186,12 +166,6 @@ class Listening:
         else:
             reason, end = "problem.raises", f"ended the process: {child.ending()}"
         return reason, f"{self.inside} {end}" if self.inside else f"it {end}; {last}"
-
-
-def _clipped(record: StageRecord) -> StageRecord:
-    """With texts as long as a page shows."""
-    name, detail, fix = record.name[:NAME_CHARS], record.detail[:TEXT_CHARS], record.fix[:TEXT_CHARS]
-    return replace(record, name=name, detail=detail, fix=fix)
 
 
 def _seconds(value: float) -> str:

@@ -10,18 +10,17 @@ import os
 import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from judge.bench.exchange.reports import MOST_CHILDREN
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireTimeout
 from judge.bench.processes.artefacts import Handover
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.listening import Host
 from judge.values import BASELINES, Job, JudgeError
 
-MOST = 48  # further children of one evaluation: a hostile problem shares the referee's process and may ask, too
+MOST = MOST_CHILDREN  # further ones of one evaluation: a hostile problem shares the referee's process and may ask
 MOST_REQUESTS = 32
 ANSWER_S = 5.0  # the referee waits for its answer; one that does not read it in this time is past helping
-NAME_CHARS = 40
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class SubjectStarter:
             return {"source": self.job.problem.source, "case": self.job.problem.case}
         return {"source": self.job.incumbent if what == "incumbent" else self.job.candidate}
 
-    def provide(self, group: ChildGroup, wanted: Any, referee: Channel) -> None:
+    def provide(self, group: ChildGroup, wanted: dict[str, str], referee: Channel) -> None:
         """Answer one request. Nothing is started unless all of it can be."""
         self._requests += 1
         if self._requests > MOST_REQUESTS:
@@ -127,16 +126,14 @@ class SubjectStarter:
             for link in links:
                 link.close()
 
-    def _checked(self, group: ChildGroup, wanted: Any) -> dict[str, str]:
-        if not isinstance(wanted, dict) or not wanted:
-            raise Refused("no list of children")
+    def _checked(self, group: ChildGroup, wanted: dict[str, str]) -> dict[str, str]:
         if self._given + len(wanted) > MOST:
             raise Refused(f"more than {MOST} further children")
         for name, mode in wanted.items():
-            if not 0 < len(name) <= NAME_CHARS or name in group.members:
-                raise Refused(f"the name {name[:NAME_CHARS]!r} is taken or no name")
-            if not isinstance(mode, str) or mode not in MODES:
-                raise Refused(f"unknown mode {mode!r:.60}")
+            if not name or name in group.members:
+                raise Refused(f"the name {name!r} is taken or no name")
+            if mode not in MODES:
+                raise Refused(f"unknown mode {mode!r}")
             if MODES[mode].source == "incumbent" and self.job.incumbent is None:
                 raise Refused("there is no incumbent")
         return wanted

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from judge.bench.exchange.claims import MOST_LAUNCHES
+from judge.bench.exchange.fields import NAME
 from judge.bench.exchange.wire import Message
-
-MOST_ROWS = 200
 
 
 class GpuTrace:
@@ -55,8 +55,8 @@ def _rows(events: Any) -> list[Message]:
     spent: dict[str, list[float]] = {}
     for event in events:
         if str(getattr(event, "device_type", "")).endswith("CUDA") and not getattr(event, "is_user_annotation", False):
-            row = spent.setdefault(str(event.name)[:200], [0, 0.0])
+            row = spent.setdefault(str(event.name)[:NAME], [0, 0.0])
             row[0] += 1
             row[1] += float(event.time_range.elapsed_us())
     rows = [{"name": name, "calls": int(calls), "us": us} for name, (calls, us) in spent.items()]
-    return sorted(rows, key=lambda row: -float(str(row["us"])))[:MOST_ROWS]
+    return sorted(rows, key=lambda row: -float(str(row["us"])))[:MOST_LAUNCHES]

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from judge.bench.exchange.claims import MOST_LAUNCHES
+from judge.bench.exchange.fields import NAME
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.faults import kind_of
 
 MODES = ("census", "noop", "raise")
-MOST_ROWS = 200
 _REFUSAL = "Triton Error [CUDA]: unspecified launch failure"
 
 
@@ -52,9 +53,9 @@ class Launches:
             self.active = False
 
     def report(self) -> list[Message]:
-        rows = list(self.rows.items())[:MOST_ROWS]
+        rows = list(self.rows.items())[:MOST_LAUNCHES]
         return [
-            {"name": name[:200], "origin": origin, "completed": row.completed, "raised": row.raised, "kind": row.kind}
+            {"name": name[:NAME], "origin": origin, "completed": row.completed, "raised": row.raised, "kind": row.kind}
             for (name, origin), row in rows
         ]
 

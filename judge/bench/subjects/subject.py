@@ -77,8 +77,19 @@ class Subject:
         self.harness = Harness(self, link, self.bursts, self.switches, self.watch)
 
     def serve(self) -> None:
-        self._answer(self._load, {})
-        handlers = {
+        """Import the source, then answer until the other side hangs up."""
+        self.obey({"op": "load"})
+        while True:
+            try:
+                command = self.link.receive(None)
+            except WireClosed:
+                return
+            self.obey(command)
+
+    def obey(self, command: Message) -> None:
+        """One command, and the reply to it."""
+        handlers: dict[str, Callable[[Message], Message]] = {
+            "load": self._load,
             "arena": self._arena,
             "construct": self._construct,
             "parameters": self._parameters,
@@ -89,12 +100,7 @@ class Subject:
             "burst_capture": lambda _: self.bursts.capture(self.model, self._opened()),
             "burst": lambda _: self.bursts.burst(self.model, self._opened()),
         }
-        while True:
-            try:
-                command = self.link.receive(None)
-            except WireClosed:
-                return
-            self._answer(handlers[command["op"]], command)
+        self._answer(handlers[command["op"]], command)
 
     def _answer(self, handler: Any, command: Message) -> None:
         """Run one handler; what the candidate raised becomes a value, SystemExit and MemoryError included."""
@@ -103,7 +109,7 @@ class Subject:
         except JudgeError:
             raise
         except LoadError as error:
-            reply = {"error": {"kind": "load", "reason": error.reason, "message": error.message, "line": error.line}}
+            reply = {"error": {"kind": "load", "reason": error.reason, "message": error.message}}
         except BaseException as error:  # noqa: BLE001 - the child's entry point into foreign code
             reply = {"error": faults.describe_fault(error, self.path)}
             del error

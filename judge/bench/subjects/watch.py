@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
+from judge.bench.exchange.claims import MOST_GROUPS, MOST_KERNELS, MOST_NOTES, MOST_ROWS
+from judge.bench.exchange.fields import NAME
+from judge.bench.exchange.rows import CountedRow, KernelRow, LauncherRow, TunedRow, sendable
 from judge.bench.exchange.wire import Message
 from judge.bench.interpreting.kernel_code import Codes
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.bench.processes.child import Assignment
 from judge.bench.subjects.gpu_trace import GpuTrace
 from judge.bench.subjects.launches import MODES, Launches, compiled_graphs, install
-
-MAX_ROWS = 5000  # launches written out one by one
-MOST_NAME = 200
 
 
 class Watch:
@@ -43,7 +43,7 @@ class Counted(Watch):
         if not count:
             return codes
         found: TrafficReport = self.adapter.report()
-        return {**codes, "traffic": [traffic_row(row) for row in found.kernels[:MAX_ROWS]]}
+        return {**codes, "traffic": [traffic_row(row) for row in found.kernels[:MOST_ROWS]]}
 
 
 class Recorded(Watch):
@@ -57,9 +57,14 @@ class Recorded(Watch):
         return self.recorder.recording()  # type: ignore[no-any-return]
 
     def report(self, *, count: bool) -> Message:
-        rows = {"kernels": self.recorder.kernels, "tuned": self.recorder.tuning_groups()}
-        rows |= {"launchers": self.recorder.launchers, "codes": code_rows(self.recorder.codes)}
-        return {**{name: list(found)[:MAX_ROWS] for name, found in rows.items()}, "notes": self.recorder.notes[:50]}
+        kernels = ({**row, "name": str(row["name"])[:NAME]} for row in self.recorder.kernels)
+        return {
+            "kernels": sendable(kernels, KernelRow.read, MOST_KERNELS),
+            "tuned": sendable(self.recorder.tuning_groups(), TunedRow.read, MOST_GROUPS),
+            "launchers": sendable(self.recorder.launchers, LauncherRow.read, MOST_KERNELS),
+            "notes": self.recorder.notes[:MOST_NOTES],
+            "codes": code_rows(self.recorder.codes),
+        }
 
 
 class Audited(Watch):
@@ -88,12 +93,12 @@ class Audited(Watch):
 
 
 def code_rows(codes: Codes) -> list[list[str]]:
-    return [[code, name[:MOST_NAME]] for code, name in codes.items()]
+    return [[code, name[:NAME]] for code, name in codes.items()]
 
 
 def traffic_row(row: LaunchTraffic) -> Message:
     return {
-        "name": row.name,
+        "name": row.name[:NAME],
         "origin": row.origin,
         "programs": row.programs,
         "logical_bytes": int(row.logical_bytes),
@@ -105,9 +110,9 @@ def traffic_row(row: LaunchTraffic) -> Message:
     }
 
 
-def traffic_report(rows: list[Message]) -> TrafficReport:
-    """Inverse of the rows above. Raises TypeError or ValueError when malformed."""
-    return TrafficReport(tuple(LaunchTraffic(**row) for row in rows))
+def traffic_report(rows: Iterable[CountedRow]) -> TrafficReport:
+    """What the referee makes of such rows."""
+    return TrafficReport(tuple(LaunchTraffic(**vars(row)) for row in rows))
 
 
 def watch_for(mode: str, assignment: Assignment) -> Watch:

@@ -24,6 +24,7 @@ import torch
 from judge.bench.device.clocks import is_quiet, wait_until_quiet
 from judge.bench.device.gpu import free_bytes
 from judge.bench.exchange.arenas import JITTER, Slot
+from judge.bench.exchange.claims import BurstCaptured, BurstDone, BurstReady
 from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.judging.asking import call
@@ -191,7 +192,7 @@ class Bursts:
         contents = [self._content() for _ in range(calls)]
         slots = self._lay(calls)  # other content: what is computed from it ahead of time is wrong
         if graph:
-            self.contact.ask("burst_capture")
+            self.contact.ask(BurstCaptured)
         given = [tensor for inputs, _, _ in contents for tensor in packed(inputs)[1]]
         ins = [self.contact.arena.view(slot) for mine, _ in slots for slot in mine]
         self._settle()
@@ -199,7 +200,7 @@ class Bursts:
         _copy_all(ins, given)
         self._settle()
         copied = time.perf_counter_ns()
-        self.contact.ask("burst")
+        self.contact.ask(BurstDone)
         ended = time.perf_counter_ns()
         self.seen[calls].append(Burst((copied - began) / 1e3, (ended - copied) / 1e3))
         if self.side.blame:
@@ -221,7 +222,7 @@ class Bursts:
             theirs, outs = outs[: len(right)], outs[len(right) :]
             commands.append(call(template, mine, theirs, seed))
             found.append((mine, theirs))
-        self.contact.ask("burst_ready", calls=commands)
+        self.contact.ask(BurstReady, calls=commands)
         return found
 
     def _content(self) -> Content:

@@ -6,10 +6,11 @@ from the compiler. Both end the evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from judge.bench.admission.graph import base_name, bytes_of, tensors_in, trace_report, users_of
 from judge.bench.exchange.nested import cloned
+from judge.bench.exchange.rows import CountedRow
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.interpreting.traffic import TrafficReport
 from judge.bench.judging.asking import Question
@@ -52,15 +53,16 @@ def check_counts(reference: Reference, asked: Question, report: TrafficReport) -
         )
 
 
-def check_compiled(compiled: Mapping[str, str], launched: Mapping[str, str], counted: object, why: str) -> None:
+def check_compiled(
+    compiled: Mapping[str, str], launched: Mapping[str, str], counted: Iterable[CountedRow], why: str
+) -> None:
     """Raise Ended unless every kernel that was interpreted has been compiled for the target, from the same code.
 
-    `compiled` and `launched`: codes of kernels with their names; `counted`: the traffic rows claimed, which name
-    kernels too; `why`: what kept the compilation from being complete, "" where nothing did.
+    `compiled` and `launched`: codes of kernels with their names; `counted`: the launches claimed, which name kernels
+    too; `why`: what kept the compilation from being complete, "" where nothing did.
     """
     hidden = {name for code, name in launched.items() if code not in compiled}
-    rows = [row for row in counted if isinstance(row, dict)] if isinstance(counted, list) else []
-    hidden |= {str(row.get("name")) for row in rows if row.get("origin") == "triton"} - set(compiled.values())
+    hidden |= {row.name for row in counted if row.origin == "triton"} - set(compiled.values())
     if not hidden:
         return
     names = ", ".join(sorted(name[:80] for name in hidden)[:8])

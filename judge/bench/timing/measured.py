@@ -16,6 +16,7 @@ from judge.bench.device.clocks import SmClock, wait_until_quiet
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.statistics import LOOKS, kept_blocks, paired_speedup
 from judge.bench.exchange.arenas import JITTER, Slot
+from judge.bench.exchange.claims import Timed
 from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.judging.asking import call
@@ -155,25 +156,22 @@ class Measurement:
         metas = [TensorMeta.of(t) for t in (self.reference.outputs(inputs, seed) if right is None else right)]
         ins, outs = side.contact.lay_out(tensors, metas, self.rng.randrange(JITTER))
         began = time.perf_counter_ns()
-        reply = side.contact.ask("timed", **call(template, ins, outs, seed), flush=True)
+        reply = side.contact.ask(Timed, **call(template, ins, outs, seed), flush=True)
         wall_us = (time.perf_counter_ns() - began) / 1e3
-        claimed_us = float(reply.get("us", 0.0))
-        if side.blame and not LEAST_US <= claimed_us <= wall_us * 1.05 + 50.0:
-            raise Ended(
-                Verdict.SUSPECT,
-                "timing",
-                "time.mismatch",
-                f"a call of {wall_us:.1f} µs by the referee's clock was claimed to take {claimed_us:.1f} µs",
-            )
+        if not LEAST_US <= reply.us <= wall_us * 1.05 + 50.0:
+            text = f"a call of {wall_us:.1f} µs by the referee's clock was claimed to take {reply.us:.1f} µs"
+            if not side.blame:
+                raise SubjectFailed(side.contact.name, "garbage", Timed.op, text)
+            raise Ended(Verdict.SUSPECT, "timing", "time.mismatch", text)
         if side.blame:
             check_kept(reply, self.reference.kept, "timing")
         if right is not None and (side.blame or side.limits is not None):
             self.check(side, reply, outs, right)
-        return claimed_us, float(reply.get("host_us", 0.0)), wall_us
+        return reply.us, reply.host_us, wall_us
 
-    def check(self, side: Runner, reply: dict[str, Any], outs: list[Slot], right: list[torch.Tensor]) -> None:
+    def check(self, side: Runner, reply: Timed, outs: list[Slot], right: list[torch.Tensor]) -> None:
         """Raise Ended unless the slots hold what the reference gave."""
-        metas = [(row["dtype"], tuple(row["shape"])) for row in reply.get("metas", [])]
+        metas = [(meta.dtype, meta.shape) for meta in reply.metas]
         wanted = [(slot.meta.dtype, slot.meta.shape) for slot in outs]
         self.check_values(side, outs, right, described=metas == wanted)
 

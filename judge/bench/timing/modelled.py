@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
+from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.nested import cloned
-from judge.bench.exchange.wire import Message
 from judge.bench.foreign.switches import neutral
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.interpreting.op_traffic import eager_traffic
@@ -33,16 +33,15 @@ def fixed_seed(source: str) -> int:
     return int(hashlib.sha256(source.encode()).hexdigest()[:8], 16)
 
 
-def modelled(reference: Reference, asked: Question, answer: Message, target_name: str) -> Measured:
+def modelled(reference: Reference, asked: Question, answer: Forwarded, target_name: str) -> Measured:
     """Times of candidate and reference on the named GPU, with the model's range. `answer` has the counted launches.
 
-    Raises Ended when the candidate's counts are no counts, or too small to be true.
+    Raises Ended when nothing was counted, or too little to be true.
     """
     target = target_named(target_name)
-    try:
-        candidate = traffic_report(answer["traffic"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise Ended(Verdict.DISHONEST, "timing", "tamper.channel", "the counted traffic is malformed") from error
+    if answer.traffic is None:
+        raise Ended(Verdict.DISHONEST, "timing", "tamper.channel", "the candidate did not say what it counted")
+    candidate = traffic_report(answer.traffic)
     reference.load(asked.state)
     inputs = cloned(asked.inputs)
     with reference.whereabouts.inside(FORWARD):

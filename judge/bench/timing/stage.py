@@ -92,9 +92,9 @@ class TimingStage:
         """Candidate beside eager and, with `rival`, the best so far; children are named "candidate" + suffix, ..."""
         sides = {"candidate": self._runner(f"candidate{suffix}", blame=True)}
         sides["eager"] = self._runner(f"eager{suffix}")
-        if rival:
-            sides["incumbent"] = self._runner(f"incumbent{suffix}")
         try:
+            if rival:
+                sides["incumbent"] = self._runner(f"incumbent{suffix}")
             seen = self.measurement.run(list(sides.values()), self.lock, rival=sides.get("incumbent"))
         except SubjectFailed as failed:  # the best so far failed: no fault of this candidate
             found = self.measure(suffix=suffix)

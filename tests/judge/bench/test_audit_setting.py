@@ -8,7 +8,8 @@ import pytest
 
 from judge.bench.audit.setting import Setting
 from judge.bench.exchange.contact import SubjectFailed
-from judge.values import DEFAULT_POLICY, JudgeError
+from judge.bench.judging.completion import Ended
+from judge.values import DEFAULT_POLICY, Verdict
 
 
 def setting(failure: SubjectFailed) -> Setting:
@@ -24,10 +25,15 @@ def setting(failure: SubjectFailed) -> Setting:
     )
 
 
-def test_a_child_that_ended_before_its_import_blames_nobody():
+def test_how_a_child_ended_before_its_import_is_for_the_runner_to_say():
+    """Without a context it has not begun; with one, the candidate left where it saw that it is looked at."""
     died = SubjectFailed("audit", "died", "load", "it ended without an answer")
-    with pytest.raises(JudgeError, match="before it had imported"):
+    with pytest.raises(Ended) as caught:
         setting(died).ready("audit", None, None)
+    ended = caught.value
+    assert (ended.verdict, ended.stage, ended.reason, ended.subject) == (
+        Verdict.CRASHED, "audit", "load.died", "audit",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "doing"), [("died", "construct"), ("timeout", "load"), ("load", "load")])

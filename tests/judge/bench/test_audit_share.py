@@ -8,21 +8,18 @@ import torch
 from judge.bench.audit.launch_checks import Kernels
 from judge.bench.audit.physics import least_us
 from judge.bench.audit.share import from_trace, from_traffic
+from judge.bench.exchange.rows import CountedRow
 from judge.bench.interpreting.traffic import LaunchTraffic
 from judge.bench.subjects.watch import traffic_row
+from tests.judge.replies import forwarded, launched, traced
 
 
 def ran(*names: str) -> Kernels:
-    rows = [{"name": name, "origin": "own", "completed": 1, "raised": 0, "kind": ""} for name in names]
-    return Kernels.of({"launches": rows})
-
-
-def trace(**spent_us: float) -> list[dict[str, object]]:
-    return [{"name": name, "calls": 1, "us": us} for name, us in spent_us.items()]
+    return Kernels(frozenset(names), frozenset(), False, frozenset(), 0)
 
 
 def test_the_share_of_a_trace_is_that_of_the_kernels_that_were_launched():
-    share = from_trace(trace(mine=30.0, sgemm=60.0, triton_poi_fused_0=10.0), ran("mine"))
+    share = from_trace(traced(mine=30.0, sgemm=60.0, triton_poi_fused_0=10.0), ran("mine"))
     assert share is not None
     assert share.value == pytest.approx(0.3)
     assert share.foreign == [("sgemm", 60.0), ("triton_poi_fused_0", 10.0)]
@@ -30,50 +27,27 @@ def test_the_share_of_a_trace_is_that_of_the_kernels_that_were_launched():
 
 
 def test_a_kernel_named_like_the_compilers_is_the_candidates_own_when_it_launched_it():
-    share = from_trace(trace(triton_poi_fused_0=10.0), ran("triton_poi_fused_0"))
+    share = from_trace(traced(triton_poi_fused_0=10.0), ran("triton_poi_fused_0"))
     assert share is not None
     assert share.value == 1.0
     assert share.compiler == frozenset()
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [],
-        ["mine"],
-        [{"name": "mine"}],
-        [{"name": "mine", "us": float("nan")}],
-        [{"name": "mine", "us": -1}],
-        [{"name": "mine", "us": "1"}],
-        [{"us": 1.0}],
-    ],
-)
-def test_what_is_no_trace_gives_no_share(rows):
-    assert from_trace(rows, ran("mine")) is None
-
-
-@pytest.mark.parametrize("rows", [None, 3, [{"name": "x"}], [{"name": "x", "origin": "martian"}], []])
-def test_what_is_no_traffic_gives_no_share(rows):
-    assert from_traffic(rows, "sm_90") is None
+def test_of_nothing_there_is_no_share():
+    assert from_trace([], ran("mine")) is None and from_traffic([], "sm_90") is None
 
 
 def test_the_modelled_share_weighs_launches_by_their_bytes():
     small = LaunchTraffic("mine", "triton", programs=132, unique_bytes=1 << 10, sector_bytes=1 << 10)
     large = LaunchTraffic("aten.mm", "torch", unique_bytes=1 << 32, sector_bytes=1 << 32)
-    share = from_traffic([traffic_row(small), traffic_row(large)], "sm_90")
+    share = from_traffic([CountedRow.read(traffic_row(row)) for row in (small, large)], "sm_90")
     assert share is not None
     assert 0 < share.value < 0.05
     assert share.modelled
 
 
-def test_rows_of_launches_that_are_malformed_are_left_out():
-    rows = [3, {"origin": "own"}, {"name": 4, "origin": "own"}, {"name": "ok", "origin": "own", "completed": 2}]
-    assert Kernels.of({"launches": rows, "compiled_graphs": "many"}).launched == {"ok"}
-
-
 def test_a_kernel_that_failed_once_and_ran_once_did_not_always_fail():
-    rows = [{"name": "k", "origin": "own", "completed": 1, "raised": 3, "kind": "resources"}]
-    kernels = Kernels.of({"launches": rows})
+    kernels = Kernels.of(forwarded(launches=[vars(launched("k", raised=3, kind="resources"))]))
     assert (kernels.ran, kernels.always_failed) == ({"k"}, frozenset())
 
 

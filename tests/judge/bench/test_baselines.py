@@ -9,6 +9,7 @@ import pytest
 
 from adaexplore_site import settings
 from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.exchange.reports import Doing
 from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.processes import baselines
 from judge.bench.processes.baselines import Baselines, KnownTimes
@@ -150,6 +151,6 @@ def test_a_plan_announces_what_is_to_be_timed_beside_a_new_best_and_starts_none_
     assert [name for name in plan._subjects() if name in BASELINES and name != "eager"] == []
     asked = plan._questions()
     assert (asked["beside_best"], asked["known_us"]) == (best, {})
-    plan.hear({"doing": "max_autotune"}, None)
-    plan.hear({"doing": "max_autotune"}, None)
+    plan.hear(Doing("max_autotune"), None)
+    plan.hear(Doing("max_autotune"), None)
     assert plan.waited_s() == pytest.approx(300.0 if "autotune" in best else 0.0, abs=1.0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from judge.bench.exchange.claims import BurstDone, Forwarded
 from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
 from judge.bench.exchange.wire import MAX_MESSAGE, Channel
 from judge.bench.judging.completion import Ended, of_baseline, of_candidate
@@ -24,7 +25,7 @@ def ends() -> Iterator[tuple[Contact, socket.socket]]:
 
 def failure(contact: Contact, text: str) -> SubjectFailed:
     with pytest.raises(SubjectFailed) as caught:
-        contact.tell("forward", args=text)
+        contact.tell(Forwarded, args=text)
     return caught.value
 
 
@@ -49,12 +50,12 @@ def test_arguments_that_no_message_holds_are_the_problems_fault(ends):
 def test_an_answer_is_taken_for_the_question_asked_last_and_for_no_other(ends):
     contact, theirs = ends
     subject = Channel(theirs)
-    contact.tell("burst")
+    contact.tell(BurstDone)
     asked = subject.receive(1)
     subject.send({"done": 1, "number": asked["number"]})
-    assert contact.answer()["done"] == 1
+    assert contact.answer(BurstDone) == BurstDone()
     subject.send({"done": 1, "number": asked["number"]})  # for the next question, which has not been asked yet
-    contact.tell("burst")
+    contact.tell(BurstDone)
     with pytest.raises(SubjectFailed) as caught:
-        contact.answer()
+        contact.answer(BurstDone)
     assert of_candidate(caught.value, "timing").reason == "tamper.channel"

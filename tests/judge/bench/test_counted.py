@@ -8,29 +8,24 @@ from judge.bench.judging.completion import Ended
 from judge.bench.timing.counted import check_compiled
 from judge.values import Verdict
 from tests.judge.bench_problems import PROBLEM, TRITON, judge
-
-
-def row(name: str, origin: str = "triton") -> dict:
-    return {"name": name, "origin": origin}
-
+from tests.judge.replies import counted
 
 SEEN = {"c0de": "seen", "c1de": "seen too"}
 
 
 @pytest.mark.parametrize(
-    ("launched", "counted"),
+    ("launched", "rows"),
     [
         ({"c0de": "seen", "c2de": "hidden"}, []),  # another kernel
-        ({"c0de": "seen", "c2de": "hidden"}, "no list at all"),
-        ({"c2de": "hidden"}, [row("seen")]),  # another text under a name that was counted
-        ({}, [row("seen"), row("hidden"), row("aten::mul", "torch"), "no row"]),  # counted, and not told of
+        ({"c2de": "hidden"}, [counted("seen")]),  # another text under a name that was counted
+        ({}, [counted("seen"), counted("hidden"), counted("aten::mul", "torch")]),  # counted, and not told of
     ],
 )
-def test_a_kernel_that_the_compiler_never_saw_is_named_and_is_no_pass(launched, counted):
+def test_a_kernel_that_the_compiler_never_saw_is_named_and_is_no_pass(launched, rows):
     endings = {}
     for why in ("", "a value decided which kernel is launched"):
         with pytest.raises(Ended) as caught:
-            check_compiled(SEEN, launched, counted, why)
+            check_compiled(SEEN, launched, rows, why)
         assert "hidden was interpreted" in caught.value.message and why in caught.value.message
         endings[why] = (caught.value.verdict, caught.value.stage, caught.value.reason)
     assert [*endings.values()] == [
@@ -40,7 +35,9 @@ def test_a_kernel_that_the_compiler_never_saw_is_named_and_is_no_pass(launched, 
 
 
 def test_a_compilation_that_saw_every_kernel_may_be_incomplete():
-    check_compiled(SEEN, {"c0de": "seen"}, [row("seen"), row("aten::mul", "torch")], "forward reads values back")
+    check_compiled(
+        SEEN, {"c0de": "seen"}, [counted("seen"), counted("aten::mul", "torch")], "forward reads values back"
+    )
     check_compiled({}, {}, [], "it raised where kernels are compiled")
 
 

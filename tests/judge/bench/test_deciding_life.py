@@ -22,6 +22,7 @@ from judge.bench.judging.completion import Ended
 from judge.bench.processes.child import Assignment
 from judge.bench.timing.modelled import fixed_seed
 from judge.values import JudgeError, Verdict
+from tests.judge.replies import forwarded
 
 
 class Boss:
@@ -155,7 +156,7 @@ def timed(monkeypatch, *, interprets: bool) -> object:
     one._measure = lambda *row: setattr(one, "timed", ("measured", *row))
     monkeypatch.setattr(refereeing, "modelled", lambda *row: ("modelled", *row))
     reference = SimpleNamespace(no_alternatives=lambda on_gpu: {})
-    Referee._timing(one, reference, "first", {"traffic": []})
+    Referee._timing(one, reference, "first", forwarded(traffic=[]))
     assert one.timed[1] is reference
     return one.timed[0]
 

@@ -12,7 +12,6 @@ from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.foreign.sources import LoadError
 from judge.bench.foreign.whereabouts import KEEP_IN_RANGE, DeviceLost
 from judge.bench.judging.completion import (
-    Ended,
     broken_device,
     lower_precision,
     of_baseline,
@@ -21,7 +20,7 @@ from judge.bench.judging.completion import (
     of_subject,
 )
 from judge.bench.processes.children import Child
-from judge.values import BASELINES, JudgeError, Verdict
+from judge.values import BASELINES, Verdict
 
 PATH = Path("problem.py")
 
@@ -85,19 +84,16 @@ def test_a_fault_of_the_candidate(kind, doing, given, verdict, stage, reason, wo
         ("timeout", "problem.timeout", "as a baseline: its words"),
         ("touched", "problem.tampers", "the problem's module replaces parts of the harness that runs it: its words"),
         ("too_large", "problem.unsupported", "its words"),
+        ("garbage", "problem.tampers", "the problem's module speaks for the harness that runs it: its words"),
+        ("died", "problem.died", "the reference ended its process as the eager#2 baseline"),
+        ("compile", "problem.raises", "as a baseline: its words"),
+        ("bounds", "problem.raises", "as a baseline: its words"),
     ],
 )
-def test_a_fault_of_a_baseline_that_the_problem_has(kind, reason, words):
-    ended = of_baseline(failed(kind, name="eager"))
-    assert isinstance(ended, Ended) and (ended.verdict, ended.stage) == (Verdict.REFUSED_PROBLEM, "timing")
+def test_every_fault_of_a_baseline_is_the_problems(kind, reason, words):
+    ended = of_baseline(failed(kind, name="eager#2"))
+    assert (ended.verdict, ended.stage, ended.subject) == (Verdict.REFUSED_PROBLEM, "timing", "eager#2")
     assert ended.reason == reason and ended.message.endswith(words)
-
-
-@pytest.mark.parametrize("kind", ["died", "garbage", "compile", "bounds"])
-def test_any_other_fault_of_a_baseline_is_the_judges(kind):
-    error = of_baseline(failed(kind, "timed", name="eager"))
-    assert isinstance(error, JudgeError)
-    assert str(error) == "the eager baseline failed while doing timed: its words"
 
 
 def test_whose_fault_it_is_goes_by_the_childs_name():

@@ -1,13 +1,17 @@
-"""A problem runs in the child that decides, and can write to its channel: the runner survives whatever comes."""
+"""A problem runs in the child that decides, and can write to its channel: what it writes there is its own verdict."""
 
 from __future__ import annotations
 
+import struct
 from types import SimpleNamespace
 
 import pytest
 
+from judge.bench.compiling.plan import CompilePlan
+from judge.bench.exchange.fields import BadClaim
+from judge.bench.exchange.reports import Doing, Finished, GaveUp, Layers, heard
 from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
-from judge.bench.processes.listening import Listening
+from judge.bench.processes.listening import MOST_MESSAGES, MOST_STAGES, Listening
 from judge.bench.runner import Bench
 from judge.values import Job, Limits, ProblemSpec, StageRecord, UnclearFault, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, judge
@@ -16,15 +20,32 @@ STAGE = {"name": "load", "state": "ok", "wall_ms": 1.0}
 ODD = [
     {"stage": None},
     {"stage": {}},
-    {"stage": {**STAGE, "more": 1}},
     {"stage": {**STAGE, "state": "perhaps"}},
     {"stage": {**STAGE, "state": []}},
     {"stage": {**STAGE, "name": {}}},
     {"stage": {**STAGE, "wall_ms": "soon"}},
+    {"stage": {**STAGE, "wall_ms": True}},
     {"stage": {**STAGE, "wall_ms": float("nan")}},
     {"stage": {**STAGE, "wall_ms": 10**400}},
+    {"doing": "a\x00b"},
+    {"doing": "\ud800"},
+    {"doing": ""},
+    {"doing": ["audit"]},
+    {"inside": {}},
+    {"gave_up": 3},
+    {"need": {}},
+    {"need": {"a": 3}},
+    {"need": {"a" * 41: "run"}},
+    {"look": ["candidate"]},
+    {"verdict": {}, "mac": 3},
+    {"verdict": {}},
+    {"verdict": {}, "mac": "00", "stays": ["a", 3]},
+    {"verdict": {}, "mac": "00", "scarce": 1},
+    {"doing": "load", "inside": ""},
     {"sandbox": "all of it"},
     {"sandbox": None},
+    {"sandbox": {"seccomp": 1}},
+    {"sandbox": {"\ud800": "active"}},
     {"nothing": "known"},
 ]
 
@@ -37,12 +58,15 @@ import json, os, stat, struct
 for fd in range(3, 64):
     try:
         if stat.S_ISSOCK(os.fstat(fd).st_mode):
-            body = json.dumps({message!r}).encode()
-            os.write(fd, struct.pack("!I", len(body)) + body)
+            os.write(fd, {raw!r})
     except OSError:
         pass
 """
 )
+
+
+def framed(text: bytes) -> bytes:
+    return struct.pack("!I", len(text)) + text
 
 
 def plans() -> list[AdmissionPlan | EvaluationPlan]:
@@ -51,19 +75,33 @@ def plans() -> list[AdmissionPlan | EvaluationPlan]:
 
 
 @pytest.mark.parametrize("message", ODD, ids=str)
-def test_a_malformed_message_is_left_out(message):
+def test_a_message_of_another_form_is_none_of_ours(message):
+    with pytest.raises(BadClaim):
+        heard({**message, "nonce": "n"}, "n")
+
+
+def test_a_message_belongs_to_its_assignment():
+    assert heard({"doing": "load", "nonce": "n"}, "n") == Doing("load")
+    assert heard({"stage": STAGE, "nonce": "n"}, "n") == Finished(StageRecord("load", "ok", 1.0))
+    for forged in ({"doing": "load"}, {"doing": "load", "nonce": "m"}, {"doing": "load", "nonce": None}):
+        with pytest.raises(BadClaim, match=r"assignment|nonce"):
+            heard(forged, "n")
+
+
+def test_stages_are_told_as_they_come_and_bounded_like_all_messages():
     for plan in plans():
         seen: list[StageRecord] = []
-        assert plan.hear(message, seen.append) is None
-        assert (seen, plan.stages, plan.layers) == ([], [], {})
-        plan.hear({"stage": STAGE}, seen.append)
-        assert len(seen) == 1
+        for _ in range(MOST_MESSAGES):
+            plan.hear(Finished(StageRecord("load", "ok", 1.0)), seen.append)
+        assert seen == plan.stages and len(seen) == MOST_STAGES
+        with pytest.raises(BadClaim):
+            plan.hear(Doing("load"), seen.append)
 
 
 def test_sandbox_layers_are_those_reported_before_foreign_code_ran():
     for plan in plans():
-        plan.hear({"sandbox": {"seccomp": "unavailable"}}, None)
-        plan.hear({"sandbox": {"seccomp": "active"}}, None)
+        plan.hear(Layers({"seccomp": "unavailable"}), None)
+        plan.hear(Layers({"seccomp": "active"}), None)
         assert plan.layers == {"seccomp": "unavailable"}
 
 
@@ -72,7 +110,7 @@ def test_layers_of_a_referee_that_stayed_are_those_of_its_start():
     for told, known in (({"seccomp": "active"}, {"seccomp": "unavailable"}), ({"seccomp": "active"}, {})):
         plan = plans()[1]
         child = SimpleNamespace(layers=dict(known))
-        plan.hear({"sandbox": told}, None)
+        plan.hear(Layers(told), None)
         Listening.settle(plan, SimpleNamespace(members={"referee": child}))
         assert child.layers == known
 
@@ -82,41 +120,58 @@ def test_a_fault_of_the_listener_is_not_taken_for_a_malformed_message():
         raise ValueError(record.name)
 
     with pytest.raises(ValueError, match="load"):
-        plans()[0].hear({"stage": STAGE}, fails)
+        plans()[0].hear(Finished(StageRecord("load", "ok", 1.0)), fails)
 
 
-@pytest.mark.parametrize("body", [{"state": "?"}, {"odd": 1}, [], 3])
-def test_a_signed_report_that_is_none_refuses_the_problem(body):
-    plan = AdmissionPlan(Bench("cpu"), ProblemSpec(PROBLEM), Limits())
-    report = plan.admission(body, None)
-    assert (report.state, report.reason) == ("refused", "problem.raises")
+def nobody() -> SimpleNamespace:
+    child = SimpleNamespace(
+        killed=False, killed_for_memory=False, tail=lambda: "", ending=lambda: "exited with status 1", log=b"",
+        log_dropped=0,
+    )  # fmt: skip
+    return SimpleNamespace(members=dict.fromkeys(("admit", "referee", "candidate", "compiler"), child))
 
 
-@pytest.mark.bench
-@pytest.mark.parametrize("mac", ["", "ü"])
-def test_a_forged_verdict_is_the_problems_fault(cpu_bench, mac):
-    forged = FORGES.format(message={"verdict": {"verdict": "pass"}, "mac": mac})
-    outcome = judge(cpu_bench, SAME, problem=forged)
-    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.forges")
-    report = cpu_bench.admit(ProblemSpec(forged))
+BODIES = [
+    {"state": "?"}, {"odd": 1}, [], 3, {"state": "refused", "reason": {}}, {"state": "admitted", "parameters": "many"},
+    {"state": "admitted", "flops": 10**400}, {"verdict": "pass", "stage": [], "loads": True},
+    {"verdict": "wrong", "stage": "smoke", "reason": ["x"]}, {"verdict": "pass", "stage": "audit", "loads": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BODIES, ids=str)
+def test_a_signed_verdict_that_is_none_refuses_the_problem(body):
+    """Its key lies in the same process."""
+    admission, evaluation = plans()
+    report, outcome = admission.admission(body, nobody()), evaluation.outcome(body, nobody())
     assert (report.state, report.reason) == ("refused", "problem.forges")
+    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.forges")
+    compiling = CompilePlan(Bench("cpu"), Job("x", ProblemSpec(PROBLEM), SAME))
+    assert compiling.report(body, nobody()).reason == "compile.incomplete"
 
 
 @pytest.mark.bench
-def test_odd_messages_of_a_problem_leave_the_bench_at_work(cpu_bench):
-    forged = FORGES.format(message={"stage": {"name": 1}})
-    assert cpu_bench.admit(ProblemSpec(forged)).state in ("admitted", "refused")
-    assert judge(cpu_bench, SAME, problem=forged).verdict in (Verdict.PASS, Verdict.DISHONEST, Verdict.CRASHED)
+@pytest.mark.parametrize(
+    "raw",
+    [
+        framed(b'{"verdict": {"verdict": "pass"}, "mac": ""}'),
+        framed(b'{"gave_up": "others hold the memory"}'),
+        framed(b'{"doing": "waiting for the GPU"}'),
+        framed(b"[" * 100_000),
+        struct.pack("!I", 1 << 31),
+        framed(b"\xff\xfe{}"),
+    ],
+    ids=["verdict", "gave up", "waiting", "deep", "too long", "no text"],
+)
+def test_what_a_problem_writes_to_the_channel_refuses_it(cpu_bench, raw):
+    forged = FORGES.format(raw=raw)
+    outcome, report = judge(cpu_bench, SAME, problem=forged), cpu_bench.admit(ProblemSpec(forged))
+    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.forges"), outcome
+    assert (report.state, report.reason) == ("refused", "problem.forges"), report
 
 
 def test_a_referee_that_gave_up_says_nothing_certain_of_the_problem():
     plan = plans()[1]
-    child = SimpleNamespace(
-        killed=False, killed_for_memory=False, tail=lambda: "", ending=lambda: "exited with status 1"
-    )
-    for message in ({"doing": "problem"}, {"gave_up": "others hold 61% of the memory"}):
-        assert plan.hear(message, None) is None
+    for report in (Doing("problem"), GaveUp("others hold 61% of the memory")):
+        assert plan.hear(report, None) is None
     with pytest.raises(UnclearFault, match="others hold 61% of the memory"):
-        plan.outcome(
-            None, SimpleNamespace(members={"referee": child, "candidate": SimpleNamespace(log=b"", log_dropped=0)})
-        )
+        plan.outcome(None, nobody())

@@ -17,6 +17,7 @@ import pytest
 from judge.bench.device.gpu_lock import LONGEST_WAIT_S, GpuLock
 from judge.bench.device.lock_table import Held, LockTable, keeping, sharing, waiting
 from judge.bench.exchange.contact import Deadline
+from judge.bench.exchange.reports import Doing
 from judge.bench.processes.jobs import EvaluationPlan
 from judge.bench.processes.watching import Watch
 from judge.bench.runner import Bench
@@ -178,7 +179,7 @@ def test_only_waits_that_the_kernel_sees_extend_the_limit() -> None:
     plan = EvaluationPlan(Bench("cpu"), Job("x", ProblemSpec(PROBLEM), SAME))
     watch = plan.watch = Watch(Limits(), None, memory=False)
     for said in ("waiting for the GPU", "problem"):
-        plan.hear({"doing": said}, None)
+        plan.hear(Doing(said), None)
     assert plan.waited_s() == 0.0
     waits = [Held(7, 0, alone=False, waits=True)]
     assert watch.saw(waits, 7, 3.0) is None and plan.waits

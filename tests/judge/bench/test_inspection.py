@@ -99,7 +99,7 @@ def test_looks_are_answered_on_the_private_channel_and_bounded(child):
     referee, inspector = Channel(theirs), Inspector()
     inspector.answer({"audit": child}, "audit", runner)
     assert look(referee, "audit", 1).threads
-    inspector.answer({"audit": child}, ["audit"], runner)
+    inspector.answer({"audit": child}, "other", runner)
     with pytest.raises(JudgeError, match="did not say"):
         look(referee, "nobody", 1)
     for _ in range(MOST_LOOKS):

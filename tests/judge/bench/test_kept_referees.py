@@ -197,7 +197,7 @@ def test_a_baseline_that_was_lent_more_memory_goes(monkeypatch, lent, stays):
     ours, theirs = socket.socketpair()
     baseline = Contact("eager", ours.detach(), Deadline(9, 9), "cpu")
     monkeypatch.setattr(baseline, "tell", lambda *args, **fields: None)
-    monkeypatch.setattr(baseline, "answer", dict)
+    monkeypatch.setattr(baseline, "answer", lambda kind: kind())
     for _ in range(lent):
         baseline.make_arena([], [])
     baseline.warm = True

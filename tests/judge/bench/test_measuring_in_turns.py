@@ -229,7 +229,7 @@ class Subject:
         return list(self.ins), list(self.outs)
 
     def ask(self, op, **fields):
-        self.asked.append((op, [slot.tensor[0].item() for slot in self.ins]))
+        self.asked.append((op.op, [slot.tensor[0].item() for slot in self.ins]))
         self.fields = fields or self.fields
 
 

@@ -12,14 +12,15 @@ from typing import Any, cast
 
 import pytest
 
-from judge.bench.exchange.wire import Channel
+from judge.bench.exchange.reports import DETAIL_CHARS, Doing, Inside, heard
+from judge.bench.exchange.wire import Channel, WireGarbage
 from judge.bench.processes import watching
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child, Server
 from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
-from judge.bench.processes.listening import MOST_MESSAGES, MOST_STAGES, TEXT_CHARS
+from judge.bench.processes.listening import MOST_MESSAGES, MOST_STAGES
 from judge.bench.processes.stopping import stoppable
-from judge.bench.processes.watching import Usage, Watch, descendants, fit_to_stay, usage_of
+from judge.bench.processes.watching import Broken, Usage, Watch, descendants, fit_to_stay, usage_of
 from judge.bench.runner import Bench
 from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec, StageRecord, Stopped, UnclearFault, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, candidate
@@ -40,7 +41,7 @@ def group(**changes: Any) -> Any:
 
 
 def group_of(members: dict[str, Any]) -> Any:
-    return SimpleNamespace(members=members, garbled=set())
+    return SimpleNamespace(members=members)
 
 
 # -- messages --
@@ -48,33 +49,50 @@ def group_of(members: dict[str, Any]) -> Any:
 
 def test_stages_beyond_the_bound_are_left_out_and_long_texts_are_cut():
     one, seen = plan(), list[StageRecord]()
+    long = {"stage": {**STAGE, "detail": "d" * 50_000, "fix": "f" * 50_000}, "nonce": "n"}
     for _ in range(MOST_STAGES + 5):
-        one.hear({"stage": {**STAGE, "name": "n" * 500, "detail": "d" * 50_000, "fix": "f" * 50_000}}, seen.append)
-    assert len(one.stages) == len(seen) == MOST_STAGES and one.broken is None
-    assert (len(seen[0].name), len(seen[0].detail), len(seen[0].fix)) == (40, TEXT_CHARS, TEXT_CHARS)
+        one.hear(heard(long, "n"), seen.append)
+    assert len(one.stages) == len(seen) == MOST_STAGES
+    assert (len(seen[0].detail), len(seen[0].fix)) == (DETAIL_CHARS, DETAIL_CHARS)
 
 
 def test_too_many_messages_are_the_problems_end():
     one = plan()
     for _ in range(MOST_MESSAGES):
-        one.hear({"inside": ""}, None)
-    assert one.broken is None
-    one.hear({"inside": ""}, None)
+        one.hear(Inside(""), None)
+    step = SimpleNamespace(step=lambda wait_s, name: [{"inside": "", "nonce": "n"}])
+    assert Bench._heard(one, step, 0, "n", None) is None
     assert one.broken is not None and one.broken.reason == "problem.forges"
     outcome = one.outcome(None, group())
     assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.forges")
 
 
+def test_a_bound_that_is_broken_stays_broken():
+    one = plan()
+    one.broken = Broken("problem.forges", "it sent not JSON", "")
+    one.watch = SimpleNamespace(look=lambda child: None, waits=False)
+    one.look(group(), LIMITS)
+    assert one.broken is not None
+
+
 def test_what_is_no_message_is_the_problems_end():
-    one, who = plan(), group()
-    one.look(who, LIMITS)
-    assert one.broken is None
-    who.garbled.add("referee")
-    one.look(who, LIMITS)
-    assert one.broken is not None and one.broken.reason == "problem.forges"
+    def garbage(wait_s, name):
+        raise WireGarbage("not JSON")
+
+    for step in (garbage, lambda wait_s, name: [{"doing": "load"}], lambda wait_s, name: [{"doing": {}, "nonce": "n"}]):
+        one = plan()
+        assert Bench._heard(one, SimpleNamespace(step=step), 0, "n", None) is None
+        assert one.broken is not None and one.broken.reason == "problem.forges"
 
 
-def test_a_group_notes_who_wrote_what_is_no_message(tmp_path):
+def test_what_follows_a_verdict_is_not_read():
+    body = {"verdict": {"a": 1}, "mac": "00", "nonce": "n"}
+    step = SimpleNamespace(step=lambda wait_s, name: [body, {"verdict": {"b": 2}, "mac": "11"}])
+    one = plan()
+    assert Bench._heard(one, step, 0, "n", None).body == {"a": 1} and one.broken is None
+
+
+def test_a_group_says_that_somebody_wrote_what_is_no_message(tmp_path):
     ours, theirs = Channel.pair()
     silent, _other = Channel.pair()
 
@@ -88,7 +106,8 @@ def test_a_group_notes_who_wrote_what_is_no_message(tmp_path):
     found = ChildGroup(LIMITS)
     found.members["referee"] = Child(1, cast(Server, Zygote()), tmp_path, ours, read, log_open=False, status=0)
     theirs.sendall(b"\xff" * 64)
-    assert found.step(1.0, "referee") == [] and found.garbled == {"referee"}
+    with pytest.raises(WireGarbage):
+        found.step(1.0, "referee")
     for end in (ours, silent, theirs, _other):
         end.close()
     for fd in (read, write):
@@ -102,7 +121,7 @@ def test_one_call_of_the_problems_code_has_the_time_of_a_stage(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("judge.bench.processes.listening.time.monotonic", lambda: now[0])
     one = plan()
-    one.hear({"inside": "Model.forward"}, None)
+    one.hear(Inside("Model.forward"), None)
     now[0] = 2.0
     one.look(group(), LIMITS)
     assert one.broken is None
@@ -128,7 +147,7 @@ def test_a_preflight_says_which_bound_was_broken():
 @pytest.mark.parametrize("said", ["correctness", "audit", "start"])
 def test_an_end_outside_of_the_problems_code_is_unclear(said):
     one = plan()
-    one.hear({"doing": said}, None)
+    one.hear(Doing(said), None)
     with pytest.raises(UnclearFault):
         one.outcome(None, group())
 
@@ -249,12 +268,11 @@ def test_a_candidate_that_fills_the_disk_is_ended_and_says_why(cpu_bench, monkey
 
 HANGS_UNSEEN = PROBLEM.replace(
     "        return torch",
-    """        import gc, json, struct, time
+    """        import gc, time
         from judge.bench.exchange.wire import Channel
-        for channel in [one for one in gc.get_objects() if isinstance(one, Channel)]:
+        for channel in [one for one in gc.get_objects() if isinstance(one, Channel) and one.stamp]:
             for message in ({"inside": ""}, {"doing": "correctness"}):
-                body = json.dumps(message).encode()
-                channel.sock.sendall(struct.pack("!I", len(body)) + body)
+                channel.send(message)
         time.sleep(1000)
         return torch""",
 )
@@ -277,8 +295,8 @@ DIES_AS_BASELINE = PROBLEM.replace(
 def test_a_problem_that_ends_its_baseline_is_refused(cpu_bench):
     job = Job("x", ProblemSpec(DIES_AS_BASELINE), SAME, limits=Limits(wall_s=20, stage_s=20), beat=float("inf"))
     outcome = cpu_bench.evaluate(job)
-    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.breaks_off")
-    assert "the eager baseline failed" in outcome.message
+    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.raises")
+    assert outcome.message == "the reference ended its process as the eager baseline: exited with status 3"
 
 
 @pytest.mark.bench

@@ -36,6 +36,7 @@ from judge.values import (
     Timing,
     Verdict,
 )
+from tests.judge.replies import COUNTED, KERNEL, compiled, counted, forwarded
 
 
 def speed(value: float) -> Speedup:
@@ -139,7 +140,7 @@ def test_a_pass_carries_all_that_was_found():
         timed=shown(rival=speed(1.2), over_others={"compile": speed(1.1)}),
         audit=Audit.PASSED,
         records=[CaseRecord("a", "given", True)],
-        kernels=[{"name": "k"}],
+        kernels=(compiled("k"),),
         findings=[Finding("a.b", "first")],
         environment={"x": 1},
         rounds=SimpleNamespace(noticed=lambda: [Finding("c.d", "then")]),
@@ -148,7 +149,7 @@ def test_a_pass_carries_all_that_was_found():
     assert found.speedup == speed(2.0) and found.versus_incumbent == speed(1.2)
     assert found.over_others == {"compile": speed(1.1)} and [one.median_us for one in found.timings] == [10.0]
     assert [one.code for one in found.findings] == ["a.b", "c.d"] and found.cases[0].case == "a"
-    assert found.kernels == ({"name": "k"},) and found.environment == {"x": 1} and len(found.stages) == 1
+    assert found.kernels == (KERNEL,) and found.environment == {"x": 1} and len(found.stages) == 1
 
 
 def test_an_ending_carries_no_times_and_says_who_failed():
@@ -376,9 +377,9 @@ def test_where_no_graph_is_to_be_had_outputs_alone_are_certain():
 
 
 def test_kernels_that_the_compiler_never_saw_are_named_in_order():
-    rows = [{"name": name, "origin": "triton"} for name in ("z", "a", "seen", "z" * 200)]
+    rows = [counted(name) for name in ("z", "a", "seen", "z" * 200)]
     with pytest.raises(Ended) as caught:
-        check_compiled({"c0de": "seen"}, {}, [*rows, 3, {"name": "t", "origin": "torch"}], "")
+        check_compiled({"c0de": "seen"}, {}, [*rows, counted("t", "torch")], "")
     assert (caught.value.verdict, caught.value.stage) == (Verdict.SUSPECT, "compile")
     assert caught.value.message.startswith(f"a, z, {'z' * 80} was interpreted")
     check_compiled({"c0de": "seen"}, {}, rows[2:3], "")
@@ -388,23 +389,9 @@ def test_the_draw_whose_traffic_is_counted_goes_by_the_text():
     assert fixed_seed("a") == int("ca978112", 16) and fixed_seed("b") != fixed_seed("a")
 
 
-COUNTED = {"name": "x", "origin": "triton", "programs": 4}
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        {},
-        {"traffic": 3},
-        {"traffic": [{"name": "x"}]},
-        {"traffic": [{"name": "x", "origin": "mars"}]},
-        *({"traffic": [COUNTED | {"unique_bytes": value}]} for value in (None, "", [], {}, -1)),
-        *({"traffic": [COUNTED | {"programs": value}]} for value in ("", [], -1)),
-    ],
-)
-def test_counts_that_are_malformed_are_dishonest(rows):
+def test_who_says_nothing_of_what_was_counted_is_dishonest():
     with pytest.raises(Ended) as caught:
-        modelled(None, None, rows, "sm_90")
+        modelled(None, None, forwarded(), "sm_90")
     assert (caught.value.verdict, caught.value.stage, caught.value.reason) == (
         Verdict.DISHONEST,
         "timing",
@@ -421,15 +408,7 @@ def test_a_modelled_time_has_both_sides_and_the_models_range():
         model=model, whereabouts=SILENT, load=loads.append, no_alternatives=without, policy=Policy()
     )
     question = asked(torch.randn(32, 32), torch.zeros(8, 32))
-    row = {
-        "name": "k",
-        "origin": "triton",
-        "programs": 4,
-        "logical_bytes": 5120,
-        "sector_bytes": 5120,
-        "unique_bytes": 5120,
-    }
-    found = modelled(reference, question, {"traffic": [row]}, "sm_90")
+    found = modelled(reference, question, forwarded(traffic=[COUNTED]), "sm_90")
     assert [(one.subject, one.basis) for one in found.timings] == [
         (Subject.CANDIDATE, Basis.MODELLED), (Subject.EAGER, Basis.MODELLED),
     ]  # fmt: skip
@@ -439,11 +418,11 @@ def test_a_modelled_time_has_both_sides_and_the_models_range():
     )
     assert found.timings[0].detail != found.timings[1].detail and loads == [{}] and found.over_others == {}
     reference.no_alternatives = lambda on_gpu: shipped
-    both = modelled(reference, question, {"traffic": [row]}, "sm_90")
+    both = modelled(reference, question, forwarded(traffic=[COUNTED]), "sm_90")
     assert [one.subject for one in both.timings][2:] == [Subject.SHIPPED] and loads == [{}] * 3
     assert both.over_others["shipped"].over is Subject.SHIPPED and not torch.backends.cudnn.allow_tf32
     with pytest.raises(Ended, match=r"time\.nothing_launched") as caught:
-        modelled(reference, question, {"traffic": []}, "sm_90")
+        modelled(reference, question, forwarded(traffic=[]), "sm_90")
     assert caught.value.verdict is Verdict.UNSUPPORTED
 
 

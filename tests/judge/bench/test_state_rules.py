@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge.bench.exchange.claims import BadClaim, check_claim
+from judge.bench.exchange.claims import Forwarded
+from judge.bench.exchange.fields import BadClaim, Fields
 from judge.bench.foreign.aliasing import overlaps
 from judge.values import DEFAULT_POLICY, Mode, Policy, Verdict
 from tests.judge.rounds_bench import answer, ask, codes, problem
@@ -150,9 +151,9 @@ def test_overlaps_are_told_by_addresses():
 )
 def test_what_a_call_says_it_left_behind_is_checked_for_form(field):
     honest = {"template": {"v": None}, "metas": [], "stored": True}
-    check_claim("forward", honest)
+    assert Forwarded.read(Fields(honest, "a reply")).stored
     with pytest.raises(BadClaim):
-        check_claim("forward", honest | field)
+        Forwarded.read(Fields(honest | field, "a reply"))
 
 
 def test_the_default_policy_asks_for_nothing():

@@ -12,7 +12,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from judge.bench.exchange.claims import Timed
 from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.exchange.rows import Described
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.precision import Allowed
 from judge.bench.timing import bursts, measured, stage, trusted
@@ -106,14 +108,18 @@ def test_blocks_at_another_clock_leave_every_side_with_the_same_pairs():
 class Contact:
     """Answers a timed call with this claim."""
 
+    name = "eager"
+
     def __init__(
         self,
-        us: object,
+        us: float,
         outputs: list[torch.Tensor] | None = None,
         metas: list[dict] | None = None,
         shared: list[int] | None = None,
     ) -> None:
-        self.reply = {"us": us, "host_us": 2.5, "kept": shared or [], **({} if metas is None else {"metas": metas})}
+        template = {"list": [{"t": number} for number, _ in enumerate(metas or [])]}
+        described = tuple(map(Described.read, metas or []))
+        self.reply = Timed("", template, described, True, kept=tuple(shared or ()), us=us, host_us=2.5)
         self.outputs = outputs or []
         self.asked: list[tuple[str, dict]] = []
 
@@ -122,7 +128,7 @@ class Contact:
         return [], [SimpleNamespace(meta=meta, to_json=dict) for meta in metas]
 
     def ask(self, op, **fields):
-        self.asked.append((op, fields))
+        self.asked.append((op.op, fields))
         return self.reply
 
     def take(self, outs):
@@ -153,7 +159,9 @@ def test_a_claim_must_be_a_time_and_no_longer_than_the_call(monkeypatch, us, wal
         once(monkeypatch, us, wall_us)
     assert (caught.value.verdict, caught.value.stage) == (Verdict.SUSPECT, "timing")
     assert caught.value.reason == "time.mismatch"
-    once(monkeypatch, us, wall_us, blame=False)
+    with pytest.raises(SubjectFailed) as odd:
+        once(monkeypatch, us, wall_us, blame=False)
+    assert odd.value.kind == "garbage", "a baseline's problem, or the best so far, is told apart by its name"
 
 
 def test_an_output_of_a_timed_call_is_new_memory_unless_the_reference_keeps_its_own_too(monkeypatch):

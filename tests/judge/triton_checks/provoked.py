@@ -38,7 +38,7 @@ def _said(source, recording):
         return error.reason, error.message
     except Exception as error:  # noqa: BLE001 - what it raises is what is asked for
         fault = describe_fault(error, folder / "candidate.py")
-        failed = SubjectFailed("candidate", fault["kind"], "forward", fault["message"], fault["reason"], fault["line"])
+        failed = SubjectFailed("candidate", fault["kind"], "forward", fault["message"], fault["reason"])
         ended = of_candidate(failed, "smoke")
         return ended.reason, ended.message
     return "", ""
