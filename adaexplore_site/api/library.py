@@ -84,11 +84,14 @@ def problems(
     state: str = "",
     origin: str = "",
     family: str = "",
+    archived: bool = False,
     after: Whole = 0,
     format: Form | None = FORM,
 ) -> Any:
-    """Two thousand at a time. Those composed by adapt runs only with origin=synthetic."""
-    page = problem_page(q=q, state=state, origin=origin, family=family, start=after, limit=MOST_PROBLEMS)
+    """The newest versions, two thousand at a time. Those composed by adapt runs only with origin=synthetic."""
+    page = problem_page(
+        q=q, state=state, origin=origin, family=family, archived=archived, start=after, limit=MOST_PROBLEMS
+    )
     end = after + len(page.rows)
     return listed(request, _problems(page.rows), end if end < page.total and page.rows else None, format)
 

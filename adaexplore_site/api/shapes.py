@@ -269,7 +269,7 @@ class KernelOut(Schema):
 
 
 class ProblemOut(Schema):
-    """One problem. `eager_us` by device, as its preflight found it."""
+    """A version of a problem. `eager_us` by device, as its preflight found it. `superseded`: there is a newer one."""
 
     slug: str
     title: str
@@ -278,6 +278,9 @@ class ProblemOut(Schema):
     origin: str
     state: str
     numerics: str = Field(description="strict, shipped (as PyTorch ships), tf32 or half")
+    version: int
+    superseded: bool
+    archived_at: datetime | None
     searches: int
     bests: list[MeasureOut] = Field(description="the fastest of each basis that has one")
     eager_us: dict[str, float]

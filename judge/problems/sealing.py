@@ -32,14 +32,14 @@ def sealing_due(problem: Problem, case: str | None) -> bool:
 
 def problem_seal(*, problem: Problem, case: str | None, bench: Bench) -> SealedSet | None:
     """Derive sealed cases where they are due, and store those that the reference takes; an empty set where it takes
-    none. None where none were due, or another worker was faster. Raises JudgeError."""
+    none. None where none were due, another worker was faster, or the problem is gone. Raises JudgeError."""
     if not sealing_due(problem, case):
         return None
     seed = new_seed()
     found = with_retries(lambda: bench.seal(problem.spec(case), seed=seed, limits=LIMITS))
     with transaction.atomic():
-        Problem.objects.select_for_update().only("pk").get(pk=problem.pk)
-        if not sealing_due(problem, case):
+        there = list(Problem.objects.select_for_update().filter(pk=problem.pk).values_list("pk"))
+        if not there or not sealing_due(problem, case):
             return None
         last = problem.sealed_sets.order_by("-number").first()
         return SealedSet.objects.create(

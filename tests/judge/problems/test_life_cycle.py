@@ -155,6 +155,17 @@ def test_deletion_asks_says_what_goes_along_and_leaves_a_page_that_says_who_did_
     assert "ada" in gone.content.decode() and row.title in gone.content.decode()
 
 
+def test_the_api_tells_versions_and_lists_archived_ones_when_asked():
+    first, client = uploaded(), client_of("viewer")
+    row = second(first)
+    (item,) = client.get("/api/v1/problems").json()["items"]
+    assert (item["slug"], item["version"], item["superseded"], item["archived_at"]) == (row.slug, 2, False, None)
+    assert client.get(f"/api/v1/problems/{first.slug}").json()["superseded"]
+    problem_archive(problem=row, archived=True)
+    assert client.get("/api/v1/problems").json()["items"] == []
+    assert client.get("/api/v1/problems?archived=true").json()["items"][0]["archived_at"]
+
+
 def test_roles_are_asked_for_in_the_server():
     row = uploaded()
     assert client_of("viewer").post(f"/problems/{row.slug}/archive", {"archived": "1"}).status_code == 403

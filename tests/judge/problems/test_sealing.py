@@ -87,6 +87,17 @@ def test_of_two_workers_that_derive_at_once_one_set_is_kept():
     assert problem_seal(problem=row, case=None, bench=Slow()) is None and row.sealed_sets.count() == 1
 
 
+def test_a_problem_that_is_deleted_meanwhile_gets_none():
+    row = make_problem()
+
+    class Deleting(SealingBench):
+        def seal(self, problem, **given):
+            Problem.objects.all().delete()
+            return super().seal(problem, **given)
+
+    assert problem_seal(problem=row, case=None, bench=Deleting()) is None and not Problem.objects.exists()
+
+
 def test_a_judge_that_cannot_derive_them_does_not_stop_the_preflight():
     row, device = make_problem(), make_device()
     bench = SealingBench(*[JudgeError("a child said 7919")] * 3)
