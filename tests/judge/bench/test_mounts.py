@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,8 +87,10 @@ def test_what_lies_in_a_mounted_folder_needs_no_place_of_its_own(kernel, tmp_pat
     assert not root.exists() and len(kernel["mount"]) == 1
 
 
-def test_everything_but_the_own_folder_is_mounted_with_what_is_in_it(monkeypatch, tmp_path) -> None:
-    bound, ended = {}, RuntimeError("no further")
+def test_everything_but_the_own_folder_is_mounted_with_what_is_in_it(monkeypatch, tmp_path, tmp_path_factory) -> None:
+    bound, linked, ended = {}, {}, RuntimeError("no further")
+    link = tmp_path_factory.mktemp("other") / "link"  # in a folder that nothing else needs
+    link.symlink_to("/usr")
     monkeypatch.setattr(mounts, "_mount", lambda *_: None)
     monkeypatch.setattr(Path, "is_mount", lambda path: True)
     monkeypatch.setattr(mounts.LIBC, "umount2", lambda *_: 0, raising=False)
@@ -96,6 +99,8 @@ def test_everything_but_the_own_folder_is_mounted_with_what_is_in_it(monkeypatch
         bound[place] = (places[place], recursive)
 
     def stop():
+        linked[str(link)] = str(Path(str(link).lstrip("/")).readlink())
+        shutil.rmtree(str(link).split("/")[1])
         raise ended
 
     monkeypatch.setattr(mounts, "_bind", bind)
@@ -103,8 +108,9 @@ def test_everything_but_the_own_folder_is_mounted_with_what_is_in_it(monkeypatch
     before = Path.cwd()
     try:
         with pytest.raises(RuntimeError, match="no further"):
-            mounts.enter(read=["/usr", "/absent"], write=str(tmp_path), devices=["/dev/null"])
+            mounts.enter(read=[f"{link}/share", "/usr", "/absent"], write=str(tmp_path), devices=["/dev/null"])
     finally:
         os.chdir(before)
-    assert bound == {"/usr": (3, True), "/dev/null": (2, True), str(tmp_path): (2, False)}
+    assert linked == {str(link): "/usr"}
+    assert bound == {"/usr": (3, True), "/usr/share": (3, True), "/dev/null": (2, True), str(tmp_path): (2, False)}
     assert not (tmp_path / mounts.POINT).exists()
