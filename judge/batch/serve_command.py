@@ -8,6 +8,7 @@ from pathlib import Path
 from judge.batch.command import DONE, REFUSED, bench_arguments, bench_of, ending, fingerprint, say
 from judge.batch.folder import Folder
 from judge.batch.https import ServerPlace, ServerRefused, read_token
+from judge.batch.noise_watch import ALLOWED, NoiseWatch
 from judge.batch.serving import FolderPlace, Place, serve
 from judge.devices.keys import DeviceKey, read_key
 
@@ -24,8 +25,15 @@ def _run(options: argparse.Namespace) -> int:
     with bench_of(options) as bench:
         mark = fingerprint(bench)
         say(f"{key.device} is served by {mark['device']}, {mark['toolchain']}; jobs from {options.place}")
+        watch = NoiseWatch(bench, mark, say=say, allowed=options.noise_percent / 100)
         done = serve(
-            place, bench=bench, key=key, fingerprint=mark, say=say, once=options.once, most_s=options.job_limit_s
+            place,
+            bench=bench,
+            key=key,
+            fingerprint=watch.fingerprint,
+            say=say,
+            once=options.once,
+            most_s=options.job_limit_s,
         )
     say(f"{done.judged} judged, {done.refused} refused, {done.late} late")
     return REFUSED if done.refused else DONE
@@ -54,8 +62,25 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--job-limit-s", type=_seconds, metavar="S", help="no evaluation may take longer, whatever its job allows"
     )
+    parser.add_argument(
+        "--noise-percent",
+        type=_percent,
+        default=100 * ALLOWED,
+        metavar="P",
+        help="above this noise of the GPU nothing is judged (default: %(default)g)",
+    )
     bench_arguments(parser)
     return parser.parse_args(arguments)
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= 50:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0.1 to 50")
+    return value
 
 
 def _seconds(text: str) -> float:

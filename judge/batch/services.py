@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -16,11 +17,12 @@ from adaexplore_site.core.text import clip
 from judge.batch.lines import BadLine, Returned, candidate_hash, digest_of, job_body, job_line, read_outcome
 from judge.batch.models import BatchJob
 from judge.devices.keys import DeviceKey
-from judge.devices.models import Device
+from judge.devices.models import Device, DeviceCheck
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import case_of, evaluation_store
 from judge.problems.models import Problem
 from judge.problems.services import PREFLIGHT_LIMITS, admission_keep
+from judge.selftest.noise import Noise
 from judge.sources.checks import case_for, declared_cases
 from judge.values import PROTOCOL, UNCACHED, AdmissionReport, Audit, Basis, Job, Limits, Outcome
 
@@ -189,6 +191,7 @@ def _take(number: int, line: Returned, job: BatchJob | None) -> Imported:
     if isinstance(line.outcome, Outcome) and line.outcome.verdict in UNCACHED:
         return _wait_again(line, line.outcome, job)
     taken = _keep_report(line, line.outcome, job) if isinstance(line.outcome, AdmissionReport) else _keep(line, job)
+    _noise_keep(number, line, job.device)
     job.outcome_digest, job.imported_at = line.digest, timezone.now()
     job.refusal = ""
     job.save(update_fields=["evaluation", "outcome_digest", "imported_at", "refusal"])
@@ -262,6 +265,9 @@ def _check_fingerprint(number: int, line: Returned, device: Device) -> None:
     gpu = mark.get("gpu") or {}
     if device.is_gpu and not gpu.get("uuid"):
         raise _refused(number, line.id, "it does not say on which GPU it was judged")
+    if (noise := _noise_of(number, line)) is not None and noise.floor > settings.JUDGE_NOISE_FLOOR:
+        text = f"its GPU differs from itself by {noise.floor:.1%}, allowed are {settings.JUDGE_NOISE_FLOOR:.1%}"
+        raise _refused(number, line.id, text)
     if device.pooled:
         _check_class(number, line, device, gpu)
         return
@@ -272,6 +278,36 @@ def _check_fingerprint(number: int, line: Returned, device: Device) -> None:
         device.facts = {**device.facts, **{name: gpu.get(name) for name in ("uuid", "memory_mb", "driver")}}
         device.title = str(gpu.get("title") or device.title)[:120]
         device.save(update_fields=["facts", "title"])
+
+
+def _noise_of(number: int, line: Returned) -> Noise | None:
+    """What the GPU measured of itself before; None where it measured nothing, as for a job file."""
+    found = line.fingerprint.get("noise")
+    if found is None:
+        return None
+    try:
+        return Noise(**found)
+    except (TypeError, ValueError) as error:
+        raise _refused(number, line.id, "its noise floor cannot be read") from error
+
+
+def _noise_keep(number: int, line: Returned, device: Device) -> None:
+    """Keep the noise floor of the very GPU, once for each time that it was measured."""
+    noise = _noise_of(number, line)
+    if noise is None or not device.is_gpu:
+        return
+    figures = {"noise_floor": noise.floor, "ratio": noise.ratio, "ratio_low": noise.low, "ratio_high": noise.high}
+    DeviceCheck.objects.get_or_create(
+        device=device,
+        identity=str((line.fingerprint.get("gpu") or {}).get("uuid"))[:80],
+        **figures,
+        kernel_us=noise.kernel_us,
+        defaults={
+            "toolchain": str(line.fingerprint["toolchain"])[:120],
+            "pairs": noise.n,
+            "allowed": settings.JUDGE_NOISE_FLOOR,
+        },
+    )
 
 
 CLASS = {"title": "model", "driver": "driver", "toolchain": "torch, Triton and target"}

@@ -111,19 +111,26 @@ def serve(
     *,
     bench: Bench,
     key: DeviceKey,
-    fingerprint: dict[str, Any],
+    fingerprint: Callable[[], dict[str, Any] | None],
     say: Say,
     once: bool = False,
     most_s: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Served:
     """Judge job after job; with `once` until none is left. `most_s`: no evaluation may take longer, whatever its job
-    says. KeyboardInterrupt ends it: the job at hand is released first.
+    says. `fingerprint` is asked before each job; while it is None nothing is judged. KeyboardInterrupt ends it: the job
+    at hand is released first.
 
     Raises JudgeError when the bench does not start.
     """
     served, away = Served(), False
     while True:
+        mark = fingerprint()
+        if mark is None:
+            if once:
+                return served
+            sleep(POLL_S)
+            continue
         try:
             taken = place.take()
             away = _back(away, say)
@@ -142,7 +149,7 @@ def serve(
             say(f"{taken.token} is refused: {error}")
             _hand(partial(place.refuse, taken, str(error)), say, sleep)
             continue
-        _one(place, taken, sent, bench, key, fingerprint, most_s, served, say, sleep)
+        _one(place, taken, sent, bench, key, mark, most_s, served, say, sleep)
 
 
 def _one(

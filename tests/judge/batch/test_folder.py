@@ -40,7 +40,13 @@ def put(folder: Folder, name: str, *, priority: int = 50, place: int = 1, key=KE
 def served(folder: Folder, bench: FakeBench, **options):
     said: list[str] = []
     done = serve(
-        FolderPlace(folder, "lab"), bench=bench, key=KEY, fingerprint=MARK, say=said.append, once=True, **options
+        FolderPlace(folder, "lab"),
+        bench=bench,
+        key=KEY,
+        fingerprint=lambda: MARK,
+        say=said.append,
+        once=True,
+        **options,
     )
     return done, said
 
@@ -229,7 +235,7 @@ def test_a_disk_that_is_away_is_asked_again_and_no_outcome_is_lost(root) -> None
     folder, said, slept = Folder(root), [], []
     put(folder, "a")
     serve(
-        Away(folder, "lab"), bench=FakeBench(), key=KEY, fingerprint=MARK, say=said.append, once=True,
+        Away(folder, "lab"), bench=FakeBench(), key=KEY, fingerprint=lambda: MARK, say=said.append, once=True,
         sleep=slept.append,
     )  # fmt: skip
     assert len(outcomes(folder)) == 1 and len(slept) == 2

@@ -12,7 +12,7 @@ from judge.batch.folder import Folder
 from judge.batch.services import OutcomesRefused, outcomes_import
 from judge.batch.serving import FolderPlace, serve
 from judge.devices.keys import read_key
-from judge.devices.models import Device
+from judge.devices.models import Device, DeviceCheck
 from judge.devices.services import EnrolmentRefused, device_enroll, enrolled_keys, key_path
 from judge.evaluations.models import Evaluation
 from judge.values import Basis, SpeedCall, Speedup, Subject
@@ -48,8 +48,13 @@ class Gpus:
         place = FolderPlace(Folder(self.root), self.device.name)
         key = read_key(key_path(self.device.name))
         serve(
-            place, bench=Bench(*answers), key=key, fingerprint=MARKS[on] | mark, say=lambda line: None, once=True
-        )  # fmt: skip
+            place,
+            bench=Bench(*answers),
+            key=key,
+            fingerprint=lambda: MARKS[on] | mark,
+            say=lambda line: None,
+            once=True,
+        )
 
     def exchange(self):
         return folder_exchange(root=self.root, now=timezone.now())
@@ -153,6 +158,30 @@ def test_a_higher_number_of_the_same_gpu_needs_no_race(gpus) -> None:
     gpus.serve("GPU-1", passed(2.0), passed(3.0))
     gpus.exchange()
     assert standing_of(run.pk).best == 2
+
+
+NOISE = {"floor": 0.006, "ratio": 1.0, "low": 0.99, "high": 1.01, "n": 30, "kernel_us": 92.0}
+
+
+def test_the_noise_floor_is_kept_for_each_gpu_and_a_noisy_one_is_refused(gpus) -> None:
+    two_steps(gpus)
+    gpus.serve("GPU-1", passed(2.0), passed(3.0), noise=NOISE)
+    gpus.exchange()
+    (check,) = DeviceCheck.objects.all()
+    assert (check.identity, check.noise_floor, check.cause) == ("GPU-1", 0.006, "")
+    page = client_of("viewer").get(reverse("device-detail", args=[gpus.device.pk])).content.decode()
+    assert "noise floor 0.6" in page
+
+
+@pytest.mark.parametrize(
+    ("noise", "said"), [(NOISE | {"floor": 0.2}, "differs from itself"), ({"floor": 1}, "cannot be")]
+)
+def test_an_outcome_of_a_noisy_gpu_is_refused(gpus, noise, said) -> None:
+    two_steps(gpus)
+    gpus.serve("GPU-1", noise=noise)
+    done = gpus.exchange()
+    assert len(done.refused) == 2 and said in done.refused[0]
+    assert not Evaluation.objects.exists() and not DeviceCheck.objects.exists()
 
 
 def test_one_gpu_with_verdicts_is_not_made_a_class(gpus) -> None:

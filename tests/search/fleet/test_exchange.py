@@ -45,7 +45,7 @@ class Shared:
         key = read_key(key_path(self.device.name))
         place = FolderPlace(Folder(self.root), self.device.name)
         return serve(
-            place, bench=self.bench, key=key, fingerprint=HERE, say=lambda line: None, once=True
+            place, bench=self.bench, key=key, fingerprint=lambda: HERE, say=lambda line: None, once=True
         ).judged  # fmt: skip
 
     def jobs(self) -> list:
