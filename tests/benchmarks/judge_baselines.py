@@ -58,7 +58,8 @@ class Command(BaseCommand):
         self.stdout.write("  ".join([f"{'problem':24}", *(f"{one.name:>13}" for one in BASELINES.values()), "fastest"]))
         with Bench(options["device"]) as bench:
             for name, text in chosen.items():
-                case = case_for(options["device"].partition(":")[0], declared_cases(text))
+                kind = "cuda" if options["device"].startswith("cuda") else "interpreter"
+                case = case_for(kind, declared_cases(text))
                 candidate = text.replace("class Model(", "class ModelNew(")
                 job = Job(name, ProblemSpec(text, case, policy), candidate, limits=LIMITS, baselines=asked)
                 found[name] = bench.evaluate(job)
