@@ -64,6 +64,7 @@ FINDINGS = {
     "library.share": _("Libraries do part of the work"),
     "library.fallback": _("Falls back to other code than its own kernels"),
     "library.compiler": _("Uses torch.compile"),
+    "library.inside": _("Kernels call Python where they are interpreted"),
     "kernel.decoy": _("Decoy kernel"),
     "profile.kernels": _("GPU time by kernel"),
     "profile.unavailable": _("No profile"),

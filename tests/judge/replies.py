@@ -85,8 +85,15 @@ def counted(name: str, origin: str = "triton", **counts: Any) -> CountedRow:
     return CountedRow.read({**nothing, "dot_flops": {}, "name": name, "origin": origin, **counts})
 
 
-def launched(name: str, origin: str = "own", completed: int = 1, raised: int = 0, kind: str = "") -> LaunchedRow:
-    return LaunchedRow(name, origin, completed, raised, kind)
+def launched(
+    name: str,
+    origin: str = "own",
+    completed: int = 1,
+    raised: int = 0,
+    kind: str = "",
+    inside: tuple[str, ...] = (),
+) -> LaunchedRow:
+    return LaunchedRow(name, origin, completed, raised, kind, inside)
 
 
 def compiled(name: str) -> KernelRow:

@@ -9,10 +9,12 @@ What each finding means under the problem's library policy:
     a way round failing launches, not taken here     nothing    library.fallback library.fallback
     own kernels take less than 0.3 of the time       nothing    library.share    dishonest
     kernels made by torch.compile                    nothing    library.compiler dishonest
+    torch or Python inside an interpreted kernel     finding    dishonest        dishonest
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from judge.bench.audit.setting import STAGE, Setting, dishonest, survives
@@ -36,6 +38,7 @@ class Kernels:
     unsupported: bool  # a failure was of a kind that only this device has
     compiler: frozenset[str]
     graphs: int  # compiled by torch.compile
+    inside: Mapping[str, tuple[str, ...]]  # kernel -> what it called, while it was interpreted, that is no kernel
 
     @property
     def launched(self) -> frozenset[str]:
@@ -52,7 +55,20 @@ class Kernels:
             unsupported=any(row.kind == "unsupported" for row in failed),
             compiler=frozenset(row.name for row in reply.launches if row.origin == "compiler"),
             graphs=reply.compiled_graphs,
+            inside={row.name: row.inside for row in own if row.inside},
         )
+
+
+def check_inside(setting: Setting, kernels: Kernels) -> None:
+    """Say or refuse that an interpreted kernel leaves work to what no GPU could run in it. Raises Ended."""
+    if not kernels.inside:
+        return
+    parts = [f"{kernel} calls {', '.join(names)}" for kernel, names in sorted(kernels.inside.items())]
+    message = f"{'; '.join(parts[:8])}, where kernels are interpreted; no kernel can on a GPU"
+    if setting.library is Library.ALLOW:
+        setting.note("library.inside", message, kernels=sorted(kernels.inside))
+        return
+    raise dishonest(FOREIGN, message)
 
 
 def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: str, failing: str) -> str:
@@ -60,6 +76,7 @@ def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: s
 
     `question` is the one that `kernels` were launched for: other content might take another path.
     """
+    check_inside(setting, kernels)
     if not kernels.launched:
         _without_kernels(setting)
         return "no Triton kernel is launched"

@@ -14,6 +14,7 @@ from typing import Any, Self
 from judge.bench.exchange.fields import TEXT, BadClaim, Fields, name_of, need, sizes_of
 
 MOST_CONFIGS, MOST_TYPES, TYPES_DEPTH = 64, 400, 4
+MOST_INSIDE = 20  # calls inside one kernel that are told
 NAME_CHARS, MESSAGE_CHARS = 400, 4000  # of a parameter's name, of what a fault says
 MOST_BYTES = 1 << 20  # of one list as JSON: several of them go into one message of the judge's
 FAULTS = frozenset({"exception", "bounds", "unsupported", "resources", "compile", "oom", "device", "load"})
@@ -154,19 +155,22 @@ class CountedRow:
 
 @dataclass(frozen=True)
 class LaunchedRow:
-    """One kernel in a child of the audit: whose it is, how often it was launched to the end, how often that raised."""
+    """One kernel in a child of the audit: whose it is, how often it was launched to the end, how often that raised, and
+    what it called that is no kernel, while it was interpreted."""
 
     name: str
     origin: str
     completed: int
     raised: int
     kind: str
+    inside: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, value: Any) -> Self:
         row = Fields(value, "a launch")
         origin, kind = row.word("origin", ("own", "compiler", "library")), row.word("kind", FAULTS | {""})
-        return cls(row.name("name"), origin, row.whole("completed"), row.whole("raised"), kind)
+        inside = row.rows("inside", lambda one: name_of(one, "what a kernel calls"), MOST_INSIDE)
+        return cls(row.name("name"), origin, row.whole("completed"), row.whole("raised"), kind, inside)
 
 
 @dataclass(frozen=True)

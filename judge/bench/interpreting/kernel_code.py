@@ -11,7 +11,7 @@ import inspect
 import textwrap
 import types
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,12 +22,17 @@ UNKNOWN = "unknown"  # the code of a kernel whose text nobody has seen
 MOST_CODES = 500  # that a process tells of
 _texts: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # rewritten function -> what it was made of
 
+_codes: set[types.CodeType] = set()  # of those functions, and of what they were made of
 Codes = dict[str, str]  # code -> name of the kernel
 
 
 def remember_texts(rewriter: type[Any]) -> None:
     """Let the interpreter's `rewriter` note which text each function that it makes is compiled from. Once a process."""
-    rewrite, transform = rewriter.rewrite_ast, rewriter._transform_ast
+    construct, rewrite, transform = rewriter.__init__, rewriter.rewrite_ast, rewriter._transform_ast
+
+    def init(self: Any, fn: Any, **kwargs: Any) -> None:
+        construct(self, fn, **kwargs)
+        _codes.update(_nested(fn.__code__))  # reductions call it as it is
 
     def transform_ast(self: Any, source: str) -> Any:
         self.judged_text = source
@@ -38,9 +43,23 @@ def remember_texts(rewriter: type[Any]) -> None:
         made = rewrite(self)
         if self.judged_text is not None:
             _texts[made] = self.judged_text
+            _codes.update(_nested(made.__code__))
         return made
 
-    rewriter._transform_ast, rewriter.rewrite_ast = transform_ast, rewrite_ast
+    rewriter.__init__, rewriter._transform_ast, rewriter.rewrite_ast = init, transform_ast, rewrite_ast
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code and that of comprehensions in it."""
+    yield code
+    for item in code.co_consts:
+        if isinstance(item, types.CodeType):
+            yield from _nested(item)
+
+
+def is_kernel(code: types.CodeType) -> bool:
+    """Whether this is what the interpreter runs for a kernel, or for a function under `jit` that a kernel calls."""
+    return code in _codes
 
 
 def launch_code(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

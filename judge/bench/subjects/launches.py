@@ -6,11 +6,12 @@ launches that have no effect must break its output.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class Row:
     completed: int = 0
     raised: int = 0
     kind: str = ""
+    inside: list[str] = field(default_factory=list)  # what it called that is no kernel, where kernels are interpreted
 
 
 class Launches:
@@ -54,10 +56,7 @@ class Launches:
 
     def report(self) -> list[Message]:
         rows = list(self.rows.items())[:MOST_LAUNCHES]
-        return [
-            {"name": name[:NAME], "origin": origin, "completed": row.completed, "raised": row.raised, "kind": row.kind}
-            for (name, origin), row in rows
-        ]
+        return [{"name": name[:NAME], "origin": origin, **dataclasses.asdict(row)} for (name, origin), row in rows]
 
     def origin(self, fn: Any) -> str:
         """Whose kernel: "own" (the candidate's text or files), "compiler" (made by torch.compile) or "library"."""
@@ -65,6 +64,16 @@ class Launches:
         if path.startswith(f"{self.folder}/inductor"):
             return "compiler"
         return "library" if "site-packages" in path or "dist-packages" in path else "own"
+
+    @contextmanager
+    def looking_inside(self, fn: Any) -> Iterator[None]:
+        """Note what an interpreted kernel calls."""
+        if self.mode != "census" or not self.active:
+            yield
+            return
+        row = self.rows.setdefault((str(getattr(fn, "__name__", fn)), self.origin(fn)), Row())
+        with importlib.import_module("judge.bench.interpreting.python_inside").watching(row.inside):
+            yield
 
     def launch(self, fn: Any, launch: Callable[[], Any], instead: Callable[[], Any]) -> Any:
         """One launch of `fn`: `launch` does it, `instead` only gives what it would return."""
@@ -116,7 +125,12 @@ def _route_interpreted(launches: Launches) -> None:
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if warmup:
             return original(self, *args, grid=grid, warmup=True, **kwargs)
-        return launches.launch(self.fn, lambda: original(self, *args, grid=grid, warmup=False, **kwargs), lambda: None)
+
+        def interpreted() -> Any:
+            with launches.looking_inside(self.fn):
+                return original(self, *args, grid=grid, warmup=False, **kwargs)
+
+        return launches.launch(self.fn, interpreted, lambda: None)
 
     function.run = run
 

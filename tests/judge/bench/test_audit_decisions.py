@@ -23,7 +23,9 @@ from tests.judge.replies import launched as row
 
 
 def kernels(*rows: LaunchedRow, graphs: int = 0) -> Kernels:
-    return Kernels.of(forwarded(launches=[vars(one) for one in rows], compiled_graphs=graphs))
+    return Kernels.of(
+        forwarded(launches=[vars(one) | {"inside": list(one.inside)} for one in rows], compiled_graphs=graphs)
+    )
 
 
 # -- whose work is it --
@@ -52,6 +54,18 @@ def answers(monkeypatch):
 
 def effect(setting: Audited, found: Kernels) -> str:
     return check_effect(setting, found, None, "noop", "raise")
+
+
+@pytest.mark.parametrize("library", list(Library))
+def test_what_is_called_inside_an_interpreted_kernel_is_no_kernel_of_its_own(answers, library):
+    setting, found = Audited(library=library), kernels(row("k", inside=("normal", "torch.pow")), row("honest"))
+    assert found.inside == {"k": ("normal", "torch.pow")}
+    if library is not Library.ALLOW:
+        assert ended(lambda: effect(setting, found)) == (Verdict.DISHONEST, "audit", "audit.foreign_kernels")
+        return
+    effect(setting, found)
+    assert [(one.code, one.data) for one in setting.findings] == [("library.inside", {"kernels": ["k"]})]
+    assert "k calls normal, torch.pow," in setting.findings[0].message
 
 
 @pytest.mark.parametrize("library", list(Library))

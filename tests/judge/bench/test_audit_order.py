@@ -20,7 +20,7 @@ from judge.values import DEFAULT_POLICY, JudgeError, Verdict
 from tests.judge.audit_setting import Audited, ended
 from tests.judge.replies import forwarded
 
-KERNELS = Kernels(frozenset({"k"}), frozenset(), False, frozenset(), 0)
+KERNELS = Kernels(frozenset({"k"}), frozenset(), False, frozenset(), 0, {})
 PLAIN = Binding((), hook=False)
 LATE = SubjectFailed("audit", "timeout", "forward", "")
 

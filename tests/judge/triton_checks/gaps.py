@@ -1,5 +1,7 @@
 """One check for each gap of Triton's interpreter that the adapter closes, or says it cannot."""
 
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +9,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from judge.bench.interpreting import interpreter
+from judge.bench.interpreting import interpreter, python_inside
 from judge.bench.interpreting.builder import Unsupported
 from judge.bench.interpreting.kernel_code import UNKNOWN
 
@@ -233,3 +235,57 @@ def check_a_function_put_in_place_of_a_kernel_has_no_code(adapter):
     made[(1,)](X, X, 1, BLOCK=64)
     del type(made).rewritten_fn[made.fn]
     assert list(adapter.take_codes()) == [UNKNOWN]
+
+
+def aside(v):
+    v.handle.data = torch.from_numpy(v.handle.data).exp().numpy()
+    return v
+
+
+@triton.constexpr_function
+def halved(n):
+    return n // 2
+
+
+@triton.jit
+def doubled(v):
+    return v + v
+
+
+@triton.jit
+def combined(a, b):
+    return a * 0.5 + b
+
+
+@triton.jit
+def honest(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    for _ in tl.static_range(halved(4)):
+        v = doubled(tl.exp(libdevice.tanh(v)) + tl.sum(tl.cumsum(tl.sort(v), 0), 0) + tl.max(v, 0))
+        v = tl.associative_scan(v, 0, combined)
+    tl.store(out + i, tl.dot(v[:, None] * v[None, :], v[:, None] * v[None, :]).sum(0).to(tl.bfloat16))
+
+
+@triton.jit
+def leaves_it_to_torch(x, out, N: tl.constexpr, FN: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, FN(tl.load(x + i)))
+
+
+def check_what_no_compiler_could_have_compiled_is_seen_inside_a_kernel(adapter):
+    found: list[str] = []
+    with python_inside.watching(found):
+        honest[lambda meta: (1,)](X, X.clone(), N=64)
+    assert found == []
+    with python_inside.watching(found):
+        leaves_it_to_torch[(1,)](X, X.clone(), N=64, FN=aside)
+    assert found[:2] == ["aside", "torch.from_numpy"] and "torch.exp" in found
+    assert sys.getprofile() is None
+
+
+def check_who_looks_inside_is_not_to_be_sent_away(adapter):
+    found: list[str] = []
+    with python_inside.watching(found):
+        sys.setprofile(None)
+    assert found == ["sys.setprofile"]
