@@ -1,4 +1,4 @@
-"""A folder that carries jobs and outcomes: a shared disk, or one that rsync or a person copies. Standard library only.
+"""A folder that carries jobs and outcomes: a shared disk, or one that rsync or a person copies. No Django.
 
 `jobs/` holds one signed job a file, `claims/` says who judges it, `outcomes/` holds one signed outcome a file, `done/`
 remembers what was answered, so that a job that is copied once more is not judged once more. Every file appears whole or
@@ -7,6 +7,7 @@ is passed over: what rsync or a slow disk has written in part does not end with 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from judge.batch.lines import MAX_LINE
 from judge.values.owners import owner_lives, owner_name
 
 LEASE_S = 60.0  # a claim that nobody has renewed for so long is free again
@@ -94,8 +96,8 @@ class Folder:
         """Take a job, also from one whose process is gone or has not renewed its claim. False when it is held."""
         path = self._claim(token)
         held = _read(path)
-        if held is not None and not (self._stale(token, held) and self._clear(path, held)):
-            return False
+        if held is not None:
+            return self._stale(token, held) and self._take_over(path, held)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._mode)
         except FileExistsError:
@@ -134,18 +136,23 @@ class Folder:
         owner = _owner(held)
         return now - since >= LEASE_S or (bool(owner) and not owner_lives(owner))
 
-    def _clear(self, path: Path, held: bytes) -> bool:
-        """Remove a stale claim; of several that try only one does. A new one that came meanwhile is put back."""
-        aside = path.with_name(f".{path.name}.{self.owner.rpartition(':')[2]}")
+    def _take_over(self, path: Path, held: bytes) -> bool:
+        """Put our claim in the place of a stale one, without a moment when there is none. Of several that try only one
+        may: the marker stands for this very content."""
+        marker = path.with_name(f".{path.name}.{hashlib.sha256(held).hexdigest()[:12]}")
+        if self._clock() - self._seen[path.name][1] >= 3 * LEASE_S:
+            marker.unlink(missing_ok=True)  # whoever made it is gone
         try:
-            path.rename(aside)
-        except FileNotFoundError:
+            os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._mode))
+        except FileExistsError:
             return False
-        mine = _read(aside) == held
-        if not mine and not path.exists():
-            aside.rename(path)
-        aside.unlink(missing_ok=True)
-        return mine
+        try:
+            if _read(path) != held:
+                return False
+            self._write(path, self._content())
+            return True
+        finally:
+            marker.unlink(missing_ok=True)
 
     # Outcomes
 
@@ -216,8 +223,8 @@ def _read(path: Path) -> bytes | None:
 
 
 def _whole(path: Path) -> bytes | None:
-    """The one line of a file without its end; None where it is missing or still written."""
-    content = _read(path)
+    """The one line of a file without its end; None where it is missing, still written, or larger than any line is."""
+    content = _read(path) if _size(path) <= MAX_LINE else None
     return content[:-1] if content and content.endswith(b"\n") else None
 
 
@@ -226,6 +233,13 @@ def _owner(content: bytes) -> str:
         return str(json.loads(content)["owner"])
     except (ValueError, KeyError, TypeError):
         return ""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _mtime(path: Path) -> float:

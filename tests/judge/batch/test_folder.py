@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import subprocess
@@ -97,6 +98,14 @@ def test_half_copied_files_are_passed_over_until_they_are_whole(root) -> None:
     assert bench.jobs == ["a"]
 
 
+def test_a_file_larger_than_any_line_is_never_read(root, monkeypatch) -> None:
+    monkeypatch.setattr("judge.batch.folder.MAX_LINE", 100)
+    folder = Folder(root)
+    put(folder, "a")
+    (root / "outcomes" / "big.json").write_bytes(b"x" * 200 + b"\n")
+    assert not list(folder.outcomes()) and folder.read(folder.waiting()[0]) is None
+
+
 def test_a_job_that_somebody_altered_is_refused_with_its_reason_and_holds_up_no_other(root) -> None:
     folder = Folder(root)
     bad = put(folder, "bad", place=1)
@@ -181,6 +190,20 @@ def test_of_many_that_take_over_a_stale_claim_one_has_it(root) -> None:
     for thread in threads:
         thread.join(30)
     assert [folder for folder in folders if folder.renew("t")] == won[:1] and won
+
+
+def test_a_take_over_that_was_killed_half_way_holds_up_nobody_for_ever(root) -> None:
+    clock = Clock()
+    dead, folder = Folder(root), Folder(root, clock=clock)
+    dead.owner = "elsewhere@1-1:7:abc"
+    dead.claim("t")
+    held = (root / "claims" / "t").read_bytes()
+    (root / "claims" / f".t.{hashlib.sha256(held).hexdigest()[:12]}").touch()
+    assert not folder.claim("t")
+    clock.now += 2 * LEASE_S
+    assert not folder.claim("t")
+    clock.now += LEASE_S
+    assert folder.claim("t") and folder.renew("t")
 
 
 def test_the_second_outcome_of_one_job_is_dropped(root) -> None:
