@@ -92,10 +92,10 @@ class Bench:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def judge(self, lie: Lie, *, modelled: bool = False) -> Outcome:
+    def judge(self, lie: Lie, *, modelled: bool = False, rival: bool = False) -> Outcome:
         """What comes of it when replies pass through `lie`. Raises what the referee raises."""
         self.lie = (lambda *row: lie(row[0], row[1], counted(*row))) if modelled else lie
-        names = ["candidate", "recorder"] if modelled else ["candidate", "eager"]
+        names = ["candidate", "recorder"] if modelled else ["candidate", "eager", *(["incumbent"] if rival else [])]
         payload = {
             "subjects": names, "policy": {}, "basis": "modelled" if modelled else "measured", "wall_s": 60.0,
             "stage_s": 30.0, "timing": True, "timing_s": 0.01, "known_us": {}, "beside_best": [], "beat": None,

@@ -143,3 +143,23 @@ def test_what_once_made_the_judge_fault_is_dishonest(bench, op, lie):
     told = Once("candidate", op, lie, 0)
     outcome = arrives(bench.judge(told))
     assert told.told and (outcome.verdict, outcome.reason) == (Verdict.DISHONEST, "tamper.channel"), outcome
+
+
+@pytest.mark.parametrize(
+    ("op", "lie"),
+    [
+        ("load", ENDS[0]),
+        ("construct", {"state": []}),
+        ("construct", {"state": "all of it"}),
+        ("timed", {"us": 0}),
+        ("timed", {"us": 1e11}),
+        ("timed", ENDS[1]),
+    ],
+    ids=str,
+)
+def test_a_best_so_far_that_lies_is_left_out_and_ends_no_rival(bench, op, lie):
+    told = Once("incumbent", op, lie, 0)
+    outcome = arrives(bench.judge(told, rival=True))
+    assert told.told and outcome.verdict is Verdict.PASS and outcome.versus_incumbent is None, outcome
+    noted = "incumbent" in outcome.environment or "time.no_incumbent" in {one.code for one in outcome.findings}
+    assert noted, outcome
