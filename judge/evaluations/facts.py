@@ -59,6 +59,7 @@ AUDIT = {
 FINDINGS = {
     "time.trusted": _("Confirmed by the judge's own clock"),
     "time.unchecked": _("Not checked by the judge's own clock"),
+    "time.draws": _("Random outputs not checked: no speedup"),
     "time.confirmed": _("Measured again"),
     "time.no_incumbent": _("Not compared with the previous best"),
     "library.share": _("Libraries do part of the work"),

@@ -208,12 +208,12 @@ class Referee:
             check_compiled(self.compiled, rounds.codes, answer.traffic or (), why)
         if self.payload["timing"]:
             self.stage_log.doing("timing")
-            self.stage_log.timed("timing", lambda: self._timing(reference, rounds.settled(first), answer))
+            self.stage_log.timed("timing", lambda: self._timing(reference, rounds, first, answer))
         if self._to_be_audited():
             self.stage_log.doing(AUDIT)
             self.stage_log.timed(AUDIT, lambda: self._audit(reference))
             self.audit = AuditState.PASSED
-            self._time_alternatives(reference, first)
+            self._time_alternatives(reference, rounds.to_time(first))
         self._numerics_hold()
 
     def _declared(self, reference: Reference, first: Question) -> None:
@@ -339,12 +339,12 @@ class Referee:
         rounds.contact.ask(Chosen, choices=choices)
         return rounds.tell(first, count=count)
 
-    def _timing(self, reference: Reference, first: Question, answer: Forwarded) -> None:
+    def _timing(self, reference: Reference, rounds: Rounds, first: Question, answer: Forwarded) -> None:
         if self.interprets:
-            self.timed = modelled(reference, first, answer, self.assignment.target)
+            self.timed = modelled(reference, rounds.settled(first), answer, self.assignment.target)
             self.environment["baselines"] |= reference.no_alternatives(on_gpu=True)
             return
-        self._measure(reference, first)
+        self._measure(reference, rounds.to_time(first))
 
     def _measure(self, reference: Reference, first: Question) -> None:
         """Side by side with eager and the best so far; a would-be best also by the trusted clock."""

@@ -18,7 +18,7 @@ from judge.bench.judging.expected import Expected, Target, same_bits
 from judge.bench.judging.families import CENTRED
 from judge.bench.judging.parameters import SEEDED
 from judge.bench.judging.precision import ILL_CONDITIONED, Errors, kept_bits
-from judge.bench.judging.probes import in_words
+from judge.bench.judging.probes import ALL_OF_SUMS, in_words
 from judge.bench.judging.stochastic import ByChance
 from judge.values import CaseRecord, Finding, Precision, Verdict
 
@@ -40,10 +40,12 @@ class Bits:
 class Rounds(Asker):
     """Asks one subject every round; stops at the first wrong answer by raising Ended.
 
-    `bits`: what products keep, as far as the rounds have shown it.
+    `bits`: what products keep, as far as the rounds have shown it. `telling`: of a sum over very much, the content on
+    which a part left out shows most.
     """
 
     bits: Bits | None = None
+    telling: Question | None = None
 
     def judge(self, question: Question, reply: Forwarded, slots: Slots, stage: str) -> CaseRecord:
         """Check one answer: structure, neighbouring memory, state, values. Raises Ended."""
@@ -83,7 +85,7 @@ class Rounds(Asker):
 
     def _start_seeded(self, ended: Ended) -> None:
         self.fit, self._put, self._used, self.by_chance = SEEDED, False, None, False
-        self.bits = None
+        self.bits = self.telling = None
         self.questions = Questions(self.reference)
         self.records.clear()  # the referee holds this very list
         text = f"with the reference's parameters it ended as {ended.verdict} ({ended.reason})"
@@ -101,10 +103,16 @@ class Rounds(Asker):
             ahead = question.nbytes <= AHEAD_BYTES
             following = next(coming, (0, None)) if ahead else None  # drawn while the candidate computes
             self.judge(question, self.contact.answer(Forwarded), slots, STAGE)
+            if self.telling is None and question.family in ALL_OF_SUMS:
+                self.telling = question
             self._look_closer(number, question, repeat=number == repeated)
             number, question = following or next(coming, (0, None))
         for family, why in self.questions.left_out:
             self.records.append(CaseRecord(self.case, family, ok=True, detail=f"left out: {why}"[:400]))
+
+    def to_time(self, first: Question) -> Question:
+        """The question whose content and limits timed calls have: `first`, unless other content tells more."""
+        return self.settled(self.telling or first)
 
     def settled(self, question: Question) -> Question:
         """`question` as a measurement compares with it: numbers that both sides draw for themselves differ."""

@@ -23,6 +23,7 @@ OF_SUMS: tuple[Probe, ...] = (
     ("sunk 30", "sunk 5"),
     ("parts 30", "parts 3"),
 )
+ALL_OF_SUMS = frozenset(family for probe in OF_SUMS for family in probe)
 # Magnitudes within a row, magnitudes from row to row, and products that cancel: in decades.
 OF_PRODUCTS: tuple[Probe, ...] = (("decades 12", "decades 6"), (f"{BY_ROWS} 60", f"{BY_ROWS} 30", f"{BY_ROWS} 10"))
 RESIDUE = 1e-3  # what is left of opposed halves

@@ -28,11 +28,11 @@ from judge.bench.exchange.claims import BurstCaptured, BurstDone, BurstReady
 from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.judging.asking import call
-from judge.bench.timing.measured import Measurement, Runner
+from judge.bench.timing.measured import Drawn, Measurement, Runner
 from judge.bench.timing.trusted import CPU, PASSES, Terms, Trusted, terms_of
 from judge.values import JudgeError
 
-Content = tuple[list[Any], list[torch.Tensor], int]  # inputs, what the reference answers, seed
+Content = tuple[list[Any], list[torch.Tensor], int, Drawn]  # inputs, what the reference answers, seed, another draw
 LAUNCH_BOUND = 0.75  # of a call's time, if launching it takes longer than that
 NOISY_S = 10.0  # that are waited for quiet between the attempts
 CALM_ATTEMPTS, PAUSE_S = 6, 0.01  # later ones wait before they begin: what disturbs may pass
@@ -48,7 +48,8 @@ def trusted_time(
 ) -> Trusted | None:
     """The candidate's time by the referee's clock. Raises SubjectFailed, and Ended for wrong outputs.
 
-    None where it cannot be had: random outputs, numbers among the inputs, content too large for two calls.
+    None where it cannot be had: whole numbers drawn at random, numbers among the inputs, content too large for two
+    calls.
     """
     terms = terms_of(measurement.reference.device)
     sides = [Bursts(measurement, side, rng, terms) for side in (candidate, eager)]
@@ -56,6 +57,12 @@ def trusted_time(
     if calls is None:
         return None
     _open(sides, calls)
+    found = _read(measurement, sides, calls, claimed_us, terms)
+    measurement.check_draws()
+    return found
+
+
+def _read(measurement: Measurement, sides: list[Bursts], calls: int, claimed_us: float, terms: Terms) -> Trusted:
     if measurement.reference.device == "cpu" or not any(_launch_bound(side.side) for side in sides):
         return _supported(sides, calls, "burst", claimed_us, terms)
     try:
@@ -138,9 +145,11 @@ class Bursts:
 
     def room(self, claimed_us: float) -> int | None:
         """Calls in a long burst, or None where no burst can be."""
-        inputs, right, _ = self._content()
+        inputs, right, *_ = self._content()
         again = self.reference.outputs(inputs, secrets.randbits(31))
-        if any(not torch.equal(a, b) for a, b in zip(right, again, strict=True) if not a.isnan().any()):
+        pairs = enumerate(zip(right, again, strict=True))
+        differing = {number for number, (a, b) in pairs if not a.isnan().any() and not torch.equal(a, b)}
+        if differing - self.measurement.drawn:
             return None
         if packed(inputs)[0] != packed(self._content()[0])[0]:
             return None  # numbers beside the tensors change from draw to draw: calls cannot be announced
@@ -160,7 +169,7 @@ class Bursts:
 
     def open(self, calls: int) -> None:
         """Share memory for that many calls."""
-        inputs, right, _ = self._content()
+        inputs, right, *_ = self._content()
         self._outputs = [TensorMeta.of(tensor) for tensor in right]
         self._metas = [*(TensorMeta.of(tensor) for tensor in packed(inputs)[1]), *self._outputs]
         self.contact.make_arena(self._metas * calls, [])
@@ -193,7 +202,7 @@ class Bursts:
         slots = self._lay(calls)  # other content: what is computed from it ahead of time is wrong
         if graph:
             self.contact.ask(BurstCaptured)
-        given = [tensor for inputs, _, _ in contents for tensor in packed(inputs)[1]]
+        given = [tensor for inputs, *_ in contents for tensor in packed(inputs)[1]]
         ins = [self.contact.arena.view(slot) for mine, _ in slots for slot in mine]
         self._settle()
         began = time.perf_counter_ns()
@@ -204,20 +213,20 @@ class Bursts:
         ended = time.perf_counter_ns()
         self.seen[calls].append(Burst((copied - began) / 1e3, (ended - copied) / 1e3))
         if self.side.blame:
-            for (_, outs), (_, right, _) in zip(slots, contents, strict=True):
-                self.measurement.check_values(self.side, outs, right)
+            for (_, outs), (_, right, _, drawn) in zip(slots, contents, strict=True):
+                self.measurement.check_values(self.side, outs, right, drawn)
         self._stale = contents if len(contents) > len(self._stale) else self._stale
 
     def _lay(self, calls: int) -> list[tuple[list[Slot], list[Slot]]]:
         """Announce `calls` calls on content of an earlier burst. Returns the slots of their inputs and outputs."""
         self._stale += [self._content() for _ in range(calls - len(self._stale))]
         contents = self._stale[:calls]
-        given = [packed(inputs) for inputs, _, _ in contents]
-        metas = [TensorMeta.of(tensor) for _, right, _ in contents for tensor in right]
+        given = [packed(inputs) for inputs, *_ in contents]
+        metas = [TensorMeta.of(tensor) for _, right, *_ in contents for tensor in right]
         laid = [tensor for _, tensors in given for tensor in tensors]
         ins, outs = self.contact.lay_out(laid, metas, self.rng.randrange(JITTER))
         found, commands = [], []
-        for (template, row), (_, right, seed) in zip(given, contents, strict=True):
+        for (template, row), (_, right, seed, _) in zip(given, contents, strict=True):
             mine, ins = ins[: len(row)], ins[len(row) :]
             theirs, outs = outs[: len(right)], outs[len(right) :]
             commands.append(call(template, mine, theirs, seed))
@@ -226,9 +235,11 @@ class Bursts:
         return found
 
     def _content(self) -> Content:
-        inputs = self.reference.inputs("given", secrets.randbits(62))
-        seed = secrets.randbits(31)
-        return inputs, self.reference.outputs(inputs, seed), seed
+        """A burst sets no seeds: outputs that are drawn are compared with two draws of the reference."""
+        inputs, seed = self.measurement.contents(), secrets.randbits(31)
+        right = self.reference.outputs(inputs, seed)
+        again = self.reference.outputs(inputs, secrets.randbits(31)) if self.measurement.drawn else None
+        return inputs, right, seed, Drawn(again)
 
     def _settle(self) -> None:
         if self.reference.device != "cpu":

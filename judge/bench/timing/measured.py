@@ -19,12 +19,15 @@ from judge.bench.exchange.arenas import JITTER, Slot
 from judge.bench.exchange.claims import Timed
 from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
-from judge.bench.judging.asking import call
+from judge.bench.judging.asking import Question, call
 from judge.bench.judging.comparison import check_kept
 from judge.bench.judging.completion import Ended, of_subject
+from judge.bench.judging.families import FAMILIES
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference
+from judge.bench.judging.stochastic import ByChance, eligible
+from judge.bench.timing.fresh_draws import CALIBRATED, CALIBRATING, FreshDraws
 from judge.values import SpeedCall, Verdict
 
 Result = TypeVar("Result")
@@ -36,7 +39,20 @@ CLOSE = 0.05  # relative half width of an interval that is good enough to print
 BEATEN = 0.1  # the same for one that is slower than the best so far, whatever its interval
 AT_LEAST = 8  # pairs of a problem so slow that the first look would not fit the limit
 LEAST_US = 1e-3  # no clock tells less; a smaller claim would overflow ratios
+GIVEN = FAMILIES[0]
+ASKED_AGAIN = 4  # one in so many rounds repeats a content, where outputs are drawn
 GAIN = 4.0  # a repetition may be this much further off than the rounds allowed: it is compared with same-dtype output
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A second draw of the reference for one content; None where answers need none. `again`: it was asked before."""
+
+    other: list[torch.Tensor] | None = None
+    again: bool = False
+
+
+NOT_DRAWN = Drawn()
 
 
 @dataclass
@@ -63,7 +79,18 @@ class Circumstances:
 
 
 class Measurement:
-    """Times sides by turns: a block takes them in random order, then in the opposite one, with equal content."""
+    """Times sides by turns: a block takes them in random order, then in the opposite one, with equal content.
+
+    Outputs that are `drawn` at random are compared with draws of the reference for the same content; one content is
+    asked again and again where the candidate draws its own numbers.
+    """
+
+    family = GIVEN  # of inputs
+    drawn: frozenset[int] = frozenset()
+    by_chance = False  # the candidate draws other numbers than the reference does from the same seed
+    _draws: dict[int, FreshDraws] | None = None
+    _again: list[Any] | None = None  # the content that is asked again
+    _rounds = 0
 
     def __init__(
         self,
@@ -83,6 +110,47 @@ class Measurement:
         self.rng = rng
         self.clock = SmClock(reference.device)
 
+    @classmethod
+    def of(
+        cls, reference: Reference, first: Question, case: str | None, budget_s: float, rng: random.Random,
+        beat: float | None,
+    ) -> Measurement:  # fmt: skip
+        """On contents like those of `first`, whose limits count."""
+        expected = first.expected
+        found = cls(reference, expected.allowed, case, budget_s, rng, beat)
+        found.family = first.family
+        found.by_chance = any(isinstance(limit, ByChance) for limit in expected.allowed)
+        found.drawn = frozenset(number for number in expected.random if eligible(expected, number))
+        return found
+
+    @property
+    def told(self) -> bool:
+        """Whether what the candidate drew in timed calls could be checked."""
+        return not self.by_chance or all(draws.told for draws in self.draws().values())
+
+    def contents(self) -> list[Any]:
+        """Fresh inputs."""
+        return self.reference.inputs(self.family, secrets.randbits(62))
+
+    def draws(self) -> dict[int, FreshDraws]:
+        """What the candidate drew so far, by number of the output."""
+        if self._draws is None:
+            self._again = self.contents()
+            drawn: dict[int, list[torch.Tensor]] = {number: [] for number in self.drawn}
+            for _ in range(CALIBRATING):
+                answer = self.reference.outputs(self._again, secrets.randbits(31))
+                for number, row in drawn.items():
+                    row.append(answer[number].reshape(-1)[:CALIBRATED].clone())
+            self._draws = {number: FreshDraws(row) for number, row in drawn.items()}
+        return self._draws
+
+    def check_draws(self) -> None:
+        """Raise Ended for a candidate whose draws, all calls together, are none for their contents."""
+        for number, draws in (self._draws or {}).items():
+            text = draws.verdict()
+            if text:
+                raise _wrong_output(number, f"over {draws.calls} calls: {text}")
+
     def run(self, sides: list[Runner], lock: GpuLock, *, rival: Runner | None = None) -> Circumstances:
         """Fill the sides' samples; the first side is the one in question, `rival` the one it must beat, if any.
 
@@ -100,6 +168,7 @@ class Measurement:
                     self._together(block)
                 seen.clocks_mhz.append(self.clock.mhz())
                 seen.throttled |= self.clock.throttle_reasons()
+        self.check_draws()
         _drop(sides, seen)
         return seen
 
@@ -128,16 +197,20 @@ class Measurement:
             return
         side.fit.give(side.contact, self.reference.first, again=False)
         for _ in range(WARM_CALLS):
-            inputs = self.reference.inputs("given", secrets.randbits(62))
-            self._once(side, inputs, secrets.randbits(31), None)
+            self._once(side, self.contents(), secrets.randbits(31), None)
         side.contact.warm = True
 
     def _together(self, sides: list[Runner]) -> None:
-        inputs = self.reference.inputs("given", secrets.randbits(62))
+        chance = self.by_chance and any(side.blame for side in sides)
+        again = chance and bool(self.draws()) and self._rounds % ASKED_AGAIN == 0
+        self._rounds += 1
+        inputs = self._again if again and self._again is not None else self.contents()
         seed = secrets.randbits(31)
         right = self.reference.outputs(inputs, seed)
+        other = self.reference.outputs(inputs, secrets.randbits(31)) if chance else None
+        drawn = Drawn(other, again=again)
         for side in sides:
-            claimed_us, host_us, wall_us = self._guarded(side, lambda s: self._once(s, inputs, seed, right))
+            claimed_us, host_us, wall_us = self._guarded(side, lambda s: self._once(s, inputs, seed, right, drawn))
             side.samples_us.append(claimed_us)
             side.host_us.append(host_us)
             side.wall_us.append(wall_us)
@@ -149,7 +222,7 @@ class Measurement:
             raise of_subject(failed, "timing") from failed
 
     def _once(
-        self, side: Runner, inputs: list[Any], seed: int, right: list[torch.Tensor] | None
+        self, side: Runner, inputs: list[Any], seed: int, right: list[torch.Tensor] | None, drawn: Drawn = NOT_DRAWN
     ) -> tuple[float, float, float]:
         """One timed call, compared with `right` if that is given. Microseconds on the device, to launch, in all."""
         template, tensors = packed(inputs)
@@ -166,32 +239,46 @@ class Measurement:
         if side.blame:
             check_kept(reply, self.reference.kept, "timing")
         if right is not None and (side.blame or side.limits is not None):
-            self.check(side, reply, outs, right)
+            self.check(side, reply, outs, right, drawn)
         return reply.us, reply.host_us, wall_us
 
-    def check(self, side: Runner, reply: Timed, outs: list[Slot], right: list[torch.Tensor]) -> None:
+    def check(
+        self, side: Runner, reply: Timed, outs: list[Slot], right: list[torch.Tensor], drawn: Drawn = NOT_DRAWN
+    ) -> None:
         """Raise Ended unless the slots hold what the reference gave."""
         metas = [(meta.dtype, meta.shape) for meta in reply.metas]
         wanted = [(slot.meta.dtype, slot.meta.shape) for slot in outs]
-        self.check_values(side, outs, right, described=metas == wanted)
+        self.check_values(side, outs, right, drawn, described=metas == wanted)
 
     def check_values(
-        self, side: Runner, outs: list[Slot], right: list[torch.Tensor], *, described: bool = True
+        self,
+        side: Runner,
+        outs: list[Slot],
+        right: list[torch.Tensor],
+        drawn: Drawn = NOT_DRAWN,
+        *,
+        described: bool = True,
     ) -> None:
+        """Raise Ended unless the slots hold what is right: `right`, or another draw beside `drawn`."""
         values = side.contact.take(outs)
         limits = self.limits if side.limits is None else side.limits
         for number, (value, exact, limit) in enumerate(zip(values, right, limits, strict=True)):
+            other = drawn.other[number] if drawn.other is not None and number in self.drawn else None
+            limit = limit if other is None or not side.blame else ByChance()
             if not described or not limit.accepts(value, exact, GAIN):
                 if side.limits is not None:
                     text = f"output {number} is off by more than its numerics allow"
                     raise SubjectFailed(side.contact.name, "wrong", "timed", text)
-                raise Ended(
-                    Verdict.WRONG,
-                    "timing",
-                    "time.wrong_output",
-                    f"output {number} of a timed call is wrong although the correctness rounds passed; every timed "
-                    "call gets new content at a new address",
-                )
+                raise _wrong_output(number, "every timed call gets new content at a new address")
+            if other is not None and side.blame:
+                text = self.draws()[number].fault(value, exact, other, again=drawn.again)
+                if text:
+                    raise _wrong_output(number, text)
+
+
+def _wrong_output(number: int, text: str) -> Ended:
+    message = f"output {number} of a timed call is wrong although the correctness rounds passed; {text}"
+    return Ended(Verdict.WRONG, "timing", "time.wrong_output", message)
 
 
 def _drop(sides: list[Runner], seen: Circumstances) -> None:

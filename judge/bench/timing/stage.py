@@ -84,7 +84,7 @@ class TimingStage:
         self.introduce = introduce
         self.precision = precision
         self.rng = random.Random(secrets.randbits(64))
-        self.measurement = Measurement(reference, first.expected.allowed, case, budget_s, self.rng, beat)
+        self.measurement = Measurement.of(reference, first, case, budget_s, self.rng, beat)
         self.method = make_clock(self.device).method
         self._sides: dict[str, Runner] = {}
 
@@ -106,6 +106,10 @@ class TimingStage:
         if rival:
             found.rival = paired_speedup(sides["incumbent"].samples_us, mine, Subject.INCUMBENT)
         self._sides = sides
+        if not self.measurement.told:
+            found.speedup = found.rival = None
+            text = "too few calls to tell whether each draws numbers of its own: no speedup is given"
+            found.findings.append(Finding("time.draws", text))
         return found
 
     def known(self, found: Measured, baseline: Baseline, samples_us: list[float]) -> None:
@@ -177,8 +181,8 @@ class TimingStage:
         slack_us = CPU_WALL_SLACK_US if self.device == "cpu" else WALL_SLACK_US + WALL_VARIES * min(theirs.wall_us)
         found.plausible = claimed_us + slack_us >= WALL_SHARE * wall_us
         text = (
-            "outputs are random or too large: no burst was possible; by the judge's own clock a call may take up to "
-            f"{max(wall_us, 0.0):.0f} µs, {claimed_us:.1f} are claimed"
+            "whole numbers are drawn or the content is too large: no burst was possible; by the judge's own clock a "
+            f"call may take up to {max(wall_us, 0.0):.0f} µs, {claimed_us:.1f} are claimed"
         )
         launch_us = max(statistics.median(mine.host_us) - statistics.median(theirs.host_us), 0.0)
         if claimed_us + launch_us + slack_us < WALL_SHARE * wall_us:
@@ -224,7 +228,8 @@ class TimingStage:
 
 def _add(found: Measured, baseline: Baseline, timing: Timing) -> None:
     found.timings.append(timing)
-    found.over_others[baseline.name] = unpaired_speedup(timing, found.candidate)
+    if found.speedup is not None:
+        found.over_others[baseline.name] = unpaired_speedup(timing, found.candidate)
 
 
 def _carried(found: Measured, again: Measured) -> Measured:

@@ -104,7 +104,7 @@ def test_sides_of_a_block_get_equal_content_and_the_next_block_gets_other(monkey
     own = Measurement.__new__(Measurement)
     own.reference, asked = Numbered(), []
 
-    def once(side, inputs, seed, right):
+    def once(side, inputs, seed, right, drawn):
         asked.append((side, inputs, seed, right))
         return float(len(asked)), 10.0 * len(asked), 100.0 * len(asked)
 
@@ -153,7 +153,9 @@ def bursts_of(reference: Numbered, terms=CPU, *, in_place: bool = True, contact:
     arena = SimpleNamespace(shared_in_place=in_place)
     side = Runner(contact or SimpleNamespace(arena=arena), None, blame)
     checked: list[object] = []
-    own = SimpleNamespace(reference=reference, checked=checked, check_values=lambda *row: checked.append(row))
+    own = Measurement.__new__(Measurement)
+    own.reference, own.checked = reference, checked
+    own.check_values = lambda side, outs, right, drawn: checked.append((side, outs, right))
     return Bursts(own, side, random.Random(5), terms)
 
 
@@ -254,7 +256,7 @@ def test_a_call_is_announced_with_its_own_places_and_seed():
     calls = subject.fields["calls"]
     assert [row["slots"] for row in calls] == [[slot.to_json()] for slot in subject.ins]
     assert [row["out"] for row in calls] == [[slot.to_json()] for slot in subject.outs]
-    assert [row["seed"] for row in calls] == [seed for _, _, seed in one._stale]
+    assert [row["seed"] for row in calls] == [seed for _, _, seed, _ in one._stale]
     one._lay(2)
     assert reference.drawn == 3 and subject.asked[-1] == ("burst_ready", [1.0, 2.0])
     assert len(set(subject.jitters)) == 2, "each time at another address"

@@ -360,7 +360,7 @@ def read_by(
     monkeypatch.setattr(bursts, "_supported", told)
     eager = SimpleNamespace(host_us=[99.0 if bound else 0.0], samples_us=[10.0])
     mine = SimpleNamespace(host_us=[0.0], samples_us=[10.0])
-    own = SimpleNamespace(reference=SimpleNamespace(device=device))
+    own = SimpleNamespace(reference=SimpleNamespace(device=device), check_draws=lambda: None)
     return trusted_time(own, mine, eager, random.Random(1), claimed_us=5.0), methods
 
 
@@ -543,7 +543,7 @@ def test_a_baseline_that_fails_is_told_and_has_no_time(fault, words):
         sides[0].samples_us += [20.0] * 4
         return Circumstances()
 
-    own.measurement = SimpleNamespace(run=run, clock=SimpleNamespace(unavailable="no GPU"))
+    own.measurement = SimpleNamespace(run=run, told=True, clock=SimpleNamespace(unavailable="no GPU"))
     own.device = "cpu"
     assert own.alternative(found, COMPILE, ["a limit"]) == words
     if words:
@@ -631,7 +631,7 @@ def test_a_best_so_far_that_fails_is_left_out_and_noted():
             side.samples_us += [10.0 * number] * 4
         return Circumstances()
 
-    own.measurement = SimpleNamespace(run=run, clock=SimpleNamespace(unavailable=""))
+    own.measurement = SimpleNamespace(run=run, told=True, clock=SimpleNamespace(unavailable=""))
     own.introduce = lambda name: (name, None)
     found = own.measure(suffix="#2", rival=True)
     assert tried == [["candidate#2", "eager#2", "incumbent#2"], ["candidate#2", "eager#2"]]

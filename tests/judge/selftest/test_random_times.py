@@ -1,4 +1,4 @@
-"""Where no burst is possible, the judge's own clock still has a word in what may be the best."""
+"""Where outputs are random, the judge's own clock still has a word in what may be the best."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def liar():
 def test_a_lying_clock_makes_no_best_where_outputs_are_random(cpu_bench, liar) -> None:
     outcome = judged(cpu_bench, liar.candidate, liar.problem)
     assert (outcome.verdict, outcome.reason, outcome.audit) == (Verdict.SUSPECT, "time.mismatch", Audit.NONE)
-    assert "by the judge's own clock a call may take up to" in outcome.message
+    assert "by the judge's own clock each of" in outcome.message
 
 
 def test_an_honest_one_is_audited(cpu_bench, liar) -> None:
     honest = liar.problem.source.split("def get_inputs")[0].replace("class Model(", "class ModelNew(")
     outcome = judged(cpu_bench, honest, liar.problem)
     assert (outcome.verdict, outcome.audit) == (Verdict.PASS, Audit.PASSED)
-    assert "time.unchecked" in {finding.code for finding in outcome.findings}
+    assert "time.trusted" in {finding.code for finding in outcome.findings}
