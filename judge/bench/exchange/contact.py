@@ -16,11 +16,11 @@ import torch
 from judge.bench.device.gpu import IpcRefused
 from judge.bench.device.gpu_lock import LONGEST_WAIT_S
 from judge.bench.exchange.arenas import Arena, Arenas, Slot, capacity, plan
-from judge.bench.exchange.claims import MOST_SWITCHES, ArenaOpened, Beside, Claim, Constructed, StateTaken
+from judge.bench.exchange.claims import MOST_ROWS, MOST_SWITCHES, ArenaOpened, Beside, Claim, Constructed, StateTaken
 from judge.bench.exchange.fields import BadClaim, Fields
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.poison import poison
-from judge.bench.exchange.wire import Channel, WireClosed, WireGarbage, WireTimeout
+from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 
 Answer = TypeVar("Answer", bound=Claim)
 
@@ -87,6 +87,7 @@ class Contact:
         self.prepare_us: list[float] = []  # how long each prepare() took, by its own clock
         self._init: Any = None
         self._seed: int | None = None
+        self._counts = False  # launches are told on the way to the answer
         self._number = ""  # of the question asked last; nobody can answer one that has not been asked
 
     @property
@@ -101,6 +102,7 @@ class Contact:
 
     def tell(self, kind: type[Claim], /, fds: tuple[int, ...] = (), **fields: Any) -> None:
         self.doing, self._number = kind.op, secrets.token_hex(8)
+        self._counts = fields.get("count") is True
         limit = self.deadline.stage()
         try:
             self.link.send({"op": kind.op, "number": self._number, **fields}, fds, timeout=limit)
@@ -119,7 +121,7 @@ class Contact:
         assert kind.op == self.doing, f"{kind.op} was not asked"
         limit = self.deadline.stage()
         try:
-            reply = Fields(self.link.receive(limit), "a reply")
+            reply = Fields(self._received(limit), "a reply")
             if reply.raw("number") != self._number:
                 raise self._failed("garbage", "it sent an answer to another question")
             self._note(Beside.read(reply))
@@ -132,6 +134,16 @@ class Contact:
             raise self._failed("garbage", f"it sent {error} instead of an answer") from error
         except BadClaim as error:
             raise self._failed("garbage", f"it sent {error} instead of an answer to {self.doing}") from error
+
+    def _received(self, limit: float) -> Message:
+        """The answer, with the launches counted on the way to it: each was sent when it had been made."""
+        end = time.monotonic() + limit
+        counted: list[object] = []
+        while "counted" in (message := self.link.receive(max(0.0, end - time.monotonic()))):
+            if not self._counts or len(counted) >= MOST_ROWS:
+                raise WireGarbage("more counted launches than it was asked for")
+            counted.append(message["counted"])
+        return {**message, "traffic": counted} if self._counts else message
 
     def _note(self, beside: Beside) -> None:
         """Keep what it says about itself beside the answer. Raises SubjectFailed for a fault."""

@@ -26,7 +26,7 @@ from judge.bench.interpreting.bounds import BoundsTable
 from judge.bench.interpreting.builder import RepairedBuilder, Unsupported
 from judge.bench.interpreting.counters import LaunchCounter
 from judge.bench.interpreting.kernel_code import MOST_CODES, Codes, launch_code, remember_texts
-from judge.bench.interpreting.op_traffic import counting_ops
+from judge.bench.interpreting.op_traffic import PAUSERS, counting_ops
 from judge.bench.interpreting.stand_in_driver import StandInDriver, TunedLists
 from judge.bench.interpreting.targets import Target
 from judge.bench.interpreting.targets import target as target_named
@@ -148,6 +148,7 @@ def _install_launches(adapter: Adapter) -> None:
             adapter.ledger.add(counter.result())
 
     GridExecutor.__call__ = launch
+    PAUSERS.add(launch.__code__)
 
 
 class _NotCompiled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -98,7 +99,7 @@ class _OpCounter(TorchDispatchMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         before = [tensor.data_ptr() for tensor in _tensors((args, kwargs))] if _is_maybe_alias(func) else []
         out = func(*args, **kwargs)
-        if self.ledger.paused or str(func._overloadpacket) in _SILENT or _is_view(func):
+        if is_paused(self.ledger) or str(func._overloadpacket) in _SILENT or _is_view(func):
             return out
         if before and isinstance(out, torch.Tensor) and out.data_ptr() in before:
             return out
@@ -143,13 +144,27 @@ class _RecurrentCounter(TorchFunctionMode):  # type: ignore[misc]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        if name not in _RECURRENT or self.ledger.paused or len(args) < 6:
+        if name not in _RECURRENT or is_paused(self.ledger) or len(args) < 6:
             return func(*args, **(kwargs or {}))
-        with self.ledger.pause():
-            out = func(*args, **(kwargs or {}))
+        out = self._whole(func, args, kwargs or {})
         for row in _recurrent_traffic(name, args, out):
             self.ledger.add(row)
         return out
+
+    def _whole(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        with self.ledger.pause():
+            return func(*args, **kwargs)
+
+
+PAUSERS = {_RecurrentCounter._whole.__code__}  # what operators are not counted in: it counts for them
+
+
+def is_paused(ledger: Ledger) -> bool:
+    """Whether the ledger is paused by what may pause it: anybody could set the flag."""
+    frame = sys._getframe(1) if ledger.paused else None
+    while frame is not None and frame.f_code not in PAUSERS:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _recurrent_traffic(name: str, args: Sequence[Any], out: Any) -> Iterator[LaunchTraffic]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -79,15 +79,24 @@ class TrafficReport:
         }
 
 
+def _nobody(row: LaunchTraffic) -> None:
+    """Nobody is told."""
+
+
 class Ledger:
-    """Where launches are written down, whoever makes them. `paused` while a Triton launch runs its own torch calls."""
+    """Where launches are written down, whoever makes them. `paused` while a Triton launch runs its own torch calls.
+
+    `tell` hears of each at once, before whoever made it goes on.
+    """
 
     def __init__(self) -> None:
         self.kernels: list[LaunchTraffic] = []
         self.paused = False
+        self.tell: Callable[[LaunchTraffic], None] = _nobody
 
     def add(self, row: LaunchTraffic) -> None:
         self.kernels.append(row)
+        self.tell(row)
 
     def clear(self) -> None:
         self.kernels.clear()

@@ -65,7 +65,7 @@ class Subject:
         self.path = assignment.folder / f"{name}.py"
         self.policy = Policy.from_json(assignment.payload["policy"])
         self.switches = Switchboard(self.device)
-        self.watch: Watch = watch_for(self.mode, assignment)
+        self.watch: Watch = watch_for(self.mode, assignment, lambda message: self.link.send(message))
         self.arena: Arena | None = None
         self.model_class: Callable[..., Any] | None = None
         self.model: Any = None
@@ -74,7 +74,8 @@ class Subject:
         self._fetched: list[tuple[Slot, torch.Tensor]] = []
         self._answers = 0
         self._handed_out = HandedOut()
-        self.harness = Harness(self, link, self.bursts, self.switches, self.watch)
+        counters = (assignment.adapter, getattr(assignment.adapter, "ledger", None))
+        self.harness = Harness(self, link, self.bursts, self.switches, self.watch, *filter(None, counters))
 
     def serve(self) -> None:
         """Import the source, then answer until the other side hangs up."""

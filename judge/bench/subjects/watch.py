@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
@@ -28,22 +28,33 @@ class Watch:
 
 
 class Counted(Watch):
-    """Interpreted kernels: bounds are always checked, traffic is counted when asked for."""
+    """Interpreted kernels: bounds are always checked, traffic is counted when asked for.
 
-    def __init__(self, adapter: Any) -> None:
+    Each launch is sent to the referee as soon as it is counted: what has been sent cannot be taken back.
+    """
+
+    def __init__(self, adapter: Any, send: Callable[[Message], None]) -> None:
         self.adapter = adapter
+        self._send = send
 
-    def during(self, *, count: bool) -> AbstractContextManager[Any]:
+    @contextmanager
+    def during(self, *, count: bool) -> Iterator[None]:
         self.adapter.counts = count
         self.adapter.reset()
-        return self.adapter.counting() if count else nullcontext()
+        ledger = self.adapter.ledger
+        before, ledger.tell = ledger.tell, self._tell if count else ledger.tell
+        try:
+            with self.adapter.counting() if count else nullcontext():
+                yield
+        finally:
+            ledger.tell = before
+
+    def _tell(self, row: LaunchTraffic) -> None:
+        if len(self.adapter.ledger.kernels) <= MOST_ROWS:
+            self._send({"counted": traffic_row(row)})
 
     def report(self, *, count: bool) -> Message:
-        codes = {"codes": code_rows(self.adapter.take_codes())}
-        if not count:
-            return codes
-        found: TrafficReport = self.adapter.report()
-        return {**codes, "traffic": [traffic_row(row) for row in found.kernels[:MOST_ROWS]]}
+        return {"codes": code_rows(self.adapter.take_codes())}
 
 
 class Recorded(Watch):
@@ -115,11 +126,11 @@ def traffic_report(rows: Iterable[CountedRow]) -> TrafficReport:
     return TrafficReport(tuple(LaunchTraffic(**vars(row)) for row in rows))
 
 
-def watch_for(mode: str, assignment: Assignment) -> Watch:
+def watch_for(mode: str, assignment: Assignment, send: Callable[[Message], None]) -> Watch:
     """The watch of a subject. What it needs was installed in the zygote it was forked from."""
     if mode == "record":
         return Recorded(assignment.adapter)
-    plain = Watch() if assignment.adapter is None else Counted(assignment.adapter)
+    plain = Watch() if assignment.adapter is None else Counted(assignment.adapter, send)
     if mode in MODES:
         launches = Launches(mode, assignment.folder)
         install(launches)

@@ -72,7 +72,7 @@ def _counted(adapter: Any, request: dict[str, Any], folder: Path) -> dict[str, A
     from judge.bench.foreign.switches import neutral
     from judge.bench.interpreting.op_traffic import eager_traffic
     from judge.bench.judging.reference import Reference
-    from judge.bench.subjects.watch import Counted, traffic_row
+    from judge.bench.subjects.watch import traffic_row
     from judge.values import Policy
 
     policy = Policy.from_json(request["policy"])
@@ -85,10 +85,11 @@ def _counted(adapter: Any, request: dict[str, Any], folder: Path) -> dict[str, A
     with torch.no_grad():
         model = factories.under(policy, model_class(*cloned(reference.init)), "cpu")
         _give_parameters(model, reference)
-        watch, given = Counted(adapter), cloned(inputs)
-        with watch.during(count=True):
+        given = cloned(inputs)
+        with adapter.counting():
             model(*given)
-    return {"candidate": watch.report(count=True)["traffic"], "eager": [traffic_row(row) for row in eager.kernels]}
+    counted = adapter.report()
+    return {name: [traffic_row(row) for row in one.kernels] for name, one in (("candidate", counted), ("eager", eager))}
 
 
 def _give_parameters(model: Any, reference: Any) -> None:

@@ -12,6 +12,7 @@ from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
 from judge.bench.exchange.wire import MAX_MESSAGE, Channel
 from judge.bench.judging.completion import Ended, of_baseline, of_candidate
 from judge.values import Verdict
+from tests.judge.replies import counted
 
 
 @pytest.fixture
@@ -59,3 +60,32 @@ def test_an_answer_is_taken_for_the_question_asked_last_and_for_no_other(ends):
     with pytest.raises(SubjectFailed) as caught:
         contact.answer(BurstDone)
     assert of_candidate(caught.value, "timing").reason == "tamper.channel"
+
+
+ANSWER = {"template": {"list": []}, "metas": [], "stored": True}
+
+
+def test_launches_are_counted_as_they_were_told_on_the_way_to_the_answer(
+    ends: tuple[Contact, socket.socket],
+) -> None:
+    contact, subject = ends[0], Channel(ends[1])
+    contact.tell(Forwarded, count=True)
+    number = subject.receive(1)["number"]
+    for name in ("a", "b"):
+        subject.send({"counted": vars(counted(name))})
+    subject.send({**ANSWER, "number": number, "traffic": [vars(counted("smaller"))]})
+    assert [row.name for row in contact.answer(Forwarded).traffic or ()] == ["a", "b"]
+
+
+@pytest.mark.parametrize("count", [False, True])
+def test_more_counts_than_were_asked_for_are_no_answer(
+    ends: tuple[Contact, socket.socket], monkeypatch: pytest.MonkeyPatch, count: bool
+) -> None:
+    monkeypatch.setattr("judge.bench.exchange.contact.MOST_ROWS", 3)
+    contact, subject = ends[0], Channel(ends[1])
+    contact.tell(Forwarded, count=count)
+    for _ in range(4):
+        subject.send({"counted": {}})
+    with pytest.raises(SubjectFailed) as caught:
+        contact.answer(Forwarded)
+    assert of_candidate(caught.value, "smoke").reason == "tamper.channel"
