@@ -119,7 +119,8 @@ def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) ->
             _judge(rounds, other)
     except SubjectFailed as failed:
         larger = elements(question) > LARGER * setting.elements
-        return _of_failure(failed, case, excused=larger)
+        fits = setting.device == "cpu" and failed.kind == "oom"  # this process answered it, under the same limit
+        return _of_failure(failed, case, excused=larger and not fits)
     except Ended as ended:
         if ended.reason == "load.died":
             raise

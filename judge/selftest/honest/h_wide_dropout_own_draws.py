@@ -1,6 +1,6 @@
 # title: dropout with draws of its own, another layout of the mask than the reference's
 # problem: wide_dropout
-# devices: cpu cuda
+# devices: cuda
 # expect: pass
 import torch
 

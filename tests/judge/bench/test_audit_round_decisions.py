@@ -327,9 +327,15 @@ def test_a_case_without_an_answer_to_judge_by_is_left_out(monkeypatch, unfit):
 
 
 def test_only_a_much_larger_case_excuses(monkeypatch):
-    failed = SubjectFailed("sealed#1", "oom", "forward", "")
-    assert asked_case(monkeypatch, [failed], elements=10)[0] == "guarded"
+    failed = SubjectFailed("sealed#1", "timeout", "forward", "")
+    assert asked_case(monkeypatch, [failed], elements=10)[0] == "wrong"
     assert asked_case(monkeypatch, [failed], elements=11)[0] == "left out"
+
+
+def test_on_the_cpu_no_case_excuses_a_lack_of_memory(monkeypatch):
+    """The process that judges answered it, in fp64 too, under the same limit."""
+    failed = SubjectFailed("sealed#1", "oom", "forward", "")
+    assert asked_case(monkeypatch, [failed], elements=1000)[0] == "guarded"
 
 
 def test_a_broken_protocol_ends_it_without_the_candidates_words(monkeypatch):

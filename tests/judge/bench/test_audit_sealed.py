@@ -46,6 +46,12 @@ def test_an_excuse_for_a_case_of_the_usual_size_does_not_help(cpu_bench, excuse,
     assert audited(cpu_bench, source, sealed=[sealed(SIZE=65)]).verdict is verdict
 
 
+def test_a_lack_of_memory_is_no_excuse_where_the_referee_had_enough(cpu_bench):
+    source = candidate("if x.shape[-1] > 64: raise MemoryError\nreturn self.right(x)")
+    outcome = audited(cpu_bench, source, sealed=[sealed(SIZE=SECRET)])
+    assert (outcome.verdict, outcome.reason) == (Verdict.WRONG, "audit.sealed_case")
+
+
 @pytest.mark.parametrize("source", [WRONG_ELSEWHERE, REFUSES_ELSEWHERE, SAME])
 def test_nothing_tells_what_a_sealed_case_is(cpu_bench, source):
     talkative = sized(source).replace("def forward(self, x):", "def forward(self, x):\n        print('size', x.shape)")
