@@ -187,6 +187,13 @@ def _environment() -> dict[str, Any]:
     return {"gpu": "NVIDIA H200", "cuda": "13.0", "gpu_alone_s": 0.31, "sandbox": LAYERS, "children": children}
 
 
+DECLARED = [
+    {"name": "gpu", "inputs": [{"shape": [16384, 5000], "dtype": "float32"}], "left_out": ""},
+    {"name": "odd rows", "inputs": [{"shape": [4097, 5000], "dtype": "float32"}], "left_out": ""},
+    {"name": "huge", "inputs": [{"shape": [1 << 20, 50000], "dtype": "float32"}], "left_out": "too many cases"},
+]
+
+
 def sealed(problem: Problem, **changes: Any) -> SealedSet:
     """A sealed set of two cases; 4097 is the secret."""
     cases = [
@@ -210,7 +217,7 @@ def _measure(evaluation: Evaluation, subject: str, middle: float, n: int = 64) -
 def history() -> dict[str, int]:
     """A GPU that has judged a good deal; ids of the rows whose pages are worth looking at."""
     device = gpu()
-    good, bad = problem(), flagged()
+    good, bad = problem(admission={device.name: report(declared=DECLARED)}), flagged()
     sealed(good)
     best = passed(good, device, 243.7)
     for us in (260.0, 301.5, 388.2, 512.4, 244.9, 270.3):

@@ -108,7 +108,7 @@ def test_an_archived_problem_is_in_no_list_and_no_start_form_and_loses_nothing()
     row = second(first)
     make_device()
     assert problem_archive(problem=first, archived=True) and not problem_archive(problem=row, archived=True)
-    assert not Problem.objects.filter(archived_at=None).exists()
+    assert not Problem.objects.filter(OFFERED).exists()
     assert not problem_page().rows and problem_page(archived=True).rows == [row]
     started = client.post("/new", START | {"problem": row.slug})
     assert "This problem is archived" in started.content.decode()
