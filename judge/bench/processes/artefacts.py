@@ -24,6 +24,7 @@ from typing import Any
 from judge.bench.processes.children import folder_mode
 from judge.bench.processes.plain_files import PlainFile, files, folders, read_plain
 from judge.bench.processes.stopping import look
+from judge.values.texts import canonical_hash
 
 FOLDER = re.compile(r"[A-Za-z0-9_-]{20,128}")  # Triton's names: a hash in base 32
 FILE = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,200}")
@@ -127,8 +128,8 @@ def _locked(fd: int) -> bool:
 
 
 def artefact_key(source: str, problem_hash: str, case: str | None) -> str:
-    """Of the exact text: it decides line numbers and thereby Triton's own keys."""
-    parts = [hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(), problem_hash, repr(case)]
+    """Of the text that is loaded: its line numbers decide Triton's own keys."""
+    parts = [canonical_hash(source), problem_hash, repr(case)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -16,6 +16,7 @@ from judge.bench.audit.state_checks import Witness
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.parameters import SEEDED, Binding
+from judge.bench.judging.precision import weighted_errors
 from judge.values import DEFAULT_POLICY, JudgeError, Verdict
 from tests.judge.audit_setting import Audited, ended
 from tests.judge.replies import forwarded
@@ -248,8 +249,9 @@ def test_the_runner_is_asked_within_the_time_of_a_stage(monkeypatch):
 
 
 def answered(values: object, *, random: bool = False, fault: Exception | None = None) -> bool:
+    oracle = torch.tensor([1.0, 2.0, 3.0, 4.0]).double()
     target = SimpleNamespace(
-        integer=False, same=torch.tensor([1.0, 2.0, 3.0, 4.0]), oracle=torch.tensor([1.0, 2.0, 3.0, 4.0]).double(),
+        integer=False, same=oracle.float(), errors=lambda value: weighted_errors(value, oracle, None),
         allowed=SimpleNamespace(holds=lambda found: found.rms < 0.01),
     )  # fmt: skip
     expected = SimpleNamespace(

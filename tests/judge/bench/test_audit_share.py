@@ -15,7 +15,7 @@ from tests.judge.replies import forwarded, launched, traced
 
 
 def ran(*names: str) -> Kernels:
-    return Kernels(frozenset(names), frozenset(), False, frozenset(), 0)
+    return Kernels(frozenset(names), frozenset(), False, frozenset(), 0, {})
 
 
 def test_the_share_of_a_trace_is_that_of_the_kernels_that_were_launched():
@@ -47,7 +47,7 @@ def test_the_modelled_share_weighs_launches_by_their_bytes():
 
 
 def test_a_kernel_that_failed_once_and_ran_once_did_not_always_fail():
-    kernels = Kernels.of(forwarded(launches=[vars(launched("k", raised=3, kind="resources"))]))
+    kernels = Kernels.of(forwarded(launches=[{**vars(launched("k", raised=3, kind="resources")), "inside": []}]))
     assert (kernels.ran, kernels.always_failed) == ({"k"}, frozenset())
 
 
