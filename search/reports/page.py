@@ -188,9 +188,7 @@ def _block_lines(block: Block) -> Iterator[str]:
         shown = line.measure.whole if line.measure else ("correct, not timed" if line.run else "no correct kernel")
         mark = "" if not line.run or line.audited or block.elsewhere else ", provisional"
         where = f" (run {line.run}, node {line.number})" if line.run else ""
-        yield f"  {line.slug:<32} {shown}, numerics {line.numerics}{mark}{where}" + (
-            f" (run {line.run}, node {line.number})" if line.run else ""
-        )
+        yield f"  {line.slug:<32} {shown}, numerics {line.numerics}{mark}{where}"
 
 
 def _unknown(count: int) -> str:

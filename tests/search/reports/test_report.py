@@ -104,6 +104,11 @@ def test_degenerate_problems_are_named_and_in_no_figure():
     assert "900" not in report_html(report())
 
 
+def test_the_text_names_the_node_of_a_problem_once():
+    run = searched(problem("a"), {"speedup": 2.0})
+    assert report_text(report()).count(f"(run {run.pk}, node 1)") == 1
+
+
 def test_only_audited_bests_count_as_correct_in_the_audited_figures():
     searched(problem("a"), {"speedup": 2.0}, {"speedup": 3.0, "audit": ""})
     searched(problem("b"), {"speedup": 4.0, "audit": ""})
