@@ -366,9 +366,13 @@ def _origin(line: Returned) -> dict[str, Any]:
     return {"signed": line.signed, "job": line.id, "judged_at": line.judged_at, **line.fingerprint}
 
 
-def refusal_keep(*, uid: str, reason: str) -> None:
-    """Remember why a job that still waits has no outcome, for the page of its search."""
-    BatchJob.objects.filter(uid=uid, imported_at=None).update(refusal=clip(reason, 300))
+def refusal_keep(*, token: str, reason: str, device: str = "") -> None:
+    """Remember why a job that still waits has no outcome, for the page of its search. A late answer to an earlier
+    export, with another nonce, says nothing of the job as it waits now; nor does one from another than `device`."""
+    uid, _, nonce = token.partition(".")
+    jobs = BatchJob.objects.filter(uid=uid, nonce__startswith=nonce, imported_at=None)
+    jobs = jobs.filter(device__name=device) if device else jobs
+    jobs.update(refusal=clip(reason, 300))
 
 
 def _refused(number: int, name: str, reason: str) -> OutcomesRefused:

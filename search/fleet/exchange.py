@@ -72,18 +72,18 @@ def _import(folder: Folder, keys: dict[str, DeviceKey], done: Exchanged) -> None
             found = outcomes_import(data=line, keys=keys)
         except OutcomesRefused as error:
             log.warning("the outcome %s is refused and put aside: %s", path.name, error.reason)
-            refusal_keep(uid=path.stem.partition(".")[0], reason=error.reason)
+            refusal_keep(token=path.stem, reason=error.reason)
             done.refused.append(f"{path.name}: {error.reason}")
             folder.put_aside(path)
             continue
         _tell(found, done)
         folder.imported(path)
     for token, why in folder.refusals().items():
-        refusal_keep(uid=token.partition(".")[0], reason=why)
+        refusal_keep(token=token, reason=why)
 
 
 def _tell(found: Imported, done: Exchanged) -> None:
-    told, follow_ups = nodes_answered(evaluations=(*found.evaluations, *found.known))
+    told, follow_ups = nodes_answered(evaluations=found.evaluations, known=found.known)
     done.outcomes += len(found.evaluations) + len(found.preflights)
     done.completed += len(told)
     done.follow_ups += [*follow_ups, *jobs_lost(lost=found.lost)]

@@ -51,7 +51,7 @@ def job_take(*, device: Device, key: DeviceKey, owner: str, now: datetime) -> tu
 
 
 def job_renew(*, device: Device, token: str, owner: str, now: datetime) -> bool:
-    """Keep a job. False when it is another's by now, or nothing waits for it."""
+    """Keep a job. False when it is another's by now, or has its outcome."""
     return bool(_held(device, token, owner).renew(now=now, for_s=LEASE_S))
 
 
@@ -65,7 +65,7 @@ def job_refuse(*, device: Device, token: str, owner: str, reason: str) -> bool:
     row = _held(device, token, owner).first()
     if row is None:
         return False
-    refusal_keep(uid=row.uid, reason=reason)
+    refusal_keep(token=token, reason=reason)
     return True
 
 
@@ -74,11 +74,11 @@ def job_answer(*, key: DeviceKey, token: str, line: bytes) -> tuple[bool, str, l
     try:
         found = outcomes_import(data=line + b"\n", keys={key.device: key})
     except OutcomesRefused as error:
-        refusal_keep(uid=token.partition(".")[0], reason=error.reason)
+        refusal_keep(token=token, reason=error.reason, device=key.device)
         return False, error.reason, []
     for one in found.lost:
         BatchJob.objects.filter(pk=one.job.pk).update(lease_until=None)
-    _, follow_ups = nodes_answered(evaluations=(*found.evaluations, *found.known))
+    _, follow_ups = nodes_answered(evaluations=found.evaluations, known=found.known)
     return True, "", [*follow_ups, *jobs_lost(lost=found.lost)]
 
 

@@ -111,14 +111,19 @@ def _distinct(requests: Iterable[Request]) -> list[Request]:
 
 
 def nodes_answered(
-    *, evaluations: Iterable[Evaluation], clock: Callable[[], datetime] = timezone.now
+    *,
+    evaluations: Sequence[Evaluation],
+    known: Sequence[Evaluation] = (),
+    clock: Callable[[], datetime] = timezone.now,
 ) -> tuple[list[int], list[FollowUp]]:
-    """Complete the nodes that waited for these outcomes: (their ids, what to enqueue). A second call completes none."""
+    """Complete the nodes that waited for these outcomes: (their ids, what to enqueue). A second call completes none.
+    Those that are `known` came before: they say nothing new of device and problem."""
     completed: list[int] = []
     follow_ups: list[FollowUp] = []
     for evaluation in evaluations:
         faults_clear(evaluation.device)
         problem_judged(evaluation=evaluation)
+    for evaluation in (*evaluations, *known):
         for node in _nodes_of(evaluation.device_id, evaluation.problem_id, evaluation.candidate_hash):
             if wants_race(evaluation, best_node(node.run_id)):
                 continue  # it leaves once more, beside the best

@@ -36,7 +36,7 @@ class Command(BaseCommand):
             done = outcomes_import(
                 data=_read(options["file"]), keys=enrolled_keys(), accept_unsigned=options["accept_unsigned"]
             )
-        told, follow_ups = nodes_answered(evaluations=(*done.evaluations, *done.known))
+        told, follow_ups = nodes_answered(evaluations=done.evaluations, known=done.known)
         send([*follow_ups, *jobs_lost(lost=done.lost)])
         for job in done.preflights:
             report = job.problem.report_for(job.device.name) or {}

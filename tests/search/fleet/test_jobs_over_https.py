@@ -252,3 +252,31 @@ def test_no_user_sees_the_line_of_a_job_without_the_key(device) -> None:
     headers = {"Authorization": f"Bearer {token_for(Role.ADMIN)}"}
     answer = Client(headers=headers).post("/api/v1/jobs/far/take", data=body, content_type="application/json")
     assert answer.status_code == 403
+
+
+def test_a_late_answer_to_an_earlier_export_does_not_keep_the_job_back(device) -> None:
+    waiting_run(device)
+    place, lines = place_of(), []
+    taken = place.take()
+    place.release(taken)
+
+    class Kept(ServerPlace):
+        def put(self, taken, line):
+            lines.append(line)
+            return super().put(taken, line)
+
+    other = place_of()
+    other.__class__ = Kept
+    assert served(other, There(LOST)) == 2
+    BatchJob.objects.update(imported_at=None, evaluation=None, lease_until=None)  # as before the second outcome
+    assert not place.put(taken, json.dumps(json.loads(lines[0]) | {"judged_at": "late"}).encode())
+    assert BatchJob.objects.get().refusal == ""
+
+
+def test_a_machine_with_another_key_keeps_no_job_of_this_device_back(device) -> None:
+    waiting_run(device)
+    taken = place_of().take()
+    device_enroll(name="near", kind=Device.Kind.INTERPRETER, arch="sm_90")
+    place = place_of(key=read_key(key_path("near")))
+    assert not place.put(taken, b"{}")
+    assert BatchJob.objects.get().refusal == ""

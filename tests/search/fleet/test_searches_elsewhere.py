@@ -18,7 +18,9 @@ from judge.devices.keys import read_key
 from judge.devices.models import Device
 from judge.devices.services import device_enroll, key_path
 from judge.evaluations.models import Evaluation
+from judge.problems.models import Problem
 from judge.problems.preflight import preflight
+from judge.problems.quarantine import STRIKE
 from judge.problems.views import preflight_start
 from judge.values import AdmissionReport, JudgeError, Outcome, Verdict
 from search.batches.campaigns import CAMPAIGNS, campaign_start
@@ -36,6 +38,7 @@ from tests.search.makers import Worker, make_problem, make_run
 pytestmark = pytest.mark.django_db
 
 ADMITTED = AdmissionReport("admitted", graph={"nodes": []})
+BREAKS = Outcome(Verdict.REFUSED_PROBLEM, stage="smoke", reason="problem.breaks_off", message="it came to no verdict")
 LOST = Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message="no child")
 
 
@@ -216,6 +219,18 @@ def test_a_fault_of_the_judge_there_is_no_verdict_and_costs_no_step(road) -> Non
     assert "1 waiting nodes completed" in road.trip(There())
     node = Node.objects.get(run=run, number=1)
     assert node.evaluation.verdict == Verdict.PASS
+
+
+def test_the_same_outcomes_again_are_no_second_strike_against_a_problem(road) -> None:
+    waiting_run(road)
+    road.export()
+    road.there(There(BREAKS))
+    outcomes = (road.folder / "out.jsonl").read_bytes()
+    for _ in range(3):
+        (road.folder / "out.jsonl").write_bytes(outcomes)
+        road.back()
+    row = Problem.objects.get()
+    assert row.strikes == STRIKE and not row.quarantined
 
 
 def test_three_faults_in_a_row_quarantine_the_device_and_the_search_waits(road) -> None:
