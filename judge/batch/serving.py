@@ -219,7 +219,7 @@ def _hand(do: Callable[[], Any], say: Say, sleep: Callable[[float], None]) -> An
 def _try(do: Callable[[], Any]) -> None:
     try:
         do()
-    except OSError:
+    except (OSError, ValueError):  # away, or refused, which is told when the outcome is handed in
         pass  # the claim runs out by itself
 
 

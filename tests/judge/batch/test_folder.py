@@ -12,8 +12,9 @@ import threading
 import pytest
 
 from judge.batch.folder import LEASE_S, Folder, Waiting, token_of
+from judge.batch.https import ServerRefused
 from judge.batch.lines import job_line, read_outcome
-from judge.batch.serving import FolderPlace, serve
+from judge.batch.serving import FolderPlace, Taken, _kept, serve
 from judge.values import JudgeError, Verdict
 from judge.values.owners import here
 from tests.judge.batch.test_batch_run import FakeBench
@@ -243,6 +244,23 @@ def test_no_evaluation_takes_longer_than_the_server_allows(root) -> None:
     served(folder, bench, most_s=5.0)
     assert (bench.limits.wall_s, bench.limits.stage_s) == (5.0, 5.0)
     assert outcomes(folder)[0].outcome.verdict == Verdict.PASS  # it answers the job as it was sent
+
+
+def test_a_claim_whose_renewal_is_refused_is_tried_again(root, monkeypatch) -> None:
+    tried = threading.Event()
+
+    class Refusing(FolderPlace):
+        times = 0
+
+        def renew(self, taken):
+            self.times += 1
+            if self.times == 2:
+                tried.set()
+            raise ServerRefused("the server answers 403")
+
+    monkeypatch.setattr("judge.batch.serving.RENEW_S", 0.001)
+    with _kept(Refusing(Folder(root), "lab"), Taken("t", b"")):
+        assert tried.wait(20)
 
 
 def test_a_disk_that_is_away_is_asked_again_and_no_outcome_is_lost(root) -> None:
