@@ -31,7 +31,7 @@ from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child, private_folder, wipe
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.jobs import BREAKS_OFF, BREAKS_OFF_FIX, AdmissionPlan, EvaluationPlan, SealingPlan
-from judge.bench.processes.kept_referees import KeptReferees
+from judge.bench.processes.kept_referees import AHEAD_S, KeptReferees
 from judge.bench.processes.listening import FORGES_FIX, Listening
 from judge.bench.processes.stopping import look
 from judge.bench.processes.watching import Broken, Watch, fit_to_stay
@@ -55,7 +55,6 @@ DEFAULT_LIMITS = Limits()
 SPARES = 5  # referee, candidate, eager, best so far, one more; about 650 MB of GPU memory each
 PRESSED_S = 0.5
 STEP_S = 0.25
-AHEAD_S = 1.0  # in which a referee that stays at a GPU's problem draws its next questions; then it is stopped
 CROWDED = 0.2  # of a GPU's memory in other hands
 
 
@@ -437,7 +436,7 @@ class Bench:
             self._last_layers = {name: child.layers or {} for name, child in group.members.items()}
             self._require_layers()
             staying = plan.staying(group) if isinstance(plan, EvaluationPlan) and sealed is not None else {}
-            if staying and not all(fit_to_stay(child, self._lock_table()) for child in staying.values()):
+            if staying and not all(fit_to_stay(child) for child in staying.values()):
                 staying = {}
             group.kept = set(staying)
         if isinstance(plan, EvaluationPlan) and staying:

@@ -28,12 +28,13 @@ from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.subjects import Subjects
 from judge.bench.processes.child import Assignment, stamp_of
-from judge.bench.processes.kept_referees import BASELINE
+from judge.bench.processes.kept_referees import AHEAD_S, BASELINE
 from judge.values import JudgeError
 
 USES = 50  # evaluations after which another process takes over, with another seed for the constructor
 AHEAD = 0.015  # of the GPU's memory, for inputs and outputs of the questions drawn ahead
 ROOM = 0.3  # of the GPU's memory must be free for it
+DRAWING = 0.8  # of AHEAD_S: it is not to be caught with the GPU's lock when it is stopped
 LARGE_BYTES = 1 << 30  # inputs and outputs of a problem whose baseline does not stay: it holds as much again
 CPU_SHARE = 0.5  # of the processor time that a child may take: the rest must do for one more evaluation
 HOARD_BYTES = 1 << 30  # of freed memory; more is given back to the GPU between evaluations
@@ -103,7 +104,8 @@ class RefereeCache:
         assert self.reference is not None
         questions, drawn = Questions(self.reference), 0
         lock = GpuLock(self._lock_fd)
-        while not select.select([fd], [], [], 0)[0]:
+        until = time.monotonic() + DRAWING * AHEAD_S
+        while not select.select([fd], [], [], 0)[0] and time.monotonic() < until:
             free_bytes, all_bytes = torch.cuda.mem_get_info()
             if drawn > AHEAD * all_bytes or free_bytes < ROOM * all_bytes:
                 break

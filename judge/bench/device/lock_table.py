@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from judge.bench.device.gpu_lock import GPU
 
 TABLE = Path("/proc/locks")
 MARK = 7  # a byte of the lock file that nobody else locks: it tells how the table names the file
+TRIES = 5  # record locks are the process's: another thread that closes the file takes the mark away
+_marking = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -33,17 +36,23 @@ class LockTable:
 
     def _named(self, fd: int) -> str:
         """The file's name in the table, such as "fe:00:1474578"; on overlays stat tells another one."""
-        own = str(os.getpid())
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, MARK, os.SEEK_SET)
-            rows = [row for row in self._rows() if row[-2:] == [str(MARK), str(MARK)] and row[-4] == own]
-            fcntl.lockf(fd, fcntl.LOCK_UN, 1, MARK, os.SEEK_SET)
-        except OSError:  # somebody has locked that byte alone, or there is no table
-            rows = []
-        if len(rows) == 1:
-            return rows[0][-3]
+        for _ in range(TRIES):
+            try:
+                with _marking:
+                    rows = self._marked(fd)
+            except OSError:  # somebody has locked that byte alone, or there is no table
+                break
+            if len(rows) == 1:
+                return rows[0][-3]
         about = os.fstat(fd)
         return f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+
+    def _marked(self, fd: int) -> list[list[str]]:
+        own = str(os.getpid())
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, MARK, os.SEEK_SET)
+        rows = [row for row in self._rows() if row[-2:] == [str(MARK), str(MARK)] and row[-4] == own]
+        fcntl.lockf(fd, fcntl.LOCK_UN, 1, MARK, os.SEEK_SET)
+        return rows
 
     def held(self) -> list[Held]:
         """Every lock of the file, and every wait for one."""

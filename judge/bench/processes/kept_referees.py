@@ -9,6 +9,7 @@ from judge.bench.processes.children import END_S, Child, retire
 from judge.values import JudgeError
 
 BASELINE = "eager"  # the child that stays with its referee
+AHEAD_S = 1.0  # in which a referee that stays at a GPU's problem draws its next questions; then it is stopped
 MOST = 4  # problems at a time; on a GPU a referee and its baseline hold a context each
 
 

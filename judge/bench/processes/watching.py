@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.bench.device.lock_table import Held, LockTable, keeping, sharing, waiting
+from judge.bench.device.lock_table import Held, LockTable, keeping, waiting
 from judge.bench.processes.children import Child
 from judge.values import Limits
 
@@ -99,14 +99,14 @@ class Watch:
         return None
 
 
-def fit_to_stay(child: Child, table: LockTable | None) -> bool:
-    """Whether a child leaves nothing at work and holds nothing of the GPU's lock, so that it may wait, stopped, for its
-    next evaluation."""
+def fit_to_stay(child: Child) -> bool:
+    """Whether a child leaves nothing at work, so that it may wait, stopped, for its next evaluation.
+
+    It may share the GPU: a referee draws its next questions at once. Whoever stops it looks at the lock.
+    """
     usage = usage_of(child)
-    held = table.held() if table is not None else []
-    pids = {one.pid for one in held if one.pid == child.pid or session_of(one.pid) == child.pid}
     few = usage.files <= STAYING_FILES and usage.disk_bytes <= STAYING_BYTES
-    return few and not usage.processes and not sharing(held, pids)
+    return few and not usage.processes
 
 
 def usage_of(child: Child) -> Usage:

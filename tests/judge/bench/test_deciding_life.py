@@ -20,6 +20,7 @@ from judge.bench.exchange.wire import WireClosed
 from judge.bench.foreign.whereabouts import DeviceLost
 from judge.bench.judging.completion import Ended
 from judge.bench.processes.child import Assignment
+from judge.bench.processes.kept_referees import AHEAD_S
 from judge.bench.timing.modelled import fixed_seed
 from judge.values import JudgeError, Verdict
 from tests.judge.replies import forwarded
@@ -156,7 +157,8 @@ def timed(monkeypatch, *, interprets: bool) -> object:
     one._measure = lambda *row: setattr(one, "timed", ("measured", *row))
     monkeypatch.setattr(refereeing, "modelled", lambda *row: ("modelled", *row))
     reference = SimpleNamespace(no_alternatives=lambda on_gpu: {})
-    Referee._timing(one, reference, "first", forwarded(traffic=[]))
+    rounds = SimpleNamespace(settled=lambda question: question, to_time=lambda question: question)
+    Referee._timing(one, reference, rounds, "first", forwarded(traffic=[]))
     assert one.timed[1] is reference
     return one.timed[0]
 
@@ -246,6 +248,28 @@ def test_questions_are_drawn_ahead_while_there_is_room_and_nobody_calls(monkeypa
         os.write(theirs, b"x")
     cache._draw_until(ours)
     assert len(asked) == draws and cache.questions is questions
+    for end in (ours, theirs):
+        os.close(end)
+
+
+def test_drawing_ahead_ends_before_the_referee_is_stopped(monkeypatch):
+    now, asked = [0.0], []
+
+    def draw_ahead():
+        asked.append(now[0])
+        now[0] += 0.3
+        return len(asked) < 20
+
+    at_once = SimpleNamespace(shared_at_once=lambda: nullcontext(True))
+    monkeypatch.setattr(referee_cache, "Questions", lambda reference: SimpleNamespace(draw_ahead=draw_ahead))
+    monkeypatch.setattr(referee_cache, "GpuLock", lambda fd: at_once)
+    monkeypatch.setattr(referee_cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 36, 1 << 36))
+    cache = RefereeCache(assignment(Boss()))
+    cache.reference = "reference"
+    ours, theirs = os.pipe()
+    cache._draw_until(ours)
+    assert len(asked) == 3 and asked[-1] < AHEAD_S
     for end in (ours, theirs):
         os.close(end)
 

@@ -41,6 +41,7 @@ def test_it_neither_tells_nor_prints_meanwhile(tmp_path: Path, monkeypatch, capf
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 36, 1 << 36))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
     monkeypatch.setattr(cache, "device", "cuda:0")
+    monkeypatch.setattr("judge.bench.deciding.referee_cache.DRAWING", 60.0)
     monkeypatch.setattr("judge.bench.deciding.referee_cache.replace", lambda assignment, **changes: assignment)
     assert cache.next(assignment) is assignment
     assert len(drawn[0]._drawn) > 2

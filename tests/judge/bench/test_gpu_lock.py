@@ -11,15 +11,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from judge.bench.device.gpu_lock import LONGEST_WAIT_S, GpuLock
-from judge.bench.device.lock_table import Held, LockTable, keeping, sharing, waiting
+from judge.bench.device.lock_table import MARK, Held, LockTable, keeping, sharing, waiting
 from judge.bench.exchange.contact import Deadline
 from judge.bench.exchange.reports import Doing
 from judge.bench.processes.jobs import EvaluationPlan
-from judge.bench.processes.watching import Watch
+from judge.bench.processes.watching import Watch, fit_to_stay
 from judge.bench.runner import Bench
 from judge.values import Job, JudgeError, Limits, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, judge
@@ -161,6 +163,31 @@ def test_the_kernel_says_who_holds_the_lock_and_who_waits(tmp_path: Path) -> Non
     assert keeping(table.held(), {one.pid}) and not waiting(table.held(), {one.pid})
     os.close(fd)
     finish(one, two)
+
+
+def test_a_mark_that_another_thread_took_away_is_made_again(tmp_path: Path) -> None:
+    class Disturbed(LockTable):
+        reads = 0
+
+        def _rows(self) -> Iterator[list[str]]:
+            self.reads += 1
+            if self.reads == 3:
+                yield ["1:", "POSIX", "ADVISORY", "READ", str(os.getpid()), "aa:bb:1", str(MARK), str(MARK)]
+            elif self.reads > 3:
+                yield ["1:", "POSIX", "ADVISORY", "READ", "77", "aa:bb:1", "0", "0"]
+
+    with (tmp_path / "gpu.lock").open("w+") as file:
+        assert [row.pid for row in Disturbed(file.fileno()).held()] == [77]
+
+
+def test_a_referee_that_draws_its_next_questions_at_once_may_stay(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    one = start(path)
+    assert hear(one) == "shared"
+    child: Any = SimpleNamespace(pid=one.pid, status=None, folder=tmp_path)
+    assert fit_to_stay(child)
+    finish(one)
 
 
 def test_a_lock_file_without_a_table_is_held_by_nobody(tmp_path: Path) -> None:

@@ -241,13 +241,13 @@ def test_files_processes_and_memory_are_those_that_the_kernel_counts(tmp_path):
         leader.stdout.readline()
         child: Any = SimpleNamespace(pid=leader.pid, status=None, folder=tmp_path)
         usage = usage_of(child)
-        assert not fit_to_stay(child, None)
+        assert not fit_to_stay(child)
         below = descendants(leader.pid)
         for pid in (*below, leader.pid):
             os.kill(pid, 9)
     assert usage.files == 2 and usage.disk_bytes >= 100_000
     assert usage.processes == len(below) == 1
-    assert usage_of(child).processes == 0 and fit_to_stay(child, None), "nobody is left"
+    assert usage_of(child).processes == 0 and fit_to_stay(child), "nobody is left"
 
 
 # -- real children --
