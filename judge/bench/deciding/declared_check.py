@@ -46,6 +46,14 @@ def _ask(setting: Setting, name: str, child: str, usual: int, records: list[Case
     """Why the case was left out; empty where the candidate is right. Two rounds: as given, then other content."""
     if left_s <= 0:
         return "the cases before it took all the time"
+    setting.subjects.more({child: "run"})  # it imports the candidate while the reference answers
+    try:
+        return _compared(setting, name, child, usual, records, left_s)
+    finally:
+        setting.subjects.release(child)
+
+
+def _compared(setting: Setting, name: str, child: str, usual: int, records: list[CaseRecord], left_s: float) -> str:
     with with_case(setting.reference.loaded, name) as loaded:
         try:
             reference = Reference(loaded, setting.device, setting.reference.policy)
@@ -77,17 +85,13 @@ def _judge(
     records: list[CaseRecord],
     left_s: float,
 ) -> None:
-    contact = setting.subjects.more({child: "run"})[child]
-    contact.deadline = Deadline(left_s, setting.assignment.payload["stage_s"])
-    try:
-        rounds = setting.ready(child, reference, question)
-        rounds.case, rounds.records = name, records
-        for one in (question, other_question(rounds, CENTRED)):
-            if one is not None:
-                reply, slots = rounds.ask(one)
-                rounds.judge(one, reply, slots, STAGE)
-    finally:
-        setting.subjects.release(child)
+    setting.subjects.contacts[child].deadline = Deadline(left_s, setting.assignment.payload["stage_s"])
+    rounds = setting.ready(child, reference, question)
+    rounds.case, rounds.records = name, records
+    for one in (question, other_question(rounds, CENTRED)):
+        if one is not None:
+            reply, slots = rounds.ask(one)
+            rounds.judge(one, reply, slots, STAGE)
 
 
 def _in_case(ended: Ended, name: str) -> Ended:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from judge.bench.deciding import declared_check
 from judge.values import Outcome, Verdict
 from tests.judge.audit_kernels import audited
 from tests.judge.bench.test_audit_sealed import REFUSES_ELSEWHERE, WRONG_ELSEWHERE, sized
@@ -37,6 +42,27 @@ def test_what_is_wrong_in_one_case_is_no_pass_and_its_name_is_told(cpu_bench, so
     assert outcome.verdict in (Verdict.WRONG, Verdict.CRASHED) and outcome.stage == "correctness"
     assert outcome.message.startswith("in case 'wide' of get_cases(): ")
     assert audited(cpu_bench, sized(source)).verdict is Verdict.PASS
+
+
+def test_the_candidate_is_imported_while_the_reference_answers(monkeypatch):
+    order = []
+
+    def refuses(*_):
+        order.append("reference")
+        raise ValueError
+
+    @contextmanager
+    def with_case(loaded, name):
+        yield loaded
+
+    monkeypatch.setattr(declared_check, "Reference", refuses)
+    monkeypatch.setattr(declared_check, "with_case", with_case)
+    whereabouts = SimpleNamespace(device_lost=lambda: False)
+    subjects: Any = SimpleNamespace(more=lambda wanted: order.append(wanted), release=order.append)
+    reference: Any = SimpleNamespace(loaded=None, policy=None, whereabouts=whereabouts)
+    setting: Any = SimpleNamespace(subjects=subjects, reference=reference, device="cpu")
+    assert declared_check._ask(setting, "wide", "case#1", 1, [], 5.0).startswith("the reference cannot be run")
+    assert order == [{"case#1": "run"}, "reference", "case#1"]
 
 
 def test_without_other_cases_there_is_no_such_stage(cpu_bench):
