@@ -196,11 +196,14 @@ class Questions:
                 yield cancelling
 
     def _of_probe(self, probe: Probe) -> Question | None:
-        """The most telling amount of `probe` that the reference has an answer for."""
-        for family in probe:
-            found = self._attempt(family, self.state, ANYTHING)
+        """The most telling amount of `probe` that the reference has an answer for, found once for all candidates."""
+        learned = self.reference.learned
+        assert learned is not None
+        for number in range(learned.unfit.get(probe, 0), len(probe)):
+            found = self._attempt(probe[number], self.state, ANYTHING)
             if isinstance(found, Question) and (probe in OF_SUMS or _tells_digits(found, AMPLIFIES)):
                 return found
+            learned.unfit[probe] = number + 1
         return None
 
     def _answerable(self, family: str, *, redraw: bool) -> Question | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from judge.bench.judging.emulation import ReducedProducts
 from judge.bench.judging.families import ANYTHING, Freedom, reshaped, varied
 from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import rounded
+from judge.bench.judging.probes import Probe
 from judge.values import ALTERNATIVES, DEFAULT_POLICY, SWITCHES, Policy, Precision
 
 # Which of several equal elements wins is part of these operators' definition ...
@@ -160,6 +161,7 @@ class Learned:
     random: frozenset[int]  # outputs that are drawn: another seed, other numbers
     fp64: bool  # its oracle is in fp64; None of it for what draws, or writes a dtype down
     condenses: float = 1.0  # elements of all inputs over those of all outputs
+    unfit: dict[Probe, int] = field(default_factory=dict)  # how many amounts of a probe it has no telling answer for
 
 
 class Reference:

@@ -13,7 +13,7 @@ from judge.bench.judging.asking import Question, Questions
 from judge.bench.judging.families import reshaped
 from judge.bench.judging.parameters import changed, snapshot
 from judge.bench.judging.precision import Errors, errors, kept_bits, row_weights, weighted_errors
-from judge.bench.judging.probes import OF_SUMS, mirrored
+from judge.bench.judging.probes import ALL_OF_SUMS, OF_SUMS, mirrored
 from judge.bench.judging.reference import Reference
 from judge.values import Policy, Precision
 from tests.judge.rounds_bench import problem
@@ -104,6 +104,26 @@ def test_a_reference_for_positive_numbers_gets_smaller_ones_instead(tmp_path):
     assert "few 0.001" in asked(tmp_path, source)
 
 
+def test_amounts_that_tell_nothing_are_tried_for_the_first_candidate_alone(tmp_path, monkeypatch):
+    source = problem("return torch.exp(x[0]).mean()", inputs="torch.randn(20000)")
+    reference = Reference(load_problem(source, None, tmp_path), "cpu")
+    attempt, tried = Questions._attempt, []
+
+    def noted(self, family, *rest):
+        tried[-1].append(family)
+        return attempt(self, family, *rest)
+
+    monkeypatch.setattr(Questions, "_attempt", noted)
+    for _ in range(2):
+        tried.append([])
+        questions = Questions(reference)
+        questions.first(None)
+        found = {question.family for _, question in questions.rounds()} & ALL_OF_SUMS
+        assert len(found) == len(OF_SUMS)
+    once, again = ([family for family in row if family in ALL_OF_SUMS] for row in tried)
+    assert len(once) > len(again) == len(OF_SUMS)
+
+
 def split(x: torch.Tensor, dtype: torch.dtype, parts: int) -> list[torch.Tensor]:
     """`x` as a sum of `parts` tensors that hold `dtype`, in fp32."""
     found = []
@@ -168,7 +188,11 @@ def test_other_policies_are_not_asked_for_digits(tmp_path):
 def test_content_that_a_reference_amplifies_tells_nothing_about_digits(tmp_path):
     source = problem("return torch.softmax(x[0] @ x[0].t(), 1)", inputs="torch.randn(64, 64)")
     assert not {name.partition(" ")[0] for name in asked(tmp_path, source)} & {"decades", "scales", "opposed"}
-    vanishing = problem("return torch.sigmoid(x[0] @ self.w)", init="self.w = torch.nn.Parameter(torch.randn(64, 8))")
+    vanishing = problem(
+        "return torch.sigmoid(x[0] @ self.w)",
+        inputs="torch.randn(2, 64)",  # scales of 1e-30 and 1e30 alone
+        init="self.w = torch.nn.Parameter(torch.randn(64, 8))",
+    )
     assert "scales 60" not in asked(tmp_path, vanishing), "ones and halves whatever the operands' digits"
 
 
