@@ -64,6 +64,7 @@ def kernels(
             row.leader.evaluation,
             problem=problem_ref(row.problem),
             device=row.device.name,
+            gpu=row.gpu or None,
             precision=row.policy.precision.value,
             search=row.leader.node.run_id,
             node=row.leader.node.number,

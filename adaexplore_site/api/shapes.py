@@ -250,10 +250,12 @@ class EventOut(Schema):
 
 
 class KernelOut(Schema):
-    """The fastest kernel of a problem on a device. `decided`: no other kernel's interval reaches it."""
+    """The fastest kernel of a problem on a device, or on one GPU of a device class. `decided`: no other kernel's
+    interval reaches it."""
 
     problem: ProblemRef
     device: str
+    gpu: str | None = Field(description="UUID of the GPU of a device class")
     precision: str
     dtype: Given
     decided: bool

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -238,7 +239,11 @@ def _cost(check: Preflight, timed: dict[tuple[int, str], Measurement], kernels: 
     def reach(us: float | None) -> float | None:
         return bound_us / us if bound_us and us else None
 
-    fastest = [Kernel(row.evaluation, row.median_us, reach(row.median_us)) for row in kernels[:FASTEST]]
+    if check.device.pooled:  # times of two GPUs are not compared: each GPU of a class has a list of its own
+        kernels = sorted(kernels, key=lambda row: row.evaluation.gpu)
+    lists = groupby(kernels, key=lambda row: row.evaluation.gpu if check.device.pooled else "")
+    rows = [row for _gpu, group in lists for row in islice(group, FASTEST)]
+    fastest = [Kernel(row.evaluation, row.median_us, reach(row.median_us)) for row in rows]
     found = [_baseline(check, Subject(name), timed.get((check.device.pk, name))) for name in SUBJECTS]
     since = check.device.baselines_at
     baselines = tuple(

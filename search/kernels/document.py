@@ -14,13 +14,14 @@ _NUMBERS = ("speedup", "low", "high", "n", "basis", "over_shipped", "over_fastes
 
 
 def winners_json(rows: Iterable[Winner]) -> list[dict[str, Any]]:
-    """One entry a problem and device."""
+    """One entry a problem and device, or GPU of a device class."""
     return [
         {
             "problem": row.problem.slug,
             "problem_sha256": row.problem.source_hash,
             "degenerate": row.degenerate,
             "device": row.device.name,
+            "gpu": row.gpu or None,
             "precision": row.policy.precision.value,
             "dtype": row.policy.dtype,
             "decided": row.decided,
@@ -38,14 +39,14 @@ def winners_json(rows: Iterable[Winner]) -> list[dict[str, Any]]:
 
 
 def winners_csv(rows: Iterable[Winner]) -> str:
-    """One line a problem and device."""
+    """One line a problem and device, or GPU of a device class."""
     places = ("problem", "degenerate", "device", "precision", "dtype", "decided", "beats_pytorch", "tied_with")
-    lines: list[list[Any]] = [[*places, "kernel", *_NUMBERS, "audit", "candidate_hash", "judged_at"]]
+    lines: list[list[Any]] = [[*places, "kernel", *_NUMBERS, "audit", "candidate_hash", "judged_at", "gpu"]]
     for row in winners_json(rows):
         leader = row["leader"]
         here = [safe(row["problem"]), row["degenerate"], safe(row["device"]), row["precision"], row["dtype"] or ""]
         numbers = ["" if leader[name] is None else leader[name] for name in _NUMBERS]
-        last = [leader["audit"], leader["candidate_hash"], row["judged_at"]]
+        last = [leader["audit"], leader["candidate_hash"], row["judged_at"], safe(row["gpu"] or "")]
         lines.append(
             [*here, row["decided"], row["beats_pytorch"], row["tied_count"], leader["kernel"], *numbers, *last]
         )

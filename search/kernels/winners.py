@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
+from typing import Any
 
-from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
+from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet, Value, When
 from django.db.models.fields.json import KeyTransform
 
 from judge.devices.models import Device
@@ -18,10 +19,12 @@ from judge.evaluations.models import AUDITED, CARRIES_MARK, Evaluation, Race
 from judge.problems.models import Problem
 from judge.values import Audit, Basis, Policy
 from search.proposers import BY_HAND
-from search.rechecks.queries import Place, Races, race_measure, races_of
+from search.rechecks.queries import Races, race_measure, races_of
 from search.records.facts import won_of
 from search.records.models import Node, Run
 
+Place = tuple[int, int, str]  # problem, device, and the GPU of a device class: numbers of two GPUs are not compared
+GPU = Case(When(device__pooled=True, then=F("gpu")), default=Value(""))
 RETIRED, DOUBTED = "retired", "doubt"
 MARKED = {"": Q(doubt="", retired=False), RETIRED: Q(doubt="", retired=True), DOUBTED: ~Q(doubt="")}
 MOST = 2_000  # rows read to count them
@@ -89,11 +92,12 @@ class Beaten:
 
 @dataclass(frozen=True)
 class Winner:
-    """One problem on one device. `tied` are other correct kernels whose intervals reach the leader's, audited or not,
-    and that it has not beaten in a race: then nobody has won."""
+    """One problem on one device, or one GPU of a device class. `tied` are other correct kernels whose intervals reach
+    the leader's, audited or not, and that it has not beaten in a race: then nobody has won."""
 
     problem: Problem
     device: Device
+    gpu: str  # UUID of the GPU of a device class; empty for other devices
     policy: Policy
     leader: Kernel
     tied: tuple[Kernel, ...]
@@ -186,7 +190,7 @@ def _timed(wanted: Wanted) -> QuerySet[Evaluation]:
     if wanted.unassisted:
         nodes = nodes.filter(touched=False).exclude(run__proposer__in=BY_HAND)
     rows = Evaluation.objects.filter(Exists(nodes), speedup__isnull=False, basis=wanted.basis.value)
-    rows = rows.filter(MARKED[wanted.marked]).exclude(audit=Audit.FAILED.value)
+    rows = rows.annotate(card=GPU).filter(MARKED[wanted.marked]).exclude(audit=Audit.FAILED.value)
     return rows.filter(device__name=wanted.device) if wanted.device else rows
 
 
@@ -203,38 +207,39 @@ def _problems(wanted: Wanted) -> QuerySet[Problem]:
     return rows
 
 
-def _tops(wanted: Wanted, problems: Sequence[Problem]) -> dict[int, list[tuple[int, float]]]:
-    """By problem the devices that have a kernel, each with the highest speedup."""
+def _tops(wanted: Wanted, problems: Sequence[Problem]) -> dict[int, list[tuple[int, str, float]]]:
+    """By problem the devices that have a kernel, with the GPU of a class, each with the highest speedup."""
     valid = _valid(wanted).filter(problem__in=problems).order_by()
-    found: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for problem, device, top in valid.values_list("problem", "device").annotate(top=Max("speedup")):
-        found[problem].append((device, top))
+    found: dict[int, list[tuple[int, str, float]]] = defaultdict(list)
+    for problem, device, gpu, top in valid.values_list("problem", "device", GPU).annotate(top=Max("speedup")):
+        found[problem].append((device, gpu, top))
     return found
 
 
 def _of_problems(
-    wanted: Wanted, problems: Sequence[Problem], tops: dict[int, list[tuple[int, float]]]
+    wanted: Wanted, problems: Sequence[Problem], tops: dict[int, list[tuple[int, str, float]]]
 ) -> dict[int, list[Winner]]:
     places = [
-        Q(problem=problem, device=device, speedup=top)
+        Q(problem=problem, device=device, card=gpu, speedup=top)
         for problem in problems
-        for device, top in tops[problem.pk][:MOST_ROWS]
+        for device, gpu, top in tops[problem.pk][:MOST_ROWS]
     ]
     if not places:
         return {}
     leaders: dict[Place, Evaluation] = {}
     for row in _slim(_valid(wanted)).filter(_any(places)).order_by("pk"):
-        leaders.setdefault((row.problem_id, row.device_id), row)
-    races = races_of(leaders)
+        leaders.setdefault(_place(row), row)
+    races = races_of({(problem, device) for problem, device, _ in leaders})
     _lead_by_race(wanted, leaders, races)
     rivals = _slim(_timed(wanted)).filter(_any(map(_reaches, leaders.values())))
-    kinds = rivals.order_by().values_list("problem", "device").annotate(kinds=Count("candidate_hash", distinct=True))
-    counts = {(problem, device): kinds - 1 for problem, device, kinds in kinds}  # the leader reaches itself
+    groups = rivals.order_by().values_list("problem", "device", GPU)
+    kinds = groups.annotate(kinds=Count("candidate_hash", distinct=True))
+    counts = {(problem, device, gpu): kinds - 1 for problem, device, gpu, kinds in kinds}  # the leader reaches itself
     tied: dict[Place, dict[str, Evaluation]] = defaultdict(dict)
     for row in rivals.order_by("-speedup", "pk")[:MOST_TIED]:
-        leader = leaders[row.problem_id, row.device_id]
+        leader = leaders[_place(row)]
         if row.candidate_hash != leader.candidate_hash:
-            tied[row.problem_id, row.device_id].setdefault(row.candidate_hash, row)
+            tied[_place(row)].setdefault(row.candidate_hash, row)
     lost = {place: races.lost_to(leader) for place, leader in leaders.items()}
     listed = {
         place: [row for row in rows.values() if row.candidate_hash not in lost[place]][:LISTED_TIED]
@@ -250,7 +255,7 @@ def _of_problems(
     facts, won = checks_of(ids), won_of(ids)
     by_id = {problem.pk: problem for problem in problems}
     found: dict[int, list[Winner]] = defaultdict(list)
-    for place, leader in sorted(leaders.items(), key=lambda item: (item[0][0], item[1].device.name)):
+    for place, leader in sorted(leaders.items(), key=lambda item: (item[0][0], item[1].device.name, item[0][2])):
         kernel = _kernel(leader, nodes)
         if kernel is None:
             continue
@@ -261,6 +266,7 @@ def _of_problems(
             Winner(
                 problem=problem,
                 device=leader.device,
+                gpu=place[2],
                 policy=Policy.from_json(problem.policy),
                 leader=kernel,
                 tied=tuple(others),
@@ -279,21 +285,31 @@ def _of_problems(
 
 
 def _lead_by_race(wanted: Wanted, leaders: dict[Place, Evaluation], races: Races) -> None:
-    """Where the one with the highest number lost to another that may lead, that one leads. One query."""
+    """Where the one with the highest number lost to another that may lead, that one leads. Of a device class, a GPU
+    whose leader lost to that of another GPU leads nothing. One query."""
     winners = {place: races.winner_over(leader) for place, leader in leaders.items()}
-    asked = [Q(problem=p, device=d, candidate_hash=name) for (p, d), name in winners.items() if name]
+    asked = [Q(problem=p, device=d, card=gpu, candidate_hash=name) for (p, d, gpu), name in winners.items() if name]
     if asked:
         for row in _slim(_valid(wanted)).filter(_any(asked)).order_by("speedup", "-pk"):
-            leaders[row.problem_id, row.device_id] = row
+            leaders[_place(row)] = row
+    for place, leader in list(leaders.items()):
+        others = (row for other, row in leaders.items() if place[2] and other[:2] == place[:2])
+        if races.winner_over(leader) in {row.candidate_hash for row in others}:
+            del leaders[place]
 
 
 def _slim(rows: QuerySet[Evaluation]) -> QuerySet[Evaluation]:
     return rows.select_related("device").defer("source", "report", "message")
 
 
-def _reaches(leader: Evaluation) -> Q:
+def _place(row: Any) -> Place:
+    """Of an evaluation that `_timed` gave."""
+    return row.problem_id, row.device_id, row.card
+
+
+def _reaches(leader: Any) -> Q:
     """Kernels whose interval reaches the leader's; without intervals, those of the same speedup."""
-    place = Q(problem=leader.problem_id, device=leader.device_id)
+    place = Q(problem=leader.problem_id, device=leader.device_id, card=leader.card)
     if leader.speedup_low is None or leader.basis == Basis.REPORTED:
         return place & Q(speedup=leader.speedup)
     return place & Q(speedup_high__gte=leader.speedup_low)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from adaexplore_site.core.models import AuditEntry
+from judge.devices.models import Device
 from judge.evaluations.models import Evaluation, Race
+from judge.problems.preflight import preflight
+from judge.problems.queries import costs
 from judge.values import Basis
+from search.kernels.document import winners_json
 from search.kernels.winners import DOUBTED, RETIRED, Wanted, winners
 from search.records.models import Node
 from tests.pages import client_of
@@ -119,3 +123,35 @@ def test_the_node_page_has_every_act_on_its_kernel_without_scripts(tied):
     assert "/verify" not in viewer and 'value="quarantine"' not in viewer
     refused = client_of("operator", "other").post(f"{path}dispute", {"reason": " ", "panel": str(node.number)})
     assert refused.status_code == 422 and "Enter why" in refused.content.decode()
+
+
+@pytest.fixture
+def on_two_gpus() -> list[Node]:
+    """A slow and a fast kernel of one device class, each measured on a GPU of its own."""
+    run = gpu_run("gelu", steps=9)
+    Device.objects.filter(pk=run.device_id).update(pooled=True)
+    return [kernel(run, speed, gpu=name) for speed, name in ((2.0, "GPU-1"), (3.0, "GPU-2"))]
+
+
+def test_numbers_of_two_gpus_of_a_class_are_ranked_apart_until_a_race_decides(on_two_gpus):
+    slow, fast = on_two_gpus
+    rows = winners(MEASURED).rows
+    assert [(row.gpu, row.leader.node, row.decided) for row in rows] == [("GPU-1", slow, True), ("GPU-2", fast, True)]
+    assert [row["gpu"] for row in winners_json(rows)] == ["GPU-1", "GPU-2"]
+    page = client_of("viewer").get("/kernels/").content.decode()
+    assert "GPU-1" in page and "GPU-2" in page
+    race(slow, fast, "faster", 1.1)
+    assert leader().leader.node == slow and leader().gpu == "GPU-1"
+
+
+def test_the_page_of_a_problem_lists_the_kernels_of_each_gpu_of_a_class_apart(on_two_gpus):
+    slow, _fast = on_two_gpus
+    device = Device.objects.get(pk=slow.run.device_id)
+    problem = slow.run.problem
+    problem.admission[device.name] = {"state": "admitted", "flops": 10, "case": None}
+    (cost,) = costs(problem, [preflight(problem, device, now=problem.created_at)])
+    assert [row.evaluation.gpu for row in cost.fastest] == ["GPU-1", "GPU-2"], "not by the time"
+    Device.objects.update(pooled=False)
+    device.refresh_from_db()
+    (cost,) = costs(problem, [preflight(problem, device, now=problem.created_at)])
+    assert [row.evaluation.gpu for row in cost.fastest] == ["GPU-2", "GPU-1"]
