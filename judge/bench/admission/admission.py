@@ -19,8 +19,8 @@ from judge.bench.admission.graph import Trace, tensors_in, trace_report
 from judge.bench.admission.op_algebra import algebra_flaws
 from judge.bench.admission.reference_run import SEED, Reference, leaves, relative
 from judge.bench.admission.size import check_size, preview
-from judge.bench.admission.stages import Note, Refused, Stages, described, listed, problem_code, short
-from judge.bench.admission.worth import Worth
+from judge.bench.admission.stages import MEMORY, Note, Refused, Stages, described, listed, problem_code, short
+from judge.bench.admission.worth import MAY_LACK_MEMORY, Worth
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.nested import NotCarried, encode
 from judge.bench.foreign.factories import made, under
@@ -110,13 +110,25 @@ class _Preflight:
             note.detail = costs.summary
         worth = Worth(self.loaded, reference, first, traced, self.policy)
         for name, examine in worth.parts(shapes_known=shapes_known):
-            with self.stages.stage(name) as note, problem_code("Model.forward on other inputs", self.path):
-                self._note(note, examine())
+            with self.stages.stage(name) as note:
+                self._examined(name, note, examine)
         with self.stages.stage("baseline") as note, problem_code("Model.forward", self.path):
             self.facts |= costs.baseline(reference, inputs, note)
         if len(self.loaded.cases) > (self.loaded.case is not None):
             with self.stages.stage("cases") as note:
                 self.facts["declared"] = self._declared(note)
+
+    def _examined(self, name: str, note: Note, examine: Callable[[], list[Flaw]]) -> None:
+        """One part of what makes a problem worth judging. Raises Refused."""
+        try:
+            with problem_code("Model.forward on other inputs", self.path):
+                self._note(note, examine())
+        except Refused as refusal:
+            if refusal.reason != MEMORY or name not in MAY_LACK_MEMORY:
+                raise
+            note.warn("Not examined: it takes more memory than the reference, and there is not so much here.")
+        if self.on_gpu:
+            torch.cuda.empty_cache()
 
     def _declared(self, note: Note) -> tuple[dict[str, Any], ...]:
         """Shapes of each case of get_cases(); the reference is run on those that a candidate is asked here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,6 +47,8 @@ def si(value: float) -> str:
     return f"{value:.3g} "
 
 
+MEMORY = "problem.memory"
+_ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+ \w+)")  # in torch's messages, of GPUs and of the CPU
 Send = Callable[[StageRecord], None]
 
 
@@ -114,9 +117,11 @@ def problem_code(doing: str, path: Path) -> Iterator[None]:
 def _refusal(doing: str, path: Path, error: BaseException) -> Refused:
     kind = kind_of(error)
     if kind == "oom":
+        asked = _ASKED.search(str(error))
+        wanted = f" It asked for {asked[1]} more when there was no more." if asked else ""
         return Refused(
-            "problem.memory",
-            f"{doing} needs more memory than this device may use.",
+            MEMORY,
+            f"{doing} needs more memory than this device may use.{wanted}",
             "Use smaller tensors, or a device with more memory.",
         )
     if kind == "device":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,15 +35,21 @@ from judge.values import Flaw, Policy
 _REMEMBERED = "what the first call returned"
 _MEAN = "the mean of earlier answers"
 
+Answer = Callable[[], list[torch.Tensor]]
+
 
 class NullCandidates:
-    """Zeros, a constant, an input as it is, the first answer again, the mean of earlier ones."""
+    """Zeros, a constant, an input as it is, the first answer again, the mean of earlier ones.
+
+    Their answers are made one at a time, and none for who is out: outputs may fill a good part of a GPU.
+    """
 
     def __init__(self) -> None:
         self.questions = 0
         self._alive: set[str] | None = None
         self._first: list[torch.Tensor] = []
-        self._sums: list[torch.Tensor] = []
+        self._constants: list[torch.Tensor] = []
+        self._sums: list[torch.Tensor] = []  # empty once the mean is out
         self._all_zero = True
 
     @property
@@ -52,17 +59,21 @@ class NullCandidates:
 
     def meet(self, inputs: Sequence[Any], expected: Expected) -> None:
         """One question of the judge with the right answer; who errs beyond the allowed error is out."""
-        if not self._first:
-            self._first = expected.oracle
-            self._sums = [torch.zeros_like(leaf) for leaf in expected.oracle]
-        answers = self._answers(inputs, expected.oracle)
-        right = {name for name, values in answers.items() if _right(values, expected)}
-        self._alive = right if self._alive is None else self._alive & right
-        self._all_zero = self._all_zero and not any(bool(leaf.any()) for leaf in expected.oracle)
+        oracle = expected.oracle
+        if not self.questions:
+            self._first = self._sums = oracle
+            self._constants = [_constant(leaf) for leaf in oracle]
+        self._alive = {
+            name
+            for name, answer in self._answers(inputs, oracle)
+            if (self._alive is None or name in self._alive) and _right(answer(), expected)
+        }
+        self._all_zero = self._all_zero and not any(bool(leaf.any()) for leaf in oracle)
+        if _MEAN not in self._alive:
+            self._sums = []
+        elif self.questions:
+            self._sums = [total + leaf for total, leaf in zip(self._sums, oracle, strict=True)]
         self.questions += 1
-        for total, leaf in zip(self._sums, expected.oracle, strict=True):
-            if total.shape == leaf.shape:
-                total += leaf
 
     def flaw(self) -> Flaw | None:
         """What it means that one of them passed every question; None when all have failed."""
@@ -77,32 +88,39 @@ class NullCandidates:
         name = min(alive)
         return _flaw("problem.input_insensitive" if name == _MEAN else "problem.identity", name)
 
-    def _answers(self, inputs: Sequence[Any], oracle: list[torch.Tensor]) -> dict[str, list[torch.Tensor]]:
-        found = {
-            "zeros": [torch.zeros_like(leaf) for leaf in oracle],
-            "one constant": [_filled(leaf, first) for leaf, first in zip(oracle, self._first, strict=True)],
-        }
+    def _answers(self, inputs: Sequence[Any], oracle: list[torch.Tensor]) -> Iterator[tuple[str, Answer]]:
+        yield "zeros", lambda: [leaf.new_zeros(()).expand(leaf.shape) for leaf in oracle]
+        yield (
+            "one constant",
+            lambda: [value.expand(leaf.shape) for value, leaf in zip(self._constants, oracle, strict=True)],
+        )
         if all(leaf.shape == first.shape for leaf, first in zip(oracle, self._first, strict=True)):
-            found[_REMEMBERED] = self._first
-            found[_MEAN] = [
-                total / self.questions if self.questions and total.dtype.is_floating_point else first
-                for total, first in zip(self._sums, self._first, strict=True)
-            ]
+            yield _REMEMBERED, lambda: self._first
+            yield _MEAN, self._means
         if len(oracle) == 1:
             for number, tensor in enumerate(tensors_in(inputs)):
                 if tensor.shape == oracle[0].shape and tensor.is_complex() == oracle[0].is_complex():
-                    found[f"its input {number} unchanged"] = [tensor.to(oracle[0].dtype)]
-        return found
+                    yield f"its input {number} unchanged", partial(_cast, tensor, oracle[0].dtype)
+
+    def _means(self) -> list[torch.Tensor]:
+        return [
+            total / self.questions if self.questions and total.dtype.is_floating_point else first
+            for total, first in zip(self._sums, self._first, strict=True)
+        ]
 
 
-def _filled(leaf: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """The mean of the first answer everywhere; of integers and booleans, their first element."""
-    if not first.numel():
-        return leaf
-    if first.is_floating_point():
-        finite = first[first.isfinite()]
-        return torch.full_like(leaf, float(finite.mean()) if finite.numel() else 0.0)
-    return first.reshape(-1)[0].expand(leaf.shape).to(leaf.dtype)
+def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> list[torch.Tensor]:
+    return [tensor.to(dtype)]
+
+
+def _constant(leaf: torch.Tensor) -> torch.Tensor:
+    """The mean of an answer; of integers and booleans, their first element."""
+    if not leaf.numel():
+        return leaf.new_zeros(())
+    if leaf.is_floating_point():
+        mean = leaf.mean()
+        return mean if bool(mean.isfinite()) else leaf[leaf.isfinite()].mean().nan_to_num()
+    return leaf.reshape(-1)[0]
 
 
 def _right(values: list[torch.Tensor], expected: Expected) -> bool:
@@ -124,6 +142,7 @@ QUICK_S = 0.25  # only a forward below this is run dozens of times
 BUDGET_S = 40.0  # for everything in this module; the limit of a preflight is 120 s
 DEAD_S = 5.0
 
+MAY_LACK_MEMORY = ("worth", "algebra")
 Part = tuple[str, Callable[[], list[Flaw]]]
 
 
@@ -139,7 +158,11 @@ class Worth:
         self.stop = time.perf_counter() + BUDGET_S
 
     def parts(self, *, shapes_known: bool) -> Iterator[Part]:
-        """Stages "worth", "algebra" and "null". The graph is examined where its shapes were not known before."""
+        """Stages "worth", "algebra" and "null". The graph is examined where its shapes were not known before.
+
+        The judge asks every candidate what "null" asks: without memory for that, nothing can be judged. The other two
+        hold several answers at a time, which the judge does not.
+        """
         yield "worth", self.output
         yield "algebra", lambda: ([] if shapes_known else algebra_flaws(self.traced, self.loaded)) + self.dead()
         yield "null", self.null

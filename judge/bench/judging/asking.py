@@ -339,11 +339,18 @@ class Asker:
 def questions(loaded: LoadedProblem, device: str, policy: Policy, *, few: bool) -> Iterator[Question]:
     """Every round that the reference has an answer for; with `few` two of them, for references that are slow.
 
-    Ends early where there is nothing to judge by: other stages say why.
+    Ends early where there is nothing to judge by: other stages say why. Raises MemoryError where even the first round
+    takes more memory than there is.
     """
     asked = Questions(Reference(loaded, device, policy))
     try:
-        yield asked.first(None)
+        first = asked.first(None)
+    except (Ended, JudgeError, *REFUSALS) as error:
+        if kind_of(error) == "oom" or getattr(error, "reason", "") == "problem.memory":
+            raise MemoryError(getattr(error, "message", str(error))) from error
+        return
+    yield first
+    try:
         for _, question in asked.rounds():
             yield question
             if few:

@@ -103,3 +103,14 @@ def test_the_bench_hands_the_policy_over(cpu_bench: Bench) -> None:
     report = cpu_bench.admit(ProblemSpec(PROBLEM, policy=Policy(dtype="float64")))
     assert report.inputs == ({"shape": [16, 64], "dtype": "float64"},)
     assert report.environment["torch"] == torch.__version__
+
+
+def test_a_look_that_takes_more_memory_is_left_out_and_what_cannot_be_judged_is_refused(tmp_path: Path) -> None:
+    other = "type(x) is torch.Tensor and not torch.equal(x, FIRST[0] if FIRST else FIRST.append(x.clone()) or x)"
+    message = "CUDA out of memory. Tried to allocate 6.00 GiB. GPU 0 has a total capacity of 79.18 GiB."
+    forward = f"if {other}:\n    raise torch.OutOfMemoryError({message!r})\nreturn torch.softmax(x, 1)"
+    report = examine(module(forward, head=f"{HEAD}\nFIRST = []"), tmp_path)
+    stages = {stage.name: stage for stage in report.stages}
+    assert stages["worth"].state == "warned" and "Not examined" in stages["worth"].detail
+    assert (report.state, report.reason, stages["null"].state) == ("refused", "problem.memory", "failed")
+    assert "It asked for 6.00 GiB more" in report.message
