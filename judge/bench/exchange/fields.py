@@ -63,10 +63,6 @@ class Fields:
         """Words for people, "" where there are none: shortened, and without characters that cannot be stored."""
         return text_of(self._value.get(key, ""), f"{key} of {self.what}", most)
 
-    def perhaps_text(self, key: str, most: int = TEXT) -> str | None:
-        """The same, or None for null and for what is missing."""
-        return None if self._value.get(key) is None else self.text(key, most)
-
     def flag(self, key: str, default: bool | None = None) -> bool:
         value = self._value.get(key, default)
         need(type(value) is bool, f"{key} of {self.what} that is neither yes nor no")
