@@ -48,17 +48,25 @@ class Deadline:
         self._end = now() + wall_s
         self._stage_s = stage_s
         self._grace_s = LONGEST_WAIT_S
+        self._paused_at: float | None = None
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Time in the block does not count, up to LONGEST_WAIT_S in all."""
-        started = self._now()
+        """Time in the block does not count, up to LONGEST_WAIT_S in all; nor does it while the block goes on."""
+        if self._paused_at is not None:  # within another such block
+            yield
+            return
+        self._paused_at = self._now()
         try:
             yield
         finally:
-            waited = min(self._now() - started, self._grace_s)
-            self._grace_s -= waited
-            self._end += waited
+            paused_s = self._paused_s()
+            self._paused_at = None
+            self._grace_s -= paused_s
+            self._end += paused_s
+
+    def _paused_s(self) -> float:
+        return 0.0 if self._paused_at is None else min(self._now() - self._paused_at, self._grace_s)
 
     def renew(self, wall_s: float) -> None:
         """From now on `wall_s` seconds are left."""
@@ -66,7 +74,7 @@ class Deadline:
 
     def stage(self) -> float:
         """Seconds that the next single step may take."""
-        return max(0.05, min(self._stage_s, self._end - self._now()))
+        return max(0.05, min(self._stage_s, self._end + self._paused_s() - self._now()))
 
 
 class Contact:

@@ -142,7 +142,10 @@ class SubjectStarter:
 def ask_for(boss: Channel, wanted: dict[str, str], timeout: float) -> dict[str, int]:
     """The referee's side: name -> descriptor of its channel to that child. Raises JudgeError when refused or late."""
     boss.send({"need": wanted})
-    answer = boss.receive(timeout)
+    try:
+        answer = boss.receive(timeout)
+    except WireTimeout as error:
+        raise JudgeError(f"the runner gave no further children within {timeout:.1f} s") from error
     links = boss.take_fds()
     if answer.get("given") != list(wanted) or len(links) != len(wanted):
         for link in links:

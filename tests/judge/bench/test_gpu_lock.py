@@ -142,6 +142,19 @@ def test_paused_time_extends_a_deadline_up_to_a_bound() -> None:
     assert deadline.stage() == pytest.approx(0.05)
 
 
+def test_a_step_within_a_pause_has_its_time_however_long_the_pause_is() -> None:
+    now = [0.0]
+    deadline = Deadline(10.0, 5.0, lambda: now[0])
+    with deadline.paused():
+        now[0] = 50.0
+        with deadline.paused():  # a wait for the GPU, say
+            now[0] = 60.0
+            assert deadline.stage() == pytest.approx(5.0)
+    assert deadline.stage() == pytest.approx(5.0)
+    now[0] = 68.0
+    assert deadline.stage() == pytest.approx(2.0), "no time is given twice"
+
+
 def table_of(path: Path) -> tuple[LockTable, int]:
     fd = os.open(path, os.O_RDWR)
     return LockTable(fd), fd

@@ -57,6 +57,15 @@ def test_further_children_load_their_sources_at_once(bench_with_subjects):
     assert list(bench_with_subjects.group.members) == list(links)
 
 
+def test_an_answer_that_does_not_come_in_time_is_a_fault_of_the_judge():
+    runner, theirs = Channel.pair()
+    referee = Channel(theirs)
+    with pytest.raises(JudgeError, match="no further children within"):
+        ask_for(referee, {"candidate#2": "run"}, 0.05)
+    runner.close()
+    referee.close()
+
+
 def test_each_child_is_a_process_of_its_own(bench_with_subjects):
     for fd in bench_with_subjects.ask({"candidate#2": "run", "candidate#3": "run"}).values():
         first_word(fd)
