@@ -38,10 +38,13 @@ class Alternatives:
         with self.deadline.paused():
             try:
                 limits = self._limits(baseline, reference, first)
-                self.subjects.more({name: name})[name].deadline = Deadline(limit_s, limit_s)
+                own = self.stage_log.own = Deadline(limit_s, limit_s)
+                self.subjects.more({name: name})[name].deadline = own
                 failed = self.timing.alternative(timed, baseline, limits)
             except JudgeError as error:  # its process ended
                 failed = f"left out: {error}"[:NOTE_CHARS]
+            finally:
+                self.stage_log.own = None
             if name in self.subjects.contacts:
                 self.subjects.release(name)  # its memory is the next one's
         state = "warned" if failed else "ok"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ class StageLog:
     def __init__(self, boss: Channel, deadline: Deadline) -> None:
         self.boss = boss
         self.deadline = deadline
+        self.own: Deadline | None = None  # of a stage that has a time limit of its own
         self.now = "start"
         self.stages: list[StageRecord] = []
 
@@ -32,7 +33,7 @@ class StageLog:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Others use the GPU: their time does not count here. The runner sees by itself who waits."""
-        with self.deadline.paused():
+        with self.deadline.paused(), nullcontext() if self.own is None else self.own.paused():
             yield
 
     def timed(self, name: str, step: Callable[[], Result]) -> Result:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +20,8 @@ from judge.bench.device.gpu_lock import LONGEST_WAIT_S, GpuLock
 from judge.bench.device.lock_table import MARK, Held, LockTable, keeping, sharing, waiting
 from judge.bench.exchange.contact import Deadline
 from judge.bench.exchange.reports import Doing
+from judge.bench.exchange.wire import Channel
+from judge.bench.judging.stage_log import StageLog
 from judge.bench.processes.jobs import EvaluationPlan
 from judge.bench.processes.watching import Watch, fit_to_stay
 from judge.bench.runner import Bench
@@ -153,6 +155,16 @@ def test_a_step_within_a_pause_has_its_time_however_long_the_pause_is() -> None:
     assert deadline.stage() == pytest.approx(5.0)
     now[0] = 68.0
     assert deadline.stage() == pytest.approx(2.0), "no time is given twice"
+
+
+def test_a_wait_for_the_gpu_counts_for_no_limit_of_the_stage_either() -> None:
+    now = [0.0]
+    whole, own = (Deadline(10.0, 10.0, lambda: now[0]) for _ in range(2))
+    log = StageLog(cast(Channel, None), whole)
+    log.own = own
+    with log.waiting():
+        now[0] = 50.0
+    assert (whole.stage(), own.stage()) == (pytest.approx(10.0), pytest.approx(10.0))
 
 
 def table_of(path: Path) -> tuple[LockTable, int]:
