@@ -24,9 +24,15 @@ UNFINISHED = ("queued", "running")
 
 
 def lineage_locked(problem: Problem) -> list[Problem]:
-    """Every version, the newest first; nobody adds, archives or deletes one until the caller's transaction ends."""
-    Problem.objects.select_for_update().only("pk").get(pk=problem.original_id or problem.pk)
-    return list(problem.versions.select_for_update())
+    """Every version, the newest first; nobody adds, archives or deletes one until the caller's transaction ends.
+
+    Raises ActionRefused where somebody has deleted the problem meanwhile.
+    """
+    Problem.objects.select_for_update().only("pk").filter(pk=problem.original_id or problem.pk).first()
+    versions = list(problem.versions.select_for_update())
+    if problem not in versions:
+        raise ActionRefused(_("This problem no longer exists."))
+    return versions
 
 
 def version_add(*, problem: Problem, data: bytes, user: Any = None, key: str | None = None) -> Problem:

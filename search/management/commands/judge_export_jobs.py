@@ -60,7 +60,10 @@ class Command(BaseCommand):
                 raise CommandError(
                     f"The key of {device.name} is gone. judge_enroll_device {device.name} makes another."
                 )
-            jobs = jobs_export(requests=self._requests(run, device, options), device=device, key=key)
+            requests = self._requests(run, device, options)
+            if barred := sorted({one.problem.slug for one in requests if one.problem.quarantined}):
+                raise CommandError(f"{', '.join(barred)} is quarantined: nothing of it is run. Release it on its page.")
+            jobs = jobs_export(requests=requests, device=device, key=key)
         if options["out"].is_dir():
             with file_errors(options["out"], "written"):
                 jobs_write(Folder(options["out"]), jobs, options["priority"])

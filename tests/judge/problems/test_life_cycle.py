@@ -173,3 +173,13 @@ def test_roles_are_asked_for_in_the_server():
     for act in ("delete", "unseal"):
         assert operator.post(f"/problems/{row.slug}/{act}", {"sure": "1"}).status_code == 403
     assert Problem.objects.filter(OFFERED).count() == 1
+
+
+@pytest.mark.parametrize("versions", [1, 2])
+def test_a_problem_that_somebody_deletes_meanwhile_is_refused_by_name(versions):
+    row = uploaded()
+    row = second(row) if versions == 2 else row
+    problem_delete(problem=row)
+    for act in (lambda: problem_delete(problem=row), lambda: problem_archive(problem=row, archived=True)):
+        with pytest.raises(ActionRefused, match="no longer exists"):
+            act()

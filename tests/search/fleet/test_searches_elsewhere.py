@@ -221,6 +221,14 @@ def test_a_fault_of_the_judge_there_is_no_verdict_and_costs_no_step(road) -> Non
     assert node.evaluation.verdict == Verdict.PASS
 
 
+def test_nothing_of_a_quarantined_problem_is_exported_by_name(road) -> None:
+    run, _worker = waiting_run(road)
+    Problem.objects.update(quarantined_at=timezone.now(), quarantine_reason="it hangs")
+    with pytest.raises(CommandError, match="is quarantined"):
+        road.export("--run", str(run.pk))
+    assert not BatchJob.objects.exists()
+
+
 def test_the_same_outcomes_again_are_no_second_strike_against_a_problem(road) -> None:
     waiting_run(road)
     road.export()
