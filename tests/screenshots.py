@@ -174,7 +174,7 @@ def walk(tour: Tour) -> None:
     tour.find_best()
     tour.start_campaign()
     tour.start_adapt()
-    tour.add("judged", "reviewed")
+    tour.add("judged", "reviewed", "shown")
     tour.add_import()
     tour.take([*page_list.FULL, *page_list.JUDGED, *page_list.REVIEWED, *page_list.IMPORTED])
 

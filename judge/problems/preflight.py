@@ -86,6 +86,7 @@ class Preflight:
         said = str(self.report.get("message") or self.report.get("reason") or "").strip()
         if not said:
             return ""
+        said = said[0].upper() + said[1:]  # it follows a sentence
         return f"{said} " if said.endswith((".", "!", "?")) else f"{said}. "
 
     @property

@@ -74,7 +74,8 @@ def test_cost_and_flaws_arrive_with_the_preflight(page: Page, live_stack: LiveSt
         "fix": "Remove it.",
         "flags": True,
     }
-    figures = {"flops": 1e9, "compulsory_bytes": 1e6}
+    figures = {"flops": 1e9, "compulsory_bytes": 1e6, "declared": [{"name": "narrow", "inputs": [{"shape": [4, 7]}]}]}
     live_stack.write("admission", state="degenerate", message=flaw["message"], flaws=[flaw], **figures)
     expect(page.locator("#problem-cost")).to_contain_text("One operator has nothing to do.")
     expect(page.locator("#problem-cost")).to_contain_text("Compulsory bytes")
+    expect(page.locator("#problem-cases")).to_contain_text("narrow")

@@ -15,6 +15,7 @@ from judge.bench.processes.stopping import LOOK_S, look, stoppable
 from judge.devices.models import Device
 from judge.problems import services, views
 from judge.problems.models import Problem
+from judge.problems.preflight import preflight
 from judge.problems.services import admission_queue, preflight_limits, problem_admit
 from judge.values import AdmissionReport, JudgeError, Stopped
 from tests.judge.evaluations.test_evaluation_cache import FakeBench
@@ -191,3 +192,11 @@ def test_the_bench_asks_now_and_then_whether_it_is_still_wanted():
             look()
     look()
     assert len(asked) == 3 and not issubclass(Stopped, JudgeError), "it is not tried again"
+
+
+def test_what_a_preflight_said_follows_as_a_sentence_of_its_own(problem: Problem, device: Device) -> None:
+    entries = {device.name: {"state": "refused", "message": "it started processes; remove what starts them"}}
+    Problem.objects.filter(pk=problem.pk).update(admission=entries)
+    problem.refresh_from_db()
+    said = preflight(problem, device, now=timezone.now()).why_not
+    assert "refused this problem. It started processes; remove what starts them. Upload" in said
