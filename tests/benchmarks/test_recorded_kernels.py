@@ -63,7 +63,7 @@ def row(step: int, published: Published, verdict: Verdict, **fields) -> Row:
 
 
 def test_equal_code_is_one_kernel_and_what_was_said_later_is_kept():
-    first, same = entry(1, Published.FASTER, code="x = 1"), entry(7, Published.WRONG, code="x  =  1  # again")
+    first, same = entry(1, Published.FASTER, code="x = 1"), entry(7, Published.WRONG, code="# again\n\nx = 1")
     other = entry(7, problem="two", code="x = 1")
     found = distinct([first, same, other])
     assert [one.id for one in found] == ["one#1", "two#7"]

@@ -163,5 +163,13 @@ def test_every_address_of_an_imported_search_was_looked_at(run):
         "run-packed-download",
     }
     acts = {"run-pause", "run-resume", "run-stop", "run-archive", "run-steer", "node-reply", "node-branch"}
-    acts |= {"kernel-verify", "kernel-dispute", "kernel-race", "kernel-mark", "kernel-recheck-cancel", "node-revoke"}
+    acts |= {
+        "kernel-verify",
+        "kernel-dispute",
+        "kernel-race",
+        "kernel-mark",
+        "kernel-recheck-cancel",
+        "node-revoke",
+        "node-stop",
+    }
     assert about == looked_at | acts

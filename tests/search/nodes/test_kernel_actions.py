@@ -60,7 +60,7 @@ CASES = {
         "a measurement changes no verdict", AGAIN,
     ),
     "kernel.recheck.cancel": Case(
-        "was removed from the queue", {"recheck": 0}, ({"recheck": 987_654}, 409), "kernel.verify", "request it again",
+        "is not judged again", {"recheck": 0}, ({"recheck": 987_654}, 409), "kernel.verify", "request it again",
     ),
     "kernel.quarantine": Case("is quarantined", {"reason": "the tail"}, LOST),
     "kernel.flaky": Case("is marked as flaky", {"reason": "the tail"}, LOST),
