@@ -12,7 +12,7 @@ from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
 ASSERT = "CUDA error: device-side assert triggered"
 # The problem runs in the referee's process. On a CPU it plays the device: from then on every wait for it fails.
 BREAKS = f"""
-import judge.bench.judging.comparison, judge.bench.judging.expected
+import judge.bench.judging.correctness, judge.bench.judging.expected
 from judge.bench.device import gpu
 
 def broken(device):
@@ -94,20 +94,22 @@ def test_a_preflight_refuses_a_reference_that_breaks_the_device(cpu_bench: Bench
 
 
 SILENT = (
-    "calls, exact = [], judge.bench.judging.comparison.errors\n"
+    "calls, exact = [], judge.bench.judging.correctness.compared\n"
     "def silent(*v):\n"
     "    calls.append(0)\n"
     "    if len(calls) == {call}: gpu.settle = broken\n"
     "    return exact(*v)\n"
-    "judge.bench.judging.comparison.errors = silent"
+    "judge.bench.judging.correctness.compared = silent"
 )
 LATER = (
-    "calls, exact = [], judge.bench.judging.expected.errors\n"
-    "judge.bench.judging.expected.errors = lambda *v: breaks() if calls.append(0) or len(calls) > 4 else exact(*v)"
+    "calls, exact = [], judge.bench.judging.expected.allowed\n"
+    "def later(*v, **named):\n"
+    "    return breaks() if calls.append(0) or len(calls) > 2 else exact(*v, **named)\n"
+    "judge.bench.judging.expected.allowed = later"
 )
 COMPARES = {
-    "as it compares a right answer": (SAME, "judge.bench.judging.comparison.errors = breaks"),
-    "as it compares a wrong answer": (ZEROS, "judge.bench.judging.comparison.errors = breaks"),
+    "as it compares a right answer": (SAME, "judge.bench.judging.correctness.compared = breaks"),
+    "as it compares a wrong answer": (ZEROS, "judge.bench.judging.correctness.compared = breaks"),
     "as it makes a later question": (SAME, LATER),
     "silently, before a later question": (SAME, SILENT.format(call=1)),
     "silently, before a pass": (SAME, SILENT.format(call=5)),

@@ -14,7 +14,7 @@ import pytest
 from judge.bench.compiling.tuning_choices import read_choices
 from judge.bench.processes.artefacts import Handover
 from judge.bench.runner import Bench
-from judge.values import Job, Limits, ProblemSpec, Verdict
+from judge.values import Job, Limits, ProblemSpec, Verdict, canonical_text
 from tests.judge import handover_child, idle_driver
 from tests.judge.bench_problems import PROBLEM, TRITON
 
@@ -126,7 +126,7 @@ def test_compiling_ahead_leaves_everything_for_the_child(gpu_bench, tmp_path):
     (tmp_path / "child" / "triton").mkdir(parents=True)
     given = gpu_bench.compiling.hand_over(TRITON, job.problem, tmp_path / "child")
     assert given is not None
-    launch(given)
+    launch(given, canonical_text(TRITON).text)  # as children load it
     assert given.made_here() == (0, 0)
 
 
