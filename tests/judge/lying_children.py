@@ -43,7 +43,8 @@ class Line:
         self.subject = Subject(
             assignment(payload, folder), SimpleNamespace(send=self.replies.append, take_fds=self.take)
         )
-        self.op = "load"
+        self.op, self.counts = "load", False
+        self.coming: list[dict[str, Any]] = []
         self.subject.obey({"op": "load"})
 
     def take(self) -> list[int]:
@@ -52,11 +53,17 @@ class Line:
 
     def send(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout: float = 0.0) -> None:
         self.fds = [os.dup(fd) for fd in fds]
-        self.op = message["op"]
+        self.op, self.counts, self.coming = message["op"], message.get("count") is True, []
         self.subject.obey(json.loads(json.dumps(message)))
 
     def receive(self, timeout: float | None) -> dict[str, Any]:
-        return json.loads(json.dumps(self.lie(self.name, self.op, self.replies.pop())))
+        """The next message: launches that were to be counted come one by one, ahead of the reply."""
+        if not self.coming:
+            reply = json.loads(json.dumps(self.lie(self.name, self.op, self.replies.pop())))
+            told = reply.pop("traffic", []) if self.counts else []
+            rows = told if isinstance(told, list) else [told]
+            self.coming = [*({"counted": row} for row in rows), reply]
+        return self.coming.pop(0)
 
     def close(self) -> None:
         """Nothing is open."""
