@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -86,7 +87,8 @@ class Preflight:
         said = str(self.report.get("message") or self.report.get("reason") or "").strip()
         if not said:
             return ""
-        said = said[0].upper() + said[1:]  # it follows a sentence
+        if re.match(r"[a-z]+ ", said):  # it follows a sentence; names keep their case
+            said = said[0].upper() + said[1:]
         return f"{said} " if said.endswith((".", "!", "?")) else f"{said}. "
 
     @property

@@ -194,9 +194,18 @@ def test_the_bench_asks_now_and_then_whether_it_is_still_wanted():
     assert len(asked) == 3 and not issubclass(Stopped, JudgeError), "it is not tried again"
 
 
-def test_what_a_preflight_said_follows_as_a_sentence_of_its_own(problem: Problem, device: Device) -> None:
-    entries = {device.name: {"state": "refused", "message": "it started processes; remove what starts them"}}
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("it started processes; remove what starts them", "It started processes; remove what starts them. Upload"),
+        ("forward() fails.", "forward() fails. Upload"),
+    ],
+)
+def test_what_a_preflight_said_follows_as_a_sentence_of_its_own(
+    problem: Problem, device: Device, message: str, words: str
+) -> None:
+    entries = {device.name: {"state": "refused", "message": message}}
     Problem.objects.filter(pk=problem.pk).update(admission=entries)
     problem.refresh_from_db()
     said = preflight(problem, device, now=timezone.now()).why_not
-    assert "refused this problem. It started processes; remove what starts them. Upload" in said
+    assert f"refused this problem. {words}" in said
