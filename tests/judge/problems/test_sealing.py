@@ -100,9 +100,9 @@ def test_a_problem_that_is_deleted_meanwhile_gets_none():
 
 def test_a_judge_that_cannot_derive_them_does_not_stop_the_preflight():
     row, device = make_problem(), make_device()
-    bench = SealingBench(*[JudgeError("a child said 7919")] * 3)
+    bench = SealingBench(*[JudgeError("a child said seven-nine")] * 3)
     found = problem_admit(problem=row, device=device, bench=bench)
-    assert found.state == "admitted" and found.stages[-1].state == "warned" and "7919" not in str(row.admission)
+    assert found.state == "admitted" and found.stages[-1].state == "warned" and "seven-nine" not in str(row.admission)
     assert not row.sealed_sets.exists()  # the next preflight tries again
 
 
