@@ -26,11 +26,11 @@ from judge.values import (
     SealedCase,
     canonical_hash,
 )
+from judge.values.rebuilding import MALFORMED
 
 JOB, PREFLIGHT = "job", "preflight"  # what is asked
 OUTCOME, REPORT = "outcome", "report"  # what is answered
 MAX_LINE = 32 << 20
-MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 class BadLine(Exception):

@@ -11,6 +11,9 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 Value = TypeVar("Value")
 
+# What building a value from JSON of others may raise.
+MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)
+
 
 def rebuilt(kind: type[Value], row: dict[str, Any]) -> Value:
     """The inverse of `dataclasses.asdict`: the dataclass `kind`, which checks itself.

@@ -19,7 +19,7 @@ import torch
 
 from judge.bench.exchange.nested import NotCarried, packed
 from judge.bench.foreign.loading import PROBLEM, LoadedProblem, LoadError, load_problem
-from judge.bench.judging.asking import HOPELESS, Questions
+from judge.bench.judging.asking import Questions
 from judge.bench.judging.families import FAMILIES
 from judge.bench.judging.reference import REFUSALS, Reference
 from judge.bench.judging.variants import applied
@@ -219,13 +219,12 @@ class _Trials:
             return None
         reference = Reference(loaded, self.device, self.policy)
         question = Questions(reference).question(FAMILIES[0], reference.first, self.seed % (1 << 31))
-        expected = question.expected
-        if case.derived and (expected.empty or not expected.finite or expected.worst > HOPELESS):
+        if case.derived and not question.decides:
             return None
         return Facts(
             [(tensor.dtype, tuple(tensor.shape)) for tensor in packed(question.inputs)[1]],
             [(tensor.dtype, tuple(tensor.shape)) for tensor in reference.first.values()],
-            [(tensor.dtype, tuple(tensor.shape)) for tensor in expected.same],
+            [(tensor.dtype, tuple(tensor.shape)) for tensor in question.expected.same],
         )
 
 

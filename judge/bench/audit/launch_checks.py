@@ -14,7 +14,7 @@ What each finding means under the problem's library policy:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from judge.bench.audit.setting import STAGE, Setting, dishonest, survives
@@ -65,10 +65,7 @@ def check_inside(setting: Setting, kernels: Kernels) -> None:
         return
     parts = [f"{kernel} calls {', '.join(names)}" for kernel, names in sorted(kernels.inside.items())]
     message = f"{'; '.join(parts[:8])}, where kernels are interpreted; no kernel can on a GPU"
-    if setting.library is Library.ALLOW:
-        setting.note("library.inside", message, kernels=sorted(kernels.inside))
-        return
-    raise dishonest(FOREIGN, message)
+    _refuse(setting, FOREIGN, message, "library.inside", kernels.inside)
 
 
 def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: str, failing: str) -> str:
@@ -121,19 +118,29 @@ def _fell_back(setting: Setting, kernels: Kernels) -> None:
             Verdict.UNSUPPORTED, STAGE, "run.unsupported", f"this device cannot run {names}; torch answered instead"
         )
     message = f"every launch of {names} fails, and torch gives the answer instead"
-    if setting.library is Library.ALLOW:
-        setting.note("library.fallback", message, kernels=sorted(kernels.always_failed))
-        return
-    raise dishonest(FALLBACK, f"{message}; let the error out, or remove the kernel")
+    _refuse(
+        setting,
+        FALLBACK,
+        message,
+        "library.fallback",
+        kernels.always_failed,
+        advice="; let the error out, or remove the kernel",
+    )
 
 
 def _needless(setting: Setting, kernels: Kernels) -> None:
     names = ", ".join(sorted(kernels.launched))
     message = f"with launches of {names} that do nothing, the answer is still right: torch does the work"
-    if setting.library is Library.ALLOW:
-        setting.note("kernel.decoy", message, kernels=sorted(kernels.launched))
-        return
-    raise dishonest(NOOP, message)
+    _refuse(setting, NOOP, message, "kernel.decoy", kernels.launched)
+
+
+def _refuse(
+    setting: Setting, reason: str, message: str, finding: str, kernels: Iterable[str], *, advice: str = ""
+) -> None:
+    """Raise Ended where the policy does not allow library compute; a finding where it does."""
+    if setting.library is not Library.ALLOW:
+        raise dishonest(reason, message + advice)
+    setting.note(finding, message, kernels=sorted(kernels))
 
 
 def note_decoys(setting: Setting, kernels: Kernels) -> None:

@@ -11,15 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from judge.bench.audit.setting import GIVEN, STAGE, Setting, elements, other_question
+from judge.bench.audit.setting import GIVEN, STAGE, Setting, does_not_fit, is_larger, judge_case
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import NotCarried
 from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.loading import PROBLEM, LoadError, load_problem
-from judge.bench.judging.asking import HOPELESS, Question, Questions
+from judge.bench.judging.asking import Questions
 from judge.bench.judging.completion import Ended, of_candidate
-from judge.bench.judging.correctness import Rounds
-from judge.bench.judging.families import CENTRED
 from judge.bench.judging.reference import REFUSALS, Reference
 from judge.bench.judging.variants import applied
 from judge.values import JudgeError, SealedCase, Verdict
@@ -29,7 +27,6 @@ AT_ONCE, AT_ONCE_ON_GPU = 4, 2  # each holds a context there, and memory with it
 
 RIGHT, GUARDED, WRONG, LEFT_OUT = "right", "guarded", "wrong", "left out"
 _REFUSES = ("exception", "compile", "resources", "load", "unsupported", "oom")  # it says itself that it cannot
-LARGER = 2.0  # times the elements of the evaluated case
 
 
 def _cases(setting: Setting) -> list[tuple[str, SealedCase]]:
@@ -108,19 +105,14 @@ def _ask_case(setting: Setting, name: str, case: SealedCase, number: int) -> str
 def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) -> str:
     """Two rounds: as given, then other content and parameters. The candidate's own words stay here."""
     question = Questions(reference).question(GIVEN, reference.first)
-    expected = question.expected
-    if expected.empty or not expected.finite or expected.worst > HOPELESS:
+    if not question.decides:
         return LEFT_OUT
     try:
         rounds = setting.ready(name, reference, question)
-        _judge(rounds, question)
-        other = other_question(rounds, CENTRED)
-        if other is not None:
-            _judge(rounds, other)
+        judge_case(rounds, question, STAGE)
     except SubjectFailed as failed:
-        larger = elements(question) > LARGER * setting.elements
         fits = setting.device == "cpu" and failed.kind == "oom"  # this process answered it, under the same limit
-        return _of_failure(failed, case, excused=larger and not fits)
+        return _of_failure(failed, case, excused=is_larger(question, setting.elements) and not fits)
     except Ended as ended:
         if ended.reason == "load.died":
             raise
@@ -130,18 +122,13 @@ def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) ->
     return RIGHT
 
 
-def _judge(rounds: Rounds, question: Question) -> None:
-    reply, slots = rounds.ask(question)
-    rounds.judge(question, reply, slots, STAGE)
-
-
 def _of_failure(failed: SubjectFailed, case: SealedCase, *, excused: bool) -> str:
     """`excused`: the case is so much larger that this machine may be too small for it, or too slow."""
     if failed.kind in ("garbage", "touched"):
         ended = of_candidate(failed, STAGE)
         message = "the candidate broke the protocol" if failed.kind == "garbage" else ended.message
         raise Ended(ended.verdict, STAGE, ended.reason, message) from None
-    if failed.kind == "too_large" or (excused and failed.kind in ("oom", "timeout")):
+    if does_not_fit(failed, larger=excused):
         return LEFT_OUT
     if failed.kind == "unsupported" and not case.derived:
         message = "for a sealed case the candidate needs what this device cannot run"

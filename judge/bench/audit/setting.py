@@ -14,6 +14,7 @@ from judge.bench.judging.comparison import check_structure
 from judge.bench.judging.completion import Ended, of_candidate, of_subject
 from judge.bench.judging.correctness import Rounds
 from judge.bench.judging.expected import holds
+from judge.bench.judging.families import CENTRED
 from judge.bench.judging.reference import REFUSALS, Reference
 from judge.bench.judging.stochastic import ByChance, eligible
 from judge.bench.judging.subjects import Subjects
@@ -23,6 +24,7 @@ from judge.values import Finding, JudgeError, SealedCase, Verdict
 
 STAGE = "audit"
 GIVEN = "given"
+LARGER = 2.0  # times the elements of the evaluated case
 
 
 class Setting:
@@ -83,6 +85,29 @@ class Setting:
 def elements(question: Question) -> int:
     """Elements of all inputs."""
     return sum(tensor.numel() for tensor in question.tensors())
+
+
+def is_larger(question: Question, usual: int) -> bool:
+    """Whether its inputs have so many more elements than the evaluated case's `usual` that it may not fit."""
+    return elements(question) > LARGER * usual
+
+
+def does_not_fit(failed: SubjectFailed, *, larger: bool) -> bool:
+    """Whether the case was too much for this machine; one that is not `larger` is no excuse."""
+    return failed.kind == "too_large" or (larger and failed.kind in ("oom", "timeout"))
+
+
+def judge_case(rounds: Rounds, question: Question, stage: str) -> None:
+    """Two rounds of another case: as given, then other content and parameters. Raises SubjectFailed and Ended."""
+    _judge(rounds, question, stage)
+    other = other_question(rounds, CENTRED)
+    if other is not None:
+        _judge(rounds, other, stage)
+
+
+def _judge(rounds: Rounds, question: Question, stage: str) -> None:
+    reply, slots = rounds.ask(question)
+    rounds.judge(question, reply, slots, stage)
 
 
 @dataclass(frozen=True)

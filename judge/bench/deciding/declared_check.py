@@ -6,20 +6,18 @@ from __future__ import annotations
 import time
 
 from judge.bench.admission.declared import other_cases, with_case
-from judge.bench.audit.setting import GIVEN, Setting, elements, other_question
+from judge.bench.audit.setting import GIVEN, Setting, does_not_fit, elements, is_larger, judge_case
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.exchange.nested import NotCarried
 from judge.bench.foreign.faults import kind_of
-from judge.bench.judging.asking import HOPELESS, Question, Questions
+from judge.bench.judging.asking import Question, Questions
 from judge.bench.judging.comparison import STAGE
 from judge.bench.judging.completion import Ended, of_candidate
-from judge.bench.judging.families import CENTRED
 from judge.bench.judging.reference import REFUSALS, Reference
 from judge.values import CaseRecord, JudgeError
 
 CASES = "cases"  # the stage
-LARGER = 2.0  # times the elements of the evaluated case
 
 
 def cases_to_ask(cache: RefereeCache, reference: Reference, device: str) -> dict[str, str]:
@@ -62,13 +60,12 @@ def _compared(setting: Setting, name: str, child: str, usual: int, records: list
             if kind_of(error) != "oom" and setting.reference.whereabouts.device_lost():
                 raise JudgeError(f"the referee's GPU context broke in case {name!r}") from error
             return f"the reference cannot be run here: {type(error).__name__}"
-        if question.expected.empty or not question.expected.finite or question.expected.worst > HOPELESS:
+        if not question.decides:
             return "the reference has no answer to judge by"
         try:
             _judge(setting, reference, question, name, child, records, left_s)
         except SubjectFailed as failed:
-            larger = elements(question) > LARGER * usual
-            if failed.kind == "too_large" or (larger and failed.kind in ("oom", "timeout")):
+            if does_not_fit(failed, larger=is_larger(question, usual)):
                 return "it is too large for this device"
             raise _in_case(of_candidate(failed, STAGE), name) from failed
         except Ended as ended:
@@ -88,10 +85,7 @@ def _judge(
     setting.subjects.contacts[child].deadline = Deadline(left_s, setting.assignment.payload["stage_s"])
     rounds = setting.ready(child, reference, question)
     rounds.case, rounds.records = name, records
-    for one in (question, other_question(rounds, CENTRED)):
-        if one is not None:
-            reply, slots = rounds.ask(one)
-            rounds.judge(one, reply, slots, STAGE)
+    judge_case(rounds, question, STAGE)
 
 
 def _in_case(ended: Ended, name: str) -> Ended:

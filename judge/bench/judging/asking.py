@@ -49,6 +49,11 @@ class Question:
         return packed(self.inputs)[1]
 
     @property
+    def decides(self) -> bool:
+        """Whether the reference has an answer to judge by."""
+        return not self.expected.empty and self.expected.finite and self.expected.worst <= HOPELESS
+
+    @property
     def nbytes(self) -> int:
         return sum(tensor.nbytes for tensor in (*self.tensors(), *self.expected.same))
 

@@ -14,7 +14,7 @@ from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
 from judge.bench.processes.inspection import Inspector
 from judge.bench.processes.kept_referees import BASELINE
-from judge.bench.processes.listening import FORGES_FIX, MALFORMED, Host, Listening, Progress
+from judge.bench.processes.listening import FORGES_FIX, Host, Listening, Progress
 from judge.bench.processes.subject_starter import SubjectStarter
 from judge.bench.processes.watching import Broken
 from judge.values import (
@@ -31,7 +31,7 @@ from judge.values import (
     UnclearFault,
     Verdict,
 )
-from judge.values.rebuilding import rebuilt
+from judge.values.rebuilding import MALFORMED, rebuilt
 
 FIXES = {
     "problem.timeout": "look for an endless loop, or make the shapes smaller",

@@ -24,7 +24,6 @@ Progress = Callable[[StageRecord], None]
 MOST_MESSAGES = 50_000  # of one evaluation; an honest referee sends two for every call of the problem's code
 MOST_STAGES = 200  # the rest is left out
 FORGES_FIX = "remove what writes to the process's open descriptors"
-MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)  # a value built from it
 
 
 class Compiler(Protocol):

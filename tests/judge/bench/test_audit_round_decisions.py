@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from judge.bench.audit import sealed, state_checks
+from judge.bench.audit import setting as settings
 from judge.bench.audit.sealed import check_sealed, first_children
 from judge.bench.audit.setting import Answer
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import NotCarried
 from judge.bench.foreign.whereabouts import SILENT
+from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.reference import REFUSALS
 from judge.bench.processes.inspection import Seen
@@ -298,18 +300,18 @@ def test_what_ends_an_evaluation_on_a_sealed_case(kind, verdict, reason, tells):
 def asked_case(monkeypatch, judged: list[object], **expected: object) -> tuple[str, list[object]]:
     """`_ask` with a reference of this kind; each judgement passes or raises."""
     said = SimpleNamespace(**{"empty": False, "finite": True, "worst": 0.25} | expected)
-    first = SimpleNamespace(expected=said, tensors=lambda: [torch.zeros(expected.get("elements", 10))])
+    first = Question("given", [torch.zeros(expected.get("elements", 10))], {}, 1, said)
     monkeypatch.setattr(sealed, "Questions", lambda reference: SimpleNamespace(question=lambda *row: first))
-    monkeypatch.setattr(sealed, "other_question", lambda rounds, family: f"other {family}")
+    monkeypatch.setattr(settings, "other_question", lambda rounds, family: f"other {family}")
     seen, left = [], list(judged)
 
-    def judge(rounds, question):
+    def judge(rounds, question, stage):
         seen.append(question)
         step = left.pop(0) if left else None
         if step is not None:
             raise step
 
-    monkeypatch.setattr(sealed, "_judge", judge)
+    monkeypatch.setattr(settings, "_judge", judge)
     setting = Audited(elements=5, ready=lambda name, reference, question: "rounds")
     return sealed._ask(setting, "sealed#1", case("a"), SimpleNamespace(first=None)), seen[1:]
 
@@ -393,7 +395,7 @@ def test_a_case_is_judged_by_the_answer_to_its_own_question():
     rounds = SimpleNamespace(
         ask=lambda question: (f"reply to {question}", f"slots of {question}"), judge=lambda *row: judged.append(row)
     )
-    sealed._judge(rounds, "a question")
+    settings._judge(rounds, "a question", "audit")
     assert judged == [("a question", "reply to a question", "slots of a question", "audit")]
 
 
