@@ -74,11 +74,14 @@ class Folder:
         """The job's line; None while it is not there whole."""
         return _whole(self.root / JOBS / job.name)
 
+    def holds(self, job: Waiting) -> bool:
+        """Whether the job lies there."""
+        return (self.root / JOBS / job.name).exists()
+
     def put_job(self, job: Waiting, line: bytes) -> None:
         """Write a job, unless it lies there."""
-        path = self.root / JOBS / job.name
-        if not path.exists():
-            self._write(path, line)
+        if not self.holds(job):
+            self._write(self.root / JOBS / job.name, line)
 
     def withdraw(self, job: Waiting) -> None:
         """Take a job away, with what says that it was done."""
@@ -194,20 +197,27 @@ class Folder:
         return {path.stem: (_whole(path) or b"").decode(errors="replace") for path in paths}
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Whole or not at all, and on the disk when this returns."""
-        mine = path.with_name(f".{path.name}.{self.owner.rpartition(':')[2]}")
         end = b"" if not content or content.endswith(b"\n") else b"\n"
-        try:
-            descriptor = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, self._mode)
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(file.fileno(), self._mode)
-                file.write(content + end)
-                file.flush()
-                os.fsync(file.fileno())
-            mine.replace(path)
-        except BaseException:
-            mine.unlink(missing_ok=True)
-            raise
+        write_whole(path, content + end, mode=self._mode, mark=self.owner.rpartition(":")[2])
+
+
+def write_whole(path: Path, content: bytes, *, mode: int, mark: str) -> None:
+    """Whole or not at all, on the disk when this returns, and with `mode` from its first byte.
+
+    `mark` tells this writer's unfinished file from those of others. Raises OSError.
+    """
+    mine = path.with_name(f".{path.name}.{mark}")
+    try:
+        descriptor = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        mine.replace(path)
+    except BaseException:
+        mine.unlink(missing_ok=True)
+        raise
 
 
 def _listed(folder: Path, end: str) -> list[Path]:

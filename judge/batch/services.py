@@ -71,15 +71,20 @@ class Imported:
     lost: tuple[Lost, ...] = ()
 
 
-def jobs_export(*, requests: Sequence[Request], device: Device, key: DeviceKey) -> list[tuple[BatchJob, bytes]]:
-    """A signed line for each request. What still waits for its outcome leaves again as the same job, with the best of
-    its first export."""
+def jobs_export(*, requests: Sequence[Request], device: Device) -> list[BatchJob]:
+    """A job for each request, which `signed_line` writes out. What still waits for its outcome leaves again as the same
+    job, with the best of its first export."""
     with transaction.atomic():
         Device.objects.select_for_update(no_key=True).get(pk=device.pk)  # of two exports at once the later one repeats
-        return [_job(request, device, key) for request in requests]
+        return [_job(request, device) for request in requests]
 
 
-def _job(request: Request, device: Device, key: DeviceKey) -> tuple[BatchJob, bytes]:
+def signed_line(row: BatchJob, key: DeviceKey) -> bytes:
+    """An exported job as it leaves."""
+    return job_line(_sent(row), nonce=row.nonce, key=key)
+
+
+def _job(request: Request, device: Device) -> BatchJob:
     problem, candidate = request.problem, candidate_hash(request.source)
     sealed = problem.sealed_set(case_of(problem, device)) if request.source else None
     waiting = BatchJob.objects.filter(device=device, problem=problem, candidate_hash=candidate, imported_at=None)
@@ -87,7 +92,7 @@ def _job(request: Request, device: Device, key: DeviceKey) -> tuple[BatchJob, by
     for row in waiting.order_by("-id"):
         row.problem, row.device, row.sealed_set = problem, device, sealed
         if digest_of(_body(row)) == row.digest:
-            return row, job_line(_sent(row), nonce=row.nonce, key=key)
+            return row
     row = BatchJob(
         uid=uuid.uuid4().hex,
         nonce=secrets.token_hex(16),
@@ -101,7 +106,7 @@ def _job(request: Request, device: Device, key: DeviceKey) -> tuple[BatchJob, by
     )
     row.digest = digest_of(_body(row))
     row.save()
-    return row, job_line(_sent(row), nonce=row.nonce, key=key)
+    return row
 
 
 def _body(row: BatchJob) -> dict[str, Any]:

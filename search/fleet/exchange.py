@@ -9,7 +9,7 @@ from pathlib import Path
 
 from judge.batch.folder import Folder, Waiting, token_of
 from judge.batch.models import BatchJob
-from judge.batch.services import Imported, OutcomesRefused, jobs_export, outcomes_import, refusal_keep
+from judge.batch.services import Imported, OutcomesRefused, jobs_export, outcomes_import, refusal_keep, signed_line
 from judge.devices.keys import DeviceKey
 from judge.devices.models import Device
 from judge.devices.services import enrolled_keys
@@ -51,19 +51,20 @@ def folder_exchange(*, root: Path, now: datetime) -> Exchanged:
     return done
 
 
-def jobs_write(folder: Folder, jobs: list[tuple[BatchJob, bytes]], priority: int) -> set[str]:
-    """Put exported jobs into the folder; their tokens."""
+def jobs_write(folder: Folder, jobs: list[BatchJob], key: DeviceKey, priority: int) -> set[str]:
+    """Put exported jobs into the folder, those that do not lie there; the tokens of all."""
     tokens = set()
-    for row, line in jobs:
+    for row in jobs:
         place = Waiting(PREFLIGHTS if row.preflight else priority, row.pk, token_of(row.uid, row.nonce))
-        folder.put_job(place, line)
+        if not folder.holds(place):
+            folder.put_job(place, signed_line(row, key))
         tokens.add(place.token)
     return tokens
 
 
 def _export(folder: Folder, device: Device, key: DeviceKey, now: datetime) -> set[str]:
     requests = requests_waiting(device=device, now=now)
-    return jobs_write(folder, jobs_export(requests=requests, device=device, key=key), KERNELS)
+    return jobs_write(folder, jobs_export(requests=requests, device=device), key, KERNELS)
 
 
 def _import(folder: Folder, keys: dict[str, DeviceKey], done: Exchanged) -> None:

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from judge.batch.folder import LEASE_S, token_of
 from judge.batch.models import BatchJob
-from judge.batch.services import OutcomesRefused, jobs_export, outcomes_import, refusal_keep
+from judge.batch.services import OutcomesRefused, jobs_export, outcomes_import, refusal_keep, signed_line
 from judge.bench.exchange import seal
 from judge.devices.keys import DeviceKey
 from judge.devices.models import Device
@@ -42,11 +42,11 @@ def job_take(*, device: Device, key: DeviceKey, owner: str, now: datetime) -> tu
     """(token, line) of the most urgent job of the device that nobody has, leased to `owner`; None without one."""
     if device.state == Device.State.QUARANTINED:
         return None
-    jobs = jobs_export(requests=requests_waiting(device=device, now=now), device=device, key=key)
-    for row, line in sorted(jobs, key=lambda one: (not one[0].preflight, one[0].pk)):
+    jobs = jobs_export(requests=requests_waiting(device=device, now=now), device=device)
+    for row in sorted(jobs, key=lambda one: (not one.preflight, one.pk)):
         free = BatchJob.objects.filter(Q(lease_until=None) | Q(lease_until__lte=now), pk=row.pk, imported_at=None)
         if free.filter(refusal="", nonce=row.nonce).acquire(now=now, for_s=LEASE_S, lease_owner=owner):
-            return token_of(row.uid, row.nonce), line
+            return token_of(row.uid, row.nonce), signed_line(row, key)
     return None
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from judge.batch.folder import Folder
-from judge.batch.services import Request, jobs_export
+from judge.batch.folder import Folder, write_whole
+from judge.batch.services import Request, jobs_export, signed_line
 from judge.devices.keys import BadKey
 from judge.devices.models import Device
 from judge.devices.services import enrolled_keys
@@ -63,13 +63,13 @@ class Command(BaseCommand):
             requests = self._requests(run, device, options)
             if barred := sorted({one.problem.slug for one in requests if one.problem.quarantined}):
                 raise CommandError(f"{', '.join(barred)} is quarantined: nothing of it is run. Release it on its page.")
-            jobs = jobs_export(requests=requests, device=device, key=key)
+            jobs = jobs_export(requests=requests, device=device)
         if options["out"].is_dir():
             with file_errors(options["out"], "written"):
-                jobs_write(Folder(options["out"]), jobs, options["priority"])
+                jobs_write(Folder(options["out"]), jobs, key, options["priority"])
             self.stdout.write(f"{len(jobs)} jobs for {device.name} in {options['out']}")
             return
-        _write(options["out"], b"".join(line + b"\n" for _, line in jobs))
+        _write(options["out"], b"".join(signed_line(row, key) + b"\n" for row in jobs))
         self.stdout.write(f"{len(jobs)} jobs for {device.name} in {options['out']} (mode 0600: keep it private)")
 
     def _run(self, number: int | None) -> Run | None:
@@ -113,16 +113,7 @@ def _numbers(text: str) -> list[int]:
 
 def _write(path: Path, data: bytes) -> None:
     """Private from its first byte, and whole or not there at all."""
-    mine = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(file.fileno(), 0o600)
-                file.write(data)
-            mine.replace(path)
-        except BaseException:
-            mine.unlink(missing_ok=True)
-            raise
+        write_whole(path, data, mode=0o600, mark=str(os.getpid()))
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}. The jobs can be exported again.") from error

@@ -15,7 +15,7 @@ from django.db import connection
 
 from judge.batch.lines import job_line, read_job
 from judge.batch.models import BatchJob
-from judge.batch.services import OutcomesRefused, Request, jobs_export, outcomes_import
+from judge.batch.services import OutcomesRefused, Request, jobs_export, outcomes_import, signed_line
 from judge.bench.device.nvml import Gpu
 from judge.devices.keys import DeviceKey, read_key
 from judge.devices.models import Device
@@ -50,7 +50,7 @@ def problem() -> Problem:
 
 def exported(problem: Problem, device: Device, *sources: str, key: DeviceKey = KEY) -> list[bytes]:
     requests = [Request(problem, one) for one in sources]
-    return [line for _, line in jobs_export(requests=requests, device=device, key=key)]
+    return [signed_line(row, key) for row in jobs_export(requests=requests, device=device)]
 
 
 def taken(*lines: bytes, **options):
@@ -199,7 +199,8 @@ def test_a_preflight_is_answered_by_a_signed_report_alone(problem, lab) -> None:
 
 def test_a_race_with_the_best_that_left_with_the_job_is_stored(problem, lab) -> None:
     request = Request(problem, SAME, beat=1.5, incumbent=SLOWER)
-    ((_, line),) = jobs_export(requests=[request], device=lab, key=KEY)
+    (row,) = jobs_export(requests=[request], device=lab)
+    line = signed_line(row, KEY)
     raced = Speedup(1.2, 1.1, 1.3, 30, Basis.MEASURED, Subject.INCUMBENT, call=SpeedCall.FASTER)
     (row,) = taken(answered(line, replace(passed(), versus_incumbent=raced))).evaluations
     race = row.races.get()
