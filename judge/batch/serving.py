@@ -17,7 +17,7 @@ from judge.batch.folder import LEASE_S, Folder, Waiting
 from judge.batch.lines import BadLine, SentJob, outcome_line, read_job
 from judge.bench.runner import Bench
 from judge.devices.keys import DeviceKey
-from judge.values import Job
+from judge.values import AdmissionReport, Job, Outcome
 
 POLL_S = 1.0
 RENEW_S = LEASE_S / 4
@@ -149,33 +149,23 @@ def serve(
             say(f"{taken.token} is refused: {error}")
             _hand(partial(place.refuse, taken, str(error)), say, sleep)
             continue
-        _one(place, taken, sent, bench, key, mark, most_s, served, say, sleep)
+        outcome = _judged(place, taken, sent, bench, most_s)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        line = outcome_line(sent, outcome, fingerprint=mark, judged_at=now, key=key)
+        first = _hand(partial(place.put, taken, line), say, sleep)
+        served.judged += first
+        served.late += not first
+        say(f"{sent.job.id[:12]}: {summary(outcome)}{'' if first else ', but another one was first'}")
 
 
-def _one(
-    place: Place,
-    taken: Taken,
-    sent: SentJob,
-    bench: Bench,
-    key: DeviceKey,
-    fingerprint: dict[str, Any],
-    most_s: float | None,
-    served: Served,
-    say: Say,
-    sleep: Callable[[float], None],
-) -> None:
+def _judged(place: Place, taken: Taken, sent: SentJob, bench: Bench, most_s: float | None) -> Outcome | AdmissionReport:
+    """What comes of a job, its claim kept meanwhile, and released where this is interrupted."""
     try:
         with _kept(place, taken):
-            outcome = answer(bench, _bounded(sent.job, most_s))
+            return answer(bench, _bounded(sent.job, most_s))
     except BaseException:
         _try(partial(place.release, taken))
         raise
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    line = outcome_line(sent, outcome, fingerprint=fingerprint, judged_at=now, key=key)
-    first = _hand(partial(place.put, taken, line), say, sleep)
-    served.judged += first
-    served.late += not first
-    say(f"{sent.job.id[:12]}: {summary(outcome)}{'' if first else ', but another one was first'}")
 
 
 def _bounded(job: Job, most_s: float | None) -> Job:
