@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.live import LiveStack
+from tests.browser.stack import wait_for
 from tests.browser.test_steering import grown, row
 from tests.browser.watch import Faults
 
@@ -45,6 +46,7 @@ def test_what_the_server_refuses_is_taken_back(page: Page, live_stack: LiveStack
     page.keyboard.press("x")
     expect(row(page, 1)).to_contain_text("pruned")
     expect(row(page, 3)).to_have_class("is-faded")
+    wait_for(lambda: page.wait_for_timeout(50) or bool(waiting), 30, "the request: the row changes before it")
     waiting[0].fulfill(status=500)
     expect(row(page, 1)).not_to_contain_text("pruned")
     expect(row(page, 3)).not_to_have_class("is-faded")
