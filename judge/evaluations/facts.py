@@ -92,6 +92,7 @@ _CIRCUMSTANCES: dict[str, StrOrPromise] = {
     "host_us": _("CPU time per call, µs"),
     "sm_clock_mhz": _("SM clock, MHz"),
     "throttled": _("throttled"),
+    "stopped": _("ended since"),
     "dropped_pairs": _("pairs left out"),
     "empty_us": _("empty measurement, µs"),
     "target": _("modelled for"),

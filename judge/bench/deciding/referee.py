@@ -37,16 +37,7 @@ from judge.bench.processes.child import Assignment
 from judge.bench.timing.counted import check_compiled
 from judge.bench.timing.modelled import fixed_seed, modelled
 from judge.bench.timing.stage import Measured, TimingStage
-from judge.values import (
-    BASELINES,
-    CaseRecord,
-    Finding,
-    JudgeError,
-    Outcome,
-    Policy,
-    Speedup,
-    Verdict,
-)
+from judge.values import BASELINES, CaseRecord, Finding, JudgeError, Outcome, Policy, Speedup, Verdict
 from judge.values import Audit as AuditState
 
 CONFIRMING = (2, 3)  # numbers of the fresh sets of children; the last one only for a narrow win
@@ -358,7 +349,7 @@ class Referee:
             precision=self.policy.precision.value,
             beat=self.payload.get("beat"),
         )
-        found = stage.measure(rival=self._rival(reference, first))
+        found = stage.compare(lambda: self._rival(reference, first), screen=self.payload.get("screen", False))
         for name, samples_us in self.payload["known_us"].items():
             stage.known(found, BASELINES[name], samples_us)
         known = dict.fromkeys(self.payload["known_us"], KNOWN)
@@ -371,6 +362,8 @@ class Referee:
 
     def _rival(self, reference: Reference, first: Question) -> bool:
         """Whether the best so far takes part; its own fault is nobody's here, it is left out then."""
+        if self.payload.get("screen"):  # it was not there from the start
+            self.subjects.more({"incumbent": "incumbent"})
         if "incumbent" not in self.subjects.contacts:
             return False
         try:

@@ -31,12 +31,12 @@ def interval_ranks(n: int, confidence: float = CONFIDENCE) -> tuple[int, int]:
     return low, n - 1 - low
 
 
-def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:
+def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
     """(low, median, high). Raises ValueError without samples."""
     if not samples:
         raise ValueError("no samples")
     ordered = sorted(samples)
-    low, high = interval_ranks(len(ordered))
+    low, high = interval_ranks(len(ordered), confidence)
     return ordered[low], statistics.median(ordered), ordered[high]
 
 
@@ -62,11 +62,16 @@ def indifference_of(typical_us: float) -> float:
     return max(INDIFFERENCE, TICKS * TICK_US / typical_us) if typical_us > 0 else INDIFFERENCE
 
 
+def ratios_of(baseline_us: Sequence[float], candidate_us: Sequence[float]) -> list[float]:
+    """Ratios of pairs measured side by side. Raises ValueError where one has more of them."""
+    return [b / c for b, c in zip(baseline_us, candidate_us, strict=True)]
+
+
 def paired_speedup(
     baseline_us: Sequence[float], candidate_us: Sequence[float], over: Subject = Subject.EAGER
 ) -> Speedup:
     """Median of the ratios of pairs measured side by side, with its interval and what that says."""
-    ratios = [b / c for b, c in zip(baseline_us, candidate_us, strict=True)]
+    ratios = ratios_of(baseline_us, candidate_us)
     low, middle, high = median_interval(ratios)
     call = call_of(low, high, indifference_of(statistics.median(candidate_us)))
     return Speedup(middle, low, high, len(ratios), Basis.MEASURED, over, call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Hashable
 from dataclasses import asdict, replace
 from typing import Any
@@ -176,9 +177,16 @@ class EvaluationPlan(Listening):
         roles = {"candidate": "run"}
         if self.job.timing:
             roles["eager"] = "eager"
-            if self.job.incumbent is not None:
+            if self.job.incumbent is not None and not self._screens:
                 roles["incumbent"] = "incumbent"
         return roles
+
+    @property
+    def _screens(self) -> bool:
+        """Whether the best so far takes part only where the candidate may beat it: most do not, and its process has a
+        context and a model of its own."""
+        beat = self.job.beat
+        return self.job.incumbent is not None and beat is not None and 0 < beat < math.inf
 
     def _untimed(self) -> list[Baseline]:
         """Baselines that are to be timed beside a new best, and have not been."""
@@ -225,6 +233,7 @@ class EvaluationPlan(Listening):
             "known_us": {name: list(timing.samples_us) for name, timing in known.items() if timing is not None},
             "beside_best": [one.name for one in self._beside_best],
             "beat": self.job.beat,
+            "screen": measured and self._screens,
             "policy": self.job.problem.policy.to_json(),
             "sealed": [asdict(case) for case in self.job.problem.sealed],
             "defined": defined_kernels(self.job.candidate),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import secrets
 import time
@@ -14,7 +13,7 @@ import torch
 
 from judge.bench.device.clocks import SmClock, wait_until_quiet
 from judge.bench.device.gpu_lock import GpuLock
-from judge.bench.device.statistics import LOOKS, kept_blocks, paired_speedup
+from judge.bench.device.statistics import kept_blocks
 from judge.bench.exchange.arenas import JITTER, Slot
 from judge.bench.exchange.claims import Timed
 from judge.bench.exchange.contact import Contact, SubjectFailed
@@ -27,17 +26,13 @@ from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.stochastic import ByChance, eligible
+from judge.bench.timing.enough import why_enough
 from judge.bench.timing.fresh_draws import CALIBRATED, CALIBRATING, FreshDraws
-from judge.values import SpeedCall, Verdict
+from judge.values import Verdict
 
 Result = TypeVar("Result")
 
 WARM_CALLS = 3
-ENOUGH_S = 0.5  # a comparison with eager stops after this: nobody asks whether 1.003 is more than 1
-RIVAL_S = 2.0  # one with the best so far may take longer
-CLOSE = 0.05  # relative half width of an interval that is good enough to print
-BEATEN = 0.1  # the same for one that is slower than the best so far, whatever its interval
-AT_LEAST = 8  # pairs of a problem so slow that the first look would not fit the limit
 LEAST_US = 1e-3  # no clock tells less; a smaller claim would overflow ratios
 GIVEN = FAMILIES[0]
 ASKED_AGAIN = 4  # one in so many rounds repeats a content, where outputs are drawn
@@ -76,6 +71,7 @@ class Circumstances:
     throttled: int = 0  # union of the throttle reasons seen
     dropped: int = 0  # pairs left out for their clock
     waited_s: float = 0.0  # until the GPU was quiet
+    stopped: str = ""  # why no more samples were taken
 
 
 class Measurement:
@@ -87,10 +83,12 @@ class Measurement:
 
     family = GIVEN  # of inputs
     drawn: frozenset[int] = frozenset()
+    screening = False  # whoever may beat the best so far is measured again, beside it
     by_chance = False  # the candidate draws other numbers than the reference does from the same seed
     _draws: dict[int, FreshDraws] | None = None
     _again: list[Any] | None = None  # the content that is asked again
     _rounds = 0
+    _layout: list[TensorMeta] | None = None
 
     def __init__(
         self,
@@ -162,34 +160,28 @@ class Measurement:
         with lock.alone():
             seen.waited_s = wait_until_quiet(self.reference.device)
             started = time.monotonic()
-            while not self._enough(sides, rival, time.monotonic() - started):
+            while not (stopped := self._enough(sides, rival, time.monotonic() - started)):
                 order = self.rng.sample(sides, len(sides))
                 for block in (order, order[::-1]):  # A B, then B A: drift hits both alike
                     self._together(block)
                 seen.clocks_mhz.append(self.clock.mhz())
                 seen.throttled |= self.clock.throttle_reasons()
+        seen.stopped = stopped
         self.check_draws()
         _drop(sides, seen)
         return seen
 
-    def _enough(self, sides: list[Runner], rival: Runner | None, elapsed_s: float) -> bool:
-        pairs = len(sides[0].samples_us)
-        if pairs >= LOOKS[-1] or (pairs >= AT_LEAST and elapsed_s >= self.budget_s):
-            return True
-        if pairs not in LOOKS:
-            return False
-        if rival is None:
-            return elapsed_s >= ENOUGH_S or self._close_enough(sides)
-        call = paired_speedup(rival.samples_us, sides[0].samples_us).call
-        return elapsed_s >= RIVAL_S or call is not SpeedCall.AMBIGUOUS
-
-    def _close_enough(self, sides: list[Runner]) -> bool:
-        if len(sides) == 1:
-            return len(sides[0].samples_us) >= LOOKS[1]
-        found = paired_speedup(sides[1].samples_us, sides[0].samples_us)
-        if self.beat is not None and found.high < self.beat < math.inf:  # infinity: nobody asks who is the best
-            return found.high - found.low < 2 * BEATEN * found.value
-        return found.call is not SpeedCall.AMBIGUOUS and found.high - found.low < 2 * CLOSE * found.value
+    def _enough(self, sides: list[Runner], rival: Runner | None, elapsed_s: float) -> str:
+        """Why no more pairs are taken; empty while they are."""
+        return why_enough(
+            sides[0].samples_us,
+            sides[1].samples_us if len(sides) > 1 else None,
+            None if rival is None else rival.samples_us,
+            beat=self.beat,
+            elapsed_s=elapsed_s,
+            budget_s=self.budget_s,
+            screening=self.screening,
+        )
 
     def _warm(self, side: Runner) -> None:
         """Compile, autotune, allocate: everything that happens on first calls, with the first stage's time limit."""
@@ -226,7 +218,7 @@ class Measurement:
     ) -> tuple[float, float, float]:
         """One timed call, compared with `right` if that is given. Microseconds on the device, to launch, in all."""
         template, tensors = packed(inputs)
-        metas = [TensorMeta.of(t) for t in (self.reference.outputs(inputs, seed) if right is None else right)]
+        metas = self._metas(inputs, seed, right)
         ins, outs = side.contact.lay_out(tensors, metas, self.rng.randrange(JITTER))
         began = time.perf_counter_ns()
         reply = side.contact.ask(Timed, **call(template, ins, outs, seed), flush=True)
@@ -241,6 +233,13 @@ class Measurement:
         if right is not None and (side.blame or side.limits is not None):
             self.check(side, reply, outs, right, drawn)
         return reply.us, reply.host_us, wall_us
+
+    def _metas(self, inputs: list[Any], seed: int, right: list[torch.Tensor] | None) -> list[TensorMeta]:
+        """Layouts of the outputs. A call that is not compared gets those seen last: no reference has to run for it."""
+        if right is not None or self._layout is None:
+            found = self.reference.outputs(inputs, seed) if right is None else right
+            self._layout = [TensorMeta.of(tensor) for tensor in found]
+        return self._layout
 
     def check(
         self, side: Runner, reply: Timed, outs: list[Slot], right: list[torch.Tensor], drawn: Drawn = NOT_DRAWN

@@ -23,6 +23,7 @@ from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference
 from judge.bench.timing.bursts import trusted_time
+from judge.bench.timing.enough import BELOW
 from judge.bench.timing.measured import Circumstances, Measurement, Runner
 from judge.bench.timing.trusted import Trusted
 from judge.values import ALTERNATIVES, Baseline, Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
@@ -46,6 +47,7 @@ class Measured:
     speedup: Speedup | None = None
     over_others: dict[str, Speedup] = field(default_factory=dict)  # by name of the alternative
     rival: Speedup | None = None
+    stopped: str = ""  # why no more pairs were measured
     plausible: bool = True  # nothing that the judge's own clock says is against the claim
     findings: list[Finding] = field(default_factory=list)
 
@@ -88,6 +90,21 @@ class TimingStage:
         self.method = make_clock(self.device).method
         self._sides: dict[str, Runner] = {}
 
+    def compare(self, rival: Callable[[], bool], *, screen: bool) -> Measured:
+        """Candidate beside eager and the best so far, where `rival()` gets that ready and says that it takes part.
+
+        With `screen` few pairs with eager come first: what is surely below the best needs no more of anybody's time.
+        """
+        if screen:
+            self.measurement.screening = True
+            try:
+                found = self.measure()
+            finally:
+                self.measurement.screening = False
+            if found.stopped == BELOW:
+                return found
+        return self.measure(rival=rival())
+
     def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
         """Candidate beside eager and, with `rival`, the best so far; children are named "candidate" + suffix, ..."""
         sides = {"candidate": self._runner(f"candidate{suffix}", blame=True)}
@@ -100,7 +117,9 @@ class TimingStage:
             found = self.measure(suffix=suffix)
             found.findings.append(Finding("time.no_incumbent", f"the best so far failed: {failed.message}"[:400]))
             return found
-        found = Measured([self._timing(Subject(name), side, seen) for name, side in sides.items()])
+        found = Measured(
+            [self._timing(Subject(name), side, seen) for name, side in sides.items()], stopped=seen.stopped
+        )
         mine = sides["candidate"].samples_us
         found.speedup = paired_speedup(sides["eager"].samples_us, mine)
         if rival:
@@ -219,6 +238,8 @@ class TimingStage:
             facts["sm_clock_mhz"] = self.measurement.clock.unavailable
         if seen.waited_s >= 0.05:
             facts["waited_for_quiet_s"] = round(seen.waited_s, 2)
+        if seen.stopped:
+            facts["stopped"] = seen.stopped
         if seen.dropped:
             facts["dropped_pairs"] = seen.dropped
         if side.samples_us and min(side.samples_us) < SHORT_US and self.device != "cpu":

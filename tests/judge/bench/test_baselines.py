@@ -134,6 +134,17 @@ def test_a_time_is_asked_for_once_and_only_as_the_table_says():
 UNASKED = [one.name for one in ALTERNATIVES if not one.setting]
 
 
+@pytest.mark.parametrize(("beat", "late"), [(1.5, True), (None, False), (0.0, False), (float("inf"), False)])
+def test_the_best_so_far_takes_part_from_the_start_only_where_every_candidate_meets_it(beat, late):
+    bench = SimpleNamespace(
+        device="cuda:0", times=KnownTimes(lambda: None), alternatives=True, kept_referees=SimpleNamespace(most=0)
+    )
+    plan = EvaluationPlan(bench, Job("one", PROBLEM, "class ModelNew: ...", beat=beat, incumbent="the best"))
+    assert ("incumbent" in plan._subjects()) is not late and plan._questions()["screen"] is late
+    alone = EvaluationPlan(bench, Job("one", PROBLEM, "class ModelNew: ...", beat=beat))
+    assert "incumbent" not in alone._subjects() and alone._questions()["screen"] is False
+
+
 @pytest.mark.parametrize(
     ("device", "given", "best"),
     [

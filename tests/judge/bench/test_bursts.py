@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from judge.bench.device.statistics import LOOKS
+from judge.bench.timing.enough import CHECKS, MOST, PRECISE, TIME
 from judge.bench.timing.trusted import CPU
 from judge.values import SpeedCall, Verdict
 from tests.judge.bench_problems import PROBLEM, candidate, judge
@@ -61,7 +63,16 @@ def test_random_outputs_are_checked_in_bursts_as_draws_for_their_content(cpu_ben
 def test_a_measured_speedup_says_what_the_pairs_decided(cpu_bench):
     outcome = judge(cpu_bench, candidate(f"{SLOW}return self.right(x)"), timing=True, beat=float("inf"))
     assert outcome.speedup is not None and outcome.speedup.call is SpeedCall.SLOWER
-    assert outcome.speedup.n in (16, 32, 64, 128, 256)
+    assert outcome.speedup.n in {*LOOKS, *CHECKS}
+    assert {row.detail["stopped"] for row in outcome.timings} <= {PRECISE, TIME, MOST}
+
+
+def test_what_is_surely_below_the_best_does_not_meet_it(cpu_bench):
+    slow, same = candidate(f"{SLOW}return self.right(x)"), candidate("return self.right(x)")
+    outcome = judge(cpu_bench, slow, timing=True, beat=5.0, incumbent=same)
+    assert outcome.verdict is Verdict.PASS and outcome.versus_incumbent is None, outcome
+    assert {row.subject.value for row in outcome.timings} == {"candidate", "eager"}
+    assert "incumbent" not in outcome.environment["children"]
 
 
 def test_a_would_be_best_is_measured_twice_beside_the_best_so_far(cpu_bench):

@@ -242,8 +242,8 @@ class Stage:
         self.given = given
         return self
 
-    def measure(self, rival):
-        self.asked.append(("measure", rival))
+    def compare(self, rival, *, screen):
+        self.asked.append(("compare", rival(), screen))
         return self.found
 
     def known(self, found, baseline, samples_us):
@@ -273,16 +273,30 @@ def measured(
 def test_only_what_would_be_the_best_and_beats_it_is_measured_again(monkeypatch):
     stage = Stage(shown(2.0, findings=[Finding("a.b", "")]))
     one = measured(monkeypatch, stage)
-    assert stage.asked == [("measure", False), ("trust",), ("confirm",)] and [f.code for f in one.findings] == ["a.b"]
+    assert stage.asked == [("compare", False, False), ("trust",), ("confirm",)] and [f.code for f in one.findings] == [
+        "a.b"
+    ]
     assert stage.given["beat"] == 1.5 and stage.given["budget_s"] == 8.0 and stage.given["precision"] == "strict"
     slow = Stage(shown(1.5))
     measured(monkeypatch, slow)
-    assert slow.asked == [("measure", False)]
+    assert slow.asked == [("compare", False, False)]
     lost = Speedup(1.0, 0.9, 1.1, 16, Basis.MEASURED, Subject.INCUMBENT, SpeedCall.AMBIGUOUS)
     beaten = Stage(shown(2.0, rival=lost))
-    one = measured(monkeypatch, beaten, contacts=("incumbent",), payload={"known_us": {"autotune": [3.0]}})
-    assert beaten.asked == [("measure", True), ("autotune", [3.0])]
+    one = measured(
+        monkeypatch, beaten, contacts=("incumbent",), payload={"known_us": {"autotune": [3.0]}, "screen": True}
+    )
+    assert beaten.asked == [("compare", True, True), ("autotune", [3.0])]
     assert one.environment["baselines"] == {"autotune": "known from before", "sdpa": "left out: no"}
+
+
+def test_a_best_so_far_that_was_not_there_from_the_start_is_asked_for(monkeypatch):
+    asked: list[object] = []
+    contacts: dict[str, object] = {}
+    ready = lambda name, reference, first: asked.append(name)  # noqa: E731
+    subjects = SimpleNamespace(contacts=contacts, more=contacts.update, ready=ready)
+    assert not referee(subjects=subjects)._rival("reference", "first") and asked == []
+    assert referee(subjects=subjects, payload={"screen": True})._rival("reference", "first")
+    assert contacts == {"incumbent": "incumbent"} and asked == ["incumbent"]
 
 
 def test_only_what_is_not_known_and_would_be_another_baseline_is_timed_beside_a_new_best(monkeypatch):

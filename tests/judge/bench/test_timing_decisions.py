@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import random
 from collections import defaultdict
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from judge.bench.judging.completion import Ended
 from judge.bench.judging.precision import Allowed
 from judge.bench.timing import bursts, measured, stage, trusted
 from judge.bench.timing.bursts import Burst, Bursts, _launch_bound, _supported, trusted_time
+from judge.bench.timing.enough import BELOW, MEETS, NO_WIN, TIME
 from judge.bench.timing.measured import Circumstances, Measurement, Runner, _drop
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.bench.timing.trusted import CPU, GPU, Trusted, terms_of
@@ -41,54 +41,13 @@ def measurement(**given: object) -> Measurement:
 # -- when the pairs are enough --
 
 
-def test_a_measurement_ends_at_the_last_look_or_when_its_time_is_up():
-    assert measurement()._enough([runner(*[1.0] * 256), runner(*[1.0] * 256)], None, 0.0)
-    assert not measurement()._enough([runner(*[1.0] * 40)], None, 7.9), "between two looks"
-    assert measurement()._enough([runner(*[1.0] * 8)], None, 8.0)
-    assert not measurement()._enough([runner(*[1.0] * 7)], None, 99.0), (
-        "a slow one is measured eight times all the same"
-    )
-
-
-def close(width: float, n: int = 16, middle: float = 2.0) -> list[Runner]:
-    """Candidate and eager whose ratios spread by `width` around `middle`, relative to it."""
-    ratios = [middle * (1 + width * (k / (n - 1) - 0.5)) for k in range(n)]
-    return [runner(*[10.0] * n), runner(*(10.0 * ratio for ratio in ratios))]
-
-
-def test_beside_eager_a_close_interval_or_half_a_second_is_enough():
-    assert measurement()._enough(close(0.1), None, 0.0)
-    assert not measurement()._enough(close(0.4), None, 0.49)
-    assert measurement()._enough(close(0.4), None, 0.5)
-    assert not measurement()._enough(close(0.1, n=17), None, 0.0), "no look at 17 pairs"
-
-
-def test_an_interval_must_be_close_and_say_something():
-    assert not measurement()._close_enough(close(0.04, middle=1.01)), "it says nothing"
-    assert measurement()._close_enough(close(0.11)), "thirteen fifteenths of that: it leaves out one at each end"
-    assert not measurement()._close_enough(close(0.12))
-
-
-def test_what_is_slower_than_the_best_for_sure_need_not_be_known_as_closely():
-    wide = close(0.22)  # an interval of 0.19 of the value, up to 2.19
-    assert not measurement()._close_enough(wide)
-    assert measurement(beat=2.3)._close_enough(wide)
-    assert not measurement(beat=2.1)._close_enough(wide)
-    assert not measurement(beat=math.inf)._close_enough(wide), "nobody asks who is the best"
-    assert not measurement(beat=2.5)._close_enough(close(0.24)), "wider than a tenth either way"
-
-
-def test_a_side_alone_is_measured_to_the_second_look():
-    assert not measurement()._close_enough([runner(*[1.0] * 31)])
-    assert measurement()._close_enough([runner(*[1.0] * 32)])
-
-
-@pytest.mark.parametrize(("rival_us", "decided"), [(20.0, True), (5.0, True), (10.0, True), (None, False)])
-def test_beside_the_best_so_far_it_ends_when_that_is_decided(rival_us, decided):
-    mine = runner(*[10.0] * 16)
-    rival = runner(*([rival_us] * 16 if rival_us else [9.0, 11.0] * 8))
-    assert measurement()._enough([mine, runner(*[30.0] * 16)], rival, 1.9) is decided
-    assert measurement()._enough([mine, runner(*[30.0] * 16)], rival, 2.0)
+def test_a_measurement_asks_of_its_sides_in_their_places():
+    mine, eager, rival = runner(*[10.0] * 10), runner(*[20.0] * 10), runner(*[9.0] * 10)
+    assert measurement()._enough([mine, eager, rival], rival, 0.0) == NO_WIN
+    assert measurement(beat=3.0)._enough([mine, eager], None, 0.0) == BELOW
+    assert measurement(beat=1.5, screening=True)._enough([mine, eager], None, 0.0) == MEETS
+    assert measurement(beat=1.5)._enough([mine, eager], None, 0.0) == ""
+    assert measurement()._enough([mine], None, 8.0) == TIME and not measurement()._enough([mine], None, 7.9)
 
 
 def test_blocks_at_another_clock_leave_every_side_with_the_same_pairs():
@@ -641,3 +600,32 @@ def test_a_best_so_far_that_fails_is_left_out_and_noted():
     assert found.rival is None
     assert found.speedup is not None and found.speedup.value == 2.0
     assert [one.subject for one in found.timings] == [Subject.CANDIDATE, Subject.EAGER]
+
+
+def compared(stopped: str, *, screen: bool) -> tuple[list[object], Measured]:
+    own = TimingStage.__new__(TimingStage)
+    own.measurement, did = SimpleNamespace(screening=False), []
+
+    def measure(*, suffix="", rival=False):
+        did.append((own.measurement.screening, rival))
+        return Measured(stopped=stopped)
+
+    own.measure = measure
+    found = own.compare(lambda: did.append("rival") or True, screen=screen)
+    assert not own.measurement.screening
+    return did, found
+
+
+def test_the_best_so_far_is_fetched_for_what_may_beat_it():
+    assert compared(BELOW, screen=True)[0] == [(True, False)]
+    assert compared(MEETS, screen=True)[0] == [(True, False), "rival", (False, True)]
+    assert compared(TIME, screen=True)[0] == [(True, False), "rival", (False, True)]
+    assert compared(BELOW, screen=False)[0] == ["rival", (False, True)]
+
+
+def test_a_call_that_is_not_compared_runs_no_reference_once_the_layout_is_known(monkeypatch):
+    ran = []
+    own = measurement(reference=SimpleNamespace(outputs=lambda inputs, seed: ran.append(seed) or [torch.zeros(3)]))
+    assert [meta.shape for meta in own._metas([], 1, None)] == [(3,)]
+    assert [meta.shape for meta in own._metas([], 2, None)] == [(3,)] and ran == [1]
+    assert [meta.shape for meta in own._metas([], 3, [torch.zeros(4)])] == [(4,)] and ran == [1]
