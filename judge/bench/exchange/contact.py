@@ -86,6 +86,7 @@ class Contact:
         self.link = Channel(socket.socket(fileno=fd))
         self.deadline = deadline
         self.device = device
+        self.held: object = None  # the parameters that it was given last
         self.warm = False  # it has done all that only first calls do
         self._arenas = arenas or Arenas()
         self._arena: Arena | None = None

@@ -138,6 +138,23 @@ class Questions:
             )
         return question
 
+    def follow_seeds(self) -> None:
+        """From now on parameters are those that some seed gives; what was drawn with others is of no use."""
+        if not self.seeded:
+            self._drawn.clear()
+            self._rest, self.left_out, self.state, self.previous = None, [], self.reference.first, None
+            self.seeded = True
+
+    def reseeded(self, first: Question) -> Question:
+        """A first question with parameters of another seed than those of `first`, which then stay; `first` if the
+        reference has no answer to judge by for them."""
+        self.follow_seeds()
+        found = self._attempt(first.family, self.reference.reseeded(), ANYTHING)
+        if not isinstance(found, Question):
+            return first
+        self.previous, self.state = self.state, found.state
+        return found
+
     def draw_ahead(self) -> int:
         """Draw one question, the first one first, before anybody asks for it. Its bytes; 0 when there is none left."""
         if self._first is None:
@@ -152,9 +169,6 @@ class Questions:
 
     def rounds(self) -> Iterator[tuple[int, Question]]:
         """(number, question) of every round after the first; what was not drawn ahead is drawn when asked for."""
-        if self.seeded and self._rest is not None:  # drawn with parameters that this candidate cannot be given
-            self._drawn.clear()
-            self._rest, self.left_out, self.state, self.previous = None, [], self.reference.first, None
         rest = self._rest or self._draw()
         while self._drawn:
             yield self._drawn.popleft()
@@ -162,10 +176,15 @@ class Questions:
 
     def _draw(self) -> Iterator[tuple[int, Question]]:
         for number, family in list(enumerate(FAMILIES))[1:]:
-            question = self._answerable(family, redraw=number in REDRAWN_ROUNDS)
+            question = self._answerable(family, redraw=self._changes_before(number))
             if question is not None:
                 yield number, question
         yield from enumerate(self._properties(), start=len(FAMILIES))
+
+    def _changes_before(self, number: int) -> bool:
+        """Whether parameters change before that round. Those of a seed do once: a candidate constructs its model anew
+        for each, so that no call of an old one is left to be wrong about them."""
+        return self.state is self.reference.first if self.seeded else number in REDRAWN_ROUNDS
 
     def _properties(self) -> Iterator[Question]:
         """Rounds for references of one kind: that order equal elements, compensate, sum very much, or multiply."""

@@ -75,6 +75,7 @@ class Rounds(Asker):
             if not self._may_be_seeded(ended):
                 raise
             self._start_seeded(ended)
+            asked = self.questions.reseeded(asked)
             answer, slots = self.ask(asked)
             self._run(asked, answer, slots)
 
@@ -92,7 +93,8 @@ class Rounds(Asker):
         self.findings[:] = [Finding("load.derived", text)]
 
     def _run(self, asked: Question, answer: Forwarded, slots: Slots) -> None:
-        self.questions.seeded = self.fit.seeded
+        if self.fit.seeded:
+            self.questions.follow_seeds()
         self._note_facts(asked)
         self.judge(asked, answer, slots, "smoke")
         repeated = 1 + secrets.randbelow(4)
@@ -111,8 +113,12 @@ class Rounds(Asker):
             self.records.append(CaseRecord(self.case, family, ok=True, detail=f"left out: {why}"[:400]))
 
     def to_time(self, first: Question) -> Question:
-        """The question whose content and limits timed calls have: `first`, unless other content tells more."""
-        return self.settled(self.telling or first)
+        """The question whose content and limits timed calls have: `first`, unless other content tells more.
+
+        Its parameters are the reference's first ones, or those that a candidate which makes its own has made last.
+        """
+        state = self.questions.state if self.fit.seeded else self.reference.first
+        return replace(self.settled(self.telling or first), state=state)
 
     def settled(self, question: Question) -> Question:
         """`question` as a measurement compares with it: numbers that both sides draw for themselves differ."""

@@ -143,6 +143,7 @@ class Binding:
         if self.seeded and state.seed is not None:
             contact.reconstruct(state.seed)
         contact.put_state(self.of(state), hook=self.hook, again=again)
+        contact.held = state
 
 
 SEEDED = Binding((), hook=False, seeded=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import secrets
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -135,7 +136,8 @@ def _with_statistics(out: Any) -> bool:
 REFUSALS = (
     RuntimeError, TypeError, ValueError, AttributeError, AssertionError, LookupError, ArithmeticError,
 )  # fmt: skip
-KEPT_BYTES = 2 << 30  # a wider copy of a larger model is made anew each time
+KEPT_BYTES = 2 << 30  # a wider copy of a larger model is made anew each time, and so are its parameters
+KEPT_SEEDS = 2  # constructions whose parameters are kept
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,7 @@ class Reference:
         self._handed_out = HandedOut()
         self._wider: dict[torch.dtype, Any] = {}
         self._fixed: set[str] | None = None
+        self._reseeded: deque[State] = deque()
         self._drawn: list[tuple[float, ...]] = []  # what the first draws of get_inputs() were like
 
     def _constructed(self, seed: int) -> Any:
@@ -204,9 +207,18 @@ class Reference:
         return states.redrawn(self.model, self.first, redraw, self._fixed_buffers())
 
     def reseeded(self) -> State:
-        """Parameters as another construction makes them: what a candidate can follow that knows the seed only."""
+        """Parameters as another construction makes them: what a candidate can follow that knows the seed only.
+
+        Constructing a large model takes a second: two constructions give theirs by turns, to every candidate.
+        """
+        if len(self._reseeded) == KEPT_SEEDS:
+            self._reseeded.rotate(-1)
+            return self._reseeded[-1]
         seed = secrets.randbits(31)
-        return states.snapshot(self._constructed(seed), seed)
+        found = states.snapshot(self._constructed(seed), seed)
+        if KEPT_SEEDS * sum(tensor.nbytes for tensor in found.values()) <= KEPT_BYTES:
+            self._reseeded.append(found)
+        return found
 
     def _fixed_buffers(self) -> set[str]:
         if self._fixed is None:

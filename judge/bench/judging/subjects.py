@@ -63,9 +63,11 @@ class Subjects:
         contact.answer(Loaded)  # the import
         others = [TensorMeta.of(t) for t in (*reference.first.values(), *packed(reference.init)[1])]
         contact.make_arena(first.room(), others)
-        built = contact.construct(reference.init, reference.construct_seed)
         other = name.partition("#")[0] in OTHERS
-        if self._seeded and not other:
+        own = self._seeded and not other
+        seed = first.state.seed if own else None
+        built = contact.construct(reference.init, reference.construct_seed if seed is None else seed)
+        if own:
             self.fits[name] = SEEDED
             return SEEDED
         try:

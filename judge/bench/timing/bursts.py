@@ -146,7 +146,7 @@ class Bursts:
     def room(self, claimed_us: float) -> int | None:
         """Calls in a long burst, or None where no burst can be."""
         inputs, right, *_ = self._content()
-        again = self.reference.outputs(inputs, secrets.randbits(31))
+        again = self.measurement.outputs(inputs, secrets.randbits(31))
         pairs = enumerate(zip(right, again, strict=True))
         differing = {number for number, (a, b) in pairs if not a.isnan().any() and not torch.equal(a, b)}
         if differing - self.measurement.drawn:
@@ -237,8 +237,8 @@ class Bursts:
     def _content(self) -> Content:
         """A burst sets no seeds: outputs that are drawn are compared with two draws of the reference."""
         inputs, seed = self.measurement.contents(), secrets.randbits(31)
-        right = self.reference.outputs(inputs, seed)
-        again = self.reference.outputs(inputs, secrets.randbits(31)) if self.measurement.drawn else None
+        right = self.measurement.outputs(inputs, seed)
+        again = self.measurement.outputs(inputs, secrets.randbits(31)) if self.measurement.drawn else None
         return inputs, right, seed, Drawn(again)
 
     def _settle(self) -> None:

@@ -102,6 +102,7 @@ class Measurement:
         """`beat`: the speedup over eager of the best so far; what is slower for sure need not be known as closely."""
         self.beat = beat
         self.reference = reference
+        self.state = reference.first
         self.limits = limits
         self.case = case
         self.budget_s = budget_s
@@ -113,10 +114,10 @@ class Measurement:
         cls, reference: Reference, first: Question, case: str | None, budget_s: float, rng: random.Random,
         beat: float | None,
     ) -> Measurement:  # fmt: skip
-        """On contents like those of `first`, whose limits count."""
+        """On contents like those of `first`, whose parameters and limits count."""
         expected = first.expected
         found = cls(reference, expected.allowed, case, budget_s, rng, beat)
-        found.family = first.family
+        found.family, found.state = first.family, first.state
         found.by_chance = any(isinstance(limit, ByChance) for limit in expected.allowed)
         found.drawn = frozenset(number for number in expected.random if eligible(expected, number))
         return found
@@ -130,13 +131,17 @@ class Measurement:
         """Fresh inputs."""
         return self.reference.inputs(self.family, secrets.randbits(62))
 
+    def outputs(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
+        """What the reference answers, with the parameters that all sides have."""
+        return self.reference.outputs(inputs, seed, self.state)
+
     def draws(self) -> dict[int, FreshDraws]:
         """What the candidate drew so far, by number of the output."""
         if self._draws is None:
             self._again = self.contents()
             drawn: dict[int, list[torch.Tensor]] = {number: [] for number in self.drawn}
             for _ in range(CALIBRATING):
-                answer = self.reference.outputs(self._again, secrets.randbits(31))
+                answer = self.outputs(self._again, secrets.randbits(31))
                 for number, row in drawn.items():
                     row.append(answer[number].reshape(-1)[:CALIBRATED].clone())
             self._draws = {number: FreshDraws(row) for number, row in drawn.items()}
@@ -185,9 +190,11 @@ class Measurement:
 
     def _warm(self, side: Runner) -> None:
         """Compile, autotune, allocate: everything that happens on first calls, with the first stage's time limit."""
+        if side.contact.warm and side.contact.held is self.state:
+            return
+        side.fit.give(side.contact, self.state, again=side.contact.warm)
         if side.contact.warm:
             return
-        side.fit.give(side.contact, self.reference.first, again=False)
         for _ in range(WARM_CALLS):
             self._once(side, self.contents(), secrets.randbits(31), None)
         side.contact.warm = True
@@ -198,8 +205,8 @@ class Measurement:
         self._rounds += 1
         inputs = self._again if again and self._again is not None else self.contents()
         seed = secrets.randbits(31)
-        right = self.reference.outputs(inputs, seed)
-        other = self.reference.outputs(inputs, secrets.randbits(31)) if chance else None
+        right = self.outputs(inputs, seed)
+        other = self.outputs(inputs, secrets.randbits(31)) if chance else None
         drawn = Drawn(other, again=again)
         for side in sides:
             claimed_us, host_us, wall_us = self._guarded(side, lambda s: self._once(s, inputs, seed, right, drawn))
@@ -237,7 +244,7 @@ class Measurement:
     def _metas(self, inputs: list[Any], seed: int, right: list[torch.Tensor] | None) -> list[TensorMeta]:
         """Layouts of the outputs. A call that is not compared gets those seen last: no reference has to run for it."""
         if right is not None or self._layout is None:
-            found = self.reference.outputs(inputs, seed) if right is None else right
+            found = self.outputs(inputs, seed) if right is None else right
             self._layout = [TensorMeta.of(tensor) for tensor in found]
         return self._layout
 

@@ -96,13 +96,15 @@ class Numbered:
         self.drawn += 1
         return [torch.full(self.shape, float(self.drawn)), self.odd.get("beside", lambda n: 5)(self.drawn)]
 
-    def outputs(self, inputs, seed):
+    def outputs(self, inputs, seed, state):
+        assert state is self.first
         return [-inputs[0] * self.odd.get("by_seed", lambda seed: 1)(seed)]
 
 
 def test_sides_of_a_block_get_equal_content_and_the_next_block_gets_other(monkeypatch):
     own = Measurement.__new__(Measurement)
     own.reference, asked = Numbered(), []
+    own.state = own.reference.first
 
     def once(side, inputs, seed, right, drawn):
         asked.append((side, inputs, seed, right))
@@ -123,13 +125,23 @@ def test_sides_of_a_block_get_equal_content_and_the_next_block_gets_other(monkey
 def test_first_calls_come_once_with_the_first_parameters_and_are_not_compared():
     own = Measurement.__new__(Measurement)
     own.reference, given, asked = Numbered(), [], []
-    fit = SimpleNamespace(give=lambda *row, again: given.append((*row, again)))
-    side = Runner(SimpleNamespace(warm=False), fit, True)
+    own.state = own.reference.first
+
+    def give(contact, state, *, again):
+        contact.held = state
+        given.append((contact, state, again))
+
+    side = Runner(SimpleNamespace(warm=False, held=None), SimpleNamespace(give=give), True)
     own._once = lambda side, inputs, seed, right: asked.append((inputs[0][0].item(), right))
     own._warm(side)
     own._warm(side)
     assert given == [(side.contact, "first state", False)] and side.contact.warm
     assert asked == [(1.0, None), (2.0, None), (3.0, None)]
+    own.state = "other parameters"
+    own._warm(side)
+    assert given[1:] == [(side.contact, "other parameters", True)] and len(asked) == 3, (
+        "it is warm, and gets what is new"
+    )
 
 
 def test_a_failure_while_timing_is_the_candidates_only_where_it_is_the_candidate():
@@ -154,7 +166,7 @@ def bursts_of(reference: Numbered, terms=CPU, *, in_place: bool = True, contact:
     side = Runner(contact or SimpleNamespace(arena=arena), None, blame)
     checked: list[object] = []
     own = Measurement.__new__(Measurement)
-    own.reference, own.checked = reference, checked
+    own.reference, own.state, own.checked = reference, reference.first, checked
     own.check_values = lambda side, outs, right, drawn: checked.append((side, outs, right))
     return Bursts(own, side, random.Random(5), terms)
 

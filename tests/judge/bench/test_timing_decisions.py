@@ -34,7 +34,7 @@ def runner(*samples_us: float, blame: bool = False) -> Runner:
 def measurement(**given: object) -> Measurement:
     """One that was not begun: only what it decides by is there."""
     bare = Measurement.__new__(Measurement)
-    vars(bare).update({"budget_s": 8.0, "beat": None} | given)
+    vars(bare).update({"budget_s": 8.0, "beat": None, "state": "first"} | given)
     return bare
 
 
@@ -99,7 +99,7 @@ def once(monkeypatch, us: float, wall_us: float, *, blame: bool = True, right=No
     monkeypatch.setattr(measured.time, "perf_counter_ns", lambda: next(ticks))
     side = Runner(Contact(us, **contact), None, blame)
     own = measurement(rng=random.Random(1), limits=[Allowed(0.01, 0.1)])
-    own.reference = SimpleNamespace(outputs=lambda inputs, seed: [torch.zeros(3)], kept=kept or set())
+    own.reference = SimpleNamespace(outputs=lambda inputs, seed, state: [torch.zeros(3)], kept=kept or set())
     return own._once(side, [torch.ones(2)], 7, right), side
 
 
@@ -625,7 +625,8 @@ def test_the_best_so_far_is_fetched_for_what_may_beat_it():
 
 def test_a_call_that_is_not_compared_runs_no_reference_once_the_layout_is_known(monkeypatch):
     ran = []
-    own = measurement(reference=SimpleNamespace(outputs=lambda inputs, seed: ran.append(seed) or [torch.zeros(3)]))
+    outputs = lambda inputs, seed, state: ran.append((seed, state)) or [torch.zeros(3)]  # noqa: E731
+    own = measurement(reference=SimpleNamespace(outputs=outputs))
     assert [meta.shape for meta in own._metas([], 1, None)] == [(3,)]
-    assert [meta.shape for meta in own._metas([], 2, None)] == [(3,)] and ran == [1]
-    assert [meta.shape for meta in own._metas([], 3, [torch.zeros(4)])] == [(4,)] and ran == [1]
+    assert [meta.shape for meta in own._metas([], 2, None)] == [(3,)] and ran == [(1, "first")]
+    assert [meta.shape for meta in own._metas([], 3, [torch.zeros(4)])] == [(4,)] and len(ran) == 1
