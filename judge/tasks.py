@@ -11,6 +11,8 @@ from celery.signals import worker_process_shutdown, worker_ready, worker_shutdow
 from judge.devices.benches import bench_for, close_benches, rest_idle
 from judge.devices.models import Device
 from judge.devices.services import served_devices
+from judge.evaluations.models import SanitizerCheck
+from judge.evaluations.sanitizing import check_run
 from judge.evaluations.services import case_of
 from judge.problems.models import Problem
 from judge.problems.sealing import problem_seal
@@ -65,6 +67,17 @@ def run_self_test(selftest_id: int) -> None:
         selftest_run(selftest=selftest, found=entries())
     except JudgeError:
         return  # stored as state "failed" with the message, for the page to show
+
+
+@shared_task(name="judge.tasks.sanitize_evaluation", acks_late=True)  # type: ignore[untyped-decorator]
+def sanitize_evaluation(check_id: int) -> None:
+    """A kernel's call under compute-sanitizer, on the worker of its device. A row that is gone or was begun before ends
+    it quietly."""
+    check = (
+        SanitizerCheck.objects.select_related("evaluation__device", "evaluation__problem").filter(pk=check_id).first()
+    )
+    if check is not None:
+        check_run(check=check, bench_for=bench_for)
 
 
 @shared_task(name="judge.tasks.rest")  # type: ignore[untyped-decorator]

@@ -317,6 +317,8 @@ NO_PAGES = {
     "problem-preflight": "part of the page of a problem",
     "evaluation-samples-csv": "file",
     "evaluation-samples-json": "file",
+    "evaluation-sanitize": "form",
+    "evaluation-sanitize-stop": "form",
     "self-test-start": "form",
     "self-test-stop": "form; a page asks",
     "rule-cards": "part of the page of the rules",

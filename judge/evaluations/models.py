@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -179,3 +182,44 @@ class Measurement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject} {self.median_us:.2f} µs ({self.basis})"
+
+
+class SanitizerCheck(models.Model):
+    """A person's request to run one evaluation's candidate under compute-sanitizer. It changes no verdict."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued"
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed"  # nothing is known of the kernel; the message says why
+
+    OPEN = (State.QUEUED, State.RUNNING)
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="sanitizer_checks")
+    state = models.CharField(max_length=8, choices=State.choices, default=State.QUEUED)
+    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    asked_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    message = models.CharField(max_length=600, blank=True)
+    report: Any = models.JSONField(default=dict, blank=True)  # judge.values.sanitizer.SanitizerReport
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = [
+            models.UniqueConstraint(  # a second press while one is under way changes nothing
+                fields=["evaluation"],
+                condition=Q(state__in=["queued", "running"]),
+                name="sanitizer_check_one_at_a_time",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="done") | Q(ended_at__isnull=False), name="sanitizer_check_done_has_ended"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"sanitizer check of {self.evaluation_id}: {self.state}"
+
+    @property
+    def open(self) -> bool:
+        """Whether it waits or runs."""
+        return self.state in self.OPEN

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from adaexplore_site.core.requests import SiteRequest
 from judge.evaluations import facts
 from judge.evaluations.models import Evaluation
+from judge.evaluations.sanitizing import check_shown
 from judge.sources.highlighting import listing
 
 
@@ -30,6 +31,7 @@ def evaluation_detail(request: SiteRequest, evaluation_id: int) -> HttpResponse:
         "children": len(evaluation.report.get("environment", {}).get("children") or {}),
         "log": facts.log_of(evaluation),
         "code": listing(evaluation.source),
+        "sanitizer": check_shown(evaluation),
     }
     return render(request, "evaluations/evaluation_detail.html", context)
 

@@ -22,6 +22,8 @@ CHANGES = {
     "problem-unseal",
     "self-test-start",
     "self-test-stop",
+    "evaluation-sanitize",
+    "evaluation-sanitize-stop",
     "device-state",
     "spend-budget",
     "spend-price",

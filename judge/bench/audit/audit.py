@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from judge.bench.audit.launch_checks import Kernels, check_effect, note_decoys
@@ -23,10 +20,11 @@ from judge.bench.judging.reference import Reference
 from judge.bench.judging.stage_log import StageLog
 from judge.bench.judging.subjects import Subjects
 from judge.bench.processes.child import Assignment
+from judge.bench.sanitizing.tool import sanitizer_path
 from judge.values import Finding
 
 NO_SANITIZER = "compute-sanitizer is not installed"
-BARRED_SANITIZER = "{path} is not used: it needs a CUDA context made inside Landlock and a TCP connection to itself"
+ON_REQUEST = "{path} is no part of an audit: ask for its check on the page of the evaluation"
 CHILDREN = {"audit": "census", "audit.noop": "noop", "audit.raise": "raise"}
 
 Result = TypeVar("Result")
@@ -35,10 +33,8 @@ Record = Callable[[str, str, float, str], None]  # name, state, milliseconds, de
 
 def sanitizer() -> str:
     """Why races and stray accesses are looked for by repeats and guard bands only."""
-    homes = [Path(os.environ[name]) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
-    folders = os.pathsep.join([os.environ.get("PATH", ""), *map(str, homes), "/usr/local/cuda/bin"])
-    path = shutil.which("compute-sanitizer", path=folders)
-    return BARRED_SANITIZER.format(path=path) if path else NO_SANITIZER
+    path = sanitizer_path()
+    return ON_REQUEST.format(path=path) if path else NO_SANITIZER
 
 
 def audit(

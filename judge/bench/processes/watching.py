@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,6 +133,11 @@ def descendants(pid: int) -> list[int]:
         found += below
         waiting_pids += below
     return found
+
+
+def memory_of(pids: Iterable[int]) -> int:
+    """Bytes of memory of these processes that is no file's."""
+    return sum(map(_own_memory, pids))
 
 
 def session_of(pid: int) -> int:

@@ -182,9 +182,15 @@ def _leave_files(bounds: Bounds, entered: str) -> str:
     """For every thread of the process what Landlock is for this one."""
     if entered != OWN_MOUNTS:
         return entered
-    read = [*READABLE, *toolchain_folders(), sys.executable, "/proc"]  # all of /proc: a fork looks for itself there
-    mounts.enter(read=read, write=bounds.folder, devices=_devices(bounds))
+    leave_files(bounds)
     return "active"
+
+
+def leave_files(bounds: Bounds, also: Iterable[str] = ()) -> None:
+    """Leave the host's file system, in a mount namespace that has just been entered; `also` names more to read. Raises
+    OSError."""
+    read = [*READABLE, *toolchain_folders(), sys.executable, "/proc", *also]  # /proc: a fork looks for itself there
+    mounts.enter(read=read, write=bounds.folder, devices=_devices(bounds))
 
 
 def _guard_files(bounds: Bounds) -> str:

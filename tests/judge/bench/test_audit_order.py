@@ -167,7 +167,7 @@ def test_the_sanitizer_is_named_where_it_is(monkeypatch, tmp_path):
     tool.chmod(0o755)
     for name, value in (("PATH", str(tool.parent)), ("CUDA_HOME", str(tmp_path)), ("CUDA_PATH", str(tmp_path))):
         monkeypatch.setenv(name, value)
-        assert sanitizer().startswith(f"{tool} is not used: ")
+        assert sanitizer().startswith(f"{tool} is no part of an audit: ")
         monkeypatch.setenv("PATH", "/nowhere")
         monkeypatch.delenv(name) if name != "PATH" else None
 

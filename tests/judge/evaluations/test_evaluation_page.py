@@ -82,5 +82,5 @@ def test_nothing_is_there_for_a_number_that_is_not():
 def test_the_page_costs_few_queries(django_assert_max_num_queries):
     evaluation = passed(problem(), gpu(), 243.7)
     client = client_of("viewer")
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         assert client.get(reverse("evaluation-detail", args=[evaluation.pk])).status_code == 200

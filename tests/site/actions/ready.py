@@ -14,6 +14,7 @@ from adaexplore_site.accounts.models import ApiToken
 from adaexplore_site.actions.registry import APPS
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.saved_views.models import SavedView
+from judge.evaluations.models import SanitizerCheck
 from judge.selftest.models import SelfTest
 from memory.adapt.models import AdaptRun
 from memory.rules.models import Rule
@@ -25,6 +26,7 @@ from search.rechecks.models import Recheck
 from search.records.models import Run
 from tests import pages
 from tests.judge.gpu_rows import gpu, sealed
+from tests.judge.gpu_rows import judged as gpu_judged
 from tests.memory import failure_rows, rule_rows
 from tests.memory.decisions import rule_edit
 from tests.search import kernel_rows, steered
@@ -42,8 +44,9 @@ REPLY = "```python\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass
 # Their forms hold files or a whole page of fields; the suites of their rooms do them.
 ELSEWHERE = {
     "run.start", "run.import", "gallery.import", "campaign.start", "adapt.start", "adapt.transfer", "problem.upload",
-    "problem.version", "selftest.start", "rule.split", "rules.import", "rules.bulk", "rule.undo", "cluster.propose",
-    "cluster.undo", "action.undo", "member.invite", "member.link", "token.issue", "webhook.add", "webhook.test",
+    "problem.version", "selftest.start", "evaluation.sanitize", "rule.split", "rules.import", "rules.bulk", "rule.undo",
+    "cluster.propose", "cluster.undo", "action.undo", "member.invite", "member.link", "token.issue", "webhook.add",
+    "webhook.test",
 }  # fmt: skip
 
 
@@ -149,6 +152,11 @@ def examined() -> Asked:
     row, name = make_problem(), make_device().name
     row.__class__.objects.update(admission={name: {"state": "running", "started": timezone.now().isoformat()}})
     return {"slug": row.slug}, {"device": name}
+
+
+def sanitizing() -> Asked:
+    row = SanitizerCheck.objects.create(evaluation=gpu_judged(make_problem(), gpu(), "pass"))
+    return {"evaluation_id": row.evaluation_id}, {}
 
 
 def self_testing() -> Asked:
@@ -306,6 +314,7 @@ ADDS: dict[str, Callable[[], Asked]] = {
     "node.stop": held,
     "preflight.stop": examined,
     "selftest.stop": self_testing,
+    "evaluation.sanitize.stop": sanitizing,
     "kernel.verify": lambda: (measured(), {}),
     "kernel.dispute": lambda: (measured(), {"reason": "the  tail"}),
     "kernel.race": raced,
