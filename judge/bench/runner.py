@@ -45,6 +45,7 @@ from judge.values import (
     ProblemSpec,
     SealedCase,
     StageRecord,
+    Timing,
     UnclearFault,
     Verdict,
     canonical_text,
@@ -75,6 +76,7 @@ def get_init_inputs():
     return []
 """
 )
+AS_CANDIDATE = "\n\nclass ModelNew(Model):\n    pass\n"
 KNOWN_RIGHT = KNOWN.source.replace("class Model(", "class ModelNew(")
 
 
@@ -276,6 +278,21 @@ class Bench:
         if found is None or found.memory_used is None or not found.memory_total:
             return True
         return found.memory_used > CROWDED * found.memory_total
+
+    def time_baselines(self, problem: ProblemSpec, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Timing, ...]:
+        """Time the baselines that are timed once a problem, ahead of its first best, and keep the times. Returns them.
+
+        The reference itself is the candidate: where that is not right, a case for example reaches only the problem's
+        own module, there are none. Raises JudgeError.
+        """
+        job = as_loaded(Job("baselines", problem, problem.source + AS_CANDIDATE, limits=limits, beat=math.inf))
+        plan = EvaluationPlan(self, job, ahead=True)
+        wanted = {one.subject for one in plan.untimed()}
+        if not wanted:
+            return ()
+        outcome = plan.outcome(*self._conduct(plan, limits, None))
+        self.times.remember(job, outcome)
+        return tuple(timing for timing in outcome.timings if timing.subject in wanted)
 
     def compile(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """The compile stage alone: no GPU, no lock. A later `evaluate` of the same job finds its work done."""

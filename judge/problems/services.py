@@ -25,6 +25,7 @@ from judge.bench.runner import Bench
 from judge.devices.benches import with_retries
 from judge.devices.models import Device
 from judge.devices.services import device_learn
+from judge.problems.baselines import baselines_stage
 from judge.problems.models import Problem
 from judge.problems.quarantine import TIMEOUT, strikes_count
 from judge.problems.sealing import sealing_stage
@@ -303,6 +304,11 @@ def problem_admit(
     if report.state != "refused" and problem.origin != Problem.Origin.SYNTHETIC:  # their searches decide nothing
         with stoppable(unwanted):
             stage = sealing_stage(problem=problem, case=report.case, bench=bench)
+        progress(stage)
+        report = dataclasses.replace(report, stages=(*report.stages, stage))
+    if report.state == "admitted" and device.is_gpu and problem.origin != Problem.Origin.SYNTHETIC:
+        with stoppable(unwanted):
+            stage = baselines_stage(problem.spec(report.case), bench=bench, limits=preflight_limits(device))
         progress(stage)
         report = dataclasses.replace(report, stages=(*report.stages, stage))
     store(report.to_json())

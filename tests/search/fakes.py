@@ -70,6 +70,10 @@ class FakeBench:
         """Derives nothing."""
         return ()
 
+    def time_baselines(self, problem: ProblemSpec, *, limits: Any = None) -> tuple[Timing, ...]:
+        """Times none."""
+        return ()
+
     def facts(self) -> dict[str, object]:
         return {"toolchain": "fake 1"}
 

@@ -126,9 +126,10 @@ class EvaluationPlan(Listening):
     judge = "referee"
     grace_s = 15.0
 
-    def __init__(self, bench: Host, job: Job) -> None:
+    def __init__(self, bench: Host, job: Job, *, ahead: bool = False) -> None:
+        """`ahead`: baselines that nobody has timed are timed beside this candidate, whether it is a best or not."""
         super().__init__()
-        self.bench, self.job = bench, job
+        self.bench, self.job, self.ahead = bench, job, ahead
         self.starter = SubjectStarter(bench, job)
         self.inspector = Inspector()
         self._audits = False
@@ -188,7 +189,7 @@ class EvaluationPlan(Listening):
         beat = self.job.beat
         return self.job.incumbent is not None and beat is not None and 0 < beat < math.inf
 
-    def _untimed(self) -> list[Baseline]:
+    def untimed(self) -> list[Baseline]:
         """Baselines that are to be timed beside a new best, and have not been."""
         return [
             one
@@ -220,7 +221,7 @@ class EvaluationPlan(Listening):
         limits = self.job.limits
         known = {one.name: self.bench.times.time(self.job.problem, one.subject) for one in ALTERNATIVES}
         measured = self.job.timing and self.bench.device != "interpreter"
-        self._beside_best = self._untimed() if measured else []
+        self._beside_best = self.untimed() if measured else []
         return {
             "stay": self.bench.kept_referees.most > 0,
             "source": self.job.problem.source,
@@ -232,6 +233,7 @@ class EvaluationPlan(Listening):
             "basis": "modelled" if self.bench.device == "interpreter" else "measured",
             "known_us": {name: list(timing.samples_us) for name, timing in known.items() if timing is not None},
             "beside_best": [one.name for one in self._beside_best],
+            "ahead": self.ahead,
             "beat": self.job.beat,
             "screen": measured and self._screens,
             "policy": self.job.problem.policy.to_json(),

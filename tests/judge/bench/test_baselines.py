@@ -165,3 +165,54 @@ def test_a_plan_announces_what_is_to_be_timed_beside_a_new_best_and_starts_none_
     plan.hear(Doing("max_autotune"), None)
     plan.hear(Doing("max_autotune"), None)
     assert plan.waited_s() == pytest.approx(300.0 if "autotune" in best else 0.0, abs=1.0)
+
+
+# -- ahead of a best --
+
+CONVOLVES = ProblemSpec(
+    """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(8, 8, 3)
+
+    def forward(self, x):
+        return self.conv(x).relu()
+
+
+def get_inputs():
+    return [torch.randn(2, 8, 24, 24)]
+
+
+def get_init_inputs():
+    return []
+"""
+)
+
+
+@pytest.mark.bench
+def test_baselines_are_timed_with_the_reference_as_candidate_and_only_once(cpu_bench, monkeypatch):
+    wanted = [BASELINES["channels_last"]]
+    unknown = lambda plan: [one for one in wanted if cpu_bench.times.unknown(plan.job.problem, one.subject)]  # noqa: E731
+    monkeypatch.setattr(EvaluationPlan, "untimed", unknown)
+    (found,) = cpu_bench.time_baselines(CONVOLVES)
+    assert found.subject is Subject.CHANNELS_LAST and found.n >= 8
+    assert cpu_bench.time_baselines(CONVOLVES) == ()
+    candidate = CONVOLVES.source.replace("class Model(", "class ModelNew(")
+    later = cpu_bench.evaluate(Job("later", CONVOLVES, candidate, beat=float("inf")))
+    assert later.verdict is Verdict.PASS and "channels_last" in later.over_others, later
+    assert later.environment["baselines"]["channels_last"] == "known from before"
+
+
+@pytest.mark.bench
+def test_a_reference_that_is_no_right_candidate_gives_no_times(cpu_bench, monkeypatch):
+    monkeypatch.setattr(EvaluationPlan, "untimed", lambda plan: [BASELINES["channels_last"]])
+    source = CONVOLVES.source.replace("def get_inputs", "torch.relu(torch.ones(1))\n\n\ndef get_inputs")
+    odd = ProblemSpec(
+        source.replace(".relu()", ".relu() * SIZE").replace("import torch", "import torch\nSIZE = 1", 1)
+        + "\n\ndef get_cases():\n    return {'large': {'SIZE': 2}}\n",
+        "large",
+    )
+    assert cpu_bench.time_baselines(odd) == ()
