@@ -108,7 +108,7 @@ class _Preflight:
         with self.stages.stage("cost") as note, problem_code("Model.forward", self.path):
             self.facts |= costs.count(reference, first, traced.graph)
             note.detail = costs.summary
-        worth = Worth(self.loaded, reference, first, traced, self.policy)
+        worth = Worth(self.loaded, reference, first, traced, self.policy, self.lock.working_s)
         for name, examine in worth.parts(shapes_known=shapes_known):
             with self.stages.stage(name) as note:
                 self._examined(name, note, examine)

@@ -35,6 +35,7 @@ def _report(assignment: Assignment, send: Callable[[StageRecord], None], policy:
     whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(assignment.device))
     whereabouts.doing("import")
     lock = GpuLock(assignment.links[0] if assignment.links else None)
+    whereabouts.let_pass = lock.let_pass
     try:
         loaded = load_problem(payload["source"], payload["case"], folder, whereabouts)
     except (LoadError, MemoryError, DeviceLost) as error:

@@ -29,9 +29,10 @@ def _cases(assignment: Assignment, policy: Policy) -> list[SealedCase]:
     whereabouts = Whereabouts(assignment.boss.send, lambda: gpu.settle(assignment.device))
     whereabouts.doing("import")
     lock = GpuLock(assignment.links[0] if assignment.links else None)
+    whereabouts.let_pass = lock.let_pass
     try:
         loaded = load_problem(payload["source"], payload["case"], assignment.folder, whereabouts)
         with lock.shared():
-            return derived_cases(loaded, assignment.device, policy, int(payload["seed"], 16))
+            return derived_cases(loaded, assignment.device, policy, int(payload["seed"], 16), clock=lock.working_s)
     except (LoadError, MemoryError, DeviceLost):
         return []

@@ -51,7 +51,8 @@ def audit(
     `candidate_us`: the measured time, None where it is modelled or was not asked for.
     """
     subjects.deadline.renew(assignment.payload["wall_s"])
-    subjects.release(*subjects.contacts)  # nobody whose output is kept sees what the audit asks
+    # nobody whose output is kept sees what the audit asks
+    subjects.release(*(name for name in subjects.contacts if name not in CHILDREN))
     Audit(Setting(assignment, subjects, reference, findings, candidate_us), stage_log.record, lock).run()
 
 
@@ -65,7 +66,7 @@ class Audit:
 
     def run(self) -> None:
         setting = self.setting
-        setting.subjects.more(CHILDREN | first_children(setting))
+        setting.subjects.want(CHILDREN | first_children(setting))
         witness = self._check("state", lambda: examine(setting, "audit"), lambda _: "")
         kernels = Kernels.of(witness.reply)
         self._check("launches", lambda: check_effect(setting, kernels, witness.question, "audit.noop", "audit.raise"))

@@ -13,6 +13,7 @@ from judge.bench.audit.audit import audit
 from judge.bench.audit.setting import STAGE as AUDIT
 from judge.bench.audit.setting import Setting
 from judge.bench.compiling.report import capped
+from judge.bench.deciding import confirming
 from judge.bench.deciding.alternatives import KNOWN, Alternatives
 from judge.bench.deciding.declared_check import CASES, cases_to_ask, check_declared
 from judge.bench.deciding.referee_cache import RefereeCache
@@ -40,7 +41,6 @@ from judge.bench.timing.stage import Measured, TimingStage
 from judge.values import BASELINES, CaseRecord, Finding, JudgeError, Outcome, Policy, Speedup, Verdict
 from judge.values import Audit as AuditState
 
-CONFIRMING = (2, 3)  # numbers of the fresh sets of children; the last one only for a narrow win
 COMPLETE, INCOMPLETE = "complete", "incomplete: "  # what became of the compilation beside an interpreter
 CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
 SCARCE = 0.3  # of it free at the end: nobody stays
@@ -87,10 +87,11 @@ class Referee:
         self.interprets = payload["basis"] == "modelled"
         self.deadline = Deadline(payload["wall_s"], payload["stage_s"])
         self.stage_log = StageLog(assignment.boss, self.deadline)
-        self.subjects = Subjects(assignment, self.deadline, cache.arenas, cache.kept)
         lock_fd = cache.take_lock(next(iter(assignment.links[len(payload["subjects"]) :]), None))
-        self.lock = GpuLock(lock_fd, self.stage_log.waiting, self._kept_the_gpu)
+        self.lock = GpuLock(lock_fd, self.stage_log.waiting, lambda: gpu.settle(self.device))
+        self.subjects = Subjects(assignment, self.deadline, cache.arenas, cache.kept, self.lock)
         self.whereabouts = cache.whereabouts
+        self.whereabouts.let_pass = self.lock.let_pass
         self.records: list[CaseRecord] = []
         self.loads = False
         self.kernels: tuple[KernelRow, ...] = ()
@@ -136,6 +137,7 @@ class Referee:
     def _outcome_of(self, verdict: Verdict, **fields: Any) -> Outcome:
         """The outcome with all that was written down on the way."""
         noticed = self.rounds.noticed() if self.rounds is not None else []
+        self._note_waits()
         return Outcome(
             verdict,
             loads=self.loads,
@@ -147,9 +149,12 @@ class Referee:
             **fields,
         )
 
-    def _kept_the_gpu(self, seconds: float) -> None:
-        """Nobody else could use it meanwhile: what one evaluation costs all the others."""
-        self.environment["gpu_alone_s"] = round(self.environment.get("gpu_alone_s", 0.0) + seconds, 4)
+    def _note_waits(self) -> None:
+        """Where its time went beside its own work, and what it cost all the others: nobody had the GPU while this one
+        had it alone."""
+        if self.lock.fd is not None:
+            waited_s = round(self.subjects.waited_s, 4)
+            self.environment |= {**self.lock.use.to_json(), "children_waited_s": waited_s}
 
     def _trust_the_device(self) -> None:
         """No verdict on a candidate by a referee whose own device failed it. Raises JudgeError."""
@@ -350,16 +355,27 @@ class Referee:
             precision=self.policy.precision.value,
             beat=self.payload.get("beat"),
         )
-        found = stage.compare(lambda: self._rival(reference, first), screen=self.payload.get("screen", False))
+        if self.payload.get("beat") is None:  # every pass is confirmed
+            self.subjects.ahead(confirming.roles(rival=False))
+        found, may_be_best = stage.compare(
+            lambda: self._rival(reference, first), self._may_be_best, screen=self.payload.get("screen", False)
+        )
         for name, samples_us in self.payload["known_us"].items():
             stage.known(found, BASELINES[name], samples_us)
         known = dict.fromkeys(self.payload["known_us"], KNOWN)
         self.environment["baselines"] = known | reference.no_alternatives(on_gpu=self.device != "cpu")
-        if self._would_be_best(found.speedup) and found.beats_rival:  # else it cannot become the best
-            found = self._confirmed(stage, stage.trust(found))
+        if may_be_best:
+            found, self.confirmed = confirming.confirmed(stage, found, self.subjects)
         self.timing, self.timed = stage, found
         self.findings += found.findings
         self.environment |= gpu.facts(self.device)
+
+    def _may_be_best(self, found: Measured) -> bool:
+        """Whether it can become the best; who confirms that starts at once."""
+        if not (self._would_be_best(found.speedup) and found.beats_rival):
+            return False
+        self.subjects.ahead(confirming.roles(rival=found.rival is not None))
+        return True
 
     def _rival(self, reference: Reference, first: Question) -> bool:
         """Whether the best so far takes part; its own fault is nobody's here, it is left out then."""
@@ -377,18 +393,3 @@ class Referee:
     def _would_be_best(self, speedup: Speedup | None) -> bool:
         beat = self.payload.get("beat")
         return speedup is not None and (beat is None or speedup.value > beat)
-
-    def _confirmed(self, stage: TimingStage, found: Measured) -> Measured:
-        """Once more in fresh processes, a narrow win twice more: what one process was lucky with, another is not."""
-        seen = [found]
-        for number in CONFIRMING:
-            roles = {f"candidate#{number}": "run", f"eager#{number}": "eager"}
-            if found.rival is not None:
-                roles[f"incumbent#{number}"] = "incumbent"
-            self.subjects.more(roles)
-            seen.append(stage.confirm(seen[-1], number))
-            self.subjects.release(*roles)
-            self.confirmed = all(one.beats_rival and one.plausible for one in seen)
-            if not (self.confirmed and any(one.wins_narrowly for one in seen)):
-                break
-        return seen[-1]

@@ -1,7 +1,8 @@
 """Who may use a GPU: many at once for checks, one alone for timing. Holds across processes; standard library only.
 
 Record locks of one file: byte 0 is the GPU, byte 1 the queue. Whoever wants the GPU stands in the queue first, so
-that a measurement does not starve behind a stream of checks. The kernel frees both when the holder dies.
+that a measurement does not starve behind a stream of checks. Who shares it lets those pass who head the queue, between
+two pieces of its work. The kernel frees both bytes when the holder dies.
 """
 
 from __future__ import annotations
@@ -11,42 +12,65 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from judge.values import JudgeError
 
 GPU, QUEUE = 0, 1
 LONGEST_WAIT_S = 600.0  # waiting counts against no time limit, up to this in one evaluation
+FAIR_S = 2.0  # a longer time alone is not extended by what follows while others wait
 
 
 @contextmanager
 def beside_others(path: str | None) -> Iterator[None]:
-    """Hold the GPU as one of many without standing in the queue, which a relative may be heading: this is short."""
+    """Hold the GPU of this lock file as one of many. Nobody may wait for this process while it shares or heads."""
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW) if path else None
     try:
-        if fd is not None:
-            fcntl.lockf(fd, fcntl.LOCK_SH, 1, GPU, os.SEEK_SET)
-        yield
+        with GpuLock(fd).shared():
+            yield
     finally:
         if fd is not None:
             os.close(fd)
 
 
+@dataclass
+class GpuUse:
+    """Seconds of one process: how long it waited for the GPU, and how long it held it, in each way."""
+
+    waited_shared_s: float = 0.0
+    waited_alone_s: float = 0.0
+    shared_s: float = 0.0
+    alone_s: float = 0.0
+
+    def to_json(self) -> dict[str, float]:
+        """By the names that an evaluation's environment has for them."""
+        return {f"gpu_{name}": round(seconds, 4) for name, seconds in vars(self).items()}
+
+
 class GpuLock:
     """`fd` is open for reading and writing; None (no GPU) makes every method do nothing. One holder per process.
 
-    `waiting` is entered around every wait, and only when there is one. `kept` hears the seconds of every time alone.
+    `waiting` is entered around every wait, and only when there is one. `settled` waits until the GPU has done all that
+    this process gave it. `asked` counts questions that other processes answer on the GPU right now: while there are
+    any, what is shared is not let go of.
     """
 
     def __init__(
         self,
         fd: int | None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
-        kept: Callable[[float], None] = lambda seconds: None,
+        settled: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.fd = fd
+        self.use = GpuUse()
+        self.asked = 0
         self._waiting = waiting
-        self._kept = kept
+        self._settled = settled
+        self._clock = clock
+        self._held: int | None = None  # LOCK_SH, LOCK_EX
+        self._since = 0.0
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -55,7 +79,7 @@ class GpuLock:
         try:
             yield
         finally:
-            self._free(GPU)
+            self._drop()
 
     @contextmanager
     def shared_at_once(self) -> Iterator[bool]:
@@ -71,23 +95,87 @@ class GpuLock:
                 self._free(GPU)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Inside `shared`: wait until nobody else uses the GPU, then keep it for the block; then share again."""
-        self._free(GPU)  # first: two holders that both wait for the other to leave would wait for ever
-        self._take(fcntl.LOCK_EX)
-        started = time.monotonic()
+    def left(self) -> Iterator[None]:
+        """Inside `shared`: others may have the GPU alone during the block, in which nobody of ours uses it."""
+        if self._held != fcntl.LOCK_SH or self.asked:
+            yield
+            return
+        self._settled()
+        self._drop()
         try:
             yield
         finally:
-            self._kept(time.monotonic() - started)
+            self._take(fcntl.LOCK_SH)
+
+    def let_pass(self) -> None:
+        """Inside `shared`, between two pieces of work: whoever waits for the GPU has it first."""
+        if self._held == fcntl.LOCK_SH and not self.asked and self._wanted():
+            self._settled()
+            self._drop()
+            self._take(fcntl.LOCK_SH)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside `shared`: wait until nobody else uses the GPU, then keep it for the block; then share again.
+
+        Within another such block it is kept already; after FAIR_S of that, others come first.
+        """
+        if self._held == fcntl.LOCK_EX:
+            if self._clock() - self._since > FAIR_S:
+                self._drop()
+                self._take(fcntl.LOCK_EX)
+            yield
+            return
+        self._drop()  # first: two holders that both wait for the other to leave would wait for ever
+        self._take(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            self._note()
             self._lock(fcntl.LOCK_SH, GPU)  # giving up the exclusive part never waits
+            self._held = None if self.fd is None else fcntl.LOCK_SH
+
+    def working_s(self) -> float:
+        """A clock that stands still while this waits to share the GPU."""
+        return self._clock() - self.use.waited_shared_s
+
+    def _wanted(self) -> bool:
+        """Whether somebody heads the queue: while we share the GPU, that is one who wants it alone."""
+        if not self._try(fcntl.LOCK_EX, QUEUE):
+            return True
+        self._free(QUEUE)
+        return False
 
     def _take(self, kind: int) -> None:
+        if self.fd is None:
+            return
+        started = self._clock()
         self._lock(fcntl.LOCK_EX, QUEUE)
         try:
             self._lock(kind, GPU)
         finally:
             self._free(QUEUE)
+        self._held, self._since = kind, self._clock()
+        if kind == fcntl.LOCK_EX:
+            self.use.waited_alone_s += self._since - started
+        else:
+            self.use.waited_shared_s += self._since - started
+
+    def _drop(self) -> None:
+        self._note()
+        self._free(GPU)
+        self._held = None
+
+    def _note(self) -> None:
+        """Add what it was held for until now."""
+        if self._held is None:
+            return
+        now = self._clock()
+        if self._held == fcntl.LOCK_EX:
+            self.use.alone_s += now - self._since
+        else:
+            self.use.shared_s += now - self._since
+        self._since = now
 
     def _try(self, kind: int, byte: int) -> bool:
         if self.fd is None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from judge.bench.device.gpu import IpcRefused
-from judge.bench.device.gpu_lock import LONGEST_WAIT_S
+from judge.bench.device.gpu_lock import LONGEST_WAIT_S, GpuLock
 from judge.bench.exchange.arenas import Arena, Arenas, Slot, capacity, plan
 from judge.bench.exchange.claims import MOST_ROWS, MOST_SWITCHES, ArenaOpened, Beside, Claim, Constructed, StateTaken
 from judge.bench.exchange.fields import BadClaim, Fields
@@ -80,14 +80,24 @@ class Deadline:
 class Contact:
     """One subject as the referee sees it. `name` is candidate, recorder, eager or compile."""
 
-    def __init__(self, name: str, fd: int, deadline: Deadline, device: str, arenas: Arenas | None = None) -> None:
-        """`arenas` lends the memory that is shared with it."""
+    def __init__(
+        self,
+        name: str,
+        fd: int,
+        deadline: Deadline,
+        device: str,
+        arenas: Arenas | None = None,
+        lock: GpuLock | None = None,
+    ) -> None:
+        """`arenas` lends the memory that is shared with it; `lock` is held while a question is out."""
         self.name = name
         self.link = Channel(socket.socket(fileno=fd))
         self.deadline = deadline
         self.device = device
         self.held: object = None  # the parameters that it was given last
         self.warm = False  # it has done all that only first calls do
+        self.lock = lock or GpuLock(None)
+        self._asked = False  # a question is out
         self._arenas = arenas or Arenas()
         self._arena: Arena | None = None
         self.opened = 0  # arenas it was lent; it may still see the earlier ones
@@ -110,6 +120,7 @@ class Contact:
         return self.answer(kind)
 
     def tell(self, kind: type[Claim], /, fds: tuple[int, ...] = (), **fields: Any) -> None:
+        self.lock.let_pass()
         self.doing, self._number = kind.op, secrets.token_hex(8)
         self._counts = fields.get("count") is True
         limit = self.deadline.stage()
@@ -121,6 +132,7 @@ class Contact:
             raise self._failed("died", "it ended without an answer") from error
         except WireGarbage as error:
             raise self._failed("too_large", f"the problem's arguments of {kind.op} do not fit: {error}") from error
+        self._is_asked(True)
 
     def answer(self, kind: type[Answer]) -> Answer:
         """The answer to the question told last, which `kind` answers. No other code sees what a subject sent.
@@ -143,6 +155,12 @@ class Contact:
             raise self._failed("garbage", f"it sent {error} instead of an answer") from error
         except BadClaim as error:
             raise self._failed("garbage", f"it sent {error} instead of an answer to {self.doing}") from error
+        finally:
+            self._is_asked(False)
+
+    def _is_asked(self, asked: bool) -> None:
+        self.lock.asked += asked - self._asked
+        self._asked = asked
 
     def _received(self, limit: float) -> Message:
         """The answer, with the launches counted on the way to it: each was sent when it had been made."""
@@ -241,4 +259,5 @@ class Contact:
             torch.cuda.synchronize()
 
     def hang_up(self) -> None:
+        self._is_asked(False)
         self.link.close()

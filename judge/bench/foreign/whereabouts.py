@@ -43,6 +43,8 @@ class Whereabouts:
     ) -> None:
         self._send = send
         self._settle = settle
+        self._depth = 0  # places within places
+        self.let_pass: Callable[[], None] = lambda: None  # called before a place is entered, the device at rest
         self.stage = ""  # the one that runs
         self.last = ""  # the place entered last
 
@@ -67,8 +69,11 @@ class Whereabouts:
         What our own work before it left on the device is waited for first: it is not the problem's.
         """
         self._settle()
+        if not self._depth:
+            self.let_pass()
         self._send({"inside": place})
         self.last = place
+        self._depth += 1
         try:
             yield
             self._settle()
@@ -77,6 +82,7 @@ class Whereabouts:
                 raise DeviceLost(place, str(error)) from error
             raise
         finally:
+            self._depth -= 1
             self._send({"inside": ""})
 
     def declared(self, place: str, function: Callable[..., Result]) -> Callable[..., Result]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
+from judge.bench.device import gpu
+from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.arenas import Arenas
 from judge.bench.exchange.claims import Constructed, Loaded
 from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
@@ -18,6 +22,7 @@ from judge.bench.processes.subject_starter import ask_for
 from judge.values import BASELINES
 
 Result = TypeVar("Result")
+AMPLE = 0.5  # of the GPU's memory free: children start before they are needed
 OTHERS = (*BASELINES, "incumbent")  # children that run something else than the candidate
 
 
@@ -25,18 +30,25 @@ class Subjects:
     """Contacts by name, and how the parameters of those that are ready map to the reference's."""
 
     def __init__(
-        self, assignment: Assignment, deadline: Deadline, arenas: Arenas, kept: dict[str, tuple[Contact, Binding]]
+        self,
+        assignment: Assignment,
+        deadline: Deadline,
+        arenas: Arenas,
+        kept: dict[str, tuple[Contact, Binding]],
+        lock: GpuLock | None = None,
     ) -> None:
-        """`kept`: children that are ready from an earlier evaluation."""
+        """`kept`: children that are ready from an earlier evaluation. `lock` is let go of while others start."""
         names: list[str] = assignment.payload["subjects"]
         self.assignment = assignment
         self.deadline = deadline
         self.arenas = arenas
+        self.lock = lock or GpuLock(None)
+        self.waited_s = 0.0  # for children that had to start and to import
         self.contacts = {name: self._contact(name, fd) for name, fd in zip(names, assignment.links, strict=False)}
         self.fits: dict[str, Binding] = {}
         self._seeded = False  # the candidate makes its own parameters, in whichever process
         for name, (contact, fitted) in kept.items():
-            contact.deadline = deadline
+            contact.deadline, contact.lock = deadline, self.lock
             self.contacts[name], self.fits[name] = contact, fitted
 
     def follow_seeds(self) -> None:
@@ -45,22 +57,45 @@ class Subjects:
         self.fits["candidate"] = SEEDED
 
     def _contact(self, name: str, fd: int) -> Contact:
-        return Contact(name, fd, self.deadline, self.assignment.device, self.arenas)
+        return Contact(name, fd, self.deadline, self.assignment.device, self.arenas, self.lock)
 
     def more(self, wanted: dict[str, str]) -> dict[str, Contact]:
         """Further children, each in a fresh process: name ("candidate#2", "eager#2", "incumbent") -> mode, see MODES.
 
         They import at once; `introduce` makes them ready. Release whom you no longer need. Raises JudgeError.
         """
-        links = ask_for(self.assignment.boss, wanted, self.deadline.stage())
+        with self._waiting():
+            links = ask_for(self.assignment.boss, wanted, self.deadline.stage())
         given = {name: self._contact(name, fd) for name, fd in links.items()}
         self.contacts |= given
         return given
 
+    def want(self, wanted: dict[str, str]) -> None:
+        """The same for those of them who have not been asked for yet."""
+        missing = {name: mode for name, mode in wanted.items() if name not in self.contacts}
+        if missing:
+            self.more(missing)
+
+    def ahead(self, wanted: dict[str, str]) -> None:
+        """Have those start who will be wanted soon, where there is memory for their contexts."""
+        if gpu.free_share(self.assignment.device) > AMPLE:
+            self.want(wanted)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """A process starts or imports: no work for the GPU."""
+        with self.lock.left():
+            started = time.monotonic()
+            try:
+                yield
+            finally:
+                self.waited_s += time.monotonic() - started
+
     def introduce(self, name: str, reference: Reference, first: Question) -> Binding:
         """Let a child construct its model, in memory that holds `first`. Raises SubjectFailed or Ended."""
         contact = self.contacts[name]
-        contact.answer(Loaded)  # the import
+        with self._waiting():
+            contact.answer(Loaded)  # the import
         others = [TensorMeta.of(t) for t in (*reference.first.values(), *packed(reference.init)[1])]
         contact.make_arena(first.room(), others)
         other = name.partition("#")[0] in OTHERS

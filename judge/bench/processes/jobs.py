@@ -205,7 +205,9 @@ class EvaluationPlan(Listening):
             case Looks() if self.group is not None:
                 self.inspector.answer(self.group.members, report.name, self.group.members["referee"].boss)
             case Doing():
-                self._audits = self._audits or report.stage == "audit"
+                if report.stage == "audit" and not self._audits:
+                    self._audits = True
+                    self.bench.stock(self.job.limits)  # it is the last to ask for many: the next evaluation finds them
                 if report.stage == "cases":  # those of get_cases() that are not timed
                     self._own_s["cases"] = self.job.limits.wall_s
                 self._own_s |= {one.name: one.limit_s for one in self._beside_best if report.stage == one.stage}

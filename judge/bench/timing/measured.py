@@ -159,8 +159,7 @@ class Measurement:
 
         `lock` is held as shared. Raises Ended, JudgeError for a baseline, SubjectFailed for the best so far.
         """
-        for side in sides:
-            self._guarded(side, self._warm)
+        self.warm(sides)
         seen = Circumstances()
         with lock.alone():
             seen.waited_s = wait_until_quiet(self.reference.device)
@@ -187,6 +186,11 @@ class Measurement:
             budget_s=self.budget_s,
             screening=self.screening,
         )
+
+    def warm(self, sides: list[Runner]) -> None:
+        """Have all of them do what only first calls do. Raises as `run` does."""
+        for side in sides:
+            self._guarded(side, self._warm)
 
     def _warm(self, side: Runner) -> None:
         """Compile, autotune, allocate: everything that happens on first calls, with the first stage's time limit."""

@@ -10,7 +10,8 @@ import dataclasses
 import random
 import secrets
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from judge.bench.device.clocks import LONGEST_HOLD_US, empty_us, make_clock, wait_until_quiet
@@ -89,10 +90,26 @@ class TimingStage:
         self.measurement = Measurement.of(reference, first, case, budget_s, self.rng, beat)
         self.method = make_clock(self.device).method
         self._sides: dict[str, Runner] = {}
+        self._unfit: dict[str, SubjectFailed] = {}  # children of the best so far that failed before a measurement
 
-    def compare(self, rival: Callable[[], bool], *, screen: bool) -> Measured:
+    @contextmanager
+    def alone(self, *, suffix: str = "", rival: bool = False) -> Iterator[None]:
+        """Keep the GPU for all of a measurement and its check; who takes part is ready before that. Raises Ended."""
+        names = ["candidate", "eager", *(["incumbent"] if rival else [])]
+        for name in names:
+            try:
+                self.measurement.warm([self._runner(f"{name}{suffix}", blame=name == "candidate")])
+            except SubjectFailed as failed:  # the best so far
+                self._unfit[f"{name}{suffix}"] = failed
+        with self.lock.alone():
+            yield
+
+    def compare(
+        self, rival: Callable[[], bool], check: Callable[[Measured], bool], *, screen: bool
+    ) -> tuple[Measured, bool]:
         """Candidate beside eager and the best so far, where `rival()` gets that ready and says that it takes part.
 
+        What is found is trusted where `check` says so, under the same hold of the GPU; whether it was is returned, too.
         With `screen` few pairs with eager come first: what is surely below the best needs no more of anybody's time.
         """
         if screen:
@@ -102,13 +119,15 @@ class TimingStage:
             finally:
                 self.measurement.screening = False
             if found.stopped == BELOW:
-                return found
-        return self.measure(rival=rival())
+                return found, False
+        takes_part = rival()
+        with self.alone(rival=takes_part):
+            found = self.measure(rival=takes_part)
+            return (self.trust(found), True) if check(found) else (found, False)
 
     def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
         """Candidate beside eager and, with `rival`, the best so far; children are named "candidate" + suffix, ..."""
-        sides = {"candidate": self._runner(f"candidate{suffix}", blame=True)}
-        sides["eager"] = self._runner(f"eager{suffix}")
+        sides = {name: self._runner(f"{name}{suffix}", blame=name == "candidate") for name in ("candidate", "eager")}
         try:
             if rival:
                 sides["incumbent"] = self._runner(f"incumbent{suffix}")
@@ -212,9 +231,10 @@ class TimingStage:
 
     def confirm(self, found: Measured, number: int) -> Measured:
         """Measure again with the children of that number; what comes of it is published."""
-        suffix = f"#{number}"
-        again = _carried(found, self.measure(suffix=suffix, rival=found.rival is not None))
-        again = self.trust(again, suffix=suffix)  # a process can tell that it is not the first: it only gives times
+        suffix, rival = f"#{number}", found.rival is not None
+        with self.alone(suffix=suffix, rival=rival):
+            again = _carried(found, self.measure(suffix=suffix, rival=rival))
+            again = self.trust(again, suffix=suffix)  # a process can tell that it is not the first: it only gives times
         text = {2: "measured twice, in fresh processes; the second time is shown"}.get(
             number, "a narrow win, measured three times in fresh processes; the last time is shown"
         )
@@ -225,6 +245,8 @@ class TimingStage:
         return again
 
     def _runner(self, name: str, *, blame: bool = False) -> Runner:
+        if name in self._unfit:
+            raise self._unfit[name]
         contact, fit = self.introduce(name)
         return Runner(contact, fit, blame)
 

@@ -38,6 +38,8 @@ class Subjects:
         self.said.append(("more", dict(wanted)))
         self.contacts |= wanted
 
+    want = more
+
     def release(self, *names):
         self.said.append(("release", names))
         for name in names:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from judge.bench.deciding.referee import Referee
+from judge.bench.deciding import confirming
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.values import Basis, Finding, SpeedCall, Speedup, Subject
 
@@ -30,12 +33,19 @@ class Stage(TimingStage):
         self.then = list(then)
         self.suffixes: list[str] = []
 
+    @contextmanager
+    def alone(self, *, suffix: str = "", rival: bool = False) -> Iterator[None]:
+        self.held = suffix
+        yield
+        self.held = ""
+
     def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
+        assert self.held == suffix, "measured and checked under one hold"
         self.suffixes.append(suffix)
         return measured(self.then.pop(0))
 
     def trust(self, found: Measured, *, suffix: str = "") -> Measured:
-        assert suffix == self.suffixes[-1]
+        assert suffix == self.suffixes[-1] == self.held
         return found
 
 
@@ -53,12 +63,17 @@ class Stage(TimingStage):
 )
 def test_a_narrow_win_is_found_in_three_sets_of_processes(pairs, used, confirmed) -> None:
     children: list[str] = []
+    ahead: list[list[str]] = []
     released: list[str] = []
-    subjects = SimpleNamespace(more=children.extend, release=lambda *names: released.extend(names))
-    referee = SimpleNamespace(subjects=subjects, confirmed=False)
+    subjects: Any = SimpleNamespace(
+        want=children.extend,
+        ahead=lambda roles: ahead.append([*roles, *stage.suffixes]),
+        release=lambda *names: released.extend(names),
+    )
     stage = Stage(*pairs[1:])
-    found = Referee._confirmed(referee, stage, measured(pairs[0]))
-    assert (len(stage.suffixes) + 1, referee.confirmed) == (used, confirmed)
+    found, agree = confirming.confirmed(stage, measured(pairs[0]), subjects)
+    assert (len(stage.suffixes) + 1, agree) == (used, confirmed)
+    assert ahead[0] == ["audit", "audit.noop", "audit.raise"], "they start before the measurement that they wait for"
     assert stage.suffixes == ["#2", "#3"][: used - 1]
     assert children == released and ("incumbent#2" in children) == (pairs[0] is not None)
     (told,) = (finding for finding in found.findings if finding.code == "time.confirmed")

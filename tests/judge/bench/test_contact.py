@@ -89,3 +89,24 @@ def test_more_counts_than_were_asked_for_are_no_answer(
     with pytest.raises(SubjectFailed) as caught:
         contact.answer(Forwarded)
     assert of_candidate(caught.value, "smoke").reason == "tamper.channel"
+
+
+def test_a_question_is_out_until_it_is_answered_or_nobody_will(ends):
+    contact, theirs = ends
+    passed = []
+    contact.lock.let_pass = lambda: passed.append(contact.lock.asked)
+    subject = Channel(theirs)
+    for _ in range(2):
+        contact.tell(BurstDone)
+        assert contact.lock.asked == 1
+        subject.send({"done": 1, "number": subject.receive(1)["number"]})
+        contact.answer(BurstDone)
+        assert contact.lock.asked == 0
+    assert passed == [0, 0], "others may pass before every question"
+    contact.tell(BurstDone)
+    with pytest.raises(SubjectFailed):
+        contact.answer(BurstDone)
+    assert contact.lock.asked == 0
+    contact.tell(BurstDone)
+    contact.hang_up()
+    assert contact.lock.asked == 0

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from judge.bench.device.gpu_lock import LONGEST_WAIT_S, GpuLock
+from judge.bench.device.gpu_lock import FAIR_S, LONGEST_WAIT_S, GpuLock, GpuUse
 from judge.bench.device.lock_table import MARK, Held, LockTable, keeping, sharing, waiting
 from judge.bench.exchange.contact import Deadline
 from judge.bench.exchange.reports import Doing
@@ -41,15 +41,58 @@ with lock.shared():
                 print('alone', flush=True)
                 sys.stdin.readline()
             print('again', flush=True)
+        elif line.strip() == 'pass':
+            lock.let_pass()
+            print('passed', flush=True)
+        elif line.strip() == 'asked':
+            lock.asked = 1
+        elif line.strip() == 'go':
+            with lock.left():
+                print('left', flush=True)
+                sys.stdin.readline()
+            print('back', flush=True)
         else:
             break
 """
+MAKER = """
+import sys
+from judge.bench.device.gpu_lock import beside_others
+with beside_others(sys.argv[1]):
+    print('made', flush=True)
+"""
 
 
-def start(path: Path) -> subprocess.Popen[str]:
+def start(path: Path, program: str = CHILD) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+
+
+def until_waiting(path: Path, child: subprocess.Popen[str]) -> None:
+    """Return when the kernel says that the child waits for the lock."""
+    table, fd = table_of(path)
+    waits(table, child)
+    os.close(fd)
+
+
+def waits(table: LockTable, child: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 30.0
+    while not waiting(table.held(), {child.pid}):
+        assert time.monotonic() < until, "it does not wait"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str], subprocess.Popen[str]]]:
+    """A lock file, one that shares the GPU, and one that shares it and waits to have it alone."""
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    one, other = start(path), start(path)
+    assert (hear(one), hear(other)) == ("shared", "shared")
+    say(other, "alone")
+    until_waiting(path, other)
+    yield path, one, other
+    finish(one, other)
 
 
 def say(child: subprocess.Popen[str], word: str) -> None:
@@ -108,6 +151,74 @@ def test_a_dead_holder_frees_the_gpu(tmp_path: Path) -> None:
     one.kill()
     assert hear(two) == "shared"
     finish(one, two)
+
+
+def test_whoever_waits_to_measure_passes_between_two_pieces_of_work(two) -> None:
+    path, one, other = two
+    say(one, "pass")
+    assert hear(other) == "alone"
+    until_waiting(path, one)
+    say(other, "end of turn")
+    assert (hear(other), hear(one)) == ("again", "passed")
+    say(one, "pass")
+    assert hear(one) == "passed", "nobody waits: it goes on at once"
+
+
+def test_nobody_passes_while_a_question_is_out(two) -> None:
+    path, one, other = two
+    for word in ("asked", "pass", "go"):
+        say(one, word)
+    assert (hear(one), hear(one)) == ("passed", "left")
+    until_waiting(path, other)
+    say(one, "come back")
+    assert hear(one) == "back"
+    until_waiting(path, other)
+
+
+def test_a_wait_for_a_process_keeps_nobody_from_measuring(two) -> None:
+    path, one, other = two
+    say(one, "go")
+    assert (hear(one), hear(other)) == ("left", "alone")
+    say(one, "come back")
+    until_waiting(path, one)
+    other.kill()
+    assert hear(one) == "back", "who dies while it measures frees the GPU"
+
+
+def test_a_context_is_made_in_its_turn(two) -> None:
+    path, one, other = two
+    maker = start(path, MAKER)
+    until_waiting(path, maker)
+    say(one, "leave")
+    assert hear(other) == "alone"
+    until_waiting(path, maker)
+    say(other, "end of turn")
+    assert (hear(other), hear(maker)) == ("again", "made")
+    finish(maker)
+
+
+def test_a_long_hold_is_not_extended_while_others_wait(tmp_path: Path) -> None:
+    path, now = tmp_path / "gpu.lock", [0.0]
+    path.touch()
+    other = start(path)
+    assert hear(other) == "shared"
+    with path.open("r+") as handle:
+        lock = GpuLock(handle.fileno(), clock=lambda: now[0])
+        table = LockTable(handle.fileno())  # closing another descriptor of the file would give up our locks
+        say(other, "go")
+        assert hear(other) == "left"
+        with lock.shared(), lock.alone():
+            say(other, "come back")
+            waits(table, other)
+            now[0] = FAIR_S
+            with lock.alone():
+                waits(table, other)
+            now[0] = FAIR_S + 0.1
+            say(other, "leave")
+            with lock.alone():
+                assert hear(other) == "back"
+    assert other.wait() == 0
+    finish(other)
 
 
 def test_a_wait_is_announced_and_an_uncontended_lock_is_not(tmp_path: Path) -> None:
@@ -307,15 +418,22 @@ def test_a_lock_file_that_may_not_be_written_is_the_judges_error(
         Bench("cuda", lock_folder=tmp_path).gpu_lock()
 
 
-def test_the_time_alone_is_told_even_when_it_ends_badly(tmp_path, monkeypatch) -> None:
-    hands = iter([10.0, 12.5, 20.0, 27.0])
-    monkeypatch.setattr("judge.bench.device.gpu_lock.time.monotonic", lambda: next(hands))
-    kept: list[float] = []
+def test_the_time_held_is_told_even_when_it_ends_badly(tmp_path: Path) -> None:
+    now = [10.0]
     with (tmp_path / "gpu.lock").open("w+") as handle:
-        lock = GpuLock(handle.fileno(), kept=kept.append)
+        lock = GpuLock(handle.fileno(), clock=lambda: now[0])
         with lock.shared():
+            now[0] += 1.0
             with lock.alone():
-                assert not kept
+                now[0] += 2.5
+            now[0] += 4.0
             with pytest.raises(ZeroDivisionError), lock.alone():
+                now[0] += 7.0
                 _ = 1 / 0
-    assert kept == [2.5, 7.0]
+            with lock.left():
+                now[0] += 100.0
+            now[0] += 8.0
+    assert lock.use == GpuUse(0.0, 0.0, shared_s=13.0, alone_s=9.5)
+    assert lock.use.to_json() == {
+        "gpu_waited_shared_s": 0.0, "gpu_waited_alone_s": 0.0, "gpu_shared_s": 13.0, "gpu_alone_s": 9.5,
+    }  # fmt: skip

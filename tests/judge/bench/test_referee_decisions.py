@@ -13,6 +13,7 @@ from judge.bench.deciding import referee as refereeing
 from judge.bench.deciding import referee_cache
 from judge.bench.deciding.referee import Referee
 from judge.bench.deciding.referee_cache import RefereeCache
+from judge.bench.device.gpu_lock import GpuUse
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.foreign.switches import neutral
 from judge.bench.foreign.whereabouts import SILENT, DeviceLost
@@ -77,7 +78,7 @@ def referee(**given: object) -> Referee:
             "device": "cpu", "interprets": False, "loads": True, "records": [], "kernels": [], "findings": [],
             "environment": {}, "rounds": None, "audit": Audit.NONE, "taken": 0.0, "stage_log": Log(),
             "whereabouts": SimpleNamespace(device_lost=lambda: False, last=""), "deadline": Deadline(60, 30),
-            "lock": SimpleNamespace(shared=nullcontext),
+            "lock": SimpleNamespace(shared=nullcontext, fd=None),
         }
         | given
     )  # fmt: skip
@@ -222,11 +223,17 @@ def test_too_little_memory_for_the_reference_is_the_problems_only_on_an_empty_gp
     assert problem(Ended(Verdict.WRONG, "a", "b.c", "")) == ("wrong", "b.c")
 
 
-def test_how_long_it_kept_the_gpu_is_added_up():
-    one = referee()
-    one._kept_the_gpu(1.25)
-    one._kept_the_gpu(0.50004)
-    assert one.environment == {"gpu_alone_s": 1.75}
+def test_an_outcome_says_how_long_it_waited_and_what_it_held():
+    lock = SimpleNamespace(fd=5, use=GpuUse(0.25, 1.5, 3.00004, 1.75))
+    one = referee(lock=lock, subjects=SimpleNamespace(waited_s=0.75001))
+    told = {"gpu_waited_shared_s": 0.25, "gpu_waited_alone_s": 1.5, "gpu_shared_s": 3.0, "gpu_alone_s": 1.75}
+    assert one._outcome_of(Verdict.TIMED_OUT, stage="smoke", reason="a.b").environment == {
+        **told,
+        "children_waited_s": 0.75,
+    }
+    assert referee()._outcome_of(Verdict.TIMED_OUT, stage="smoke", reason="a.b").environment == {}, (
+        "there is no GPU to wait for"
+    )
 
 
 # -- measuring --
@@ -242,9 +249,10 @@ class Stage:
         self.given = given
         return self
 
-    def compare(self, rival, *, screen):
+    def compare(self, rival, check, *, screen):
         self.asked.append(("compare", rival(), screen))
-        return self.found
+        checked = check(self.found)
+        return (self.trust(self.found) if checked else self.found), checked
 
     def known(self, found, baseline, samples_us):
         self.asked.append((baseline.name, samples_us))
@@ -258,12 +266,17 @@ def measured(
     monkeypatch, stage: Stage, *, payload: dict[str, object] | None = None, contacts: tuple[str, ...] = ()
 ) -> Referee:
     one = referee(
-        payload={"timing_s": 8.0} | (payload or {}), subjects=SimpleNamespace(contacts=dict.fromkeys(contacts))
+        payload={"timing_s": 8.0} | (payload or {}),
+        subjects=SimpleNamespace(
+            contacts=dict.fromkeys(contacts), ahead=lambda roles: stage.asked.append(("ahead", *roles))
+        ),
     )
     one.policy = SimpleNamespace(precision=SimpleNamespace(value="strict"))
     one.timed, one.timing = Measured(), None
     one._rival = lambda reference, first: "incumbent" in contacts
-    one._confirmed = lambda stage, found: stage.asked.append(("confirm",)) or found
+    monkeypatch.setattr(
+        refereeing.confirming, "confirmed", lambda stage, found, *_: (stage.asked.append(("confirm",)) or found, False)
+    )
     monkeypatch.setattr(refereeing, "TimingStage", stage)
     one._measure(SimpleNamespace(no_alternatives=lambda on_gpu: {"sdpa": "left out: no"}), "first")
     assert one.timing is stage and one.timed is stage.found
@@ -273,13 +286,16 @@ def measured(
 def test_only_what_would_be_the_best_and_beats_it_is_measured_again(monkeypatch):
     stage = Stage(shown(2.0, findings=[Finding("a.b", "")]))
     one = measured(monkeypatch, stage)
-    assert stage.asked == [("compare", False, False), ("trust",), ("confirm",)] and [f.code for f in one.findings] == [
-        "a.b"
-    ]
+    second = ("ahead", "candidate#2", "eager#2")
+    assert stage.asked == [("compare", False, False), second, ("trust",), ("confirm",)]
+    assert [f.code for f in one.findings] == ["a.b"] and one.confirmed is False
     assert stage.given["beat"] == 1.5 and stage.given["budget_s"] == 8.0 and stage.given["precision"] == "strict"
     slow = Stage(shown(1.5))
     measured(monkeypatch, slow)
     assert slow.asked == [("compare", False, False)]
+    sure = Stage(shown(1.5))
+    measured(monkeypatch, sure, payload={"beat": None})
+    assert sure.asked[:2] == [second, ("compare", False, False)], "what is confirmed in any case is started before"
     lost = Speedup(1.0, 0.9, 1.1, 16, Basis.MEASURED, Subject.INCUMBENT, SpeedCall.AMBIGUOUS)
     beaten = Stage(shown(2.0, rival=lost))
     one = measured(

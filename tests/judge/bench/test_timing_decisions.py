@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -367,7 +368,11 @@ class Stage(TimingStage):
     ) -> None:
         self.device, self.method, self.precision = device, "cuda_events", "strict"
         self._sides = {name: SimpleNamespace(**rows) for name, rows in sides.items()}
-        self.trusted, self.again = list(trusted), []
+        self.trusted, self.again, self._unfit = list(trusted), [], {}
+
+    @contextmanager
+    def alone(self, *, suffix: str = "", rival: bool = False) -> Iterator[None]:
+        yield
 
     def _trusted(self, claimed_us: float) -> Trusted | None:
         return self.trusted.pop(0)
@@ -581,6 +586,7 @@ def test_the_terms_of_a_gpu_are_read_off_it_once(monkeypatch):
 def test_a_best_so_far_that_fails_is_left_out_and_noted():
     own = TimingStage.__new__(TimingStage)
     own.device, own.method, own.precision, own.lock, tried = "cpu", "wall_clock", "strict", None, []
+    own._unfit = {}
 
     def run(sides, lock, rival=None):
         tried.append([side.contact for side in sides])
@@ -602,25 +608,55 @@ def test_a_best_so_far_that_fails_is_left_out_and_noted():
     assert [one.subject for one in found.timings] == [Subject.CANDIDATE, Subject.EAGER]
 
 
-def compared(stopped: str, *, screen: bool) -> tuple[list[object], Measured]:
-    own = TimingStage.__new__(TimingStage)
-    own.measurement, did = SimpleNamespace(screening=False), []
+def compared(stopped: str, *, screen: bool, best: bool = False, fault: bool = False) -> list[object]:
+    """What a comparison does, in order."""
+    own, did = TimingStage.__new__(TimingStage), []
+
+    @contextmanager
+    def alone():
+        did.append("alone")
+        yield
+        did.append("shared")
+
+    def warm(sides):
+        did.append(f"warm {sides[0].contact}")
+        if fault and sides[0].contact == "incumbent":
+            raise SubjectFailed("incumbent", "exception", "timed", "gone")
+
+    own.measurement, own.lock, own._unfit = (
+        SimpleNamespace(screening=False, warm=warm),
+        SimpleNamespace(alone=alone),
+        {},
+    )
+    own.introduce = lambda name: (name, None)
 
     def measure(*, suffix="", rival=False):
         did.append((own.measurement.screening, rival))
         return Measured(stopped=stopped)
 
     own.measure = measure
-    found = own.compare(lambda: did.append("rival") or True, screen=screen)
-    assert not own.measurement.screening
-    return did, found
+    own.trust = lambda found: did.append("trust") or found
+    _, trusted = own.compare(lambda: did.append("rival") or True, lambda found: best, screen=screen)
+    assert not own.measurement.screening and trusted is ("trust" in did)
+    assert set(own._unfit) == ({"incumbent"} if fault else set())
+    return did
+
+
+WARMED = ["rival", "warm candidate", "warm eager", "warm incumbent"]
 
 
 def test_the_best_so_far_is_fetched_for_what_may_beat_it():
-    assert compared(BELOW, screen=True)[0] == [(True, False)]
-    assert compared(MEETS, screen=True)[0] == [(True, False), "rival", (False, True)]
-    assert compared(TIME, screen=True)[0] == [(True, False), "rival", (False, True)]
-    assert compared(BELOW, screen=False)[0] == ["rival", (False, True)]
+    full = [*WARMED, "alone", (False, True), "shared"]
+    assert compared(BELOW, screen=True) == [(True, False)]
+    assert compared(MEETS, screen=True) == [(True, False), *full]
+    assert compared(TIME, screen=True) == [(True, False), *full]
+    assert compared(BELOW, screen=False) == full
+
+
+def test_a_measurement_and_its_check_are_one_hold_of_the_gpu_and_everybody_is_ready_before():
+    whole = [*WARMED, "alone", (False, True), "trust", "shared"]
+    assert compared(MEETS, screen=False, best=True) == whole
+    assert compared(MEETS, screen=False, best=True, fault=True) == whole
 
 
 def test_a_call_that_is_not_compared_runs_no_reference_once_the_layout_is_known(monkeypatch):

@@ -188,6 +188,19 @@ def test_leaving_is_told_whatever_happens_inside() -> None:
     assert told == [{"inside": MODEL}, {"inside": ""}, {"inside": INPUTS}, {"inside": ""}, {"doing": "graph"}]
 
 
+def test_others_pass_before_a_place_is_entered_and_never_within_one() -> None:
+    told: list[Any] = []
+    whereabouts = Whereabouts(told.append, lambda: told.append("at rest"))
+    whereabouts.let_pass = lambda: told.append("pass")
+    with whereabouts.inside(MODEL):
+        whereabouts.declared(INPUTS, lambda: None)()
+    assert told[:3] == ["at rest", "pass", {"inside": MODEL}]
+    assert told.count("pass") == 1
+    with whereabouts.inside(MODEL):
+        pass
+    assert told.count("pass") == 2
+
+
 def test_every_place_can_be_broken_here() -> None:
     assert {*BEFORE, CASES} == set(PLACES)
     assert os.WIFSIGNALED(signal.SIGSEGV)
