@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from judge.bench.processes.subject_starter import ask_for
 from judge.values import BASELINES
 
 Result = TypeVar("Result")
-AMPLE = 0.5  # of the GPU's memory free: children start before they are needed
+AMPLE, CORES = 0.5, 8  # of a GPU's memory free, and processors: children start before they are needed
 OTHERS = (*BASELINES, "incumbent")  # children that run something else than the candidate
 
 
@@ -77,8 +78,9 @@ class Subjects:
             self.more(missing)
 
     def ahead(self, wanted: dict[str, str]) -> None:
-        """Have those start who will be wanted soon, where there is memory for their contexts."""
-        if gpu.free_share(self.assignment.device) > AMPLE:
+        """Have those start who will be wanted soon, where nobody who measures meanwhile lacks memory or a processor."""
+        device, cores = self.assignment.device, len(os.sched_getaffinity(0))
+        if device != "cpu" and cores >= CORES and gpu.free_share(device) > AMPLE:
             self.want(wanted)
 
     @contextmanager
