@@ -29,6 +29,7 @@ from judge.bench.interpreting.targets import target as target_named
 from judge.bench.processes.baselines import Baselines, KnownTimes
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child, private_folder, wipe
+from judge.bench.processes.cores import CorePlan, plan_for
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.jobs import BREAKS_OFF, BREAKS_OFF_FIX, AdmissionPlan, EvaluationPlan, SealingPlan
 from judge.bench.processes.kept_referees import AHEAD_S, KeptReferees
@@ -99,11 +100,13 @@ class Bench:
         lock_folder: Path | None = None,
         artefacts: Path | None = None,
         identity: str = "",
+        cores: CorePlan | None = None,
     ) -> None:
         """`minimum_sandbox`: layers without which no foreign code is run; evaluations then raise JudgeError.
 
         `alternatives`: whether a new best is measured against other baselines than eager, too. `artefacts`: where
-        compiled kernels outlive the bench; `identity`: what tells this GPU from its successor.
+        compiled kernels outlive the bench; `identity`: what tells this GPU from its successor. `cores`: which
+        processors children run on; without it some of those that this process may use are kept for what is timed.
         """
         self.device = device
         self.target = device.removeprefix(COMPILE) if device.startswith(COMPILE) else target
@@ -128,6 +131,7 @@ class Bench:
             self._conduct,
             lambda: open_pool(artefacts or self._private() / "artefacts", str(self.facts()["toolchain"])),
         )
+        self._cores = cores
         self._last_layers: dict[str, dict[str, str]] = {}
 
     # -- public -----------------------------------------------------------------------------------------------------
@@ -369,6 +373,12 @@ class Bench:
 
     # -- used by the plans ------------------------------------------------------------------------------------------
 
+    @property
+    def cores(self) -> CorePlan:
+        """Which processors children run on, planned once."""
+        self._cores = self._cores or plan_for(self.device)
+        return self._cores
+
     def server(self, kind: str) -> ForkServer:
         """The zygote "plain", "interpreter" or "recorder", started on first use and again after it died."""
         known = self._servers.get(kind)
@@ -384,6 +394,7 @@ class Bench:
             kind=kind,
             root=self._private(),
             gpu_lock=self._lock_path(),
+            cores=self.cores,
         )
         return self._servers[kind]
 

@@ -90,6 +90,7 @@ _CIRCUMSTANCES: dict[str, StrOrPromise] = {
     "launch_gaps": _("gaps between launches"),
     "precision": _("precision"),
     "host_us": _("CPU time per call, µs"),
+    "cores": _("timed on processors"),
     "sm_clock_mhz": _("SM clock, MHz"),
     "throttled": _("throttled"),
     "stopped": _("ended since"),

@@ -352,6 +352,7 @@ class Referee:
             budget_s=self.payload["timing_s"],
             lock=self.lock,
             introduce=lambda name: guarded("timing", lambda: self.subjects.ready(name, reference, first)),
+            placing=self.subjects.timed,
             precision=self.policy.precision.value,
             beat=self.payload.get("beat"),
         )

@@ -197,6 +197,23 @@ def _listed_by_torch() -> list[Gpu]:
     ]
 
 
+def bus_addresses(nvml: Any = pynvml, timeout_s: float = 20.0) -> dict[str, str]:
+    """PCI address by UUID of every GPU and instance of this machine, visible to us or not, in the order of the bus;
+    empty where the driver is silent."""
+    return within(timeout_s, lambda: _addresses(nvml), {})
+
+
+def _addresses(nvml: Any) -> dict[str, str]:
+    with using(nvml) as ready:
+        rows = parts(nvml) if ready is not None else []
+        found = {part.uuid: query(nvml, "nvmlDeviceGetPciInfo", part.board) for part in rows}
+    return {uuid: _text(getattr(info, "busId", "")) for uuid, info in found.items()}
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
 def entry_of(ordinal: int, nvml: Any = pynvml) -> str:
     """What CUDA_VISIBLE_DEVICES must say to show a child "cuda:N" of this process tree alone; "" when there is none.
 

@@ -78,6 +78,13 @@ class Looks:
 
 
 @dataclass(frozen=True)
+class Times:
+    """These children are timed from now on, and nobody else."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Sealed:
     """The verdict with its signature; who may take part in another evaluation; whether GPU memory is scarce."""
 
@@ -87,7 +94,7 @@ class Sealed:
     scarce: bool
 
 
-Report = Layers | Threads | Doing | Inside | GaveUp | Finished | Needs | Looks | Sealed
+Report = Layers | Threads | Doing | Inside | GaveUp | Finished | Needs | Looks | Times | Sealed
 
 
 def heard(message: Message, nonce: str) -> Report:
@@ -153,4 +160,5 @@ _READERS: dict[str, Callable[[Fields], Report]] = {
     "stage": _finished,
     "need": _needs,
     "look": lambda fields: Looks(fields.name("look", 40)),
+    "time": lambda fields: Times(fields.rows("time", lambda one: name_of(one, "a child", 40), MOST_CHILDREN)),
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from judge.bench.device import gpu
@@ -19,6 +19,7 @@ from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.parameters import SEEDED, Binding
 from judge.bench.judging.reference import Reference
 from judge.bench.processes.child import Assignment
+from judge.bench.processes.placing import Placed, timed
 from judge.bench.processes.subject_starter import ask_for
 from judge.values import BASELINES
 
@@ -120,6 +121,10 @@ class Subjects:
         if name not in self.fits:
             self.introduce(name, reference, first)
         return self.contacts[name], self.fits[name]
+
+    def timed(self, names: Sequence[str]) -> AbstractContextManager[Placed]:
+        """These children are on the processors for timing as long as the block lasts. Raises JudgeError."""
+        return timed(self.assignment.boss, names, self.deadline.stage())
 
     def release(self, *names: str) -> None:
         """Hang up; they end by themselves."""

@@ -6,7 +6,7 @@ import os
 import signal
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -117,6 +117,9 @@ class Server(Protocol):
 
     def thaw(self, child: Child) -> None:
         """Let them go on."""
+
+    def place(self, child: Child, cores: Iterable[int] = (), *, nice: int = 0) -> str:
+        """Move the child's processes to these processors. Returns why that failed."""
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -16,11 +17,13 @@ from typing import IO
 from judge.bench.device.nvml import entry_of
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.bench.processes.children import END_S, Child, folder_mode, retire
+from judge.bench.processes.cores import CorePlan
 from judge.bench.processes.stopping import LOOK_S, look
 from judge.values import JudgeError, Limits
 
 PROJECT = Path(__file__).resolve().parents[3]
 START_S = 180.0
+PLACE_S = 5.0
 # Nothing else of the caller's environment reaches a child: no keys, no addresses, no passwords.
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "TZ",
@@ -63,17 +66,20 @@ class ForkServer:
         root: Path,
         parent: ForkServer | None = None,
         gpu_lock: Path | None = None,
+        cores: CorePlan | None = None,
     ) -> None:
         """`kind`: "plain", "interpreter" (TRITON_INTERPRET=1) or "recorder" (compiles, runs nothing).
 
         With a `parent` it is forked from that zygote and shares what that has loaded. Children hold `gpu_lock` as
-        shared while they create their CUDA context.
+        shared while they create their CUDA context. It and its children run on the `others` of `cores`.
         """
         self.root = root
         self.children: dict[int, Child] = {}
         self._next = 0
         self._spares: list[tuple[Message, Child]] = []
         self._gpu_lock = gpu_lock
+        self._cores = sorted(cores.others) if cores is not None else []
+        self._placed: dict[int, str] = {}  # by child: why it could not be moved; "" where it was
         self._label = kind
         self.facts: Message | None = None
         self.gone = False
@@ -90,7 +96,7 @@ class ForkServer:
         torch_device = "cuda:0" if device.startswith("cuda") else "cpu"
         options = {"socket": theirs.fileno(), "parent": os.getpid(), "root": str(self.root)}
         options |= {"device": torch_device, "target": target, "kind": kind}
-        options["gpu_lock"] = str(self._gpu_lock) if self._gpu_lock else None
+        options |= {"gpu_lock": str(self._gpu_lock) if self._gpu_lock else None, "cores": self._cores}
         command = [sys.executable, "-m", "judge.bench.processes.zygote", json.dumps(options)]
         self.process = subprocess.Popen(
             command,
@@ -242,6 +248,16 @@ class ForkServer:
     def thaw(self, child: Child) -> None:
         self._send({"op": "thaw", "id": child.number})
 
+    def place(self, child: Child, cores: Iterable[int] = (), *, nice: int = 0) -> str:
+        """Move all of a child to these processors, or leave it there without any, and make it nicer. Returns why that
+        failed, "" where it worked. Raises JudgeError."""
+        self._send({"op": "place", "id": child.number, "cores": sorted(cores), "nice": nice})
+        deadline = time.monotonic() + PLACE_S
+        while child.number not in self._placed and time.monotonic() < deadline:
+            select.select([self.channel.fileno()], [], [], 0.05)
+            self.pump()
+        return self._placed.pop(child.number, "the fork server does not answer")
+
     def pump(self) -> None:
         """Note what the zygote reported."""
         try:
@@ -254,6 +270,8 @@ class ForkServer:
             elif "exited" in message:
                 child = self.children.pop(message["exited"])
                 child.status, child.peak_kb = message["status"], message["peak_kb"]
+            elif "placed" in message:
+                self._placed[message["placed"]] = message["why"]
             elif "failed" in message:
                 raise JudgeError(f"no child could be forked: {message['why']}")
 

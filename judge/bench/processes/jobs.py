@@ -8,14 +8,16 @@ from collections.abc import Hashable
 from dataclasses import asdict, replace
 from typing import Any
 
-from judge.bench.exchange.reports import Doing, Looks, Needs, Report, Sealed
+from judge.bench.exchange.reports import Doing, Looks, Needs, Report, Sealed, Times
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.sources import defined_kernels
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
+from judge.bench.processes.cores import NICE
 from judge.bench.processes.inspection import Inspector
 from judge.bench.processes.kept_referees import BASELINE
 from judge.bench.processes.listening import FORGES_FIX, Host, Listening, Progress
+from judge.bench.processes.placing import Mover
 from judge.bench.processes.subject_starter import SubjectStarter
 from judge.bench.processes.watching import Broken
 from judge.values import (
@@ -55,7 +57,10 @@ class AdmissionPlan(Listening):
         self.bench, self.problem, self.limits = bench, problem, limits
 
     def start(self, group: ChildGroup, *, key: str, nonce: str) -> None:
-        group.start("admit", self.bench.server("plain"))
+        server = self.bench.server("plain")
+        child = group.start("admit", server)
+        if not self.bench.cores.divided:  # else it is not where others are timed
+            server.place(child, nice=NICE)
         device = "cuda:0" if self.bench.device.startswith("cuda") else self.bench.device
         problem = {"source": self.problem.source, "case": self.problem.case, "policy": self.problem.policy.to_json()}
         payload = {"role": self.role, "key": key, "nonce": nonce, **problem, "device": device, **self.more()}
@@ -132,6 +137,7 @@ class EvaluationPlan(Listening):
         self.bench, self.job, self.ahead = bench, job, ahead
         self.starter = SubjectStarter(bench, job)
         self.inspector = Inspector()
+        self.mover = Mover(bench.cores)
         self._audits = False
         self._beside_best: list[Baseline] = []  # what the referee may time there
         self._own_s: dict[str, float] = {}  # time limits of their stages, once begun
@@ -204,6 +210,8 @@ class EvaluationPlan(Listening):
                 self.starter.provide(self.group, report.wanted, self.group.members["referee"].boss)
             case Looks() if self.group is not None:
                 self.inspector.answer(self.group.members, report.name, self.group.members["referee"].boss)
+            case Times() if self.group is not None:
+                self.mover.answer(self.group.members, report.names, self.group.members["referee"].boss)
             case Doing():
                 if report.stage == "audit" and not self._audits:
                     self._audits = True

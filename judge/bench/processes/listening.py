@@ -15,6 +15,7 @@ from judge.bench.processes.artefacts import Handover
 from judge.bench.processes.baselines import Baselines, KnownTimes
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
+from judge.bench.processes.cores import CorePlan
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.kept_referees import KeptReferees
 from judge.bench.processes.watching import Broken, Watch
@@ -43,6 +44,10 @@ class Host(Protocol):
     spares: int  # children that wait for any role
     times: KnownTimes
     alternatives: bool  # whether baselines beside eager are timed unasked
+
+    @property
+    def cores(self) -> CorePlan:
+        """Which processors children run on."""
 
     @property
     def compiling(self) -> Compiler:

@@ -24,6 +24,7 @@ from judge.bench.device.lock_table import LockTable, sharing
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.bench.processes import child
 from judge.bench.processes.children import wipe
+from judge.bench.processes.cores import NICE, move
 from judge.bench.sandboxing import sandbox
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -86,6 +87,10 @@ class Zygote:
         elif message["op"] == "thaw" and message["id"] in self.pids:
             self.freezing.pop(message["id"], None)
             _signal_group(self.pids[message["id"]], signal.SIGCONT)
+        elif message["op"] == "place":
+            pid = self.pids.get(message["id"])
+            why = move(pid, message["cores"], message["nice"]) if pid is not None else ""
+            self.runner.send({"placed": message["id"], "why": why})
         elif message["op"] == "branch":
             self._branch(message["kind"])
 
@@ -268,7 +273,7 @@ def preload(options: SimpleNamespace) -> dict[str, Any]:
     compiles = options.kind == "recorder"  # on the processor, behind those that measure
     device = "cpu" if compiles else options.device
     context: dict[str, Any] = {"device": device, "target": options.target, "adapter": None}
-    context["nice"] = 5 if compiles else 0
+    context["nice"] = NICE if compiles else 0
     facts: dict[str, Any] = {"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda}
     try:
         triton = importlib.import_module("triton")
@@ -300,6 +305,7 @@ def preload(options: SimpleNamespace) -> dict[str, Any]:
 
 def main() -> None:
     options = SimpleNamespace(**json.loads(sys.argv[1]))
+    move(os.getpid(), options.cores)  # children are forked there
     try:
         _run(Channel(socket.socket(fileno=options.socket)), options)
     finally:

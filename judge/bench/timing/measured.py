@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -26,11 +27,13 @@ from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.stochastic import ByChance, eligible
+from judge.bench.processes.placing import Placed
 from judge.bench.timing.enough import why_enough
 from judge.bench.timing.fresh_draws import CALIBRATED, CALIBRATING, FreshDraws
 from judge.values import Verdict
 
 Result = TypeVar("Result")
+Placing = Callable[[Sequence[str]], AbstractContextManager[Placed]]
 
 WARM_CALLS = 3
 LEAST_US = 1e-3  # no clock tells less; a smaller claim would overflow ratios
@@ -72,6 +75,7 @@ class Circumstances:
     dropped: int = 0  # pairs left out for their clock
     waited_s: float = 0.0  # until the GPU was quiet
     stopped: str = ""  # why no more samples were taken
+    cores: str = ""  # processors that the sides were on, or why they could not be put there
 
 
 class Measurement:
@@ -89,6 +93,7 @@ class Measurement:
     _again: list[Any] | None = None  # the content that is asked again
     _rounds = 0
     _layout: list[TensorMeta] | None = None
+    placing: Placing = staticmethod(lambda names: nullcontext(Placed()))  # puts sides on the processors for timing
 
     def __init__(
         self,
@@ -161,7 +166,8 @@ class Measurement:
         """
         self.warm(sides)
         seen = Circumstances()
-        with lock.alone():
+        with lock.alone(), self.placing([side.contact.name for side in sides]) as placed:
+            seen.cores = placed.where
             seen.waited_s = wait_until_quiet(self.reference.device)
             started = time.monotonic()
             while not (stopped := self._enough(sides, rival, time.monotonic() - started)):

@@ -25,7 +25,7 @@ from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference
 from judge.bench.timing.bursts import trusted_time
 from judge.bench.timing.enough import BELOW
-from judge.bench.timing.measured import Circumstances, Measurement, Runner
+from judge.bench.timing.measured import Circumstances, Measurement, Placing, Runner
 from judge.bench.timing.trusted import Trusted
 from judge.values import ALTERNATIVES, Baseline, Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
 
@@ -79,6 +79,7 @@ class TimingStage:
         budget_s: float,
         lock: GpuLock,
         introduce: Introduce,
+        placing: Placing,
         precision: str = "strict",
         beat: float | None = None,
     ) -> None:
@@ -88,6 +89,7 @@ class TimingStage:
         self.precision = precision
         self.rng = random.Random(secrets.randbits(64))
         self.measurement = Measurement.of(reference, first, case, budget_s, self.rng, beat)
+        self.measurement.placing = placing
         self.method = make_clock(self.device).method
         self._sides: dict[str, Runner] = {}
         self._unfit: dict[str, SubjectFailed] = {}  # children of the best so far that failed before a measurement
@@ -203,7 +205,7 @@ class TimingStage:
     def _trusted(self, claimed_us: float) -> Trusted | None:
         candidate, eager = self._sides["candidate"], self._sides["eager"]
         try:
-            with self.lock.alone():
+            with self.lock.alone(), self.measurement.placing([candidate.contact.name, eager.contact.name]):
                 wait_until_quiet(self.device)
                 return trusted_time(self.measurement, candidate, eager, self.rng, claimed_us=claimed_us)
         except SubjectFailed as failed:
@@ -258,6 +260,8 @@ class TimingStage:
             facts |= {"sm_clock_mhz": [min(seen.clocks_mhz), max(seen.clocks_mhz)], "throttled": seen.throttled}
         elif self.measurement.clock.unavailable:
             facts["sm_clock_mhz"] = self.measurement.clock.unavailable
+        if seen.cores:
+            facts["cores"] = seen.cores
         if seen.waited_s >= 0.05:
             facts["waited_for_quiet_s"] = round(seen.waited_s, 2)
         if seen.stopped:

@@ -13,6 +13,7 @@ from judge.bench.exchange.reports import Doing
 from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.processes import baselines
 from judge.bench.processes.baselines import Baselines, KnownTimes
+from judge.bench.processes.cores import CorePlan
 from judge.bench.processes.jobs import EvaluationPlan
 from judge.bench.processes.subject_starter import MODES, Mode
 from judge.values import ALTERNATIVES, BASELINES, Basis, Job, Outcome, ProblemSpec, Subject, Timing, Verdict, When
@@ -137,7 +138,11 @@ UNASKED = [one.name for one in ALTERNATIVES if not one.setting]
 @pytest.mark.parametrize(("beat", "late"), [(1.5, True), (None, False), (0.0, False), (float("inf"), False)])
 def test_the_best_so_far_takes_part_from_the_start_only_where_every_candidate_meets_it(beat, late):
     bench = SimpleNamespace(
-        device="cuda:0", times=KnownTimes(lambda: None), alternatives=True, kept_referees=SimpleNamespace(most=0)
+        device="cuda:0",
+        times=KnownTimes(lambda: None),
+        alternatives=True,
+        kept_referees=SimpleNamespace(most=0),
+        cores=CorePlan(why="not divided: a test"),
     )
     plan = EvaluationPlan(bench, Job("one", PROBLEM, "class ModelNew: ...", beat=beat, incumbent="the best"))
     assert ("incumbent" in plan._subjects()) is not late and plan._questions()["screen"] is late
@@ -156,7 +161,11 @@ def test_the_best_so_far_takes_part_from_the_start_only_where_every_candidate_me
 )
 def test_a_plan_announces_what_is_to_be_timed_beside_a_new_best_and_starts_none_of_it(device, given, best):
     bench = SimpleNamespace(
-        device=device, times=KnownTimes(lambda: None), alternatives=True, kept_referees=SimpleNamespace(most=0)
+        device=device,
+        times=KnownTimes(lambda: None),
+        alternatives=True,
+        kept_referees=SimpleNamespace(most=0),
+        cores=CorePlan(why="not divided: a test"),
     )
     plan = EvaluationPlan(bench, Job("one", PROBLEM, "class ModelNew: ...", **given))
     assert [name for name in plan._subjects() if name in BASELINES and name != "eager"] == []

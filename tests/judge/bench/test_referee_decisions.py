@@ -264,7 +264,9 @@ def measured(
     one = referee(
         payload={"timing_s": 8.0} | (payload or {}),
         subjects=SimpleNamespace(
-            contacts=dict.fromkeys(contacts), ahead=lambda roles: stage.asked.append(("ahead", *roles))
+            contacts=dict.fromkeys(contacts),
+            timed=nullcontext,
+            ahead=lambda roles: stage.asked.append(("ahead", *roles)),
         ),
     )
     one.policy = SimpleNamespace(precision=SimpleNamespace(value="strict"))

@@ -6,7 +6,7 @@ import dataclasses
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -551,9 +551,14 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
     monkeypatch.setattr(stage, "wait_until_quiet", lambda device: said.append(f"quiet {device}"))
     monkeypatch.setattr(stage, "trusted_time", told)
     own = Stage()
-    own._sides, own.lock, own.measurement, own.rng = {"candidate": 1, "eager": 2}, SimpleNamespace(alone=alone), 3, 4
+    mine, theirs = (SimpleNamespace(contact=SimpleNamespace(name=name)) for name in ("candidate#2", "eager#2"))
+    measurement = SimpleNamespace(placing=lambda names: nullcontext(said.append(names)))
+    own._sides, own.lock, own.measurement, own.rng = (
+        {"candidate": mine, "eager": theirs}, SimpleNamespace(alone=alone), measurement, 4,
+    )  # fmt: skip
     assert TimingStage._trusted(own, 5.0) == "a time"
-    assert said == ["alone", "quiet cuda:0", (3, 1, 2, 4, 5.0), "shared"]
+    called = (measurement, mine, theirs, 4, 5.0)
+    assert said == ["alone", ["candidate#2", "eager#2"], "quiet cuda:0", called, "shared"]
     with pytest.raises(Ended) as caught:
         TimingStage._trusted(own, -1.0)
     assert (caught.value.verdict, caught.value.stage, caught.value.reason) == (Verdict.CRASHED, "timing", "run.died")
