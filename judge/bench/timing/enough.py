@@ -63,8 +63,10 @@ def why_enough(
         return PRECISE if look and pairs >= LOOKS[1] else ""
     if rival_us is not None:
         return _beside_rival(mine_us, rival_us, look) or (TIME if elapsed_s >= RIVAL_S else "")
-    found = _screened if screening else _beside_eager
-    return found(mine_us, eager_us, beat, look) or (TIME if elapsed_s >= ENOUGH_S else "")
+    late = elapsed_s >= ENOUGH_S
+    if screening:
+        return _screened(mine_us, eager_us, beat, last=look or late)
+    return _beside_eager(mine_us, eager_us, beat, look) or (TIME if late else "")
 
 
 def _beside_rival(mine_us: Sequence[float], rival_us: Sequence[float], look: bool) -> str:
@@ -73,11 +75,11 @@ def _beside_rival(mine_us: Sequence[float], rival_us: Sequence[float], look: boo
     return NO_WIN if cannot_exceed(rival_us, mine_us, _no_difference(mine_us)) else ""
 
 
-def _screened(mine_us: Sequence[float], eager_us: Sequence[float], beat: float | None, look: bool) -> str:
-    if _is_below(mine_us, eager_us, beat):
-        return BELOW
+def _screened(mine_us: Sequence[float], eager_us: Sequence[float], beat: float | None, *, last: bool) -> str:
+    if beat is not None and cannot_exceed(eager_us, mine_us, beat):
+        return BELOW if last or _is_below(mine_us, eager_us, beat) else ""
     low = median_interval(ratios_of(eager_us, mine_us), SURE)[0]
-    return MEETS if look or beat is None or low >= beat else ""
+    return MEETS if last or beat is None or low >= beat else ""
 
 
 def _beside_eager(mine_us: Sequence[float], eager_us: Sequence[float], beat: float | None, look: bool) -> str:

@@ -83,7 +83,13 @@ def test_screening_ends_as_soon_as_it_may_meet_the_best():
     assert why(spread(0.22, 10), beat=1.5, screening=True) == MEETS
     assert why(spread(0.22, 10), beat=2.0, screening=True) == ""
     assert why(spread(0.22, 16), beat=2.0, screening=True) == MEETS, "it is not measured for longer than to a look"
-    assert why(spread(0.22, 14), beat=2.0, screening=True, elapsed_s=0.5) == TIME
+    assert why(spread(0.22, 14), beat=2.0, screening=True, elapsed_s=0.5) == MEETS, "half a second is enough"
+
+
+def test_what_is_surely_below_the_best_never_meets_it_however_its_times_spread():
+    assert why(spread(0.9, 10), beat=5.0, screening=True) == ""
+    assert why(spread(0.9, 16), beat=5.0, screening=True) == BELOW
+    assert why(spread(0.9, 14), beat=5.0, screening=True, elapsed_s=0.5) == BELOW
 
 
 def test_a_side_alone_is_measured_to_the_second_look():
