@@ -14,3 +14,8 @@ def microseconds(value: float) -> str:
         if value < limit:  # 999.9 µs would be written as 1e+03
             return f"{value / scale:.3g} {unit}"
     return f"{value / 1e6:.3g} s" if value < 999.5e6 else f"{value / 1e6:,.0f} s"
+
+
+def gib(count: float) -> str:
+    """Bytes in GiB, below a tenth of one in MiB: `12.3 GiB`."""
+    return f"{count / 2**30:,.1f} GiB" if count >= 0.1 * 2**30 else f"{count / 2**20:,.0f} MiB"

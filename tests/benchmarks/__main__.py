@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks NAME [OPTIONS]`: judge_baselines, judge_bench, judge_crowd, judge_recorded."""
+"""`python -m tests.benchmarks NAME [OPTIONS]`: see NAMES."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 
 import django
 
-NAMES = ("judge_baselines", "judge_bench", "judge_crowd", "judge_recorded")
+NAMES = ("judge_baselines", "judge_bench", "judge_crowd", "judge_memory", "judge_recorded")
 
 
 def main(arguments: list[str]) -> None:

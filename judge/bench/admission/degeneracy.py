@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from torch.fx import Interpreter, Node
 
 from judge.bench.admission.graph import references, tensors_in
 from judge.bench.admission.reference_run import SEED, Reference, doubled, leaves, relative, spread
+from judge.bench.exchange.parts import in_parts
 from judge.bench.judging.parameters import State
 from judge.values import Flaw
 from judge.values.graph import OpGraph
@@ -42,7 +44,7 @@ NOISE = Flaw(
 
 @dataclass(frozen=True)
 class Draw:
-    """One set of inputs and what the reference makes of it (fp64 leaves)."""
+    """One set of inputs and what the reference makes of it."""
 
     inputs: list[Any]
     output: Any
@@ -84,10 +86,13 @@ def _vary(value: torch.Tensor, numbers: torch.Generator) -> torch.Tensor:
     if value.numel() == 0:
         return value
     if value.is_floating_point():
-        plain = value.double()
-        width = spread(plain) or max(1.0, float(plain.abs().max()))
-        noise = torch.randn(value.shape, generator=numbers, device=value.device, dtype=torch.float64)
-        return (float(plain.mean()) + width * noise).to(value.dtype)
+        middle = sum(float(part.double().sum()) for (part,) in in_parts(value)) / value.numel()
+        width = spread(value) or max(1.0, max(float(part.abs().max()) for (part,) in in_parts(value)))
+        out = torch.empty_like(value)
+        for (part,) in in_parts(out):
+            noise = torch.randn(part.shape, generator=numbers, device=value.device, dtype=torch.float64)
+            part.copy_(middle + width * noise)
+        return out
     if value.dtype == torch.bool:
         return torch.randint(0, 2, value.shape, generator=numbers, device=value.device).bool()
     if value.is_complex():
@@ -125,11 +130,13 @@ def output_flaw(draws: list[Draw]) -> Flaw | None:
 
 
 def _is_constant(values: list[torch.Tensor]) -> bool:
-    finite = torch.cat([value.flatten() for value in values])
-    finite = finite[finite.isfinite()]
-    if not finite.numel():
-        return False
-    return float(finite.max() - finite.min()) <= 1e-6 * float(finite.abs().max())
+    low, high = math.inf, -math.inf
+    for value in values:
+        for (part,) in in_parts(value):
+            finite = part[part.isfinite()].double()
+            if finite.numel():
+                low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    return low <= high and high - low <= 1e-6 * max(abs(low), abs(high))
 
 
 def rounding_flaw(reference: Reference, first: Draw) -> Flaw | None:
@@ -144,8 +151,7 @@ def rounding_flaw(reference: Reference, first: Draw) -> Flaw | None:
     share = relative(exact, first.leaves)
     if share <= max(NOISE_SHARE.get(kind, 1e-1) for kind in kinds):
         return None
-    largest = max(float(leaf.abs().max()) for leaf in exact if leaf.numel())
-    noise = max(float(leaf.abs().max()) for leaf in first.leaves if leaf.numel())
+    largest, noise = (max(float(leaf.abs().max()) for leaf in found if leaf.numel()) for found in (exact, first.leaves))
     if largest < 1e-3 * noise:
         return NOISE
     return Flaw(
@@ -213,7 +219,7 @@ class _Replacing(Interpreter):  # type: ignore[misc]
         if self.number is None:
             self.number = value.double().mean().item()
         flat = torch.full_like(value, self.number)
-        self.changed = relative([value.double()], [flat.double()]) >= INVISIBLE
+        self.changed = relative([value], [flat]) >= INVISIBLE
         return flat
 
 
@@ -372,4 +378,4 @@ class _Effects:
 
 def _shifted(value: torch.Tensor, seed: int) -> torch.Tensor:
     noise = torch.randn(value.shape, generator=source(value, seed), device=value.device, dtype=torch.float64)
-    return value + (max(1.0, 3 * spread(value.double())) * noise).to(value.dtype)
+    return value + (max(1.0, 3 * spread(value)) * noise).to(value.dtype)

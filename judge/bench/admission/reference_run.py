@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from judge.bench.admission.graph import tensors_in
 from judge.bench.device.gpu import settle
 from judge.bench.foreign.whereabouts import FORWARD, SILENT, Whereabouts
 from judge.bench.judging.parameters import State, named, redraw, redrawn, snapshot
+from judge.bench.judging.precision import Gathered, errors
 
 SEED = 20_001
 
@@ -87,39 +89,21 @@ def doubled(inputs: Sequence[Any]) -> list[Any]:
 
 
 def leaves(output: Any) -> list[torch.Tensor]:
-    """Every output tensor as fp64 on its device; complex ones as pairs of reals."""
-    found = []
-    for tensor in tensors_in(output):
-        plain = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-        found.append(plain.to(torch.float64))
-    return found
+    """Every output tensor in its own type; complex ones as pairs of reals."""
+    return [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in tensors_in(output)]
 
 
 def spread(leaf: torch.Tensor) -> float:
-    """Standard deviation of the finite values (fp64)."""
-    finite = leaf[leaf.isfinite()]
-    return float(finite.std(correction=0)) if finite.numel() else 0.0
-
-
-def distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """RMS of the difference where both are finite; infinity when shapes or the places of NaN and Inf differ."""
-    if one.shape != other.shape:
-        return float("inf")
-    finite = one.isfinite()
-    if not torch.equal(finite, other.isfinite()):
-        return float("inf")
-    difference = (one - other)[finite]
-    return float(difference.square().mean().sqrt()) if difference.numel() else 0.0
+    """Standard deviation of the finite values, computed in fp64."""
+    found = Gathered()
+    found.add(leaf, leaf)
+    return found.spread()
 
 
 def relative(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> float:
-    """Largest distance over all leaves, each in units of its spread (a constant leaf: of its size, at least 1e-30)."""
-    worst = 0.0
-    for left, right in zip(one, other, strict=False):
-        finite = left[left.isfinite()]
-        size = float(finite.abs().max()) if finite.numel() else 0.0
-        scale = spread(left)
-        if scale <= 1e-6 * size:  # constant, or one element: no spread to measure by
-            scale = size
-        worst = max(worst, distance(left, right) / max(scale, 1e-30))
-    return worst if len(one) == len(other) else float("inf")
+    """Largest RMS difference over all leaves, each in units of its spread (a constant leaf: of its size); infinity when
+    shapes or the places of NaN and Inf differ."""
+    if len(one) != len(other) or any(left.shape != right.shape for left, right in zip(one, other, strict=True)):
+        return math.inf
+    found = [errors(right, left).rms for left, right in zip(one, other, strict=True)]
+    return max((rms if math.isfinite(rms) else math.inf for rms in found), default=0.0)

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from judge.bench.foreign.faults import cause_of, kind_of
 from judge.bench.foreign.sources import describe
 from judge.bench.foreign.whereabouts import KEEP_IN_RANGE
+from judge.bench.judging.memory_plan import JUDGING
 from judge.values import StageRecord
 
 
@@ -49,6 +50,7 @@ def si(value: float) -> str:
 
 MEMORY = "problem.memory"
 _ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+ \w+)")  # in torch's messages, of GPUs and of the CPU
+_HAS = re.compile(r"total capacity of ([\d.]+ \w+)")
 Send = Callable[[StageRecord], None]
 
 
@@ -117,8 +119,11 @@ def problem_code(doing: str, path: Path) -> Iterator[None]:
 def _refusal(doing: str, path: Path, error: BaseException) -> Refused:
     kind = kind_of(error)
     if kind == "oom":
-        asked = _ASKED.search(str(error))
+        asked, has = _ASKED.search(str(error)), _HAS.search(str(error))
         wanted = f" It asked for {asked[1]} more when there was no more." if asked else ""
+        wanted += f" The device has {has[1]} in all." if has else ""
+        if str(error).startswith(JUDGING):  # our own words
+            wanted = f" {str(error)[0].upper()}{str(error)[1:]}."
         return Refused(
             MEMORY,
             f"{doing} needs more memory than this device may use.{wanted}",

@@ -60,6 +60,7 @@ class Alternatives:
         neutral(replace(reference.policy, precision=baseline.precision))
         try:
             other = reference.under(baseline.precision)
-            return expect(other, first.inputs, first.state, first.seed).allowed
+            inputs = reference.inputs(first.family, first.seed) if reference.lean else first.inputs
+            return expect(other, inputs, first.state, first.seed).allowed
         finally:
             neutral(reference.policy)

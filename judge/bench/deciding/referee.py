@@ -9,6 +9,8 @@ import time
 from functools import partial
 from typing import Any
 
+import torch
+
 from judge.bench.audit.audit import audit
 from judge.bench.audit.setting import STAGE as AUDIT
 from judge.bench.audit.setting import Setting
@@ -16,6 +18,7 @@ from judge.bench.compiling.report import capped
 from judge.bench.deciding import confirming
 from judge.bench.deciding.alternatives import KNOWN, Alternatives
 from judge.bench.deciding.declared_check import CASES, cases_to_ask, check_declared
+from judge.bench.deciding.memory_account import MemoryAccount
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu
 from judge.bench.device.gpu_lock import GpuLock
@@ -28,7 +31,7 @@ from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.switches import neutral, numerics_now, numerics_of
 from judge.bench.foreign.whereabouts import DeviceLost
 from judge.bench.judging.asking import Question, Slots
-from judge.bench.judging.completion import Ended, broken_device, of_candidate, of_reference
+from judge.bench.judging.completion import Ended, broken_device, of_candidate
 from judge.bench.judging.correctness import REPEATS, Rounds
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
@@ -42,7 +45,6 @@ from judge.values import BASELINES, CaseRecord, Finding, JudgeError, Outcome, Po
 from judge.values import Audit as AuditState
 
 COMPLETE, INCOMPLETE = "complete", "incomplete: "  # what became of the compilation beside an interpreter
-CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
 SCARCE = 0.3  # of it free at the end: nobody stays
 GAVE_UP_CHARS = 600
 FULL = 0.5  # in other hands before a candidate has begun: it cannot be blamed for finding too little
@@ -90,6 +92,7 @@ class Referee:
         lock_fd = cache.take_lock(next(iter(assignment.links[len(payload["subjects"]) :]), None))
         self.lock = GpuLock(lock_fd, self.stage_log.waiting, lambda: gpu.settle(self.device))
         self.subjects = Subjects(assignment, self.deadline, cache.arenas, cache.kept, self.lock)
+        self.memory = MemoryAccount(cache, self.subjects, self.device)
         self.whereabouts = cache.whereabouts
         self.whereabouts.let_pass = self.lock.let_pass
         self.records: list[CaseRecord] = []
@@ -117,6 +120,8 @@ class Referee:
                 self._judge()
         except DeviceLost as lost:
             return self._not_passed(broken_device(lost, self.stage_log.now))
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            return self._not_passed(self.memory.shortage(error, self.stage_log.now))
         except Ended as ended:
             if ended.verdict is not Verdict.REFUSED_PROBLEM:
                 self._trust_the_device()
@@ -136,6 +141,7 @@ class Referee:
 
     def _outcome_of(self, verdict: Verdict, **fields: Any) -> Outcome:
         """The outcome with all that was written down on the way."""
+        self.environment |= self.memory.noted()
         noticed = self.rounds.noticed() if self.rounds is not None else []
         self._note_waits()
         return Outcome(
@@ -262,17 +268,14 @@ class Referee:
             unfitted = Binding((), hook=False)
             rounds = Rounds(reference, contact, unfitted, self.payload["case"], self.cache.questions)
             self.rounds, rounds.repeats = rounds, 0 if self.interprets else REPEATS
+            rounds.drops = not self.interprets
             return reference, rounds, self._first(rounds)
         except NotCarried as error:
             raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.unsupported", str(error)) from error
         except (Ended, SubjectFailed, DeviceLost):
             raise
         except Exception as error:
-            ended = of_reference(error, path, self.whereabouts.last)
-            others = gpu.taken_by_others(self.device) if ended.reason == "problem.memory" else 0.0
-            if others > CROWDED:
-                raise JudgeError(f"the reference found too little memory: others hold {others:.0%} of it") from error
-            raise ended from error
+            raise self.memory.of_problem(error, path, self.whereabouts.last) from error
 
     def _reference(self) -> Reference:
         loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts)
@@ -301,7 +304,8 @@ class Referee:
 
     def _load(self, reference: Reference, first: Question) -> None:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
-        names = [name for name in self.subjects.contacts if name != "incumbent"]
+        later = {"incumbent", "eager"} if reference.lean else {"incumbent"}  # their memory is taken when they are timed
+        names = [name for name in self.subjects.contacts if name not in later]
         for name in names:
             guarded("load", partial(self.subjects.ready, name, reference, first))
         self.loads = True

@@ -75,7 +75,7 @@ class RefereeCache:
         self.questions = None
         soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
         tired = soft != resource.RLIM_INFINITY and time.process_time() > CPU_SHARE * soft
-        if self.reference is None or self.reference.was_short:
+        if self.reference is None or self.reference.was_short or self.reference.lean:
             return False
         self.reference.begin_anew()
         return self.uses < USES and not tired
@@ -90,8 +90,8 @@ class RefereeCache:
                     self._draw_until(boss.fileno())
             payload = boss.receive(None)
             boss.stamp = stamp_of(payload)
-        except (WireClosed, Ended, DeviceLost, JudgeError):  # a new process will find out, and say, what is wrong
-            return None
+        except (WireClosed, Ended, DeviceLost, JudgeError, MemoryError):
+            return None  # a new process will find out, and say, what is wrong
         return replace(assignment, payload=payload, links=boss.take_fds())
 
     def _give_back(self) -> None:

@@ -189,6 +189,11 @@ class Arenas:
             self._lent.append((arena, offer))
         return arena, offer, fds
 
+    @property
+    def device_bytes(self) -> int:
+        """Device memory that it has ever made: it is never freed."""
+        return sum(arena.memory.numel() for arena, _ in (*self._free, *self._lent))
+
     def back(self, kept: Arena | None = None) -> None:
         """The children that had them are gone, all but the one that has `kept`."""
         self._free += [row for row in self._lent if row[0] is not kept]

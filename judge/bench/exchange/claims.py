@@ -41,6 +41,7 @@ class Beside:
     touched: tuple[str, ...] = ()
     prepare_us: float | None = None
     fault: Fault | None = None
+    peak_bytes: int = 0  # the most memory that its tensors ever took at a time
 
     @classmethod
     def read(cls, reply: Fields) -> Self:
@@ -49,6 +50,7 @@ class Beside:
             reply.rows("touched", lambda one: text_of(one, "a part", NAME), MOST_SWITCHES),
             reply.micros("prepare_us") if "prepare_us" in reply else None,
             Fault.read(reply.raw("error")) if "error" in reply else None,
+            reply.whole("peak", 0),
         )
 
 

@@ -95,6 +95,7 @@ class Contact:
         self.deadline = deadline
         self.device = device
         self.held: object = None  # the parameters that it was given last
+        self.peak_bytes = 0  # the most memory that its tensors took at a time, as it says
         self.warm = False  # it has done all that only first calls do
         self.lock = lock or GpuLock(None)
         self._asked = False  # a question is out
@@ -178,6 +179,7 @@ class Contact:
             self.switched.setdefault(name, self.doing)
         if beside.prepare_us is not None:
             self.prepare_us.append(beside.prepare_us)
+        self.peak_bytes = max(self.peak_bytes, beside.peak_bytes)
         if beside.touched:
             raise self._failed("touched", ", ".join(beside.touched))
         if beside.fault is not None:

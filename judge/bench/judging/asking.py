@@ -13,12 +13,12 @@ import torch
 from judge.bench.exchange.arenas import JITTER, Slot
 from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import Contact
-from judge.bench.exchange.nested import TensorMeta, packed
+from judge.bench.exchange.nested import TensorMeta, mapped, packed
 from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.judging.comparison import STAGE, Fault
 from judge.bench.judging.completion import Ended
-from judge.bench.judging.expected import Expected, Target, expect
+from judge.bench.judging.expected import Expected, Target, expect, layout_of
 from judge.bench.judging.families import ANYTHING, CANCELLING, FAMILIES, OFFSET, TIES, Freedom, strided
 from judge.bench.judging.parameters import Binding, State, changed
 from judge.bench.judging.precision import errors
@@ -57,10 +57,15 @@ class Question:
     def nbytes(self) -> int:
         return sum(tensor.nbytes for tensor in (*self.tensors(), *self.expected.same))
 
-    def room(self) -> list[TensorMeta]:
-        """Layouts that an arena must hold for this question, however its inputs are laid out."""
+    def room(self, *, any_layout: bool = True) -> list[TensorMeta]:
+        """Layouts that an arena must hold for this question, however its inputs are laid out where that is asked."""
         kept = [TensorMeta.of(target.same) for target in self.expected.state.values()]
-        return [*map(_roomiest, self.tensors()), *self.expected.metas, *kept]
+        return [*map(_roomiest if any_layout else TensorMeta.of, self.tensors()), *self.expected.metas, *kept]
+
+    def drop(self) -> None:
+        """Keep layouts and limits only: its content is needed no more."""
+        self.inputs[:] = mapped(layout_of, self.inputs)
+        self.expected.drop()
 
 
 def _roomiest(tensor: torch.Tensor) -> TensorMeta:
@@ -154,6 +159,12 @@ class Questions:
             return first
         self.previous, self.state = self.state, found.state
         return found
+
+    def done_with(self, question: Question) -> None:
+        """Its content is needed no more: it goes, where memory is short."""
+        if self.reference.lean:
+            question.drop()
+            self.reference.relieve()
 
     def draw_ahead(self) -> int:
         """Draw one question, the first one first, before anybody asks for it. Its bytes; 0 when there is none left."""
@@ -263,7 +274,9 @@ class Questions:
         try:
             question = self.question(family, state, freedom=freedom)
         except REFUSALS as error:
-            if kind_of(error) == "oom" or self.reference.whereabouts.device_lost():
+            if kind_of(error) == "oom":
+                raise MemoryError(f"the referee cannot ask for inputs {family!r}: {error}") from error
+            if self.reference.whereabouts.device_lost():
                 raise JudgeError(f"the referee cannot ask for inputs {family!r}: {error}") from error
             return f"the reference raised {type(error).__name__}: {error}"
         expected = question.expected
@@ -319,7 +332,7 @@ class Asker:
         slots = Slots(ins, outs, dict(zip(expected.state, rest, strict=True)))
         keep = [[self.fit.theirs(name), slot.to_json()] for name, slot in slots.kept.items()]
         asked = call(packed(question.inputs)[0], ins, outs, question.seed)
-        self.contact.tell(Forwarded, **asked, keep=keep, poison=poison, count=count)
+        self.contact.tell(Forwarded, **asked, keep=keep, poison=poison, count=count, spare=self.reference.lean)
         if expected.state:
             self._used = None  # the call changes what it was given: the next one gets it anew
         return slots
@@ -364,8 +377,7 @@ def questions(loaded: LoadedProblem, device: str, policy: Policy, *, few: bool) 
     """Every round that the reference has an answer for; with `few` two of them, for references that are slow.
 
     Ends early where there is nothing to judge by: other stages say why. Raises MemoryError where even the first round
-    takes more memory than there is.
-    """
+    takes more memory than there is, or judging would."""
     asked = Questions(Reference(loaded, device, policy))
     try:
         first = asked.first(None)
@@ -373,11 +385,16 @@ def questions(loaded: LoadedProblem, device: str, policy: Policy, *, few: bool) 
         if kind_of(error) == "oom" or getattr(error, "reason", "") == "problem.memory":
             raise MemoryError(getattr(error, "message", str(error))) from error
         return
-    yield first
+    plan = asked.reference.plan
+    if plan is not None and plan.least > plan.room:
+        raise MemoryError(plan.words)
     try:
+        yield first
+        asked.done_with(first)
         for _, question in asked.rounds():
             yield question
             if few:
                 return
-    except (Ended, JudgeError, *REFUSALS):
+            asked.done_with(question)
+    except (Ended, JudgeError, MemoryError, *REFUSALS):
         return

@@ -10,6 +10,7 @@ import torch
 
 from judge.bench.exchange.claims import Forwarded, Output
 from judge.bench.exchange.nested import shape_of
+from judge.bench.exchange.parts import all_equal, in_parts
 from judge.bench.exchange.poison import poisoned
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.expected import Expected, Target
@@ -114,11 +115,12 @@ def compared(target: Target, value: torch.Tensor) -> tuple[Fault | None, float]:
 
 
 def _floating_fault(target: Target, value: torch.Tensor, found: Errors) -> Fault:
-    unwritten = int((poisoned(value) & ~target.oracle.isnan()).sum())
+    pairs = list(in_parts(value, target.oracle))
+    unwritten = sum(int((poisoned(one) & ~exact.isnan()).sum()) for one, exact in pairs)
     if unwritten:
         return Fault("value.partial", f"{unwritten} of {value.numel()} elements were never written")
     oracle, plain = _real(target.oracle), _real(value)
-    stray = int((~plain.isfinite() & oracle.isfinite()).sum())
+    stray = sum(int((~one.isfinite() & exact.isfinite()).sum()) for one, exact in in_parts(plain, oracle))
     if stray:
         text = f"{stray} of {plain.numel()} elements are NaN or infinite where the oracle is not"
         return Fault("value.nonfinite", text, Verdict.NOT_FINITE)
@@ -130,6 +132,8 @@ def _floating_fault(target: Target, value: torch.Tensor, found: Errors) -> Fault
 
 
 def _integer_fault(target: Target, value: torch.Tensor) -> Fault | None:
+    if all_equal(value, target.same):
+        return None
     wrong = ~target.agrees(value)
     count = int(wrong.sum())
     if not count:
@@ -145,8 +149,25 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 def where(value: torch.Tensor, exact: torch.Tensor) -> str:
     """The worst element, as an index a person can look up."""
-    difference = (value.double() - exact.double()).abs().nan_to_num(math.inf)
-    flat = int(difference.reshape(-1).argmax())
+    flat = _farthest(value, exact)
     index = [int(i) for i in torch.unravel_index(torch.tensor(flat), value.shape)] if value.dim() else []
     got, wanted = value.reshape(-1)[flat].item(), exact.reshape(-1)[flat].item()
     return f"worst at {index}: got {got:.6g}, oracle {wanted:.6g}"
+
+
+def _farthest(value: torch.Tensor, exact: torch.Tensor) -> int:
+    """Place of the worst element among all of them in order."""
+    places = torch.arange(value.numel(), device="meta").reshape(value.shape)
+    worst, at = -1.0, 0
+    for one, other, place in in_parts(value, exact, places):
+        difference = (one.double() - other.double()).abs().nan_to_num(math.inf).reshape(-1)
+        local = int(difference.argmax())
+        if (found := float(difference[local])) > worst:
+            worst, at = found, _flat(place, local)
+    return at
+
+
+def _flat(part: torch.Tensor, local: int) -> int:
+    """Number in the whole, which is contiguous, of element `local` of a view of it."""
+    index = torch.unravel_index(torch.tensor(local), part.shape) if part.dim() else ()
+    return int(part.storage_offset() + sum(int(i) * step for i, step in zip(index, part.stride(), strict=True)))

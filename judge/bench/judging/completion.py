@@ -106,6 +106,7 @@ def of_baseline(failed: SubjectFailed) -> Ended:
             "problem.tampers",
             f"the problem's module replaces parts of the harness that runs it: {failed.message}",
         ),
+        "oom": ("problem.memory", f"the reference found too little memory as a baseline: {failed.message}"),
         "garbage": ("problem.tampers", f"the problem's module speaks for the harness that runs it: {failed.message}"),
         "too_large": ("problem.unsupported", failed.message),
     }.get(failed.kind, ("problem.raises", f"the reference itself failed as a baseline: {failed.message}"))

@@ -44,6 +44,7 @@ class Rounds(Asker):
     which a part left out shows most.
     """
 
+    drops = False  # content goes when it has been judged, where memory is short
     bits: Bits | None = None
     telling: Question | None = None
 
@@ -97,6 +98,8 @@ class Rounds(Asker):
             self.questions.follow_seeds()
         self._note_facts(asked)
         self.judge(asked, answer, slots, "smoke")
+        if not self.reference.policy.equal_seeding:  # else it may be asked again
+            self._done_with(asked)
         repeated = 1 + secrets.randbelow(4)
         coming = self.questions.rounds()
         number, question = next(coming, (0, None))
@@ -108,9 +111,15 @@ class Rounds(Asker):
             if self.telling is None and question.family in ALL_OF_SUMS:
                 self.telling = question
             self._look_closer(number, question, repeat=number == repeated)
+            self._done_with(question)
             number, question = following or next(coming, (0, None))
         for family, why in self.questions.left_out:
             self.records.append(CaseRecord(self.case, family, ok=True, detail=f"left out: {why}"[:400]))
+
+    def _done_with(self, question: Question) -> None:
+        if self.drops and self.reference.lean:
+            self.values = []
+            self.questions.done_with(question)
 
     def to_time(self, first: Question) -> Question:
         """The question whose content and limits timed calls have: `first`, unless other content tells more.

@@ -9,6 +9,9 @@ from typing import Any
 import torch
 
 from judge.bench.exchange.nested import TensorMeta, packed
+from judge.bench.exchange.parts import in_parts
+from judge.bench.judging.distances import Distances
+from judge.bench.judging.memory_plan import OWN, SLICES, WHOLE
 from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import (
     CUT,
@@ -17,19 +20,21 @@ from judge.bench.judging.precision import (
     UNITS_MAX,
     Allowed,
     Errors,
+    Gathered,
     allowed,
     coarse_kind,
     errors,
     joined,
-    reach,
     row_weights,
-    weighted,
     weighted_errors,
 )
 from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, Traits, traits_of
+from judge.bench.judging.slices import Slices, cuts_of
 from judge.values import SWITCHES, Precision
 
 CUT_ROOM = 1.25  # times the error of dropped digits
+EVERYWHERE = slice(None)
+Asked = tuple[list[Any], State, int]  # inputs, parameters, seed
 DRIFT = 10.0  # a reference is random when another seed changes it this much more than another run does
 
 
@@ -44,6 +49,8 @@ class Target:
     coarse: Errors | None  # of the reference in the next coarser format
     exact: torch.Tensor | None = None  # an integer or boolean that fp64 decides otherwise; either is right
     weights: torch.Tensor | None = None  # of its elements, where each row's error counts beside the row's own size
+    slices: Slices | None = None  # where the oracle is kept nowhere: `oracle` is then `same`
+    number: int = 0  # of the tensor in the slices
 
     @property
     def integer(self) -> bool:
@@ -51,7 +58,17 @@ class Target:
 
     def errors(self, value: torch.Tensor) -> Errors:
         """Errors of `value`, as `allowed` limits them."""
-        return weighted_errors(value, self.oracle, self.weights)
+        if self.slices is None:
+            return weighted_errors(value, self.oracle, self.weights)
+        found = Gathered()
+        for start, rows, exact in self.slices.exact(self.number):
+            found.add(value.narrow(0, start, rows), exact, row_weights(exact) if self.slices.by_rows else None)
+        return found.errors()
+
+    def dropped(self) -> Target:
+        """Layout and limits only."""
+        same, oracle = layout_of(self.same), layout_of(self.oracle)
+        return replace(self, same=same, oracle=oracle, exact=None, weights=None, slices=None)
 
     def agrees(self, value: torch.Tensor) -> torch.Tensor:
         """Elementwise: an integer is right when the reference gives it in its own precision or in fp64."""
@@ -103,9 +120,14 @@ class Expected:
     @property
     def finite(self) -> bool:
         floating = [target.oracle for target in self.targets if not target.integer]
-        return all(bool(tensor.isfinite().all()) for tensor in floating) and all(
-            error.finite for error in self.reference_errors
-        )
+        return all(map(all_finite, floating)) and all(error.finite for error in self.reference_errors)
+
+    def drop(self) -> None:
+        """Keep layouts and limits only."""
+        self.outputs[:] = [target.dropped() for target in self.outputs]
+        self.in_place.update({number: target.dropped() for number, target in self.in_place.items()})
+        self.state.update({name: target.dropped() for name, target in self.state.items()})
+        self.inputs_after[:] = map(layout_of, self.inputs_after)
 
     @property
     def empty(self) -> bool:
@@ -131,21 +153,22 @@ class _Oracle:
         self.by_rows = by_rows
         self.asked = (inputs, state, seed)
         self.before = packed(inputs)[1]
-        self.same = reference.answer(*self.asked)
+        same = reference.planned(*self.asked)
+        pairs = enumerate(zip(self.before, same.inputs, strict=True))
+        self.written = [number for number, (old, new) in pairs if not same_bits(old, new)]
+        after = [same.inputs[n] if n in self.written else old for n, old in enumerate(self.before)]
+        self.same = replace(same, inputs=after)
+        reference.relieve()
         self.learned = reference.learned or self._learn()
         reference.learned = self.learned
-        pairs = zip(self.before, self.same.inputs, strict=True)
-        self.written = [number for number, (old, new) in enumerate(pairs) if not same_bits(old, new)]
 
     def expected(self) -> Expected:
         same, written = self.same, self.written
-        template, exact = self._exact()
-        parts = same.parts(written)
-        alternatives = self._coarse()
-        coarse = [[found[number] for found in alternatives] for number in range(len(parts))]
-        nothing = [None] * len(parts)
-        rounded, cut = (self._reduced(kind) or nothing for kind in (TF32, CUT))
-        targets = [self._target(*row) for row in zip(parts, exact, coarse, rounded, cut, strict=True)]
+        template = same.template
+        targets = self._in_slices()
+        if targets is None:
+            template, targets = self._whole()
+        self.reference.relieve()
         first_input, first_state = len(same.outputs), len(same.outputs) + len(written)
         return Expected(
             template=same.template,
@@ -154,12 +177,68 @@ class _Oracle:
             outputs=targets[:first_input],
             in_place=dict(zip(written, targets[first_input:first_state], strict=True)),
             state=dict(zip(same.state, targets[first_state:], strict=True)),
-            inputs_after=[same.inputs[n] if n in written else old for n, old in enumerate(self.before)],
+            inputs_after=same.inputs,
             aliases=same.aliases,
             fp64=self.learned.fp64,
             random=self.learned.random,
             scalar_slack=UNITS_MAX * FP32_ROUNDOFF * self.learned.traits.length**0.5,
         )
+
+    def _whole(self) -> tuple[Any, list[Target]]:
+        """Every answer in full."""
+        template, exact = self._exact()
+        self.reference.oracle = WHOLE if self.learned.fp64 else OWN
+        parts = self.same.parts(self.written)
+        shapes = [tensor.shape for tensor in self.same.outputs]
+        found = [Distances(part, by_rows=self.by_rows) for part in parts]
+        self._add(found, EVERYWHERE, self.asked, exact, shapes)
+        targets = [self._limited(*row) for row in zip(parts, exact, found, strict=True)]
+        if self.by_rows:
+            targets = [one if one.integer else replace(one, weights=row_weights(one.oracle)) for one in targets]
+        return template, targets
+
+    def _add(
+        self, found: list[Distances], at: slice, asked: Asked, exact: list[torch.Tensor], shapes: list[torch.Size]
+    ) -> None:
+        coarse = self._coarse(asked, shapes)
+        reduced = [self._reduced(kind, asked, shapes) for kind in (TF32, CUT)]
+        for number, (distances, right) in enumerate(zip(found, exact, strict=True)):
+            rounded, cut = (None if one is None else one[number] for one in reduced)
+            distances.add(at, right, [one[number] for one in coarse], rounded, cut)
+
+    def _in_slices(self) -> list[Target] | None:
+        """Targets without an oracle of their own; None where there is memory for one, or rows depend on each other."""
+        plan = self.reference.plan
+        if plan is None or not plan.lean or not self.learned.fp64 or self.learned.in_slices is False:
+            return None
+        choices, rows = cuts_of(self.before, self.same, self.written)
+        for cut in choices:
+            slices = Slices(self.reference, self.asked, self.written, cut, rows, plan, by_rows=self.by_rows)
+            found = self._sliced(slices)
+            if found is not None:
+                self.learned.in_slices, self.learned.cut, self.reference.oracle = True, cut, SLICES
+                return found
+        self.learned.in_slices = False
+        return None
+
+    def _sliced(self, slices: Slices) -> list[Target] | None:
+        """One pass over the slices: whether each agrees with the whole, and how far every format is from fp64."""
+        parts = self.same.parts(self.written)
+        found = [Distances(part, by_rows=self.by_rows) for part in parts]
+        for place in slices.places():
+            if not slices.agree(place, self.same.template, parts, self.learned.traits.length):
+                return None
+            exact = slices.wide(place)
+            if exact is None:
+                return None
+            right = exact.parts(self.written)
+            asked = (slices.inputs(*place), self.asked[1], self.asked[2])
+            self._add(found, slice(place[0], sum(place)), asked, right, [tensor.shape for tensor in exact.outputs])
+        rows = enumerate(zip(parts, found, strict=True))
+        return [
+            replace(self._limited(part, part, distances), slices=slices, number=number)
+            for number, (part, distances) in rows
+        ]
 
     def _learn(self) -> Learned:
         inputs, state, seed = self.asked
@@ -184,27 +263,29 @@ class _Oracle:
         if self.learned.fp64:
             found = self.reference.answer_in(torch.float64, *self.asked)
             if found is not None and _alike(found, self.same):
+                self.reference.relieve()
                 return found.template, found.parts(self.written)
             self.learned.fp64 = False
         return self.same.template, self.same.parts(self.written)
 
-    def _coarse(self) -> list[list[torch.Tensor]]:
+    def _coarse(self, asked: Asked, shapes: list[torch.Size]) -> list[list[torch.Tensor]]:
         """The reference one format down, or in the formats that the policy allows; none where there is none to ask."""
         kinds = {coarse_kind(tensor.dtype) for tensor in self.same.outputs} - {None}
         if len(kinds) != 1:
             return []
         (kind,) = kinds
         assert kind is not None
-        found = [self._at(kind)]
-        if self._halves and kind == TF32:
-            found = [self.reference.answer_in(torch.bfloat16, *self.asked), self._at("bfloat16")]
-        return [answer.parts(self.written) for answer in found if answer is not None and _alike(answer, self.same)]
+        reference, wide = self.reference, self.learned.fp64
+        halves = self._halves and kind == TF32
+        found = [reference.answer_in(torch.bfloat16, *asked)] if halves else []
+        found.append(reference.answer_at("bfloat16" if halves else kind, *asked, wide=wide))
+        return [answer.parts(self.written) for answer in found if answer is not None and self._fits(answer, shapes)]
 
     @property
     def _halves(self) -> bool:
         return self.reference.policy.precision is Precision.HALF
 
-    def _reduced(self, kind: str) -> list[torch.Tensor] | None:
+    def _reduced(self, kind: str, asked: Asked, shapes: list[torch.Size]) -> list[torch.Tensor] | None:
         """The reference with operands rounded to `kind` where the policy's switches allow TF32; None where nowhere.
 
         A GPU's own answer may have used TF32 or not: its libraries decide that by size. Libraries round what a kernel's
@@ -213,49 +294,54 @@ class _Oracle:
         precision = self.reference.policy.precision
         if self._halves or not SWITCHES[precision].coarse(self.learned.traits.fp32):
             return None
-        answer = self.reference.answer_reduced(kind, *self.asked)
-        return answer.parts(self.written) if answer is not None and _alike(answer, self.same) else None
+        answer = self.reference.answer_reduced(kind, *asked)
+        return answer.parts(self.written) if answer is not None and self._fits(answer, shapes) else None
 
-    def _at(self, kind: str) -> Answer | None:
-        return self.reference.answer_at(kind, *self.asked, wide=self.learned.fp64)
+    def _fits(self, answer: Answer, shapes: list[torch.Size]) -> bool:
+        """Whether it has outputs of the shapes that are compared."""
+        return [tensor.shape for tensor in answer.outputs] == shapes[: len(answer.outputs)]
 
-    def _target(
-        self,
-        same: torch.Tensor,
-        exact: torch.Tensor,
-        coarse: list[torch.Tensor],
-        rounded: torch.Tensor | None,
-        cut: torch.Tensor | None,
-    ) -> Target:
+    def _limited(self, same: torch.Tensor, oracle: torch.Tensor, found: Distances) -> Target:
         """What is allowed is a multiple of the reference's own error under the policy's switches on this very content
         (`rounded`: the same without a GPU), and beyond it what is a small part of the next coarser format's."""
-        floating = same.is_floating_point() or same.is_complex()
-        if not floating:
-            other = None if torch.equal(same, exact) else exact
-            return Target(same, same, Allowed(0.0, 0.0), Errors(0.0, 0.0), None, other)
-        weights = row_weights(exact) if self.by_rows else None
-        error = weighted_errors(same, exact, weights)
+        if found.integer:
+            return Target(same, same, Allowed(0.0, 0.0), Errors(0.0, 0.0), None, found.other)
+        error = found.own.errors()
         low: Errors | None = None
-        for found in coarse if coarse_kind(same.dtype) else []:
-            low = joined(weighted_errors(found, exact, weights), low)
-        bound = (error if rounded is None else joined(error, weighted_errors(rounded, exact, weights)), low)
+        for coarse in found.coarse:
+            low = joined(coarse.errors(), low)
+        bound = (error if found.rounded is None else joined(error, found.rounded.errors()), low)
         if self._halves:  # it may err like the reference in 16 bits
             bound = (joined(error, low), None)
-        limit = allowed(
-            *bound, same.dtype, self.learned.traits.length, same.numel(), outlier=reach(weighted(exact, weights))
-        )
-        if cut is not None:  # no more than that: on content of both signs such an error is near that of half precision
-            limit = limit.widened(errors(cut, exact), CUT_ROOM)
-        return Target(same, exact, limit, error, low, weights=weights)
+        limit = allowed(*bound, same.dtype, self.learned.traits.length, same.numel(), outlier=found.reach())
+        if found.cut is not None:  # no more than that: on content of both signs such an error is near half precision's
+            limit = limit.widened(found.cut.errors(), CUT_ROOM)
+        return Target(same, oracle, limit, error, low)
+
+
+def layout_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same type, shape and strides without content."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Equality of content; a NaN equals itself."""
+    if left.shape != right.shape:
+        return False
+    return all(_same_part(*part) for part in in_parts(left, right))
+
+
+def _same_part(left: torch.Tensor, right: torch.Tensor) -> bool:
     if torch.equal(left, right):
         return True
-    if left.shape != right.shape or not (left.is_floating_point() or left.is_complex()):
+    if not (left.is_floating_point() or left.is_complex()):
         return False
     return bool(((left == right) | (left.isnan() & right.isnan())).all())
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether every element is."""
+    return all(bool(part.isfinite().all()) for (part,) in in_parts(tensor))
 
 
 def _alike(one: Answer, other: Answer) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from judge.bench.exchange.nested import mapped
+from judge.bench.exchange.parts import PART, all_equal, in_parts
 
 MANY = 16  # elements of an output whose RMS is a mean
 SPARSE = 2.0  # one draw of a few numbers is compared with one of the reference's
@@ -48,12 +49,9 @@ class Errors:
 
 def errors(value: torch.Tensor, oracle: torch.Tensor) -> Errors:
     """Errors of `value` against `oracle` (fp64). Equal infinities and NaN in the same place count as right."""
-    if oracle.numel() == 0:
-        return Errors(0.0, 0.0)
-    if oracle.is_complex():
-        value, oracle = torch.view_as_real(value.resolve_conj()), torch.view_as_real(oracle.resolve_conj())
-    value, oracle = value.double(), oracle.double()
-    return _over_spread(*(_finite_facts(value, oracle, MOST_SQUARED_64) or _facts(value, oracle)))
+    found = Gathered()
+    found.add(value, oracle)
+    return found.errors()
 
 
 def row_weights(oracle: torch.Tensor) -> torch.Tensor | None:
@@ -71,10 +69,51 @@ def weighted(value: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
 
 def weighted_errors(value: torch.Tensor, oracle: torch.Tensor, weights: torch.Tensor | None) -> Errors:
     """`errors` of both once they are weighted."""
-    return errors(weighted(value, weights), weighted(oracle, weights))
+    found = Gathered()
+    found.add(value, oracle, weights)
+    return found.errors()
 
 
-Facts = tuple[float, float, float, float]  # the oracle's RMS and spread, the RMS and the largest difference
+class Gathered:
+    """Errors of a value and its oracle (fp64) that are given piece by piece."""
+
+    def __init__(self) -> None:
+        self._parts: list[Facts] = []
+
+    def add(self, value: torch.Tensor, oracle: torch.Tensor, weights: torch.Tensor | None = None) -> None:
+        if oracle.numel() == 0:
+            return
+        if oracle.is_complex():
+            value, oracle = torch.view_as_real(value.resolve_conj()), torch.view_as_real(oracle.resolve_conj())
+        given = (value.expand(oracle.shape), oracle, *([] if weights is None else [weights]))
+        for left, right, *each in in_parts(*given):
+            left, right = left.double(), right.double()
+            self._parts.append(_exactly(left * each[0], right * each[0]) if each else _exactly(left, right))
+
+    def errors(self) -> Errors:
+        return _over_spread(*_joined(self._parts)) if self._parts else Errors(0.0, 0.0)
+
+    def spread(self) -> float:
+        """Standard deviation of the oracle's finite elements; 0 where there are none."""
+        found = _joined(self._parts)[1] if self._parts else 0.0
+        return 0.0 if math.isnan(found) else found
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of one part: the oracle's finite elements by number, mean, RMS and spread; RMS and largest of the differences."""
+
+    count: float
+    mean: float
+    size: float
+    spread: float
+    elements: int
+    far: float
+    worst: float
+
+
+def _exactly(value: torch.Tensor, oracle: torch.Tensor) -> Facts:
+    return _finite_facts(value, oracle, MOST_SQUARED_64) or _facts(value, oracle)
 
 
 def _finite_facts(value: torch.Tensor, oracle: torch.Tensor, most_squared: float) -> Facts | None:
@@ -82,11 +121,12 @@ def _finite_facts(value: torch.Tensor, oracle: torch.Tensor, most_squared: float
     norm, difference = torch.linalg.vector_norm, value - oracle
     found = torch.stack([norm(oracle), oracle.mean(), norm(difference), norm(difference, math.inf)]).double()
     length, mean, far, worst = found.tolist()
-    root = math.sqrt(oracle.numel())
+    count = oracle.numel()
+    root = math.sqrt(count)
     size, variance = length / root, (length / root) ** 2 - mean * mean
     if not (math.isfinite(length) and math.isfinite(far)) or variance * most_squared <= size * size:
         return None
-    return size, math.sqrt(variance), far / root, worst
+    return Facts(count, mean, size, math.sqrt(variance), count, far / root, worst)
 
 
 def _facts(value: torch.Tensor, oracle: torch.Tensor) -> Facts:
@@ -98,8 +138,32 @@ def _facts(value: torch.Tensor, oracle: torch.Tensor) -> Facts:
     mean = torch.where(known, oracle, 0.0).sum() / count
     size = (torch.where(known, oracle, 0.0).square().sum() / count).sqrt()
     spread = (torch.where(known, oracle - mean, 0.0).square().sum() / count).sqrt()
-    found = torch.stack([size, spread, difference.square().mean().sqrt(), difference.abs().max()])
-    return tuple(found.tolist())
+    found = torch.stack([count, mean, size, spread, difference.square().mean().sqrt(), difference.abs().max()])
+    counted, middle, length, width, far, worst = found.tolist()
+    return Facts(counted, middle, length, width, oracle.numel(), far, worst)
+
+
+def _joined(parts: list[Facts]) -> tuple[float, float, float, float]:
+    """RMS, spread, RMS and largest difference of what consists of these parts.
+
+    Chan et al., Updating formulae and a pairwise algorithm for computing sample variances, 1979.
+    """
+    if len(parts) == 1:
+        (one,) = parts
+        return one.size, one.spread, one.far, one.worst
+    known = [part for part in parts if part.count]
+    count, elements = sum(part.count for part in known), sum(part.elements for part in parts)
+    far = math.sqrt(sum(part.elements / elements * part.far * part.far for part in parts))
+    worst = max(parts, key=lambda part: math.inf if math.isnan(part.worst) else part.worst).worst
+    if not count:
+        return math.nan, math.nan, far, worst
+    mean = sum(part.count / count * part.mean for part in known)
+    size, spread = 0.0, 0.0
+    for part in known:  # products, not powers: those raise where a float overflows
+        apart = part.mean - mean
+        size += part.count / count * part.size * part.size
+        spread += part.count / count * (part.spread * part.spread + apart * apart)
+    return math.sqrt(size), math.sqrt(spread), far, worst
 
 
 def _over_spread(size: float, scale: float, far: float, worst: float) -> Errors:
@@ -116,8 +180,13 @@ def _quickly(value: torch.Tensor, exact: torch.Tensor) -> Errors | None:
     """`errors` in fp32, with a third of the work; None unless all is finite and fp32 wide enough for it."""
     if value.dtype not in NARROW or exact.dtype not in NARROW or exact.numel() == 0:
         return None
-    facts = _finite_facts(value.float(), exact.float(), MOST_SQUARED_32)
-    return _over_spread(*facts) if facts is not None and 1e-12 < facts[0] < 1e12 else None
+    found: list[Facts] = []
+    for left, right in in_parts(value, exact):
+        facts = _finite_facts(left.float(), right.float(), MOST_SQUARED_32)
+        if facts is None or not 1e-12 < facts.size < 1e12:
+            return None
+        found.append(facts)
+    return _over_spread(*_joined(found))
 
 
 @dataclass(frozen=True)
@@ -142,7 +211,7 @@ class Allowed:
         Those that do are looked at in the rounds; here it is asked whether the work was done.
         """
         if not value.is_floating_point() and not value.is_complex():
-            return bool(torch.equal(value, exact)) or few_differ(value, exact)
+            return all_equal(value, exact) or few_differ(value, exact)
         limit = Allowed(gain * self.rms, gain * self.largest)
         quick = _quickly(value, exact)
         return (quick is not None and limit.holds(quick)) or limit.holds(errors(value, exact))
@@ -152,7 +221,8 @@ def few_differ(value: torch.Tensor, exact: torch.Tensor) -> bool:
     """Whether no more of an integer output differs than rounding may decide: nothing of a small one."""
     if value.shape != exact.shape or value.dtype != exact.dtype:
         return False
-    return bool((value != exact).sum() <= ROUNDED_SHARE * exact.numel())
+    differing = sum(int((left != right).sum()) for left, right in in_parts(value, exact))
+    return bool(differing <= ROUNDED_SHARE * exact.numel())
 
 
 def reach(oracle: torch.Tensor) -> float:
@@ -244,6 +314,15 @@ def _round_trip(tensor: torch.Tensor, kind: str) -> torch.Tensor:
         return torch.view_as_complex(_round_trip(torch.view_as_real(tensor.resolve_conj()), kind).contiguous())
     if tensor.dtype != (torch.float64 if kind == "float32" else torch.float32):
         return tensor
+    if tensor.numel() > PART:
+        out = torch.empty_like(tensor)
+        for place, part in in_parts(out, tensor):
+            place.copy_(_near_format(part, kind))
+        return out
+    return _near_format(tensor, kind)
+
+
+def _near_format(tensor: torch.Tensor, kind: str) -> torch.Tensor:
     if kind not in (TF32, CUT):
         return tensor.to(getattr(torch, kind)).to(tensor.dtype)
     bits = tensor.contiguous().view(torch.int32)

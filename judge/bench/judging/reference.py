@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from judge.bench.device import memory
 from judge.bench.exchange.claims import Constructed
 from judge.bench.exchange.nested import cloned, copied, mapped, ordered, packed
 from judge.bench.foreign import factories, random_state
@@ -23,6 +24,7 @@ from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.judging import parameters as states
 from judge.bench.judging.emulation import ReducedProducts
 from judge.bench.judging.families import ANYTHING, Freedom, reshaped, varied
+from judge.bench.judging.memory_plan import WHOLE, MemoryPlan
 from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import rounded
 from judge.bench.judging.probes import Probe
@@ -162,6 +164,8 @@ class Learned:
     traits: Traits
     random: frozenset[int]  # outputs that are drawn: another seed, other numbers
     fp64: bool  # its oracle is in fp64; None of it for what draws, or writes a dtype down
+    in_slices: bool | None = None  # whether rows can be answered alone; None where nobody has asked
+    cut: frozenset[int] | None = None  # the input tensors that have those rows
     condenses: float = 1.0  # elements of all inputs over those of all outputs
     unfit: dict[Probe, int] = field(default_factory=dict)  # how many amounts of a probe it has no telling answer for
 
@@ -182,6 +186,8 @@ class Reference:
         self.changing: tuple[str, ...] | None = None  # names of parameters and buffers that forward writes to
         self.learned: Learned | None = None
         self.was_short = False  # of memory: it may have learned less than there is, and others may have held it
+        self.plan: MemoryPlan | None = None  # made at the first question
+        self.oracle = WHOLE  # how it was computed last
         self.kept: set[int] = set()  # outputs that lie in memory that it keeps between calls
         self._handed_out = HandedOut()
         self._wider: dict[torch.dtype, Any] = {}
@@ -273,11 +279,14 @@ class Reference:
 
     def answer_at(self, kind: str, inputs: list[Any], state: State, seed: int, *, wide: bool) -> Answer | None:
         """One run on inputs and parameters rounded to `kind`, computed in fp64 with `wide`; None where it refuses."""
+        return self.attempt(lambda: self._near(kind, inputs, state, seed, wide=wide))
+
+    def _near(self, kind: str, inputs: list[Any], state: State, seed: int, *, wide: bool) -> Answer:
         near = rounded(cloned(inputs), kind)
         coarse = State(((name, rounded(tensor, kind)) for name, tensor in state.items()))
-        if wide:
-            return self.answer_in(torch.float64, near, coarse, seed)
-        return self.attempt(lambda: self._answered(self.model, near, coarse, seed))
+        if not wide:
+            return self._answered(self.model, near, coarse, seed)
+        return self._answered(self._copy_in(torch.float64), copied(near, _wide), coarse, seed)
 
     def answer_reduced(self, kind: str, inputs: list[Any], state: State, seed: int) -> Answer | None:
         """One run in which the operators that the policy's switches let use TF32 get operands rounded to `kind`."""
@@ -331,6 +340,27 @@ class Reference:
             self._wider[dtype] = model
         return model
 
+    @property
+    def lean(self) -> bool:
+        """Whether copies are made one after another, since the device does not hold them all."""
+        return self.plan is not None and self.plan.lean
+
+    def planned(self, inputs: list[Any], state: State, seed: int) -> Answer:
+        """As `answer`; the first one tells what judging takes."""
+        if self.plan is not None:
+            return self.answer(inputs, state, seed)
+        before = memory.begin_peak(self.device)
+        answer = self.answer(inputs, state, seed)
+        taken = memory.peak_bytes(self.device) - before if self.device != "cpu" else None
+        room = memory.room_bytes(self.device)
+        self.plan = MemoryPlan.of(packed(inputs)[1], answer.outputs, list(state.values()), taken, room)
+        return answer
+
+    def relieve(self) -> None:
+        """Leave what is not in use to other processes, where memory is short."""
+        if self.lean:
+            memory.relieve(self.device)
+
     def attempt(self, run: Callable[[], Answer]) -> Answer | None:
         """What `run()` returns; None where the reference raises what a module raises on types not made for it."""
         try:
@@ -347,6 +377,10 @@ class Reference:
         """Another candidate comes: fp64 is tried again, which one question's content may have refused."""
         if self.learned is not None:
             self.learned.fp64 = not self.learned.random
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return _cast(tensor, torch.float64)
 
 
 def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -100,7 +100,7 @@ class Subjects:
         with self._waiting():
             contact.answer(Loaded)  # the import
         others = [TensorMeta.of(t) for t in (*reference.first.values(), *packed(reference.init)[1])]
-        contact.make_arena(first.room(), others)
+        contact.make_arena(first.room(any_layout=not reference.lean), others)
         other = name.partition("#")[0] in OTHERS
         own = self._seeded and not other
         seed = first.state.seed if own else None

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from judge.bench.device import memory
 from judge.bench.device.clocks import make_clock
 from judge.bench.exchange.arenas import Arena, Slot, open_arena
 from judge.bench.exchange.nested import NotCarried, TensorMeta, decode, ordered, packed
@@ -105,6 +106,8 @@ class Subject:
 
     def _answer(self, handler: Any, command: Message) -> None:
         """Run one handler; what the candidate raised becomes a value, SystemExit and MemoryError included."""
+        if command.get("spare"):
+            self._have_the_device()
         try:
             reply = handler(command)
         except JudgeError:
@@ -118,6 +121,7 @@ class Subject:
         switched = self.switches.restore()
         if switched:
             reply["switched"] = switched
+        reply |= self._spare(command)
         self._answers += 1
         seldom = command.get("op") == "timed" and self._answers % SELDOM  # not to be in the way of every timed call
         touched = [] if seldom else self.harness.touched()
@@ -284,6 +288,20 @@ class Subject:
             elapsed_us = self.clock.stop()
         reply = self._hand_over(out, command) | self._shared(out, args)
         return reply | {"us": elapsed_us, "host_us": self.clock.host_us}
+
+    def _have_the_device(self) -> None:
+        """Where memory is short, it is lent to one process after another."""
+        if self.device != "cpu":
+            torch.cuda.set_per_process_memory_fraction(1.0, self.device)
+
+    def _spare(self, command: Message) -> Message:
+        """Tell the peak of its memory; with `spare` what is not in use is given back to the device."""
+        if self.device == "cpu":
+            return {}
+        if command.get("spare"):
+            self._fetched.clear()
+            memory.relieve(self.device)
+        return {"peak": memory.peak_bytes(self.device)}
 
     def _synchronize(self) -> None:
         if self.device != "cpu":

@@ -145,6 +145,9 @@ class Bursts:
 
     def room(self, claimed_us: float) -> int | None:
         """Calls in a long burst, or None where no burst can be."""
+        terms, plan = self.terms, self.reference.plan if self.measurement.lean else None
+        if plan is not None and self._allowed() < 2 * (plan.inputs + plan.outputs):
+            return None
         inputs, right, *_ = self._content()
         again = self.measurement.outputs(inputs, secrets.randbits(31))
         pairs = enumerate(zip(right, again, strict=True))
@@ -153,7 +156,6 @@ class Bursts:
             return None
         if packed(inputs)[0] != packed(self._content()[0])[0]:
             return None  # numbers beside the tensors change from draw to draw: calls cannot be announced
-        terms = self.terms
         each = sum(TensorMeta.of(tensor).nbytes for tensor in (*packed(inputs)[1], *right))
         wanted = min(terms.longest, max(8 if terms is not CPU else 2, terms.aim_us / claimed_us))
         return fitting(wanted, int(self._allowed() // max(1, each)), int(min(self._free(), 1 << 60) // max(1, each)))

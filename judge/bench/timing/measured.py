@@ -26,6 +26,7 @@ from judge.bench.judging.families import FAMILIES
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference
+from judge.bench.judging.slices import answered
 from judge.bench.judging.stochastic import ByChance, eligible
 from judge.bench.processes.placing import Placed
 from judge.bench.timing.enough import why_enough
@@ -86,6 +87,8 @@ class Measurement:
     """
 
     family = GIVEN  # of inputs
+    lean = False  # memory is short
+    spares = False  # a child keeps no memory from one timed call to the next: the other one needs it
     drawn: frozenset[int] = frozenset()
     screening = False  # whoever may beat the best so far is measured again, beside it
     by_chance = False  # the candidate draws other numbers than the reference does from the same seed
@@ -123,6 +126,8 @@ class Measurement:
         expected = first.expected
         found = cls(reference, expected.allowed, case, budget_s, rng, beat)
         found.family, found.state = first.family, first.state
+        if reference.lean and reference.plan is not None:
+            found.lean, found.spares, found._layout = True, reference.plan.by_turns, expected.metas
         found.by_chance = any(isinstance(limit, ByChance) for limit in expected.allowed)
         found.drawn = frozenset(number for number in expected.random if eligible(expected, number))
         return found
@@ -138,6 +143,8 @@ class Measurement:
 
     def outputs(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
         """What the reference answers, with the parameters that all sides have."""
+        if self.lean:
+            return answered(self.reference, inputs, seed, self.state)
         return self.reference.outputs(inputs, seed, self.state)
 
     def draws(self) -> dict[int, FreshDraws]:
@@ -238,7 +245,7 @@ class Measurement:
         metas = self._metas(inputs, seed, right)
         ins, outs = side.contact.lay_out(tensors, metas, self.rng.randrange(JITTER))
         began = time.perf_counter_ns()
-        reply = side.contact.ask(Timed, **call(template, ins, outs, seed), flush=True)
+        reply = side.contact.ask(Timed, **call(template, ins, outs, seed), flush=True, spare=self.spares)
         wall_us = (time.perf_counter_ns() - began) / 1e3
         if not LEAST_US <= reply.us <= wall_us * 1.05 + 50.0:
             text = f"a call of {wall_us:.1f} µs by the referee's clock was claimed to take {reply.us:.1f} µs"

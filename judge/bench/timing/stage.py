@@ -254,6 +254,8 @@ class TimingStage:
 
     def _timing(self, subject: Subject, side: Runner, seen: Circumstances, **detail: object) -> Timing:
         facts: dict[str, object] = {**FLAGS, "precision": self.precision, **detail}
+        if self.measurement.spares:
+            facts["memory"] = "taken anew by every call of every side"
         if any(side.host_us):
             facts["host_us"] = sorted(side.host_us)[len(side.host_us) // 2]
         if any(seen.clocks_mhz):

@@ -11,6 +11,7 @@ import torch
 
 from judge.bench.deciding import referee as refereeing
 from judge.bench.deciding import referee_cache
+from judge.bench.deciding.memory_account import MemoryAccount
 from judge.bench.deciding.referee import Referee
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device.gpu_lock import GpuUse
@@ -78,7 +79,7 @@ def referee(**given: object) -> Referee:
             "device": "cpu", "interprets": False, "loads": True, "records": [], "kernels": [], "findings": [],
             "environment": {}, "rounds": None, "audit": Audit.NONE, "taken": 0.0, "stage_log": Log(),
             "whereabouts": SimpleNamespace(device_lost=lambda: False, last=""), "deadline": Deadline(60, 30),
-            "lock": SimpleNamespace(shared=nullcontext, fd=None),
+            "lock": SimpleNamespace(shared=nullcontext, fd=None), "memory": SimpleNamespace(noted=dict),
         }
         | given
     )  # fmt: skip
@@ -203,10 +204,13 @@ def test_too_little_memory_for_the_reference_is_the_problems_only_on_an_empty_gp
 ):
     monkeypatch.setattr(refereeing.gpu, "taken_by_others", lambda device: others)
 
+    cache = SimpleNamespace(reference=SimpleNamespace(plan=None), questions=None)
+    subjects = SimpleNamespace(contacts={"candidate": None})
+
     def problem(fault: Exception) -> tuple[str, str]:
         one = referee(
-            assignment=SimpleNamespace(folder=tmp_path), cache=SimpleNamespace(reference="kept", questions=None),
-            subjects=SimpleNamespace(contacts={"candidate": None}),
+            assignment=SimpleNamespace(folder=tmp_path), cache=cache, subjects=subjects,
+            memory=MemoryAccount(cache, subjects, "cpu"),
         )  # fmt: skip
         monkeypatch.setattr(refereeing, "Rounds", lambda *row: SimpleNamespace(repeats=None))
         one._first = lambda rounds: (_ for _ in ()).throw(fault)
@@ -464,7 +468,7 @@ def tidied(
     monkeypatch.setattr(referee_cache.time, "process_time", lambda: spent_s)
     cache = RefereeCache(SimpleNamespace(device="cpu", boss=SimpleNamespace(send=print)))
     cache.uses, cache.questions = uses, "drawn"
-    cache.reference = SimpleNamespace(was_short=short, begin_anew=lambda: None)
+    cache.reference = SimpleNamespace(was_short=short, lean=False, begin_anew=lambda: None)
     memory = SimpleNamespace(numel=lambda: baseline.get("bytes", 1))
     eager = SimpleNamespace(
         warm=baseline.get("warm", True), opened=baseline.get("opened", 1), arena=SimpleNamespace(memory=memory)

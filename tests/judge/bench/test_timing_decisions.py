@@ -507,7 +507,7 @@ def test_a_baseline_that_fails_is_told_and_has_no_time(fault, words):
         sides[0].samples_us += [20.0] * 4
         return Circumstances()
 
-    own.measurement = SimpleNamespace(run=run, told=True, clock=SimpleNamespace(unavailable="no GPU"))
+    own.measurement = SimpleNamespace(run=run, told=True, spares=False, clock=SimpleNamespace(unavailable="no GPU"))
     own.device = "cpu"
     assert own.alternative(found, COMPILE, ["a limit"]) == words
     if words:
@@ -521,7 +521,7 @@ def test_a_baseline_that_fails_is_told_and_has_no_time(fault, words):
 def test_a_time_says_how_it_came_about(monkeypatch):
     monkeypatch.setattr(stage, "empty_us", lambda device: 3.5)
     own = Stage()
-    own.measurement = SimpleNamespace(clock=SimpleNamespace(unavailable="never"))
+    own.measurement = SimpleNamespace(spares=False, clock=SimpleNamespace(unavailable="never"))
     side = Runner(None, None, False, samples_us=[19.0, 30.0, 31.0], host_us=[3.0, 1.0, 2.0])
     seen = Circumstances(clocks_mhz=[1900, 1980], throttled=4, dropped=2, waited_s=0.05)
     found = own._timing(Subject.EAGER, side, seen)
@@ -601,7 +601,7 @@ def test_a_best_so_far_that_fails_is_left_out_and_noted():
             side.samples_us += [10.0 * number] * 4
         return Circumstances()
 
-    own.measurement = SimpleNamespace(run=run, told=True, clock=SimpleNamespace(unavailable=""))
+    own.measurement = SimpleNamespace(run=run, told=True, spares=False, clock=SimpleNamespace(unavailable=""))
     own.introduce = lambda name: (name, None)
     found = own.measure(suffix="#2", rival=True)
     assert tried == [["candidate#2", "eager#2", "incumbent#2"], ["candidate#2", "eager#2"]]

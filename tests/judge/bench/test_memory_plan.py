@@ -1,0 +1,215 @@
+"""Large problems in little memory: the oracle in slices finds what the whole one finds, and far less is held."""
+
+from __future__ import annotations
+
+import gc
+import math
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from judge.bench.device import memory
+from judge.bench.exchange import parts
+from judge.bench.foreign.loading import load_problem
+from judge.bench.judging.asking import Question, Questions
+from judge.bench.judging.comparison import fault_of
+from judge.bench.judging.memory_plan import OWN, SLICES, WHOLE, MemoryPlan
+from judge.bench.judging.precision import errors
+from judge.bench.judging.reference import Reference
+from judge.bench.judging.slices import answered
+from judge.values import DEFAULT_POLICY
+from tests.judge.rounds_bench import problem
+
+SWISH = problem("v = x[0] * 0.5 + 1.0\nreturn v * torch.sigmoid(v)", inputs="torch.randn(6000)")
+ROWS = {
+    "element-wise": SWISH,
+    "softmax": problem("return torch.softmax(x[0], -1)", inputs="torch.randn(300, 40)"),
+    "scan along rows": problem("return x[0].cumsum(-1)", inputs="torch.randn(300, 40)"),
+    "product": problem(
+        "return x[0] @ self.w",
+        inputs="torch.randn(300, 40)",
+        init="self.w = torch.nn.Parameter(torch.linspace(-1, 1, 1200).reshape(40, 30))",
+    ),
+    "two inputs, two outputs": problem(
+        "return x[0] + x[1], (x[0] * x[1]).sum(-1)", inputs="torch.randn(300, 40), torch.randn(300, 40)"
+    ),
+    "one input for all rows": problem("return x[0] * x[1]", inputs="torch.randn(300, 40), torch.randn(40)"),
+    "in place": problem("x[0].mul_(0.3)\nreturn x[0] + 1", inputs="torch.randn(300, 40)"),
+    "integers": problem("return x[0].argmax(-1)", inputs="torch.randn(300, 40)"),
+    "16 bits": problem("return F.gelu(x[0])", inputs="torch.randn(300, 40).bfloat16()"),
+}
+JOINED = {
+    "batch statistics": problem("return F.batch_norm(x[0], None, None, training=True)", inputs="torch.randn(300, 4)"),
+    "scan down the columns": problem("return x[0].cumsum(0)", inputs="torch.randn(300, 40)"),
+    "centred": problem("return x[0] - x[0].mean()", inputs="torch.randn(6000)"),
+    "loss": problem("return F.mse_loss(x[0], x[1])", inputs="torch.randn(300, 40), torch.randn(300, 40)"),
+    "place": problem("return x[0] + torch.arange(len(x[0])).unsqueeze(1)", inputs="torch.randn(300, 40)"),
+    "turned": problem("return x[0].flip(0)", inputs="torch.randn(300, 40)"),
+}
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """As if the device held a few copies only, and parts were small."""
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 200_000.0)
+    monkeypatch.setattr(parts, "PART", 1000)
+
+
+def asked(folder: Path, source: str) -> tuple[Reference, Question]:
+    torch.manual_seed(3)
+    reference = Reference(load_problem(source, None, folder), "cpu", DEFAULT_POLICY)
+    return reference, Questions(reference).first(7)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_that_depend_on_nothing_else_are_answered_in_slices(tmp_path, little, name):
+    reference, question = asked(tmp_path, ROWS[name])
+    assert reference.lean and reference.oracle == SLICES
+    assert all(target.slices is not None for target in question.expected.targets)
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_rows_that_depend_on_each_other_are_answered_whole(tmp_path, little, name):
+    reference, question = asked(tmp_path, JOINED[name])
+    assert reference.lean and reference.oracle == WHOLE and question.expected.fp64
+    assert all(target.slices is None for target in question.expected.targets)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_allowed_and_what_is_wrong_are_the_same_in_slices(tmp_path, monkeypatch, name):
+    _, whole = asked(tmp_path, ROWS[name])
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 200_000.0)
+    monkeypatch.setattr(parts, "PART", 1000)
+    _, sliced = asked(tmp_path, ROWS[name])
+    for one, other in zip(whole.expected.targets, sliced.expected.targets, strict=True):
+        assert other.slices is not None and one.slices is None
+        assert other.allowed.rms == pytest.approx(one.allowed.rms, rel=1e-6)
+        assert other.allowed.largest == pytest.approx(one.allowed.largest, rel=1e-6)
+        assert fault_of(other, one.same) is None is fault_of(one, one.same)
+        for place in (0, one.same.numel() // 2, one.same.numel() - 1):  # the last one ends the last slice
+            wrong = one.same.clone()
+            wrong.view(-1)[place] += 3
+            (mine, theirs) = (fault_of(target, wrong) for target in (one, other))
+            assert (
+                mine is not None
+                and theirs is not None
+                and (mine.reason, mine.verdict) == (theirs.reason, theirs.verdict)
+            )
+            assert str(place) in theirs.text or wrong.dim() > 1
+
+
+def test_what_nobody_wrote_and_what_is_not_finite_is_told_in_parts(tmp_path, little):
+    _, question = asked(tmp_path, SWISH)
+    (target,) = question.expected.outputs
+    wrong = target.same.clone()
+    wrong[-1] = math.nan
+    fault = fault_of(target, wrong)
+    assert fault is not None and fault.reason == "value.nonfinite" and "1 of 6000" in fault.text
+
+
+def test_dropping_a_question_keeps_layouts_and_limits_only(tmp_path, little):
+    _, question = asked(tmp_path, ROWS["in place"])
+    alive = weakref.ref(question.inputs[0].untyped_storage())
+    limits, metas = question.expected.allowed, question.room()
+    question.drop()
+    gc.collect()
+    assert alive() is None
+    assert question.expected.allowed == limits and question.room() == metas
+    assert all(tensor.is_meta for tensor in question.tensors())
+
+
+def test_errors_of_parts_are_those_of_the_whole(monkeypatch):
+    torch.manual_seed(0)
+    for shape, shift in (((70, 50), 0.0), ((5000,), 1e4), ((3, 7, 11, 13), -5.0)):
+        oracle = torch.randn(shape, dtype=torch.float64) + shift
+        value = oracle + 1e-3 * torch.randn(shape)
+        for special in (None, math.nan, math.inf):
+            if special is not None:
+                oracle.view(-1)[0] = value.view(-1)[0] = special
+            monkeypatch.setattr(parts, "PART", 1 << 30)
+            whole = errors(value, oracle)
+            monkeypatch.setattr(parts, "PART", 400)
+            found = errors(value, oracle)
+            assert (found.rms, found.largest) == pytest.approx((whole.rms, whole.largest), rel=1e-6)
+    value[-1, -1, -1, -1] = math.nan
+    assert not errors(value, oracle).finite
+
+
+def test_timed_calls_are_compared_with_an_answer_made_in_slices(tmp_path, little):
+    reference, question = asked(tmp_path, ROWS["softmax"])
+    whole = reference.outputs(question.inputs, 1)
+    assert reference.learned is not None and reference.learned.cut == frozenset({0})
+    for one, other in zip(whole, answered(reference, question.inputs, 1, reference.first), strict=True):
+        assert torch.allclose(one, other, rtol=1e-6) and one.shape == other.shape
+
+
+class Live(TorchDispatchMode):
+    """Counts bytes of the tensors that were made in the block and still live; `peak` is the most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self.known: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor) and not leaf.is_meta:
+                storage = leaf.untyped_storage()
+                if storage.data_ptr() and storage.data_ptr() not in self.known:
+                    self._note(storage)
+        return out
+
+    def _note(self, storage: Any) -> None:
+        at, size = storage.data_ptr(), storage.nbytes()
+        self.known.add(at)
+        self.now += size
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, self._gone, at, size)
+
+    def _gone(self, at: int, size: int) -> None:
+        self.known.discard(at)
+        self.now -= size
+
+
+def peak_of(folder: Path) -> int:
+    """Bytes that one question and a comparison with it take at most, in units of its input."""
+    size = 1 << 18
+    source = SWISH.replace("6000", str(size))
+    reference = Reference(load_problem(source, None, folder), "cpu", DEFAULT_POLICY)
+    with Live() as live:
+        question = Questions(reference).first(7)
+        assert fault_of(question.expected.outputs[0], question.expected.same[0].clone()) is None
+    return live.peak / (4 * size)
+
+
+def test_a_lean_question_takes_little_more_than_the_reference_itself(tmp_path, monkeypatch):
+    whole = peak_of(tmp_path)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 16e6)
+    monkeypatch.setattr(parts, "PART", 1 << 14)
+    lean = peak_of(tmp_path)
+    assert lean < 8 < whole, (lean, whole)
+
+
+def test_what_does_not_fit_in_fp64_is_compared_in_its_own_type(tmp_path, little, monkeypatch):
+    monkeypatch.setattr(Reference, "answer_in", lambda *row: None)
+    reference, question = asked(tmp_path, JOINED["loss"])
+    assert reference.oracle == OWN and not question.expected.fp64
+    wrong = question.expected.same[0] * 1.01
+    assert fault_of(question.expected.outputs[0], question.expected.same[0]) is None
+    assert fault_of(question.expected.outputs[0], wrong) is not None
+
+
+def test_a_plan_is_lean_only_where_copies_would_fill_the_device():
+    sizes = {"inputs": 10, "outputs": 10, "state": 0, "forward": 30, "widened": 2}
+    roomy = MemoryPlan(**sizes, room=1e4)
+    assert not roomy.lean and not roomy.by_turns and not MemoryPlan(**sizes, room=math.inf).lean
+    tight = MemoryPlan(**sizes, room=150)
+    assert tight.lean and tight.least == 110 <= tight.room and not tight.by_turns
+    assert MemoryPlan(**sizes, room=130).by_turns
+    assert "0 MiB" in tight.words and tight.to_json()["least_bytes"] == 110
