@@ -32,6 +32,23 @@ class Library(StrEnum):
     REFUSE = "refuse"
 
 
+class Gradients(StrEnum):
+    """Of what a problem asks gradients: it is judged and timed as forward, then backward."""
+
+    NONE = "none"
+    INPUTS = "inputs"
+    PARAMETERS = "parameters"
+    ALL = "all"
+
+    @property
+    def of_inputs(self) -> bool:
+        return self in (Gradients.INPUTS, Gradients.ALL)
+
+    @property
+    def of_parameters(self) -> bool:
+        return self in (Gradients.PARAMETERS, Gradients.ALL)
+
+
 @dataclass(frozen=True)
 class Policy:
     """Rules of one problem. `dtype` ("float16", ...) casts floating inputs and parameters; None: as given."""
@@ -42,12 +59,15 @@ class Policy:
     dtype: str | None = None
     inputs: str = "device"  # "device": random factories are redirected to it; "cpu": made on the CPU and copied
     equal_seeding: bool = False  # for imported kernels that rely on the seed instead of taking the parameters
+    gradients: Gradients = Gradients.NONE
 
     def __post_init__(self) -> None:
         if self.dtype not in (None, "float64", "float32", "bfloat16", "float16"):
             raise ValueError(f"policy: dtype {self.dtype!r} is none of float64, float32, bfloat16, float16")
         if self.inputs not in ("device", "cpu"):
             raise ValueError(f"policy: inputs {self.inputs!r} is neither device nor cpu")
+        if self.equal_seeding and self.gradients.of_parameters:
+            raise ValueError("policy: gradients of parameters need the reference's parameters, not an equal seed")
 
     def to_json(self) -> dict[str, Any]:
         """Only what differs from the default, so that a later field changes no hash."""

@@ -54,15 +54,16 @@ def check_roofline(setting: Setting, question: Question, lock: GpuLock) -> str:
 
 
 def moved_bytes(setting: Setting, question: Question, *, exact: bool) -> tuple[int, int]:
-    """(read, written) bytes of one forward; (0, 0), which bounds nothing, where the exact graph is not to be had."""
-    model, outputs = setting.reference.model, question.expected.same
+    """(read, written) bytes of forward alone; (0, 0), which bounds nothing, where there is no exact graph."""
+    gradients, model = setting.reference.gradients, setting.reference.model
+    inputs, outputs = gradients.arguments(question.inputs), gradients.forward_part(question.expected.same)
     if not isinstance(model, torch.nn.Module):
         return 0, 0
     graph = None
     if exact:
         with setting.reference.whereabouts.inside(FORWARD):
-            graph = trace_report(model, cloned(question.inputs)).graph
+            graph = trace_report(model, cloned(inputs)).graph
         if graph is None:
             return 0, 0
     written = compulsory_bytes(torch.nn.Module(), [], outputs, None)
-    return compulsory_bytes(model, question.inputs, outputs, graph) - written, written
+    return compulsory_bytes(model, inputs, outputs, graph) - written, written

@@ -79,7 +79,7 @@ class CompileJudge:
         slots = [slot.to_json() for slot in self.recorder.place(init)]
         built = self.recorder.ask(Constructed, args=template, slots=slots, seed=reference.construct_seed)
         found = reference.bound(built)
-        self.recorder.put_state(found.of(reference.first), hook=found.hook, again=False)
+        found.give(self.recorder, reference.first, again=False)
         self.loads = True
 
     def _compile(self, reference: Reference, inputs: list[Any]) -> CompileReport:

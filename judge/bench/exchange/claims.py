@@ -153,6 +153,7 @@ class Forwarded(Output):
     missing: frozenset[str] = frozenset()  # names that were asked for and are not there
     drew: bool = False
     grads: bool = False
+    accumulated: bool = False  # something was left in the `grad` of an input or a parameter
     kernels: tuple[KernelRow, ...] = ()
     tuned: tuple[TunedRow, ...] = ()
     launchers: tuple[LauncherRow, ...] = ()
@@ -171,6 +172,7 @@ class Forwarded(Output):
             missing=frozenset(reply.rows("missing", lambda one: name_of(one, "a name", NAME_CHARS), MOST_TENSORS)),
             drew=reply.flag("drew", False),
             grads=reply.flag("grads", False),
+            accumulated=reply.flag("accumulated", False),
             kernels=reply.rows("kernels", KernelRow.read, MOST_KERNELS, most_bytes=MOST_BYTES),
             tuned=reply.rows("tuned", TunedRow.read, MOST_GROUPS, most_bytes=MOST_BYTES),
             launchers=reply.rows("launchers", LauncherRow.read, MOST_KERNELS, most_bytes=MOST_BYTES),

@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -224,15 +224,17 @@ class Contact:
             self._arena, self.opened = arena, self.opened + 1
             return
 
-    def put_state(self, state: list[tuple[str, torch.Tensor]], *, hook: bool, again: bool) -> None:
-        """Hand over parameters and buffers under the subject's own names."""
+    def put_state(
+        self, state: list[tuple[str, torch.Tensor]], *, hook: bool, again: bool, gradients: Sequence[str] = ()
+    ) -> None:
+        """Hand over parameters and buffers under the subject's own names; `gradients` names whose are asked for."""
         metas = [TensorMeta.of(tensor) for _, tensor in state]
         slots, _ = plan(metas)
         for slot, (_, tensor) in zip(slots, state, strict=True):
             self.arena.put(slot, tensor)
         self._settle()
         rows = [[name, slot.to_json()] for slot, (name, _) in zip(slots, state, strict=True)]
-        self.ask(StateTaken, state=rows, hook=hook, again=again)
+        self.ask(StateTaken, state=rows, hook=hook, again=again, gradients=list(gradients))
         if rows:
             self._seed = None  # no longer what a seed gave it
 

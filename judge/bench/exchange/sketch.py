@@ -7,6 +7,7 @@ zero, without taking memory, on the side that compiles.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -57,7 +58,9 @@ class SketchContact(Contact):
                 self.arena.put(slot, tensor)
         return slots
 
-    def put_state(self, state: list[tuple[str, torch.Tensor]], *, hook: bool, again: bool) -> None:
+    def put_state(
+        self, state: list[tuple[str, torch.Tensor]], *, hook: bool, again: bool, gradients: Sequence[str] = ()
+    ) -> None:
         slots = self.place([tensor for _, tensor in state])
         rows: list[Any] = [[name, slot.to_json()] for slot, (name, _) in zip(slots, state, strict=True)]
-        self.ask(StateTaken, state=rows, hook=hook, again=again)
+        self.ask(StateTaken, state=rows, hook=hook, again=again, gradients=list(gradients))

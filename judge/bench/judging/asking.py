@@ -15,6 +15,7 @@ from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import Contact
 from judge.bench.exchange.nested import TensorMeta, mapped, packed
 from judge.bench.foreign.faults import kind_of
+from judge.bench.foreign.gradients import BETWEEN
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.judging.comparison import STAGE, Fault
 from judge.bench.judging.completion import Ended
@@ -24,7 +25,7 @@ from judge.bench.judging.parameters import Binding, State, changed
 from judge.bench.judging.precision import errors
 from judge.bench.judging.probes import BY_ROWS, OF_PRODUCTS, OF_SUMS, OPPOSED, Probe, in_words, mirrored
 from judge.bench.judging.reference import REFUSALS, Reference
-from judge.values import CaseRecord, Finding, JudgeError, Policy, Precision, Verdict
+from judge.values import CaseRecord, Finding, Gradients, JudgeError, Policy, Precision, Verdict
 
 REDRAWN_ROUNDS = frozenset({1, 2, 4})  # parameters change before these rounds
 HOPELESS = 0.25  # an honest reference this far from fp64 decides nothing
@@ -112,7 +113,8 @@ class Questions:
     def question(self, family: str, state: State, seed: int | None = None, freedom: Freedom = ANYTHING) -> Question:
         """Fresh inputs of `family`; entropy unless a seed is given. Raises what the reference raises."""
         learned = self.reference.learned
-        if learned is not None and learned.traits.ties_open:
+        kinks = self.reference.policy.gradients is not Gradients.NONE  # where any subgradient would be right
+        if kinks or (learned is not None and learned.traits.ties_open):
             freedom = Freedom(ties=False, indices=freedom.indices)
         inputs = self.reference.inputs(family, secrets.randbits(62) if seed is None else seed, freedom)
         run_seed = secrets.randbits(31) if seed is None else seed
@@ -203,6 +205,11 @@ class Questions:
         if learned is None or learned.random:
             return
         yield from self._probes()
+        if self.reference.policy.gradients is not Gradients.NONE:
+            question = self._answerable(BETWEEN, redraw=False)
+            if question is not None:
+                yield question
+            return
         if learned.traits.tie_rule and not learned.traits.ties_open:
             question = self._answerable(TIES, redraw=False)
             if question is not None:
@@ -367,7 +374,7 @@ class Asker:
             CaseRecord(self.case, question.family, False, error=found, allowed=limit.rms, detail=fault.text[:400])
         )
         words = in_words(question.family)
-        where = f"output {number}, inputs {question.family!r}{f' ({words})' if words else ''}"
+        where = f"{question.expected.title(number)}, inputs {question.family!r}{f' ({words})' if words else ''}"
         if self.fit.by_position:
             where += "; parameters were matched by position, check their order"
         return Ended(fault.verdict, STAGE, fault.reason, f"{where}: {fault.text}")

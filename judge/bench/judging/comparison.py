@@ -39,10 +39,10 @@ def check_structure(reply: Forwarded, expected: Expected, stage: str) -> None:
         raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.nesting", text[:2000])
     for number, (got, wanted) in enumerate(zip(reply.metas, expected.metas, strict=True)):
         if got.shape != wanted.shape:
-            text = f"output {number} has shape {list(got.shape)}, the reference's has {list(wanted.shape)}"
+            text = f"{expected.title(number)} has shape {list(got.shape)}, the reference's has {list(wanted.shape)}"
             raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.shape", text)
         if got.dtype != wanted.dtype:
-            text = f"output {number} has dtype {got.dtype}, the reference's has {wanted.dtype}"
+            text = f"{expected.title(number)} has dtype {got.dtype}, the reference's has {wanted.dtype}"
             raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.dtype", text)
     if not reply.stored:
         raise Ended(Verdict.DISHONEST, stage, "tamper.channel", "the output was described but not handed over")
@@ -75,14 +75,26 @@ def alike(got: Any, wanted: Any, exact: Any, slack: float) -> bool:
 def check_aliases(reply: Forwarded, expected: Expected) -> None:
     """An output may lie in an input's memory only where the reference's does. Raises Ended."""
     for pair in reply.aliases:
-        if list(pair) not in expected.aliases:
+        if list(pair) not in expected.aliases and pair not in expected.shared:
             raise Ended(
                 Verdict.STATE_VIOLATION,
                 STAGE,
                 "state.alias",
-                f"output {pair[0]} lies in the memory of input {pair[1]}, which the reference's does not; "
+                f"{expected.title(pair[0])} lies in the memory of input {pair[1]}, which the reference's does not; "
                 "return a new tensor",
             )
+
+
+def check_accumulated(reply: Forwarded) -> None:
+    """A call may not leave gradients in the `grad` of its inputs and parameters. Raises Ended."""
+    if reply.accumulated:
+        raise Ended(
+            Verdict.STATE_VIOLATION,
+            STAGE,
+            "state.grad",
+            "forward or backward left something in the `grad` of an input or a parameter; return gradients from "
+            "torch.autograd.Function.backward, and call no .backward()",
+        )
 
 
 def check_kept(reply: Output, kept: set[int], stage: str) -> None:

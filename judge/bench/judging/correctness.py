@@ -11,7 +11,15 @@ import torch
 from judge.bench.exchange.claims import Forwarded
 from judge.bench.judging import diagnosis, stochastic
 from judge.bench.judging.asking import Asker, Question, Questions, Slots
-from judge.bench.judging.comparison import STAGE, check_aliases, check_kept, check_structure, compared, fault_of
+from judge.bench.judging.comparison import (
+    STAGE,
+    check_accumulated,
+    check_aliases,
+    check_kept,
+    check_structure,
+    compared,
+    fault_of,
+)
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.diagnosis import decided_by_rounding, explain
 from judge.bench.judging.expected import Expected, Target, same_bits
@@ -58,6 +66,7 @@ class Rounds(Asker):
         self.check_bands(slots)
         self._check_inputs(question, slots)
         check_aliases(reply, expected)
+        check_accumulated(reply)
         check_kept(reply, self.reference.kept, stage)
         record = self._check_values(question, values)
         self._check_kept(question, reply, slots)
@@ -251,9 +260,8 @@ class Rounds(Asker):
         for number, target in enumerate(question.expected.outputs):
             coarse = target.coarse
             if coarse is not None and coarse.finite and coarse.rms > 0 and target.allowed.holds(coarse):
-                text = (
-                    f"output {number}: a coarser format would be within the allowed error, so it cannot be told apart"
-                )
+                title = question.expected.title(number)
+                text = f"{title}: a coarser format would be within the allowed error, so it cannot be told apart"
                 data = {"coarse": coarse.rms, "allowed": target.allowed.rms}
                 self.findings.append(Finding("precision.unclear", text, data))
 

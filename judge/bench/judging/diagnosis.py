@@ -64,8 +64,9 @@ def check_steady(question: Question, number: int, target: Target, one: torch.Ten
         Verdict.UNSTABLE,
         STAGE,
         "run.unstable",
-        f"output {number}, inputs {question.family!r}: two calls on equal inputs, parameters and random state gave "
-        f"different answers ({text}); look for a race, for memory that is read before it is written, for atomics",
+        f"{question.expected.title(number)}, inputs {question.family!r}: two calls on equal inputs, parameters and "
+        f"random state gave different answers ({text}); look for a race, for memory that is read before it is written, "
+        "for atomics",
     )
 
 

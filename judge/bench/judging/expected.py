@@ -91,6 +91,12 @@ class Expected:
     fp64: bool
     random: frozenset[int]  # outputs that are drawn: another seed, other numbers
     scalar_slack: float = 0.0  # relative error that a Python float in the output may have
+    titles: tuple[str, ...] = ()  # of the outputs, for messages
+    shared: frozenset[tuple[int, int]] = frozenset()  # (output, input) that may share memory, too
+
+    def title(self, number: int) -> str:
+        """What output `number` is."""
+        return self.titles[number] if number < len(self.titles) else f"output {number}"
 
     @property
     def targets(self) -> list[Target]:
@@ -182,6 +188,8 @@ class _Oracle:
             fp64=self.learned.fp64,
             random=self.learned.random,
             scalar_slack=UNITS_MAX * FP32_ROUNDOFF * self.learned.traits.length**0.5,
+            titles=tuple(map(self.reference.gradients.title, range(len(same.outputs)))),
+            shared=self.reference.gradients.shared(self.asked[0], len(same.outputs)),
         )
 
     def _whole(self) -> tuple[Any, list[Target]]:

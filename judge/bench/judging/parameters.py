@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -121,12 +121,14 @@ class Binding:
 
     `seeded`: nothing fits, or what it was given does not reach its answer, but the policy lets the candidate make its
     own parameters from the reference's seed.
+    `gradients`: the candidate's names of the parameters whose gradients are asked for.
     """
 
     pairs: tuple[tuple[str, str], ...]
     hook: bool
     seeded: bool = False
     by_position: bool = False
+    gradients: tuple[str, ...] = ()
 
     def of(self, state: dict[str, torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
         """The state as the candidate takes it."""
@@ -142,8 +144,25 @@ class Binding:
         """Let the subject have `state`, `again` when it has had one before. Raises SubjectFailed."""
         if self.seeded and state.seed is not None:
             contact.reconstruct(state.seed)
-        contact.put_state(self.of(state), hook=self.hook, again=again)
+        contact.put_state(self.of(state), hook=self.hook, again=again, gradients=self.gradients)
         contact.held = state
+
+    def with_gradients(self, wanted: Sequence[str]) -> Binding:
+        """The same, asked for the gradients of these parameters of the reference. Raises Ended("load.params")."""
+        theirs = {ours: name for name, ours in self.pairs}
+        missing = [name for name in wanted if name not in theirs]
+        if missing:
+            named = ", ".join(missing[:40])
+            raise Ended(
+                Verdict.LOAD_FAILED,
+                "load",
+                "load.params",
+                "the problem asks for gradients of parameters, so ModelNew needs every parameter of the reference as a "
+                f"parameter of its own, with the same name and shape; these are missing: {named}.\n"
+                f"Rearrange copies of them in prepare(), and return gradients in the reference's layout. {HOOK} cannot "
+                "say whose gradient is whose.",
+            )
+        return replace(self, gradients=tuple(theirs[name] for name in wanted))
 
 
 SEEDED = Binding((), hook=False, seeded=True)

@@ -19,16 +19,18 @@ from judge.bench.exchange.nested import cloned, copied, mapped, ordered, packed
 from judge.bench.foreign import factories, random_state
 from judge.bench.foreign.aliasing import HandedOut, overlaps
 from judge.bench.foreign.faults import kind_of
+from judge.bench.foreign.gradients import BETWEEN, asked_for
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.judging import parameters as states
+from judge.bench.judging.asked_gradients import Asked, Layouts
 from judge.bench.judging.emulation import ReducedProducts
 from judge.bench.judging.families import ANYTHING, Freedom, reshaped, varied
 from judge.bench.judging.memory_plan import WHOLE, MemoryPlan
 from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import rounded
 from judge.bench.judging.probes import Probe
-from judge.values import ALTERNATIVES, DEFAULT_POLICY, SWITCHES, Policy, Precision
+from judge.values import ALTERNATIVES, DEFAULT_POLICY, SWITCHES, Gradients, Policy, Precision
 
 # Which of several equal elements wins is part of these operators' definition ...
 _WITH_TIE_RULE = frozenset({"argmax", "argmin", "cummax", "cummin", "round", "sign", "heaviside", "bucketize"})
@@ -138,6 +140,7 @@ def _with_statistics(out: Any) -> bool:
 REFUSALS = (
     RuntimeError, TypeError, ValueError, AttributeError, AssertionError, LookupError, ArithmeticError,
 )  # fmt: skip
+OTHER = 1 << 40  # changes a seed, for other content of the same kind
 KEPT_BYTES = 2 << 30  # a wider copy of a larger model is made anew each time, and so are its parameters
 KEPT_SEEDS = 2  # constructions whose parameters are kept
 
@@ -189,6 +192,7 @@ class Reference:
         self.plan: MemoryPlan | None = None  # made at the first question
         self.oracle = WHOLE  # how it was computed last
         self.kept: set[int] = set()  # outputs that lie in memory that it keeps between calls
+        self.gradients = Asked(self.policy, self.model)
         self._handed_out = HandedOut()
         self._wider: dict[torch.dtype, Any] = {}
         self._fixed: set[str] | None = None
@@ -205,7 +209,8 @@ class Reference:
     def bound(self, built: Constructed) -> states.Binding:
         """How the parameters of a child that answered `built` match these. Raises Ended("load.params")."""
         names, seeding = states.parameter_names(self.model), self.policy.equal_seeding
-        return states.bind(built.state, built.hook, self.first, names, equal_seeding=seeding)
+        found = states.bind(built.state, built.hook, self.first, names, equal_seeding=seeding)
+        return found.with_gradients(self.gradients.parameters)
 
     def redrawn(self, *, gently: bool = False) -> State:
         """New parameters. Buffers that every construction makes alike are part of the module and stay."""
@@ -236,12 +241,28 @@ class Reference:
     def inputs(self, family: str, seed: int, freedom: Freedom = ANYTHING) -> list[Any]:
         """Fresh inputs of `family`, made on the device where the policy and the problem's factory let us.
 
-        A factory that gives the same numbers each time is varied: no two calls may see equal content.
+        A factory that gives the same numbers each time is varied: no two calls may see equal content. Where gradients
+        are asked for, random cotangents of the same family are the last argument.
         """
         made = factories.made(self.loaded.get_inputs, self.policy, self.device, seed)
         if family == "given" and self._gives_the_same(made):
-            return list(mapped(varied, made))
-        return list(reshaped(family, made, freedom))
+            made = list(mapped(varied, made))
+        if self.policy.gradients is Gradients.NONE:
+            return list(reshaped(family, made, freedom))
+        given = list(reshaped(family, made, freedom))
+        between = self._drawn_again(seed) if family == BETWEEN else None
+        cotangents = self.gradients.cotangents(made, self.device, seed, lambda: self._layouts(made, seed))
+        return [*given, asked_for(reshaped(family, cotangents, freedom), between)]
+
+    def _layouts(self, made: list[Any], seed: int) -> Layouts:
+        self.load(self.first)
+        random_state.reset(seed)
+        with self.whereabouts.inside(FORWARD):
+            return self.gradients.calls(self.model).layouts(self.model, made)
+
+    def _drawn_again(self, seed: int) -> list[Any]:
+        other = factories.made(self.loaded.get_inputs, self.policy, self.device, seed ^ OTHER)
+        return list(mapped(varied, other))
 
     def _gives_the_same(self, made: list[Any]) -> bool:
         """Whether get_inputs() does not vary, told by its first two draws; the first of all counts as varied."""
@@ -264,8 +285,13 @@ class Reference:
     def _called(self, model: Any, inputs: list[Any], state: State, seed: int) -> Any:
         self.load(state, model)
         random_state.reset(seed)
-        with self.whereabouts.inside(FORWARD), torch.no_grad():
-            return ordered(model(*inputs))
+        calls = self.gradients.calls(model)
+        with self.whereabouts.inside(FORWARD):
+            return ordered(calls(model, inputs))
+
+    def called_with(self, *inputs: Any) -> Any:
+        """One call under the policy, with parameters and random state as they are."""
+        return self.gradients.calls(self.model)(self.model, inputs)
 
     def answer(self, inputs: list[Any], state: State, seed: int) -> Answer:
         """One run on copies of `inputs`, in the problem's own types."""

@@ -13,11 +13,15 @@ from judge.bench.exchange.wire import Message
 
 
 class BurstCalls:
-    """Holds what the next burst will run. `decoded` turns a command into arguments that lie in the arena."""
+    """Holds what the next burst will run.
 
-    def __init__(self, device: str, decoded: Callable[[Message], Any]) -> None:
+    `decoded` turns a command into arguments that lie in the arena, `call` calls the model with them.
+    """
+
+    def __init__(self, device: str, decoded: Callable[[Message], Any], call: Callable[[Any, Any], Any]) -> None:
         self.device = device
         self._decoded = decoded
+        self._call = call
         self._calls: list[tuple[Any, list[Slot], int]] = []
         self._graph: Any = None
 
@@ -51,7 +55,7 @@ class BurstCalls:
     def _run(self, model: Any, arena: Arena) -> None:
         with torch.no_grad():
             for args, slots, _ in self._calls:
-                out = model(*args)
+                out = self._call(model, args)
                 tensors = [out] if isinstance(out, torch.Tensor) else packed(ordered(out))[1]
                 for slot, tensor in zip(slots, tensors, strict=True):
                     arena.put(slot, tensor.detach())

@@ -24,6 +24,7 @@ from judge.bench.exchange.sketch import SketchArena
 from judge.bench.exchange.wire import Channel, Message, WireClosed
 from judge.bench.foreign import factories, faults, random_state
 from judge.bench.foreign.aliasing import HandedOut, overlaps
+from judge.bench.foreign.gradients import Calls, start_autograd
 from judge.bench.foreign.loading import load_candidate, load_problem
 from judge.bench.foreign.sources import LoadError
 from judge.bench.foreign.switches import Switchboard, neutral
@@ -33,7 +34,7 @@ from judge.bench.subjects.baseline_models import as_baseline
 from judge.bench.subjects.burst_calls import BurstCalls
 from judge.bench.subjects.harness import Harness
 from judge.bench.subjects.watch import Watch, watch_for
-from judge.values import BASELINES, JudgeError, Policy
+from judge.values import BASELINES, Gradients, JudgeError, Policy
 
 SELDOM = 8  # timed calls from one look at the harness to the next
 MOST_MEMORY = 0.5  # of the GPU's: referee, baseline and neighbours need the same inputs again
@@ -42,10 +43,13 @@ MOST_MEMORY = 0.5  # of the GPU's: referee, baseline and neighbours need the sam
 def run(assignment: Assignment) -> None:
     """Role "subject": load the source, then answer the referee until it hangs up."""
     link = Channel(socket.socket(fileno=assignment.links[0]))
+    policy = Policy.from_json(assignment.payload["policy"])
+    if policy.gradients is not Gradients.NONE:
+        start_autograd()  # its threads are the judge's, not the candidate's
     assignment.boss.send({"threads": threads_in()})
     assignment.boss.close()
     baseline = BASELINES.get(str(assignment.payload["mode"]))
-    neutral(Policy.from_json(assignment.payload["policy"]), benchmark=baseline is not None and baseline.benchmark)
+    neutral(policy, benchmark=baseline is not None and baseline.benchmark)
     if assignment.device != "cpu":
         torch.cuda.set_per_process_memory_fraction(MOST_MEMORY, assignment.device)
     if "tuned" in assignment.payload:  # kernels were compiled ahead for this GPU
@@ -71,12 +75,13 @@ class Subject:
         self.model_class: Callable[..., Any] | None = None
         self.model: Any = None
         self.clock: Any = None
-        self.bursts = BurstCalls(self.device, lambda row: self._values(row, held=False))
+        self.calls = Calls(self.policy)
+        self.bursts = BurstCalls(self.device, lambda row: self._values(row, held=False), self.calls)
         self._fetched: list[tuple[Slot, torch.Tensor]] = []
         self._answers = 0
         self._handed_out = HandedOut()
         counters = (assignment.adapter, getattr(assignment.adapter, "ledger", None))
-        self.harness = Harness(self, link, self.bursts, self.switches, self.watch, *filter(None, counters))
+        self.harness = Harness(self, link, self.calls, self.bursts, self.switches, self.watch, *filter(None, counters))
 
     def serve(self) -> None:
         """Import the source, then answer until the other side hangs up."""
@@ -173,10 +178,18 @@ class Subject:
             if hasattr(self.model, "prepare"):
                 reply["prepare_us"] = self._prepare()
         self._synchronize()  # after this reply the referee writes over the arena that the copies read from
+        self._ask_gradients(command["gradients"])
         baseline = BASELINES.get(self.mode)
         if baseline is not None and not command.get("again"):
             self.model = as_baseline(baseline, self.model, self.device)
         return reply | {"parameters": len(given)}
+
+    def _ask_gradients(self, names: list[str]) -> None:
+        own = {name: tensor for name, _, tensor in self._state()}
+        missing = [name for name in names if name not in own]
+        if missing:
+            raise LoadError("load.params", f"prepare() removed parameters whose gradients are asked for: {missing[:8]}")
+        self.calls.prepare(self.model, [own[name] for name in names])
 
     def _prepare(self) -> float:
         """Let the model rearrange its parameters; microseconds, told apart from every timed call."""
@@ -223,12 +236,19 @@ class Subject:
             if command.get("poison"):
                 stack.enter_context(poisoned_allocations())
             stack.enter_context(self.watch.during(count=bool(command.get("count"))))
-            out = self.model(*args)
+            try:
+                out = self.calls(self.model, args)
+            except NotCarried as error:
+                return {"structure": str(error)}
             grads = torch.is_grad_enabled()
         self._synchronize()
         self._give_back()
         reply = self._hand_over(out, command) | self._shared(out, args) | self._left_behind(command)
-        reply |= {"drew": random_state.moved(before, self.device), "grads": grads}
+        reply |= {
+            "drew": random_state.moved(before, self.device),
+            "grads": grads,
+            "accumulated": self.calls.accumulated,
+        }
         return reply | self.watch.report(count=bool(command.get("count")))
 
     def _shared(self, out: Any, args: Any) -> Message:
@@ -284,7 +304,7 @@ class Subject:
         random_state.reset(command["seed"])
         with torch.no_grad():
             self.clock.start(flush=bool(command["flush"]))
-            out = self.model(*args)
+            out = self.calls(self.model, args)
             elapsed_us = self.clock.stop()
         reply = self._hand_over(out, command) | self._shared(out, args)
         return reply | {"us": elapsed_us, "host_us": self.clock.host_us}

@@ -36,12 +36,13 @@ def check_counts(reference: Reference, asked: Question, report: TrafficReport) -
     if asked.expected.aliases:
         return  # an output may be an input's memory: nothing is certain
     counted = sum(row.unique_bytes for row in report.kernels)
-    outputs = sum(bytes_of(tensor) for tensor in asked.expected.same)
+    forward = reference.gradients.forward_part(asked.expected.same)  # a gradient may be a view, or nothing but zeros
+    outputs = sum(bytes_of(tensor) for tensor in forward)
     whole = outputs + sum(bytes_of(tensor) for tensor in (*tensors_in(asked.inputs), *asked.state.values()))
     if counted >= MARGIN * whole:
         return
     with reference.whereabouts.inside(FORWARD):
-        graph = trace_report(reference.model, cloned(asked.inputs)).graph
+        graph = trace_report(reference.model, cloned(reference.gradients.arguments(asked.inputs))).graph
     certain = outputs + (_read_whole(graph) if graph is not None else 0)
     if counted < MARGIN * certain:
         raise Ended(

@@ -164,7 +164,7 @@ class Measurement:
         for number, draws in (self._draws or {}).items():
             text = draws.verdict()
             if text:
-                raise _wrong_output(number, f"over {draws.calls} calls: {text}")
+                raise _wrong_output(self.reference.gradients.title(number), f"over {draws.calls} calls: {text}")
 
     def run(self, sides: list[Runner], lock: GpuLock, *, rival: Runner | None = None) -> Circumstances:
         """Fill the sides' samples; the first side is the one in question, `rival` the one it must beat, if any.
@@ -290,17 +290,19 @@ class Measurement:
             limit = limit if other is None or not side.blame else ByChance()
             if not described or not limit.accepts(value, exact, GAIN):
                 if side.limits is not None:
-                    text = f"output {number} is off by more than its numerics allow"
+                    text = f"{self.reference.gradients.title(number)} is off by more than its numerics allow"
                     raise SubjectFailed(side.contact.name, "wrong", "timed", text)
-                raise _wrong_output(number, "every timed call gets new content at a new address")
+                raise _wrong_output(
+                    self.reference.gradients.title(number), "every timed call gets new content at a new address"
+                )
             if other is not None and side.blame:
                 text = self.draws()[number].fault(value, exact, other, again=drawn.again)
                 if text:
-                    raise _wrong_output(number, text)
+                    raise _wrong_output(self.reference.gradients.title(number), text)
 
 
-def _wrong_output(number: int, text: str) -> Ended:
-    message = f"output {number} of a timed call is wrong although the correctness rounds passed; {text}"
+def _wrong_output(title: str, text: str) -> Ended:
+    message = f"{title} of a timed call is wrong although the correctness rounds passed; {text}"
     return Ended(Verdict.WRONG, "timing", "time.wrong_output", message)
 
 

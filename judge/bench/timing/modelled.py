@@ -45,7 +45,7 @@ def modelled(reference: Reference, asked: Question, answer: Forwarded, target_na
     reference.load(asked.state)
     inputs = cloned(asked.inputs)
     with reference.whereabouts.inside(FORWARD):
-        eager = eager_traffic(reference.model, inputs)
+        eager = eager_traffic(reference.called_with, inputs)
     if not candidate.kernels or not eager.kernels:
         raise Ended(
             Verdict.UNSUPPORTED, "timing", "time.nothing_launched", "no launch was counted, so no time can be modelled"
@@ -58,7 +58,7 @@ def modelled(reference: Reference, asked: Question, answer: Forwarded, target_na
         try:
             reference.load(asked.state)
             with reference.whereabouts.inside(FORWARD):
-                sides[baseline.subject] = eager_traffic(reference.model, cloned(asked.inputs))
+                sides[baseline.subject] = eager_traffic(reference.called_with, cloned(asked.inputs))
         finally:
             neutral(reference.policy)
         over_others[baseline.name] = _speedup(sides[baseline.subject], candidate, target, baseline.subject)

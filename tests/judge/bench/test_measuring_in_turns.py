@@ -319,7 +319,7 @@ def test_outputs_of_a_burst_are_stored_in_the_order_in_which_their_places_were_l
         "out": [Slot(at, TensorMeta.of(t)).to_json() for at, t in enumerate(packed(ordered(model(x)))[1])],
         "seed": 1,
     }
-    calls = BurstCalls("cpu", lambda command: [x])
+    calls = BurstCalls("cpu", lambda command: [x], lambda model, args: model(*args))
     calls.ready({"calls": [row]})
     calls.burst(model, SimpleNamespace(put=lambda slot, tensor: stored.update({slot.offset: tensor})))
     assert [tuple(stored[number].shape) for number in range(3)] == [(), (1,), (333,)]
