@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from judge.values import Policy, Precision, ProblemSpec, SealedCase
+from judge.values import Gradients, Policy, Precision, ProblemSpec, SealedCase
 
 
 class Problem(models.Model):
@@ -73,6 +73,11 @@ class Problem(models.Model):
     def quarantined(self) -> bool:
         """Whether nothing of it is run until a person releases it."""
         return self.quarantined_at is not None
+
+    @property
+    def gradients(self) -> Gradients:
+        """Of what it asks gradients."""
+        return Policy.from_json(self.policy).gradients
 
     @property
     def numerics(self) -> Precision:

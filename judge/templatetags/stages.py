@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from judge.problems.preflight import Preflight
+from judge.values import Gradients
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -27,6 +28,7 @@ LABELS = {
     "finite": _("Output is finite"),
     "deterministic": _("Same inputs, same output"),
     "graph": _("Operators are traced"),
+    "gradients": _("Forward has the gradients that are asked for"),
     "cost": _("FLOPs and bytes are counted"),
     "worth": _("Output depends on what goes in"),
     "algebra": _("Every operator shows in the output"),
@@ -47,7 +49,9 @@ def stage_lines(check: Preflight) -> list[dict[str, Any]]:
     if not check.unfinished and check.state != "new":
         return done
     seen = {row["name"] for row in check.stages}
-    order = [name for name in LABELS if name != "import" and (name != "baseline" or check.device.is_gpu)]
+    left_out = {"import"} | (set() if check.device.is_gpu else {"baseline"})
+    left_out |= {"gradients"} if check.problem.gradients is Gradients.NONE else set()
+    order = [name for name in LABELS if name not in left_out]
     last = max((place for place, name in enumerate(order) if name in seen), default=-1)
     coming = [_plain(LABELS[name], "pending") for name in order[last + 1 :]]
     if seen and coming and check.state == "running":

@@ -57,7 +57,14 @@ MACHINE = (
         "problem-refused",
         "the problem itself failed",
         r"^the reference",
-        kinds=("problem.raises", "problem.memory", "problem.timeout", "problem.unsupported", "problem.tampers"),
+        kinds=(
+            "problem.raises",
+            "problem.memory",
+            "problem.timeout",
+            "problem.unsupported",
+            "problem.tampers",
+            "problem.no_gradient",
+        ),
         unfit="The problem's own code failed, not the kernel.",
     ),
     Pattern(
@@ -153,6 +160,20 @@ ANSWERS = (
         kinds=("state.kept_output",),
         lesson="Allocate every output anew in forward; do not return a parameter, a buffer, or the output buffer of an "
         "earlier call.",
+    ),
+    Pattern(
+        "no-gradient",
+        "forward returns what has no gradient",
+        kinds=("structure.no_gradient",),
+        lesson="Where gradients are asked for, launch kernels in the forward and backward of a torch.autograd.Function "
+        "and return what its apply() returns.",
+    ),
+    Pattern(
+        "grad-accumulated",
+        "forward or backward writes to grad",
+        kinds=("state.grad",),
+        lesson="Return gradients from backward of a torch.autograd.Function; do not call .backward() and do not assign "
+        "to the grad of inputs or parameters.",
     ),
     Pattern(
         "stale-parameters",

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from judge.bench.admission.costs import Costs
 from judge.bench.admission.declared import other_cases, with_case
 from judge.bench.admission.degeneracy import Draw
+from judge.bench.admission.gradients import with_gradients
 from judge.bench.admission.graph import Trace, tensors_in, trace_report
 from judge.bench.admission.op_algebra import algebra_flaws
 from judge.bench.admission.reference_run import SEED, Reference, leaves, relative
@@ -26,7 +27,7 @@ from judge.bench.exchange.nested import NotCarried, encode
 from judge.bench.foreign.factories import made, under
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
-from judge.values import DEFAULT_POLICY, DEGENERATE, AdmissionReport, Flaw, Policy, StageRecord
+from judge.values import DEFAULT_POLICY, DEGENERATE, AdmissionReport, Flaw, Gradients, Policy, StageRecord
 
 
 def admit(
@@ -42,7 +43,8 @@ def admit(
     The GPU is shared with others but for the moments that are timed.
 
     Sends one StageRecord per stage: shapes, size, construct, inputs, reference, output, finite, deterministic, graph,
-    cost, worth, algebra, null, baseline. A problem that fails one is a refused report, never an exception.
+    gradients (where they are asked for), cost, worth, algebra, null, baseline. A problem that fails one is a refused
+    report, never an exception.
     """
     stages = Stages(send, loaded.whereabouts.doing)
     return _Preflight(loaded, device, stages, target, policy, lock or GpuLock(None)).report()
@@ -105,6 +107,9 @@ class _Preflight:
         self._deterministic(reference, first)
         traced = self._graph(reference, inputs)
         costs = Costs(self.loaded, self.policy, self.device, self.target, self.lock)
+        if self.policy.gradients is not Gradients.NONE:
+            with self.stages.stage("gradients") as note:
+                costs.call = with_gradients(self.loaded, self.policy, self.device, self.path, note)
         with self.stages.stage("cost") as note, problem_code("Model.forward", self.path):
             self.facts |= costs.count(reference, first, traced.graph)
             note.detail = costs.summary

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +28,13 @@ from judge.values import EagerTime, Policy, Precision, Roofline
 from judge.values.graph import OpGraph
 from judge.values.units import microseconds
 
+Call = tuple[Callable[..., Any], list[Any]]  # a function and its arguments
 FLUSH_BYTES = 256 << 20
 WARM_UP = 3  # allocation, library handles
 
 
 def eager_time(
-    model: torch.nn.Module,
+    model: Callable[..., Any],
     inputs: Sequence[Any],
     device: str,
     repeats: int = 32,
@@ -134,12 +135,13 @@ class Costs:
         self.lock = lock
         self.traffic = TrafficReport()
         self.summary = ""
+        self.call: Call | None = None  # with gradients: what is counted and timed instead of forward
 
     def count(self, reference: Reference, first: Draw, graph: OpGraph | None) -> dict[str, Any]:
         """`flops`, `compulsory_bytes` and, for a known GPU, `roofline`. Runs the reference once."""
         copies = pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, first.inputs)
         with self.whereabouts.inside(FORWARD):
-            self.traffic = eager_traffic(reference.model, copies)
+            self.traffic = eager_traffic(*(self.call or (reference.model, copies)))
         reference.restore()
         flops = float(self.traffic.flops)
         moved = float(compulsory_bytes(reference.model, first.inputs, first.output, graph))
@@ -169,7 +171,8 @@ class Costs:
             note.detail = f"{microseconds(modelled.median_us)} in eager mode, MODELLED, within {factor(error)}"
             return {"eager": modelled}
         with self.lock.alone():
-            found = eager_time(reference.model, inputs, self.device, whereabouts=self.whereabouts)
+            run = self.call or (reference.model, inputs)
+            found = eager_time(*run, self.device, whereabouts=self.whereabouts)
         reference.restore()
         note.detail = f"{found.median_us:,.1f} µs in eager mode [{found.low_us:,.1f}–{found.high_us:,.1f}] n={found.n}"
         return {"eager": found}

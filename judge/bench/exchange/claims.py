@@ -128,12 +128,14 @@ class Output(Claim):
     stored: bool
     aliases: tuple[tuple[int, int], ...] = ()  # [output, input] that share memory
     kept: tuple[int, ...] = ()  # outputs in memory that the model keeps
+    underived: bool = False  # refused since it has no gradient
 
     @staticmethod
     def fields(reply: Fields) -> dict[str, Any]:
         shared = {
             "aliases": reply.rows("alias", _pair, MOST_TENSORS),
             "kept": reply.rows("kept", _number, MOST_TENSORS),
+            "underived": reply.flag("underived", False),
         }
         if "structure" in reply:
             refused = reply.text("structure", 5 * TEXT)

@@ -45,6 +45,10 @@ def forward_alone(args: Sequence[Any]) -> list[Any]:
     return [*args[:-1], asked_for([])]
 
 
+class NoGradient(NotCarried):
+    """What forward returned has no gradient, where the reference's has one."""
+
+
 class Calls:
     """Calls models under `policy`. With gradients a call returns [outputs, gradients]: of inputs, then of parameters.
 
@@ -106,7 +110,7 @@ class Calls:
         asked = [number for number, cotangent in enumerate(cotangents) if cotangent is not None]
         lacking = [number for number in asked if not tensors[number].requires_grad]
         if lacking:
-            raise NotCarried(
+            raise NoGradient(
                 f"output {lacking[0]} of forward has no gradient, although the problem asks for gradients; "
                 "launch the kernels in a torch.autograd.Function with forward and backward"
             )

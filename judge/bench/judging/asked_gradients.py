@@ -76,6 +76,10 @@ class Asked:
         """Of what a call returned, that which forward returned."""
         return outputs if self.outputs is None else outputs[: self.outputs]
 
+    def among(self, outputs: int) -> int:
+        """How many of the `outputs` of a call are gradients."""
+        return 0 if self.outputs is None else max(0, outputs - self.outputs)
+
     def arguments(self, args: list[Any]) -> list[Any]:
         """Of the arguments of a call, those of forward."""
         return args if self.policy.gradients is Gradients.NONE else args[:-1]

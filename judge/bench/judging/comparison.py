@@ -33,7 +33,8 @@ class Fault:
 def check_structure(reply: Forwarded, expected: Expected, stage: str) -> None:
     """Nesting, exact types, shapes and dtypes must be the reference's. Raises Ended."""
     if reply.refused:
-        raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.type", reply.refused)
+        reason = "structure.no_gradient" if reply.underived else "structure.type"
+        raise Ended(Verdict.WRONG_STRUCTURE, stage, reason, reply.refused)
     if not alike(reply.template, expected.template, expected.exact_template, expected.scalar_slack):
         text = f"the output is nested as {shape_of(reply.template)}, the reference as {shape_of(expected.template)}"
         raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.nesting", text[:2000])

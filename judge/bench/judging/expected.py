@@ -92,11 +92,16 @@ class Expected:
     random: frozenset[int]  # outputs that are drawn: another seed, other numbers
     scalar_slack: float = 0.0  # relative error that a Python float in the output may have
     titles: tuple[str, ...] = ()  # of the outputs, for messages
+    gradients: int = 0  # outputs that are gradients, after those of forward
     shared: frozenset[tuple[int, int]] = frozenset()  # (output, input) that may share memory, too
 
     def title(self, number: int) -> str:
         """What output `number` is."""
         return self.titles[number] if number < len(self.titles) else f"output {number}"
+
+    def is_gradient(self, number: int) -> bool:
+        """Whether output `number` is a gradient."""
+        return number >= len(self.outputs) - self.gradients
 
     @property
     def targets(self) -> list[Target]:
@@ -189,6 +194,7 @@ class _Oracle:
             random=self.learned.random,
             scalar_slack=UNITS_MAX * FP32_ROUNDOFF * self.learned.traits.length**0.5,
             titles=tuple(map(self.reference.gradients.title, range(len(same.outputs)))),
+            gradients=self.reference.gradients.among(len(same.outputs)),
             shared=self.reference.gradients.shared(self.asked[0], len(same.outputs)),
         )
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import torch
 
+from judge.bench.foreign.gradients import BETWEEN
+
 FEW_SHARE = 2.0**-8  # of the elements: few enough that half of them cannot stand for all
 BLOCKS = 64  # along a dimension
 STEP = 60  # places in a pattern: whoever takes every second, third, fourth or fifth misses part of it
@@ -34,6 +36,7 @@ _IN_WORDS = {
     "decades": "magnitudes over many decades within every row",
     BY_ROWS: "rows of very different scale, each compared at its own",
     OPPOSED: "sums of products that nearly cancel",
+    BETWEEN: "another forward between forward and backward",
 }
 
 

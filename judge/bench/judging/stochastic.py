@@ -139,8 +139,12 @@ COUNTED_FAMILY = "adversarial"  # beside the first round; in the others one call
 
 
 def eligible(expected: Expected, number: int) -> bool:
-    """Whether output `number` may be met in distribution: it is drawn, and its numbers have a mean."""
-    return number in expected.random and bool(expected.outputs[number].same.is_floating_point())
+    """Whether output `number` may be met in distribution: it is drawn, and its numbers have a mean.
+
+    No gradient may: it belongs to the very draws of its forward.
+    """
+    floating = bool(expected.outputs[number].same.is_floating_point())
+    return number in expected.random and floating and not expected.is_gradient(number)
 
 
 def check(rounds: Asker, question: Question, number: int, value: torch.Tensor) -> str:

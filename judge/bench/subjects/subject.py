@@ -24,7 +24,7 @@ from judge.bench.exchange.sketch import SketchArena
 from judge.bench.exchange.wire import Channel, Message, WireClosed
 from judge.bench.foreign import factories, faults, random_state
 from judge.bench.foreign.aliasing import HandedOut, overlaps
-from judge.bench.foreign.gradients import Calls, start_autograd
+from judge.bench.foreign.gradients import Calls, NoGradient, start_autograd
 from judge.bench.foreign.loading import load_candidate, load_problem
 from judge.bench.foreign.sources import LoadError
 from judge.bench.foreign.switches import Switchboard, neutral
@@ -239,7 +239,7 @@ class Subject:
             try:
                 out = self.calls(self.model, args)
             except NotCarried as error:
-                return {"structure": str(error)}
+                return {"structure": str(error), "underived": isinstance(error, NoGradient)}
             grads = torch.is_grad_enabled()
         self._synchronize()
         self._give_back()
