@@ -280,6 +280,7 @@ class ProblemOut(Schema):
     origin: str
     state: str
     numerics: str = Field(description="strict, shipped (as PyTorch ships), tf32 or half")
+    gradients: str = Field(description="of what gradients are asked: none, inputs, parameters or all")
     version: int
     superseded: bool
     archived_at: datetime | None

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 
-from judge.values import ALTERNATIVES, BASELINES, Needs, Precision, Subject
+from judge.values import ALTERNATIVES, BASELINES, Gradients, Needs, Precision, Subject
 
 _BY_SUBJECT = {one.subject: one for one in BASELINES.values()}
 _TEXTS = (  # labels of baselines that are words
@@ -31,6 +31,23 @@ _NUMERICS = {
     Precision.TF32: _("TF32: products, convolutions and recurrent layers may use it"),
     Precision.HALF: _("half: 16-bit and TF32 arithmetic are allowed"),
 }
+
+
+_GRADIENTS = {
+    Gradients.NONE: _("none: forward alone is judged"),
+    Gradients.INPUTS: _("of inputs: forward, then backward to every floating input"),
+    Gradients.PARAMETERS: _("of parameters: forward, then backward to every parameter"),
+    Gradients.ALL: _("of inputs and parameters: forward, then backward to both"),
+}
+GRADIENTS_HELP = _(
+    "With gradients, forward and backward are compared and timed as one function. A kernel needs a backward of its "
+    "own, in a torch.autograd.Function."
+)
+
+
+def gradients_text(gradients: Gradients) -> str:
+    """Of what gradients are asked, in words."""
+    return str(_GRADIENTS[gradients])
 
 
 def numerics_text(precision: Precision) -> str:

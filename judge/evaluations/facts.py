@@ -15,14 +15,14 @@ from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.plots import Strips, Times, strips
 from judge.bench.processes.artefacts import artefact_key, kept_texts
-from judge.evaluations.beside import numerics_text
+from judge.evaluations.beside import gradients_text, numerics_text
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
 from judge.evaluations.services import case_of
 from judge.problems.models import flag_codes
 from judge.sources.highlighting import visible
 from judge.templatetags.units import microseconds
-from judge.values import ALTERNATIVES, BASELINES, Basis, SpeedCall, Subject
+from judge.values import ALTERNATIVES, BASELINES, Basis, Gradients, SpeedCall, Subject
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -160,6 +160,7 @@ def evaluation_context(evaluation: Evaluation, rows: Sequence[Measurement]) -> d
         "kernels": kernels(evaluation),
         "environment": environment(evaluation),
         "numerics": numerics(evaluation),
+        "gradients": gradients(evaluation),
         "left_out": left_out(evaluation),
         "layers": sandbox(report.get("environment", {})),
     }
@@ -268,6 +269,12 @@ def numerics(evaluation: Evaluation) -> tuple[str, list[tuple[str, str]]]:
     rows = found if isinstance(found, dict) else {}
     shown = [(visible(str(name)), visible(str(value))[:40]) for name, value in rows.items() if name != "precision"]
     return numerics_text(evaluation.problem.numerics), shown[:ROWS]
+
+
+def gradients(evaluation: Evaluation) -> str:
+    """Of what gradients were asked, in words; empty where forward alone was judged."""
+    asked = evaluation.problem.gradients
+    return "" if asked is Gradients.NONE else gradients_text(asked)
 
 
 def left_out(evaluation: Evaluation) -> list[tuple[StrOrPromise, str]]:

@@ -29,12 +29,13 @@ from adaexplore_site.core.audit import ActionRefused, FieldsRefused, action_on
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
+from judge.evaluations.beside import GRADIENTS_HELP
 from judge.problems.kind import KIND, Problems, problem_at
 from judge.problems.models import Problem
 from judge.problems.services import STOP, STOPPED, ProblemRejected, admission_queue, admission_stop, problem_upload
 from judge.problems.views import preflight_panel, preflight_send
 from judge.sources.highlighting import visible
-from judge.values import PRECISIONS, Precision
+from judge.values import GRADIENTS, PRECISIONS, Gradients, Precision
 
 PLAIN_NAME = 80  # characters of a file name on a page
 NO_FILE = _("No file was uploaded. Choose a .py file, or drop one on the dashed area.")
@@ -51,6 +52,14 @@ class UploadForm(ActionForm):
         required=False,
         help_text=_("Where TF32 or 16 bits are allowed, for PyTorch and for kernels; strict without it."),
         error_messages={"invalid_choice": _("There are no numerics %(value)s. Choose strict, shipped, tf32 or half.")},
+    )
+    gradients = forms.ChoiceField(
+        choices=[(one.value, GRADIENTS[one]) for one in Gradients],
+        required=False,
+        help_text=GRADIENTS_HELP,
+        error_messages={
+            "invalid_choice": _("There are no gradients %(value)s. Choose none, inputs, parameters or all.")
+        },
     )
 
 
@@ -83,6 +92,7 @@ class UploadProblem(Action):
                 user=call.user,
                 key=call.key,
                 precision=Precision(data.get("numerics") or Precision.STRICT),
+                gradients=Gradients(data.get("gradients") or Gradients.NONE),
             )
         except ProblemRejected as error:
             raise Rejected(error) from error
@@ -108,6 +118,7 @@ class UploadProblem(Action):
             "upload_error": error.message if isinstance(error, Rejected) else context["refused"],
             "upload_line": error.line if isinstance(error, Rejected) else None,
             "upload_numerics": request.POST.get("numerics", ""),
+            "upload_gradients": request.POST.get("gradients", ""),
             "upload_name": visible(sent.name or "")[:PLAIN_NAME] if sent is not None else "",
         }
         template = "problems/_dropzone.html" if request.htmx else "problems/upload.html"

@@ -18,13 +18,13 @@ from django.utils.translation import gettext_lazy as _
 from adaexplore_site.core.plots import Roof, RooflinePlot, roofline_plot
 from judge.devices.models import Device
 from judge.devices.services import served_devices
-from judge.evaluations.beside import baseline_text, numerics_text
+from judge.evaluations.beside import baseline_text, gradients_text, numerics_text
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight
 from judge.sources.checks import declared_cases
 from judge.templatetags.units import flop_rate
-from judge.values import ALTERNATIVES, BASELINES, Basis, Library, Mode, Policy, Subject
+from judge.values import ALTERNATIVES, BASELINES, Basis, Gradients, Library, Mode, Policy, Subject
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -148,6 +148,8 @@ def policy_rows(policy: Policy) -> list[tuple[str, StrOrPromise]]:
         (gettext("Library compute"), _POLICY[policy.library]),
         (gettext("Inputs"), gettext("made on the device") if on_device else gettext("made on the CPU and copied")),
     ]
+    if policy.gradients is not Gradients.NONE:
+        rows.append((gettext("Gradients"), gradients_text(policy.gradients)))
     if policy.equal_seeding:
         rows.append(
             (

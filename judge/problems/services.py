@@ -31,8 +31,10 @@ from judge.problems.quarantine import TIMEOUT, strikes_count
 from judge.problems.sealing import sealing_stage
 from judge.sources.checks import ProblemRejected, SourceFacts, case_for, check_problem, declared_cases
 from judge.values import (
+    GRADIENTS,
     PRECISIONS,
     AdmissionReport,
+    Gradients,
     JudgeError,
     Limits,
     Policy,
@@ -61,20 +63,21 @@ def problem_upload(
     level: str = "",
     key: str | None = None,
     precision: Precision = Precision.STRICT,
+    gradients: Gradients = Gradients.NONE,
 ) -> tuple[Problem, bool]:
-    """Store an uploaded file; (problem, created). A text that is already known under these numerics returns its row,
-    created False.
+    """Store an uploaded file; (problem, created). A text that is already known under these numerics and with these
+    gradients returns its row, created False.
 
     `name` is the file name as sent, never trusted as a path. Raises ProblemRejected with the line and what to change.
     """
     facts = check_problem(data, max_bytes=settings.MAX_PROBLEM_BYTES)
-    spec = ProblemSpec(facts.text, policy=Policy(precision=precision))
+    spec = ProblemSpec(facts.text, policy=Policy(precision=precision, gradients=gradients))
     known = Problem.objects.filter(source_hash=spec.hash).first()
     if known is not None:
         return known, False
     stem = clean_stem(name)
     base = slugify(stem)[:_SLUG_CHARS].strip("-") or "problem"
-    named = f" ({PRECISIONS[precision]})" if precision is not Precision.STRICT else ""
+    named = _named(spec.policy)
     row = Problem(
         title=storable_text(title or facts.title or title_from(stem))[: 120 - len(named)] + named,
         **text_fields(facts),
@@ -85,6 +88,13 @@ def problem_upload(
         created_by=user,
     )
     return _insert(row, base, key)
+
+
+def _named(policy: Policy) -> str:
+    """What a title ends in, for policies other than the default."""
+    parts = [PRECISIONS[policy.precision]] if policy.precision is not Precision.STRICT else []
+    parts += [GRADIENTS[policy.gradients]] if policy.gradients is not Gradients.NONE else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def text_fields(facts: SourceFacts) -> dict[str, str]:
@@ -158,7 +168,13 @@ def samples_seed() -> list[ImportedFile]:
     return [_take(path, path.name, origin=Problem.Origin.SAMPLE) for path in files]
 
 
-def folder_import(*, path: Path, user: Any = None, precision: Precision = Precision.STRICT) -> Iterator[ImportedFile]:
+def folder_import(
+    *,
+    path: Path,
+    user: Any = None,
+    precision: Precision = Precision.STRICT,
+    gradients: Gradients = Gradients.NONE,
+) -> Iterator[ImportedFile]:
     """Import one file, a flat folder, or `level1/1_name.py` folders, in numeric order; yields each file's fate.
 
     Raises FileNotFoundError when `path` does not exist.
@@ -175,6 +191,7 @@ def folder_import(*, path: Path, user: Any = None, precision: Precision = Precis
             level=_level(file, path),
             user=user,
             precision=precision,
+            gradients=gradients,
         )
 
 
@@ -208,6 +225,7 @@ def _take(
     level: str = "",
     user: Any = None,
     precision: Precision = Precision.STRICT,
+    gradients: Gradients = Gradients.NONE,
 ) -> ImportedFile:
     try:
         if path.stat().st_size > settings.MAX_PROBLEM_BYTES:
@@ -225,6 +243,7 @@ def _take(
             level=level,
             title=_titled(title, level),
             precision=precision,
+            gradients=gradients,
         )
     except ProblemRejected as error:
         where = f"line {error.line}: " if error.line else ""

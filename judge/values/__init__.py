@@ -13,6 +13,7 @@ from judge.values.baselines import Subject as Subject
 from judge.values.baselines import When as When
 from judge.values.jobs import DEFAULT_POLICY as DEFAULT_POLICY
 from judge.values.jobs import GPU_CASE as GPU_CASE
+from judge.values.jobs import GRADIENTS as GRADIENTS
 from judge.values.jobs import INTERPRETER_CASE as INTERPRETER_CASE
 from judge.values.jobs import Gradients as Gradients
 from judge.values.jobs import Job as Job

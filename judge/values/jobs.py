@@ -49,6 +49,14 @@ class Gradients(StrEnum):
         return self in (Gradients.PARAMETERS, Gradients.ALL)
 
 
+GRADIENTS = {  # names in titles, files and commands
+    Gradients.NONE: "none",
+    Gradients.INPUTS: "gradients of inputs",
+    Gradients.PARAMETERS: "gradients of parameters",
+    Gradients.ALL: "all gradients",
+}
+
+
 @dataclass(frozen=True)
 class Policy:
     """Rules of one problem. `dtype` ("float16", ...) casts floating inputs and parameters; None: as given."""

@@ -86,6 +86,7 @@ def task_of(node: Node) -> Task:
         notes=notes_of(node),
         rules=shown_to(node.pk),
         options=run.proposer_options,
+        gradients=run.problem.gradients,
     )
 
 

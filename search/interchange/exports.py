@@ -23,7 +23,7 @@ from judge.devices.models import Device
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
 from judge.problems.models import Problem, flag_codes
-from judge.values import PRECISIONS, Basis, Policy, Verdict, canonical_hash
+from judge.values import GRADIENTS, PRECISIONS, Basis, Policy, Verdict, canonical_hash
 from judge.values.parsing import parse_module
 from memory.prompting.queries import uses_at
 from search.interchange.own import memory_document
@@ -78,6 +78,7 @@ def facts(node: Node) -> list[tuple[str, str]]:
         ("problem sha256", run.problem.source_hash),
         *problem_flag(run.problem),
         ("numerics", PRECISIONS[run.problem.numerics]),
+        ("gradients", GRADIENTS[run.problem.gradients]),
         ("candidate hash", node.source_hash or canonical_hash(node.source)),
         ("verdict", headline(node)),
     ]
@@ -255,6 +256,7 @@ def _readme(node: Node, calls: list[str]) -> str:
         "headline": escaped(headline(node)),
         "problem_hash": node.run.problem.source_hash,
         "numerics": PRECISIONS[node.run.problem.numerics],
+        "gradients": GRADIENTS[node.run.problem.gradients],
         "calls": [f"{name:<15}{about}" for name in calls],
         "modelled": basis == Basis.MODELLED.value,
         "imported": imported,

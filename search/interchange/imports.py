@@ -124,6 +124,7 @@ def _import(recording: Recording, name: str, user: AbstractBaseUser | None, key:
         origin=Problem.Origin.IMPORT,
         level=recording.level,
         precision=recording.precision,
+        gradients=recording.gradients,
     )
     device = _device(recording)
     run = Run.objects.create(

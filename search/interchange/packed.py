@@ -32,7 +32,7 @@ LOST = (
     "replies of the proposer, tokens, prices and every call but the last of a node",
     "score parts of each decision, leases and the times of events",
     "the events themselves; people's actions and notes are read-only history once imported",
-    "policy and sealed cases of the problem: only its source and numerics are kept",
+    "policy and sealed cases of the problem: only its source, numerics and gradients are kept",
     "nodes that ended without an evaluation have a reported one once imported",
     "the contexts of cancelled nodes",
 )
@@ -123,6 +123,7 @@ def _own(run: Run, cancelled: Iterable[NodeRow]) -> dict[str, Any]:
             "sha256": run.problem.source_hash,
             "state": run.problem.state,
             "numerics": run.problem.numerics.value,
+            "gradients": run.problem.gradients.value,
         },
         "device": {"name": run.device.name, "kind": run.device.kind, "arch": run.device.arch},
         "basis": run.device.basis.value if run.device.basis else "",

@@ -11,12 +11,13 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from django.utils.translation import gettext as _
 
 from adaexplore_site.core.text import storable_text
-from judge.values import Audit, Basis, Precision, Verdict
+from judge.values import Audit, Basis, Gradients, Precision, Verdict
 from search.algorithm.tree import LARGE, SMALL
 from search.interchange.own import OWN, PARTS, RecordedMemory
 from search.records.events import RecordedAct
@@ -109,6 +110,7 @@ class Recording:
     steps: tuple[RecordedStep, ...]
     slug: str = ""  # of the problem, in our own export
     precision: Precision = Precision.STRICT  # its numerics, there
+    gradients: Gradients = Gradients.NONE  # of what it asks gradients
     withdrawn: tuple[Withdrawn, ...] = ()
     modelled: bool = False  # our own export says that a time model made all its figures
     params: dict[str, Any] | None = None  # SearchParams of the run that was exported, unchecked
@@ -168,7 +170,8 @@ def recording_of(document: Any, *, digest: str) -> Recording:
         digest=digest,
         steps=steps,
         slug=_slug(own.get("problem")),
-        precision=_precision(own.get("problem")),
+        precision=_chosen(own.get("problem"), "numerics", Precision.STRICT),
+        gradients=_chosen(own.get("problem"), "gradients", Gradients.NONE),
         withdrawn=tuple(_withdrawn(row, numbers) for row in gaps) if numbers.dense else (),
         modelled=modelled,
         params=own.get("params") if isinstance(own.get("params"), dict) else None,
@@ -177,9 +180,13 @@ def recording_of(document: Any, *, digest: str) -> Recording:
     )
 
 
-def _precision(problem: Any) -> Precision:
-    named = problem.get("numerics") if isinstance(problem, dict) else None
-    return Precision(named) if isinstance(named, str) and named in list(Precision) else Precision.STRICT
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def _chosen(problem: Any, key: str, default: Choice) -> Choice:
+    """What `problem` says under `key`; `default` for what is none of its kind."""
+    named, kind = problem.get(key) if isinstance(problem, dict) else None, type(default)
+    return kind(named) if isinstance(named, str) and named in list(kind) else default
 
 
 def _slug(problem: Any) -> str:

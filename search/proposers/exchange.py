@@ -14,7 +14,7 @@ from typing import Any
 from django.template import Context, Engine
 
 from adaexplore_site.core.text import fenced, one_line
-from judge.values import canonical_hash
+from judge.values import Gradients, canonical_hash
 from judge.values.parsing import parse_module
 from search.proposers.protocol import ContextKernel, Reply, Task
 
@@ -23,6 +23,14 @@ FOLDER = Path(__file__).resolve().parent.parent.parent / "templates" / "prompts"
 MESSAGE_CHARS = 4000
 GRAPH_LINES = 80
 RULE_CHARS = 1000
+
+
+_GRADIENTS = {  # whose are asked for
+    Gradients.NONE: "",
+    Gradients.INPUTS: "every floating input",
+    Gradients.PARAMETERS: "every parameter",
+    Gradients.ALL: "every floating input and every parameter",
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,7 @@ def build_prompt(task: Task) -> Prompt:
         {
             "title": one_line(task.problem_title),
             "problem": fenced(task.problem_source, "python"),
+            "gradients": _GRADIENTS[task.gradients],
             "operators": fenced(_operators(task.graph)) if task.graph else "",
             "device": device_lines(task.device),
             "exhibits": [_context_kernel(kernel) for kernel in task.context_kernels if kernel.source],

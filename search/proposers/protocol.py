@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
 
+from judge.values import Gradients
 from memory.prompting.assignment import PromptRule
 
 
@@ -44,6 +45,7 @@ class Task:
     notes: tuple[str, ...] = ()
     rules: tuple[PromptRule, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)  # Run.proposer_options
+    gradients: Gradients = Gradients.NONE  # of what the problem asks gradients
 
     def __post_init__(self) -> None:
         if self.kind not in {"large", "small"}:

@@ -171,8 +171,8 @@ class Costs:
             note.detail = f"{microseconds(modelled.median_us)} in eager mode, MODELLED, within {factor(error)}"
             return {"eager": modelled}
         with self.lock.alone():
-            run = self.call or (reference.model, inputs)
-            found = eager_time(*run, self.device, whereabouts=self.whereabouts)
+            run, args = self.call or (reference.model, inputs)
+            found = eager_time(run, args, self.device, whereabouts=self.whereabouts)
         reference.restore()
         note.detail = f"{found.median_us:,.1f} µs in eager mode [{found.low_us:,.1f}–{found.high_us:,.1f}] n={found.n}"
         return {"eager": found}

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.problems.services import folder_import
-from judge.values import Precision
+from judge.values import Gradients, Precision
 
 
 class Command(BaseCommand):
@@ -27,10 +27,18 @@ class Command(BaseCommand):
             help="where TF32 or 16 bits are allowed: strict (nowhere), shipped (as PyTorch ships), tf32 or half",
         )
 
+        parser.add_argument(
+            "--gradients",
+            choices=[one.value for one in Gradients],
+            default=Gradients.NONE.value,
+            help="judge forward and backward as one, with gradients of inputs, parameters or all; none: forward alone",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         counts: Counter[str] = Counter()
         try:
-            for file in folder_import(path=options["path"], precision=Precision(options["numerics"])):
+            asked = {"precision": Precision(options["numerics"]), "gradients": Gradients(options["gradients"])}
+            for file in folder_import(path=options["path"], **asked):
                 counts[file.state] += 1
                 if file.state == "refused":
                     self.stderr.write(f"refused  {file.path}: {file.reason}")

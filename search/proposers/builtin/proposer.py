@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from judge.values import canonical_hash
+from judge.values import Gradients, canonical_hash
 from judge.values.graph import OpGraph
 from judge.values.parsing import parse_module
 from memory.prompting.assignment import PromptRule
@@ -293,6 +293,12 @@ class BuiltinProposer:
 
     def propose(self, task: Task) -> Reply:
         """A candidate not shown before, or the reason why there is none."""
+        if task.gradients is not Gradients.NONE:
+            return Reply(
+                reason="proposal.unsupported_graph",
+                message="The problem asks for gradients, and the built-in proposer writes no backward. Use a language "
+                "model or write kernels manually for this problem.",
+            )
         if task.graph is None:
             return Reply(
                 reason="proposal.no_graph",
