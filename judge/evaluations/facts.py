@@ -61,6 +61,7 @@ FINDINGS = {
     "time.unchecked": _("Not checked by the judge's own clock"),
     "time.draws": _("Random outputs not checked: no speedup"),
     "time.confirmed": _("Measured again"),
+    "time.parts": _("Forward and backward"),
     "time.no_incumbent": _("Not compared with the previous best"),
     "library.share": _("Libraries do part of the work"),
     "library.fallback": _("Falls back to other code than its own kernels"),
@@ -219,9 +220,23 @@ def findings(evaluation: Evaluation) -> list[dict[str, Any]]:
                 "title": FINDINGS.get(code, code.replace(".", ": ").replace("_", " ").capitalize()),
                 "message": visible(str(row.get("message", ""))[:4000]),
                 "profile": _profile(data) if code == "profile.kernels" else [],
+                "parts": _parts(data) if code == "time.parts" else [],
             }
         )
     return found
+
+
+_PARTS = {"forward_us": _("Forward"), "backward_us": _("Backward"), "both_us": _("Both")}
+
+
+def _parts(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Forward, backward and both in microseconds, of the kernel and of eager; what is malformed is left out."""
+    rows = [(title, data.get(key)) for key, title in _PARTS.items()]
+    return [
+        {"title": title, "us": row[0], "eager_us": row[1], "ratio": row[1] / row[0] if min(row) > 0 else None}
+        for title, row in rows
+        if isinstance(row, list) and len(row) == 2 and all(isinstance(us, int | float) for us in row)
+    ]
 
 
 def _profile(data: dict[str, Any]) -> list[dict[str, Any]]:

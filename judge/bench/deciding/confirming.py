@@ -30,4 +30,6 @@ def confirmed(stage: TimingStage, found: Measured, subjects: Subjects) -> tuple[
         agree = all(one.beats_rival and one.plausible for one in seen)
         if not (agree and any(one.wins_narrowly for one in seen)):
             break
+    if agree:
+        seen[-1].findings += stage.parts(seen[-1])
     return seen[-1], agree

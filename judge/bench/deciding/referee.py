@@ -40,6 +40,7 @@ from judge.bench.judging.subjects import Subjects, guarded
 from judge.bench.processes.child import Assignment
 from judge.bench.timing.counted import check_compiled
 from judge.bench.timing.modelled import fixed_seed, modelled
+from judge.bench.timing.parts import modelled_parts
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.values import BASELINES, CaseRecord, Finding, JudgeError, Outcome, Policy, Speedup, Verdict
 from judge.values import Audit as AuditState
@@ -342,7 +343,11 @@ class Referee:
 
     def _timing(self, reference: Reference, rounds: Rounds, first: Question, answer: Forwarded) -> None:
         if self.interprets:
-            self.timed = modelled(reference, rounds.settled(first), answer, self.assignment.target)
+            target = self.assignment.target
+            self.timed = modelled(reference, rounds.settled(first), answer, target)
+            if self._to_be_audited():
+                step = partial(modelled_parts, reference, rounds, first, self.timed.timings, target)
+                self.findings += guarded("timing", step)
             self.environment["baselines"] |= reference.no_alternatives(on_gpu=True)
             return
         self._measure(reference, rounds.to_time(first))

@@ -70,10 +70,9 @@ class Calls:
         self.parameters = [tensor.requires_grad_(True) for tensor in parameters]
 
     def __call__(self, model: Any, args: Sequence[Any]) -> Any:
-        """Whatever the model raises; NotCarried where what forward returns has no gradient."""
+        """Called where gradients are off. Whatever the model raises; NoGradient where its output has none."""
         if self.gradients is Gradients.NONE:
-            with torch.no_grad():
-                return model(*args)
+            return model(*args)
         *given, asked = args
         with torch.enable_grad():
             leaves = [self._leaf_of(one) for one in given]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -16,6 +16,7 @@ from judge.values import Gradients, Policy, Verdict
 
 MIXED = 0x5DEECE66D  # cotangents are drawn from another seed than inputs
 Layouts = list[Layout | None]
+Part = TypeVar("Part")
 
 
 def _refused(why: str) -> Ended:
@@ -72,8 +73,8 @@ class Asked:
         place = number - self.outputs
         return titles[place] if place < len(titles) else f"output {number}"
 
-    def forward_part(self, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Of what a call returned, that which forward returned."""
+    def forward_part(self, outputs: list[Part]) -> list[Part]:
+        """Of one thing for each output of a call, those of the outputs of forward."""
         return outputs if self.outputs is None else outputs[: self.outputs]
 
     def among(self, outputs: int) -> int:

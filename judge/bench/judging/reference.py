@@ -286,7 +286,7 @@ class Reference:
         self.load(state, model)
         random_state.reset(seed)
         calls = self.gradients.calls(model)
-        with self.whereabouts.inside(FORWARD):
+        with self.whereabouts.inside(FORWARD), torch.no_grad():
             return ordered(calls(model, inputs))
 
     def called_with(self, *inputs: Any) -> Any:

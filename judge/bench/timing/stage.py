@@ -26,6 +26,7 @@ from judge.bench.judging.reference import Reference
 from judge.bench.timing.bursts import trusted_time
 from judge.bench.timing.enough import BELOW
 from judge.bench.timing.measured import Circumstances, Measurement, Placing, Runner
+from judge.bench.timing.parts import measured_parts
 from judge.bench.timing.trusted import Trusted
 from judge.values import ALTERNATIVES, Baseline, Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
 
@@ -245,6 +246,11 @@ class TimingStage:
         again.findings += [one for one in found.findings if one.code not in renewed]
         again.findings.append(Finding("time.confirmed", text, first))
         return again
+
+    def parts(self, found: Measured) -> list[Finding]:
+        """Forward and backward apart, by the children "candidate" and "eager"; nothing where there is no backward."""
+        sides = [self._runner("candidate", blame=True), self._runner("eager")]
+        return measured_parts(self.measurement, sides, found.timings, self.lock)
 
     def _runner(self, name: str, *, blame: bool = False) -> Runner:
         if name in self._unfit:

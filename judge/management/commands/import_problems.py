@@ -37,8 +37,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         counts: Counter[str] = Counter()
         try:
-            asked = {"precision": Precision(options["numerics"]), "gradients": Gradients(options["gradients"])}
-            for file in folder_import(path=options["path"], **asked):
+            precision, gradients = Precision(options["numerics"]), Gradients(options["gradients"])
+            for file in folder_import(path=options["path"], precision=precision, gradients=gradients):
                 counts[file.state] += 1
                 if file.state == "refused":
                     self.stderr.write(f"refused  {file.path}: {file.reason}")

@@ -15,8 +15,9 @@ from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.rows import LaunchedRow
 from judge.bench.foreign.whereabouts import SILENT
+from judge.bench.judging.asked_gradients import Asked
 from judge.bench.judging.completion import Ended
-from judge.values import Library, Verdict
+from judge.values import DEFAULT_POLICY, Library, Verdict
 from tests.judge.audit_setting import Audited, ended
 from tests.judge.replies import forwarded, traced
 from tests.judge.replies import launched as row
@@ -269,7 +270,11 @@ def question(read: int, written: int) -> SimpleNamespace:
 
 
 def timed(us: float, model: object) -> Audited:
-    return Audited(device="cuda:0", candidate_us=us, reference=SimpleNamespace(model=model, whereabouts=SILENT))
+    return Audited(
+        device="cuda:0",
+        candidate_us=us,
+        reference=SimpleNamespace(model=model, whereabouts=SILENT, gradients=Asked(DEFAULT_POLICY, None)),
+    )
 
 
 class Sum(torch.nn.Module):

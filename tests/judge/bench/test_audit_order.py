@@ -257,7 +257,10 @@ def answered(values: object, *, random: bool = False, fault: Exception | None = 
         allowed=SimpleNamespace(holds=lambda found: found.rms < 0.01),
     )  # fmt: skip
     expected = SimpleNamespace(
-        outputs=[target, target], random=frozenset({1}) if random else frozenset(), template=None
+        outputs=[target, target],
+        random=frozenset({1}) if random else frozenset(),
+        template=None,
+        is_gradient=lambda number: False,
     )
     asked = []
 

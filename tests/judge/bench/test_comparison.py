@@ -28,7 +28,11 @@ def expecting(
     template: object = ONE, exact: object = None, slack: float = 0.0, metas: tuple[TensorMeta, ...] = (META,)
 ) -> SimpleNamespace:
     return SimpleNamespace(
-        template=template, exact_template=template if exact is None else exact, scalar_slack=slack, metas=list(metas)
+        template=template,
+        exact_template=template if exact is None else exact,
+        scalar_slack=slack,
+        metas=list(metas),
+        title="output {}".format,
     )
 
 
@@ -116,11 +120,18 @@ def test_a_float_may_be_off_by_the_slack(got, same):
     assert alike({"list": [{"v": 2.25}]}, {"list": [{"v": 2.0}]}, {"list": []}, 0.125)
 
 
+ALIASED = SimpleNamespace(aliases=[[0, 1]], shared=frozenset({(0, 2)}), title="output {}".format)
+
+
 def test_an_output_in_an_inputs_memory_must_be_the_references_too():
-    check_aliases(forwarded(alias=[[0, 1]]), SimpleNamespace(aliases=[[0, 1]]))
-    check_aliases(forwarded(), SimpleNamespace(aliases=[[0, 1]]))
+    check_aliases(forwarded(alias=[[0, 1]]), ALIASED)
+    check_aliases(forwarded(), ALIASED)
+    check_aliases(forwarded(alias=[[0, 2]]), ALIASED)  # a gradient in its cotangent's
     with pytest.raises(Ended, match=r"state\.alias") as caught:
-        check_aliases(forwarded(alias=[[0, 1], [1, 2]]), SimpleNamespace(aliases=[[0, 1]]))
+        check_aliases(
+            forwarded(alias=[[0, 1], [1, 2]]),
+            ALIASED,
+        )
     assert caught.value.message.startswith("output 1 lies in the memory of input 2")
     assert (caught.value.verdict, caught.value.stage) == (Verdict.STATE_VIOLATION, "correctness")
 
@@ -186,8 +197,9 @@ def test_the_worst_element_is_one_that_can_be_looked_up():
 
 
 def steady(one: torch.Tensor, other: torch.Tensor, expected: Target) -> str:
+    question = SimpleNamespace(family="given", expected=SimpleNamespace(title="output {}".format))
     try:
-        check_steady(SimpleNamespace(family="given"), 1, expected, one, other)
+        check_steady(question, 1, expected, one, other)
     except Ended as ended:
         assert (ended.verdict, ended.stage, ended.reason) == (Verdict.UNSTABLE, "correctness", "run.unstable")
         assert ended.message.startswith("output 1, inputs 'given': two calls on equal inputs")

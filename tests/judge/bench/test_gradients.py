@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from judge.bench.foreign.gradients import Calls, asked_for, forward_alone
-from judge.values import Gradients, Policy, ProblemSpec, Verdict
-from tests.judge.rounds_bench import answer, ask, problem
+from judge.values import Gradients, Job, Policy, ProblemSpec, Subject, Verdict
+from tests.judge.rounds_bench import LIMITS, answer, ask, problem
 
 ALL = Policy(gradients=Gradients.ALL)
 INPUTS = Policy(gradients=Gradients.INPUTS)
@@ -219,3 +219,34 @@ def test_gradients_of_inputs_alone_are_not_asked_of_parameters():
     assert not layer.weight.requires_grad
     alone = calls(layer, forward_alone([torch.randn(2, 4), asked_for([torch.randn(2, 4)])]))
     assert alone.shape == (2, 4)
+
+
+SLOW = """
+import time
+import torch
+
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        time.sleep(3e-4)
+        return x.clone()
+    @staticmethod
+    def backward(ctx, g):
+        time.sleep(3e-4)
+        return g
+"""
+
+
+@pytest.mark.bench
+def test_a_would_be_best_is_timed_in_parts(cpu_bench):
+    """Eager sleeps in forward and as long in backward; the candidate in neither."""
+    source = SLOW + SCALE.replace("torch.tanh(x[0]) * self.w", "Slow.apply(torch.tanh(x[0]) * self.w)")
+    job = Job("parts", ProblemSpec(source, policy=ALL), RIGHT, limits=LIMITS, beat=0.01)
+    found = cpu_bench.evaluate(job)
+    assert found.verdict is Verdict.PASS, found.message
+    (parts,) = [one for one in found.findings if one.code == "time.parts"]
+    for part in ("forward", "backward"):
+        candidate_us, eager_us = parts.data[f"{part}_us"]
+        assert eager_us > 300 and eager_us > candidate_us
+    both = next(one for one in found.timings if one.subject is Subject.CANDIDATE)
+    assert parts.data["both_us"][0] == both.median_us and parts.data["basis"] == "measured"

@@ -19,6 +19,7 @@ from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.foreign.switches import neutral
 from judge.bench.foreign.whereabouts import SILENT, DeviceLost
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
+from judge.bench.judging.asked_gradients import Asked
 from judge.bench.judging.completion import Ended
 from judge.bench.timing.counted import check_compiled, check_counts
 from judge.bench.timing.modelled import fixed_seed, modelled
@@ -384,7 +385,7 @@ def test_fewer_bytes_than_the_problem_must_move_are_no_count(model, certain):
     """32 x 32 floats in, 8 x 32 out: nine tenths of what is certain must be counted, not what is only picked from."""
     least = -(-certain * 9 // 10)
     question = asked(torch.randn(32, 32), torch.zeros(8, 32))
-    reference = SimpleNamespace(model=model, whereabouts=SILENT)
+    reference = SimpleNamespace(model=model, whereabouts=SILENT, gradients=Asked(Policy(), None))
     check_counts(reference, question, traffic(("a", least - 500), ("b", 500)))
     with pytest.raises(Ended) as caught:
         check_counts(reference, question, traffic(("a", least - 1)))
@@ -401,7 +402,7 @@ def test_fewer_bytes_than_the_problem_must_move_are_no_count(model, certain):
 
 def test_where_no_graph_is_to_be_had_outputs_alone_are_certain():
     bad = type("Bad", (torch.nn.Module,), {"forward": lambda self, x: x[: int(x[0, 0] > -9) * 8] * 2})()
-    reference = SimpleNamespace(model=bad, whereabouts=SILENT)
+    reference = SimpleNamespace(model=bad, whereabouts=SILENT, gradients=Asked(Policy(), None))
     question = asked(torch.randn(32, 32), torch.zeros(8, 32))
     check_counts(reference, question, traffic(("a", 922)))
     with pytest.raises(Ended):
@@ -437,7 +438,13 @@ def test_a_modelled_time_has_both_sides_and_the_models_range():
     shipped = {one.name: "no" for one in ALTERNATIVES if one.name != "shipped"}
     without = lambda on_gpu: {"shipped": "no", **shipped}  # noqa: E731
     reference = SimpleNamespace(
-        model=model, whereabouts=SILENT, load=loads.append, no_alternatives=without, policy=Policy()
+        model=model,
+        called_with=model,
+        gradients=Asked(Policy(), None),
+        whereabouts=SILENT,
+        load=loads.append,
+        no_alternatives=without,
+        policy=Policy(),
     )
     question = asked(torch.randn(32, 32), torch.zeros(8, 32))
     found = modelled(reference, question, forwarded(traffic=[COUNTED]), "sm_90")

@@ -15,6 +15,7 @@ import torch
 from judge.bench.exchange.claims import Timed
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.rows import Described
+from judge.bench.judging.asked_gradients import Asked
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.precision import Allowed
 from judge.bench.timing import bursts, measured, stage, trusted
@@ -23,7 +24,18 @@ from judge.bench.timing.enough import BELOW, MEETS, NO_WIN, TIME
 from judge.bench.timing.measured import Circumstances, Measurement, Runner, _drop
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.bench.timing.trusted import CPU, GPU, Trusted, terms_of
-from judge.values import BASELINES, Basis, Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
+from judge.values import (
+    BASELINES,
+    DEFAULT_POLICY,
+    Basis,
+    Finding,
+    JudgeError,
+    SpeedCall,
+    Speedup,
+    Subject,
+    Timing,
+    Verdict,
+)
 
 COMPILE, AUTOTUNE = BASELINES["compile"], BASELINES["autotune"]
 
@@ -100,7 +112,9 @@ def once(monkeypatch, us: float, wall_us: float, *, blame: bool = True, right=No
     monkeypatch.setattr(measured.time, "perf_counter_ns", lambda: next(ticks))
     side = Runner(Contact(us, **contact), None, blame)
     own = measurement(rng=random.Random(1), limits=[Allowed(0.01, 0.1)])
-    own.reference = SimpleNamespace(outputs=lambda inputs, seed, state: [torch.zeros(3)], kept=kept or set())
+    own.reference = SimpleNamespace(
+        outputs=lambda inputs, seed, state: [torch.zeros(3)], kept=kept or set(), gradients=Asked(DEFAULT_POLICY, None)
+    )
     return own._once(side, [torch.ones(2)], 7, right), side
 
 
@@ -162,6 +176,7 @@ def test_four_times_the_error_of_the_rounds_is_still_the_same_work(monkeypatch):
     for factor, right in ((3.9, True), (4.1, False)):
         off = torch.tensor([1.0, 2.0, 3.0, 4.0]) + 0.01 * factor * spread
         own = measurement(limits=[Allowed(0.01, 0.1)])
+        own.reference = SimpleNamespace(gradients=Asked(DEFAULT_POLICY, None))
         side = SimpleNamespace(contact=SimpleNamespace(take=lambda outs, off=off: [off]), limits=None)
         step = lambda own=own, side=side: own.check_values(side, [], [torch.tensor([1.0, 2.0, 3.0, 4.0])])  # noqa: E731
         if right:

@@ -1,5 +1,4 @@
-"""Of what gradients are asked is chosen when a problem comes in: on the page, by the API, by the command; of none unless
-said."""
+"""Of what gradients are asked is chosen when a problem comes in: on the page, by the API, by the command."""
 
 from __future__ import annotations
 
@@ -31,7 +30,8 @@ def test_the_same_text_with_gradients_is_another_problem_that_says_so():
 @pytest.mark.parametrize(("asked", "found"), [({}, "none"), ({"gradients": "parameters"}, "parameters")])
 def test_the_page_stores_what_was_chosen_and_the_problem_says_it(asked, found):
     client = client_of("operator")
-    assert client.post("/problem-upload/", {"file": SimpleUploadedFile("scale.py", text(2)), **asked}).status_code == 302
+    sent = {"file": SimpleUploadedFile("scale.py", text(2)), **asked}
+    assert client.post("/problem-upload/", sent).status_code == 302
     problem = Problem.objects.get()
     assert problem.gradients == found
     html = client.get(f"/problems/{problem.slug}/").content.decode()
