@@ -45,8 +45,9 @@ def measured_parts(both: Measurement, sides: list[Runner], timings: list[Timing]
     if reference.policy.gradients is Gradients.NONE:
         return []
     limits = reference.gradients.forward_part(both.limits)
-    alone = ForwardAlone(reference, limits, both.case, both.budget_s, both.rng, both.beat)
-    alone.family, alone.by_chance, alone.drawn = both.family, both.by_chance, both.drawn
+    alone = ForwardAlone(reference, limits, both.case, both.budget_s, both.rng)
+    alone.family, alone.state = both.family, both.state
+    alone.by_chance, alone.drawn = both.by_chance, both.drawn
     alone.run(sides, lock)
     found = [timing_of(name, side.samples_us, "") for name, side in zip(SIDES, sides, strict=True)]
     return [_finding(Basis.MEASURED, {one.subject: one.median_us for one in found}, timings)]
