@@ -48,6 +48,9 @@ class Stage(TimingStage):
         assert suffix == self.suffixes[-1] == self.held
         return found
 
+    def parts(self, found: Measured) -> list[Finding]:
+        return [Finding("time.parts", "forward and backward")]
+
 
 @pytest.mark.parametrize(
     ("pairs", "used", "confirmed"),
@@ -76,6 +79,7 @@ def test_a_narrow_win_is_found_in_three_sets_of_processes(pairs, used, confirmed
     assert ahead[0] == ["audit", "audit.noop", "audit.raise"], "they start before the measurement that they wait for"
     assert stage.suffixes == ["#2", "#3"][: used - 1]
     assert children == released and ("incumbent#2" in children) == (pairs[0] is not None)
+    assert ("time.parts" in [finding.code for finding in found.findings]) == confirmed
     (told,) = (finding for finding in found.findings if finding.code == "time.confirmed")
     assert told.data["first_speedup"] == 2.0
     assert ("three times" in told.message) == (used == 3)
